@@ -1,7 +1,7 @@
-//! Holds a proxy to the contract of transparency that longhaul's own tests hold longhaul to: every
-//! exchange is played directly and through the proxy, and both sides must hear the same bytes.
+//! Tests a proxy against the transparency contract of longhaul's own tests: every exchange is
+//! played directly and through the proxy, and both sides must receive identical bytes.
 //!
-//! Without a URL it is longhaul that is held to it, from this library.
+//! Without a URL, longhaul itself is tested, from this library.
 
 #![allow(
     clippy::expect_used,
@@ -27,42 +27,41 @@ use contract::exchange::Upstream;
 use contract::peer::wait_at_most;
 use longhaul::Config;
 
-/// Plays every exchange of the contract directly and through a proxy, and shows where the two
-/// differ.
+/// Plays every exchange of the contract directly and through a proxy, and shows the differences.
 ///
-/// The proxy under test has to forward every request to this tool, which plays the upstream: choose
-/// a port, configure the proxy to forward to http://127.0.0.1:PORT with paths as they are, start
-/// it, and run
+/// The proxy under test must forward every request to this tool, which plays the upstream: choose a
+/// port, configure the proxy to forward to http://127.0.0.1:PORT with paths unchanged, start it,
+/// and run
 ///
 ///     cargo run --example conformance -- http://127.0.0.1:8080 --upstream-listen 127.0.0.1:PORT
 ///
-/// The exit code is 0 where every line holds.
+/// The exit code is 0 if every line holds.
 #[derive(Parser)]
 struct Options {
-    /// Where the proxy listens, in plain HTTP. Without it longhaul itself is tested.
+    /// URL of the proxy, plain HTTP. Without it, longhaul itself is tested.
     #[arg(requires = "upstream_listen")]
     url: Option<String>,
-    /// Where this tool listens as the upstream that the proxy forwards to.
+    /// Address on which this tool listens as the upstream that the proxy forwards to.
     #[arg(long, value_name = "ADDRESS")]
     upstream_listen: Option<SocketAddr>,
-    /// How many seconds to wait for what must come.
+    /// Seconds to wait for expected data.
     #[arg(long, default_value_t = 3)]
     patience: u64,
-    /// A field that the proxy is known to add to replies, such as server or date; may be repeated.
+    /// Field that the proxy is known to add to replies, such as server or date; may be repeated.
     #[arg(long, value_name = "FIELD")]
     ignore: Vec<String>,
-    /// Plays only the lines whose name has this in it.
+    /// Plays only the lines whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
 }
 
-/// What became of a line of the contract.
+/// Result of a line of the contract.
 enum Outcome {
     Differs(String),
     Held,
-    /// All is there, in another order.
+    /// Complete, but in another order.
     Reordered,
-    /// It cannot be played to this proxy, and why.
+    /// Cannot be played to this proxy, with the reason.
     Skipped(&'static str),
 }
 
@@ -70,7 +69,7 @@ enum Outcome {
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = Options::parse();
     wait_at_most(Duration::from_secs(options.patience));
-    // A script that meets what it does not expect panics; the table says at what.
+    // A script panics on unexpected data; the table shows the reason.
     std::panic::set_hook(Box::new(|_| ()));
     let between = match (&options.url, options.upstream_listen) {
         (Some(url), Some(listen)) => Between::Running {
@@ -113,7 +112,7 @@ async fn outcome(case: Case, between: &Between, ignored: &[String]) -> Outcome {
     }
     let mut allows = case.allows.to_vec();
     if running {
-        // Any proxy has two connections, and may say so on each.
+        // Every proxy has two connections and may announce so on each.
         allows.push("hop-by-hop");
     }
     let (mut direct, mut proxied) = match contract::play(case, between.clone()).await {
@@ -139,7 +138,7 @@ async fn outcome(case: Case, between: &Between, ignored: &[String]) -> Outcome {
     }
 }
 
-/// As a cell of a table.
+/// Formats a text as a table cell.
 fn shortened(how: &str) -> String {
     const SHOWN: usize = 300;
     let line: Vec<&str> = how.split_whitespace().collect();
@@ -162,7 +161,7 @@ fn address(url: &str) -> Result<SocketAddr, Box<dyn Error>> {
         .ok_or_else(|| "the proxy's name has no address".into())
 }
 
-/// longhaul in this process, in front of a case's upstream.
+/// Starts longhaul in this process, in front of a case's upstream.
 fn longhaul(ahead: &Ahead<'_>) -> Standing {
     let mut settings = vec![("upstream.base", ahead.upstream), ("upstream.ask", "false")];
     settings.extend(ahead.ca_file.map(|file| ("upstream.ca_file", file)));
@@ -181,7 +180,7 @@ fn longhaul(ahead: &Ahead<'_>) -> Standing {
     }
 }
 
-/// Ends a task when dropped.
+/// Aborts a task on drop.
 struct Ending(tokio::task::AbortHandle);
 
 impl Drop for Ending {

@@ -1,6 +1,7 @@
-//! Thousands of agents through the real program for minutes, with clients that leave, slow readers,
-//! an upstream that resets, a store that stalls and SIGTERM in the middle: what became of every
-//! request, and what the program holds before, during and after.
+//! A load drill: thousands of agents use the real program for minutes. Clients disconnect and read
+//! slowly, the upstream resets connections, the store stalls, and SIGTERM arrives in the middle.
+//! The drill reports the outcome of every request, and the program's resources before, during and
+//! after.
 
 #![allow(
     clippy::expect_used,
@@ -22,17 +23,17 @@ use clap::Parser;
 
 /// Plays the drill: cargo run --release --example load -- --agents 2000 --minutes 3
 ///
-/// Each agent takes two descriptors here and two in the program: raise the limit (ulimit -n) with
-/// them. The exit code is 0 where nothing was lost, doubled or leaked.
+/// Each agent takes two descriptors here and two in the program: raise the limit (ulimit -n) to
+/// match. The exit code is 0 if nothing was lost, duplicated or leaked.
 #[derive(Parser)]
 struct Options {
-    /// How many agents at once.
+    /// Number of concurrent agents.
     #[arg(long, default_value_t = 2_000)]
     agents: usize,
-    /// For how long, beside the SIGTERM at the end.
+    /// Duration in minutes, without the SIGTERM at the end.
     #[arg(long, default_value_t = 3.0)]
     minutes: f64,
-    /// The program, if not the one that is built here.
+    /// Program to test, if not the one built here.
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }
@@ -75,7 +76,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::FAILURE)
 }
 
-/// The program as it is built beside this example, brought up to date.
+/// Builds the program next to this example and returns its path.
 fn built() -> Result<PathBuf, Box<dyn Error>> {
     let own = std::env::current_exe()?;
     let folder = own.parent().and_then(|folder| folder.parent());

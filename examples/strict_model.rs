@@ -1,8 +1,8 @@
-//! The strict model as a process, for clients in other languages: it has its client read files until
-//! several windows are full, and refuses what a provider refuses.
+//! The strict model as a process, for clients in other languages. It makes its client read files
+//! until several windows are full, and refuses requests that a provider would refuse.
 //!
-//! It prints its base URL, serves until its standard input ends, and prints a line of JSON about
-//! what it was asked.
+//! The process prints its base URL and serves until its standard input ends. Then it prints a line
+//! of JSON about the requests it received.
 
 use std::error::Error;
 use std::io;
@@ -19,13 +19,13 @@ use tokio::task::spawn_blocking;
 /// A strict model on a free port of loopback.
 #[derive(Parser)]
 struct Options {
-    /// What it holds, in tokens.
+    /// Context window, in tokens.
     #[arg(long, default_value_t = 32_768)]
     window: u64,
-    /// An empty folder: the files that it wants read are written there.
+    /// Empty folder in which the files to read are written.
     #[arg(long, value_name = "FOLDER")]
     parts: PathBuf,
-    /// How many files; each has about 3,000 tokens.
+    /// Number of files; each has about 3,000 tokens.
     #[arg(long, default_value_t = 36)]
     count: usize,
 }
@@ -45,9 +45,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How often a prompt is smaller than the one before it, among those of an agent at work: its own
-/// history only grows. What it asks beside that, such as for a title, offers no tools where the rest
-/// does.
+/// Counts the prompts that are smaller than the one before, among those of an agent at work. The
+/// agent's own history only grows. Its side requests, such as for a title, are skipped: they offer
+/// no tools, while its other requests do.
 fn compactions(chats: &[&SeenRequest]) -> usize {
     let offers = |chat: &&&SeenRequest| {
         let body: Option<Value> = serde_json::from_slice(&chat.body).ok();

@@ -1,9 +1,8 @@
-//! What a process tells of itself: whether it is well, what it has counted, how it is set.
+//! The admin listener: health, metrics, settings and the dashboard of a process.
 //!
-//! Nobody is asked for credentials, so this is for the machine itself. Where the listener can be
-//! reached from elsewhere, as in a container whose probes come from outside, it tells others health
-//! and numbers alone. No page has a key or a header's value on it; the dashboard has the beginnings of
-//! what users said.
+//! No credentials are required, so the listener is meant for this machine. If it is reachable from
+//! elsewhere, as in a container that is probed from outside, others get only health and metrics. No
+//! page contains a key or a header's value; the dashboard contains the beginnings of user messages.
 
 mod exposition;
 mod overview;
@@ -27,15 +26,15 @@ use crate::proxy::targets_ip_or_localhost;
 use crate::wall_clock;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The version of the format is told with it; Prometheus 3 reads no page without it.
+/// The type includes the version of the format; Prometheus 3 rejects a page without it.
 const METRICS_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// The dashboard. It brings all that it needs, and asks nobody but this listener.
+/// The dashboard. It is self-contained and sends requests to this listener only.
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-/// Whatever may stand in a conversation, nothing of it is run, and nothing is fetched for it.
+/// Prevents text of a conversation from running scripts or loading resources.
 const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
@@ -44,34 +43,34 @@ const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
 
 const CONTENTS: &str = "\
 /         the dashboard
-/livez    whether the process serves
-/readyz   whether it takes new requests: not once it was told to stop
-/metrics  what it has counted, for Prometheus
-/config   its settings and where each came from, without secrets
-/conversations, /conversations/ID  what the dashboard shows
+/livez    whether the process is alive
+/readyz   whether the process accepts new requests; not while it is stopping
+/metrics  the metrics, in the Prometheus text format
+/config   the settings and the source of each, without secrets
+/conversations, /conversations/ID  the dashboard's data, as JSON
 ";
 
-/// The pages of one process.
+/// The pages of the admin listener.
 pub(crate) struct Admin {
     overview: Overview,
     /// The settings as JSON, without secrets.
     settings: RwLock<Bytes>,
     reach: ListenerReach,
     stopping: AtomicBool,
-    /// When it began to serve, in seconds since 1970.
+    /// Start of service, in seconds since 1970.
     started: u64,
 }
 
-/// Who can connect.
+/// Clients that can connect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ListenerReach {
-    /// Whoever reaches one of the machine's addresses.
+    /// Any host that can reach one of the machine's addresses.
     Network,
     /// Programs on this machine.
     ThisMachine,
 }
 
-/// A page, before its fields are added.
+/// A response before its common headers are added.
 struct AdminPage {
     status: StatusCode,
     kind: HeaderValue,
@@ -79,7 +78,7 @@ struct AdminPage {
 }
 
 impl Admin {
-    /// Tells what the process does and how it is set, at an address.
+    /// Creates the pages for a listener at `listen`.
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
         let loopback = listen.ip().to_canonical().is_loopback();
         Self {
@@ -95,17 +94,17 @@ impl Admin {
         }
     }
 
-    /// Shows these settings from now on.
+    /// Replaces the settings shown.
     pub(crate) fn set_settings(&self, settings: String) {
         *self.settings.write() = Bytes::from(settings);
     }
 
-    /// From now on nobody is to send new requests here.
+    /// Makes the process unready for new requests.
     pub(crate) fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Answers a request of `peer`.
+    /// Answers a request from `peer`.
     pub(crate) fn respond<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         let page = self.page(request, peer);
         let mut response = Response::new(page.body);
@@ -125,12 +124,12 @@ impl Admin {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
-        // A page of the web that has its own name point here can read what it is answered.
+        // A web page whose name was made to point here could read the response.
         let is_ours = targets_ip_or_localhost(request);
         if self.reach == ListenerReach::ThisMachine && !is_ours {
             return text(
                 StatusCode::FORBIDDEN,
-                "ask for an IP address or localhost, not for a name\n",
+                "use an IP address or localhost as the host, not a name\n",
             );
         }
         match request.uri().path() {
@@ -141,11 +140,11 @@ impl Admin {
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
             path if is_ours && peer.to_canonical().is_loopback() => self.local_page(path),
-            _ => text(StatusCode::FORBIDDEN, "for this machine alone\n"),
+            _ => text(StatusCode::FORBIDDEN, "available from this machine only\n"),
         }
     }
 
-    /// What is told to programs and people on this machine alone.
+    /// Returns a page that is served only to clients on this machine.
     fn local_page(&self, path: &str) -> AdminPage {
         match path {
             "/" => ok(HTML, Bytes::from_static(DASHBOARD.as_bytes())),
@@ -208,7 +207,7 @@ mod tests {
         Admin::new(overview, "[]".into(), listen)
     }
 
-    /// What `peer` is answered that asks the listener at `listen` for a page of `host`.
+    /// Checks the status of a request by `peer` for a page of `host`, at the listener on `listen`.
     fn check(listen: &str, peer: &str, host: &str, path: &str, expect: u16) {
         let request = Request::get(path).header("host", host).body(()).unwrap();
         let answer = admin(listen).respond(&request, peer.parse().unwrap());

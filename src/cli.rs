@@ -1,4 +1,4 @@
-//! The command line: to one command and the settings it works with.
+//! The command line: selects one command and resolves the settings it uses.
 
 mod check;
 mod compact;
@@ -38,33 +38,33 @@ Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
   longhaul --listen 127.0.0.1:0                     a free port
-  longhaul run -- aider                             an agent with a proxy of its own
+  longhaul run -- aider                             an agent with its own proxy
   longhaul demo                                     watch it work: no key, no network
-  longhaul explain request.json                     what would be done with a request, and why
-  longhaul compact request.json                     a request body, compacted now
-  longhaul check --model NAME                       what a model holds, and who says so
-  longhaul --store file:longhaul.db                 summaries that outlive a restart
-  export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
+  longhaul explain request.json                     what longhaul would do with a request, and why
+  longhaul compact request.json                     compact a request body now
+  longhaul check --model NAME                       a model's window, and where it comes from
+  longhaul --store file:longhaul.db                 summaries that survive a restart
+  export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
 environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then
-flags; the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.
+flags; later sources win. `longhaul defaults` prints all settings, `longhaul check` the source of each.
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 each switch one feature off.
 
-Ends with
-  0        all is well
-  1        health is answered with no, or demo does not end as it should
-  64       the command line or a setting is wrong, or a file or store that a setting names
-  65       what a command works on is not what it should be
-  66       it cannot be read
-  69       the address is taken or forbidden
-  71       the system gives no threads or signals
-  74       the answer cannot be written
-  126, 127 what run is to run cannot be run, or is not there; else run ends as the command does,
-           with 128 and the signal's number where one ended it";
+Exit codes
+  0        success
+  1        health: longhaul is not healthy or cannot be reached; demo: an unexpected outcome
+  64       the command line, a setting, or a file or store that a setting names is invalid
+  65       the command's input is invalid
+  66       the command's input cannot be read
+  69       the address is in use or forbidden
+  71       cannot spawn threads or install signal handlers
+  74       the output cannot be written
+  126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's
+           code, or with 128 plus the number of the signal that ended it";
 
-/// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
-/// Ends with 0, or with what its first [`Problem`] says.
+/// Runs the command that `arguments` name (the program's name first), with the settings of `env`.
+/// Returns exit code 0, or the code of the first [`Problem`].
 pub fn main(
     arguments: impl IntoIterator<Item = OsString>,
     env: impl IntoIterator<Item = (OsString, OsString)>,
@@ -141,7 +141,7 @@ fn exit_code(done: Result<(), Vec<Problem>>) -> ExitCode {
     }
 }
 
-/// The arguments of the command itself.
+/// Returns the arguments of the subcommand, or of the program if there is none.
 fn command_matches(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, own)| own)
 }
@@ -152,7 +152,7 @@ fn command() -> Command {
         .about("A transparent OpenAI-compatible proxy that keeps long conversations in the window")
         .after_help(EXAMPLES)
         .styles(Styles::plain())
-        .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(Command::new("serve").about("Run the proxy (the default without a command)"))
         .subcommand(run::command())
         .subcommand(demo::command())
         .subcommand(explain::command())
@@ -167,14 +167,14 @@ fn command() -> Command {
                     Arg::new("prompts")
                         .long("prompts")
                         .action(ArgAction::SetTrue)
-                        .help("Print the built-in prompts of summaries instead"),
+                        .help("Print the built-in summary prompts instead"),
                 )
                 .arg(
                     Arg::new("table")
                         .long("table")
                         .action(ArgAction::SetTrue)
                         .conflicts_with("prompts")
-                        .help("Print every setting in one table of Markdown instead"),
+                        .help("Print every setting in a Markdown table instead"),
                 ),
         )
         .subcommands(completions::commands());
@@ -183,14 +183,14 @@ fn command() -> Command {
         .args(flags::all())
 }
 
-/// The prompts that a file can take the place of, each behind a line with the setting's name.
+/// Returns the prompts that a file can replace, each after a line with its setting's name.
 fn built_in_prompts() -> String {
     let prompts = Prompts::built_in();
     let pages = prompts.map(|(setting, text)| format!("==> {setting} <==\n{text}\n"));
     pages.join("\n")
 }
 
-/// The layers put together, or every problem in them.
+/// Merges the layers of settings, or returns every problem in them.
 fn resolve_settings(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
@@ -198,7 +198,7 @@ fn resolve_settings(
     setting_layers(matches, env).resolve()
 }
 
-/// The layers, with those of `matches` on top.
+/// Collects the layers of settings, with the flags in `matches` on top.
 fn setting_layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
     let mut layers = Layers::default();
     let named = matches
@@ -216,15 +216,18 @@ fn setting_layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layer
     layers
 }
 
-/// Tells of variables that look like settings and are none.
+/// Warns about variables that look like longhaul's settings but are not.
 fn warn_unknown_variables(env: &BTreeMap<String, String>) {
     for problem in unknown_variables(env) {
         print_error(&format!("longhaul: {problem}\n"));
     }
 }
 
-/// The environment as text. What is no text is no setting of ours, or a problem of its value. Not
-/// every name of ours has a prefix: the plain switches are named as the original systems name them.
+/// Returns the environment as text. Drops names that are not UTF-8, since no setting has such a
+/// name. Replaces invalid bytes in values, so that the setting's own check rejects them.
+///
+/// Keeps names of every prefix: the plain switches keep the names they have in the original
+/// systems.
 fn text_environment(
     env: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<String, String> {
@@ -238,7 +241,7 @@ fn text_environment(
         .collect()
 }
 
-/// Help and version go to standard output and are a success.
+/// Prints help and version to standard output with exit code 0; reports any other error.
 fn report_clap_error(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
@@ -264,26 +267,26 @@ fn report_problems(problems: &[Problem]) -> ExitCode {
     ExitCode::from(problems.first().map_or(1, Problem::exit_code))
 }
 
-/// What a command waits with: one thread, for nobody else is served meanwhile, and who comes first is
-/// then no matter of luck.
+/// Builds the runtime of a command: one thread, since a command serves no one else. The order of
+/// tasks is then deterministic.
 fn runtime() -> Result<Runtime, Problem> {
     build_runtime(&mut Builder::new_current_thread())
 }
 
 fn build_runtime(runtime: &mut Builder) -> Result<Runtime, Problem> {
     let built = runtime.enable_all().build();
-    built.map_err(|error| Problem::System(format!("the system gives no threads: {error}")))
+    built.map_err(|error| Problem::System(format!("cannot spawn threads: {error}")))
 }
 
-/// To standard error; nobody is left to tell if it is closed.
+/// Writes to standard error. Ignores failures: there is nowhere left to report them.
 fn print_error(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// To standard output; a reader that has left, as `head` does, is no error.
+/// Writes to standard output. A reader that has left, as `head` does, is not an error.
 ///
 /// # Errors
-/// It takes no more.
+/// Standard output cannot be written.
 fn print(text: &str) -> Result<(), Vec<Problem>> {
     let written = pipe::write_output(text.as_bytes());
     Ok(written.map_err(|error| Problem::Output(error.to_string()))?)

@@ -1,4 +1,4 @@
-//! The settings as the program uses them, put together from their layers.
+//! The program's configuration, resolved from its layers.
 
 mod base;
 mod file;
@@ -52,86 +52,88 @@ use models::ModelPattern;
 use problems::Problems;
 use settings::conversations;
 
-/// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
+/// Complete configuration of a proxy, built by [`Config::default_with`] or from the command line.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The address clients are told.
+    /// Address that clients connect to.
     pub listen: SocketAddr,
-    /// What clients are served in TLS with; none if they are served in plain HTTP.
+    /// Certificate and key for client TLS; `None` serves plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// What clients must show; none if nobody is asked.
+    /// Tokens that clients must present; empty if no token is required.
     pub client_tokens: ClientTokens,
-    /// Whether chats are read at all: not with everything switched off that is done with them.
+    /// Whether chats are read. Forced to [`Mode::Off`] if pruning, proactive compaction and
+    /// overflow recovery are all disabled.
     pub mode: Mode,
-    /// Where requests go.
+    /// Upstream for requests outside every mount.
     pub upstream: UpstreamConfig,
-    /// Where those under certain paths go instead; the longest path comes first.
+    /// Upstreams for particular path prefixes, longest path first.
     pub mounts: Vec<Mount>,
-    /// What may be held, and how much of it.
+    /// Memory and connection limits.
     pub limits: Limits,
-    /// How long requests under way may take to end after the signal to stop.
+    /// Time that requests in flight get to finish after the stop signal.
     pub drain_timeout: Duration,
-    /// How long after that signal connections are still taken.
+    /// Time after that signal during which new connections are still accepted.
     pub drain_delay: Duration,
-    /// Where `longhaul serve` tells of itself.
+    /// Listener for health, metrics and the dashboard in `longhaul serve`.
     pub admin: AdminListener,
-    /// Whether the text of summaries is shown there.
+    /// Whether the dashboard shows the text of summaries.
     pub admin_show_content: bool,
-    /// The model that says there what conversations are called; none if nobody does.
+    /// Model that titles conversations on the dashboard; `None` generates no titles.
     pub title_model: Option<String>,
-    /// What is written to standard error.
+    /// Log output on standard error.
     pub log: LogConfig,
-    /// What to do with conversations of models that have no conduct of their own.
+    /// Compaction settings for models without a table of their own.
     pub compaction: CompactionSettings,
-    /// What an overflow is known by.
+    /// Rules that classify a reply as an overflow.
     pub overflow_rules: ClassifierRules,
-    /// What such a model is taken to hold where it is set, and else one of which nobody says anything.
+    /// Context window for models without a table of their own: the configured one, or else the
+    /// default for models of unknown size.
     pub window: Tokens,
-    /// Who says so.
+    /// Origin of `window`.
     pub window_origin: WindowOrigin,
-    /// The same for models that have their own, in the order in which they are looked through.
+    /// Settings for particular models, matched in order.
     models: Vec<(ModelPattern, ModelSettings<'static>)>,
-    /// Who writes summaries, and how long a request may wait for one.
+    /// Summary model, and how long a request may wait for a summary.
     pub summary: SummaryConfig,
-    /// Where records are kept, for whom and for how long.
+    /// Record storage: location, scope and lifetime.
     pub store: StoreConfig,
-    /// Whether replies say what was done to their requests.
+    /// Whether replies carry headers that report what was done to their requests.
     pub report_headers: bool,
 }
 
-/// What is done with the conversations of one model.
+/// Settings for the conversations of one model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelSettings<'c> {
-    /// What to do with them.
+    /// Compaction settings.
     pub compaction: Cow<'c, CompactionSettings>,
-    /// What the model is taken to hold where nothing better is known.
+    /// Context window to assume unless a better source is available.
     pub window: Tokens,
-    /// Who says so.
+    /// Origin of `window`.
     pub window_origin: Cow<'c, WindowOrigin>,
 }
 
 impl ModelSettings<'_> {
-    /// The window that the operator has set, if any.
+    /// Returns the window set by the operator, if any.
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
         self.window_origin.if_configured(self.window)
     }
 }
 
-/// Who says what a model holds.
+/// Origin of an assumed context window.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WindowOrigin {
-    /// Nobody: a number that most models hold.
+    /// Built-in default: a size that most models support.
     Default,
-    /// The profile.
+    /// Default of the profile.
     Profile,
-    /// The setting, which came from here.
+    /// The `window` setting, with its place (for example `env LONGHAUL_WINDOW`).
     Setting(String),
 }
 
 impl WindowOrigin {
-    /// The `window`, if it was set.
+    /// Returns `window` if the operator set it.
     fn if_configured(&self, window: Tokens) -> Option<Tokens> {
         match self {
             Self::Default | Self::Profile => None,
@@ -140,68 +142,69 @@ impl WindowOrigin {
     }
 }
 
-/// Where requests go, and how.
+/// Upstream address and connection settings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpstreamConfig {
-    /// The base URL that the agent would have used.
+    /// Base URL that the agent would have used.
     pub base: BaseUrl,
     /// Whether HTTP/2 is offered.
     pub http2: Http2,
-    /// What is sent in place of the client's own credentials.
+    /// Authorization header that replaces the client's own credentials.
     pub authorization: Option<HeaderValue>,
-    /// PEM certificates trusted beside the machine's own.
+    /// PEM certificates trusted in addition to the system's roots.
     pub ca_file: Option<PathBuf>,
-    /// What lies between, if anything does.
+    /// Proxies between longhaul and the upstream.
     pub proxies: Proxies,
-    /// How long name, connection and TLS session may take together.
+    /// Timeout for name resolution, connection and TLS handshake together.
     pub connect_timeout: Duration,
-    /// Whether it is asked what its models hold.
+    /// Whether longhaul queries the upstream for the context windows of its models.
     pub query_windows: bool,
 }
 
-/// Bounds on what one process holds.
+/// Memory and connection limits of one process.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one chat body; a larger one is streamed through unread.
+    /// Bytes of one chat body; a larger body is streamed through unread.
     pub body_bytes: u64,
-    /// Bytes of all chat bodies held at once; what does not fit is streamed through unread.
+    /// Bytes of all buffered chat bodies together; a body that exceeds them is streamed through
+    /// unread.
     pub buffered_bytes: u64,
-    /// Client connections at once; more wait to be accepted.
+    /// Concurrent client connections; further ones wait to be accepted.
     pub connections: u32,
 }
 
-/// Where a process tells of itself: whether it is well, what it has counted, how it is set.
+/// Admin listener: health, metrics, settings and dashboard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AdminListener {
-    /// Here, for that was asked.
+    /// Binds this address and fails if it is taken: the operator set it.
     Required(SocketAddr),
-    /// Here if it is free: nobody asked for it.
+    /// Binds this default address if it is free.
     IfFree(SocketAddr),
-    /// Nowhere.
+    /// No admin listener.
     Off,
 }
 
-/// What is written to standard error.
+/// Log output on standard error.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LogConfig {
-    /// The least important line still written.
+    /// Least severe level that is written.
     pub level: LogLevel,
-    /// For people or for machines.
+    /// Line format.
     pub format: LogFormat,
 }
 
-/// Whether chats are read.
+/// Whether chats are read and changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A plain wire: no body is held or parsed.
+    /// Passes every request through; no body is held or parsed.
     Off,
-    /// Chats are read, and changed where that helps.
+    /// Reads chats, and changes them when that helps.
     On,
-    /// Chats are read and what `On` would do is worked out, but nothing is changed.
+    /// Reads chats and works out what `On` would do, but changes nothing.
     Shadow,
 }
 
@@ -227,7 +230,7 @@ impl ChoiceSetting for Http2 {
     const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
 }
 
-/// The least important log line still written.
+/// Least severe log level that is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the levels every logger has")]
@@ -251,13 +254,13 @@ impl ChoiceSetting for LogLevel {
     ];
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// JSON, an object per line.
     Json,
-    /// For people.
+    /// Human-readable text.
     Text,
 }
 
@@ -266,11 +269,11 @@ impl ChoiceSetting for LogFormat {
 }
 
 impl Config {
-    /// The built-in defaults with some settings changed, each a key and its value as text
-    /// (`("upstream.base", "http://127.0.0.1:9000/v1")`).
+    /// Builds the default configuration with some settings changed, each a key and its value as
+    /// text (`("upstream.base", "http://127.0.0.1:9000/v1")`).
     ///
     /// # Errors
-    /// A Problem for each key or value that is wrong.
+    /// A [`Problem`] for each invalid key or value.
     pub fn default_with<'a>(
         changes: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, Vec<Problem>> {
@@ -281,7 +284,7 @@ impl Config {
         Self::from_resolved(&layers.resolve()?)
     }
 
-    /// What is done with conversations of `model`: as the first table that matches it says.
+    /// Returns the settings for `model`: those of the first matching table, or the general ones.
     pub fn settings_for(&self, model: &str) -> ModelSettings<'_> {
         let own = self.models.iter().find(|(of, _)| of.matches(model));
         match own {
@@ -298,18 +301,18 @@ impl Config {
         }
     }
 
-    /// Every place that requests go to.
+    /// Returns the base URL of every upstream, mounts included.
     pub(crate) fn upstream_bases(&self) -> impl Iterator<Item = &BaseUrl> {
         let mounted = self.mounts.iter().map(|mount| &mount.base);
         mounted.chain([&self.upstream.base])
     }
 
-    /// The window that the operator has set for models without their own, if any.
+    /// Returns the window that the operator set for models without a table of their own, if any.
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
         self.window_origin.if_configured(self.window)
     }
 
-    /// Reads every setting out of what the layers came to.
+    /// Builds the configuration from the resolved layers.
     ///
     /// # Errors
     /// All problems at once.
@@ -384,7 +387,7 @@ impl Config {
     }
 }
 
-/// Values that stand alone, each of which was checked when the layers were put together.
+/// Reader of single settings, whose values were checked when the layers were resolved.
 struct SettingReader<'p> {
     found: &'p ResolvedSettings,
     problems: &'p mut Problems,
@@ -396,7 +399,7 @@ impl SettingReader<'_> {
     }
 }
 
-/// What `found` says of conversations.
+/// Reads the model settings from `found`.
 fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
     let wishes = wishes::compaction_settings(found)?;
     let (window, source) = wishes::assumed_window(found, wishes.profile)?;

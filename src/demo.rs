@@ -1,9 +1,9 @@
 //! A strict model on loopback and recorded sessions to play to it: the upstream of `longhaul demo`
 //! and of the integration tests.
 //!
-//! It must not agree with the proxy by construction, so it uses nothing of the proxy: it counts by
-//! a rule of its own, tells nobody its window except by refusing, and holds every request to the
-//! rules that real providers hold it to.
+//! The model must not agree with the proxy by construction, so it uses none of the proxy's code. It
+//! counts by its own rule, reveals its window only in refusals, and enforces the rules of real
+//! providers on every request.
 
 mod answer;
 mod cache;

@@ -1,4 +1,4 @@
-//! What can go wrong: a `Fault` is the client's to see, a `Problem` the operator's.
+//! Errors: a [`Fault`] is reported to the client, a [`Problem`] to the operator.
 
 use std::path::PathBuf;
 
@@ -7,46 +7,46 @@ use tracing::Level;
 
 use crate::metrics::Label;
 
-/// Why a request could not be served. One variant per answer a client may act on.
+/// Reason why a request could not be served. Each variant is an error that a client can act on.
 ///
-/// Replies of the upstream are never faults: they are relayed as they came.
+/// Error replies of the upstream are not faults: they are relayed unchanged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// The request body broke off or its framing is malformed.
+    /// The request body ended early, or its framing is invalid.
     RequestBodyBroken,
-    /// What is to be compacted is past a bound on one chat.
+    /// The chat to compact exceeds a limit on chats.
     ChatTooLarge,
-    /// A tunnel was asked for, as of a forward proxy.
+    /// The client sent CONNECT, as to a forward proxy.
     NotAForwardProxy,
-    /// The bodies being held leave no room for the one that is to be compacted.
+    /// Bodies already buffered leave no room for the chat to compact.
     BuffersFull,
-    /// The process has no descriptor left for a connection to the upstream.
+    /// The process has no file descriptor left for a connection to the upstream.
     NoDescriptors,
-    /// What is to be compacted is no chat completion that can be read.
+    /// The body to compact is not a readable chat completion request.
     NotAChat,
-    /// A page of another site asks, where longhaul would give its own key.
+    /// A web page of another site sent the request, and longhaul would add its own key.
     ForeignPage,
-    /// Plain HTTP came where TLS is spoken.
+    /// The client sent plain HTTP to a TLS listener.
     PlainHttp,
-    /// A path under the prefix that is ours names nothing.
+    /// No endpoint has this path under longhaul's reserved prefix.
     ReservedPath,
-    /// Compaction was asked for where the mode is off.
+    /// Compaction was requested, but the mode is off.
     CompactionOff,
-    /// The path and the upstream's base make no valid target together.
+    /// The request path and the upstream's base URL do not form a valid target.
     InvalidTarget,
-    /// A token is asked for, and none that is known was shown.
+    /// A token is required, and the client presented no valid one.
     InvalidToken,
-    /// The upstream closed or reset the connection before it answered.
+    /// The upstream closed or reset the connection before it responded.
     UpstreamBroke,
-    /// What the upstream sent is not HTTP.
+    /// The upstream's reply is not HTTP.
     UpstreamMalformed,
-    /// The proxy on the way to the upstream cannot be reached, or does not let through.
+    /// The proxy to the upstream is unreachable, or refused the connection.
     UpstreamProxy,
-    /// No connection to the upstream came about in time.
+    /// Connecting to the upstream timed out.
     UpstreamTimedOut,
     /// The upstream's certificate or TLS version was refused.
     UpstreamTls,
-    /// Nobody answers at the upstream's address.
+    /// No connection to the upstream's address could be opened.
     UpstreamUnreachable,
     /// The upstream's name has no address.
     UpstreamUnresolved,
@@ -85,8 +85,9 @@ impl Label for Fault {
 }
 
 impl Fault {
-    /// The status of the answer. The `OpenAI` SDKs repeat 408, 409, 429 and everything from 500 up,
-    /// so what no repetition can mend is below that, or says so by [`Fault::retry`].
+    /// Returns the status of the response. The `OpenAI` SDKs retry 408, 409, 429 and everything
+    /// from 500 up. A fault that no retry can fix therefore has a status below 500, or forbids
+    /// retries through [`Fault::retry_advice`].
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::RequestBodyBroken | Self::NotAChat | Self::PlainHttp | Self::InvalidTarget => {
@@ -108,7 +109,7 @@ impl Fault {
         }
     }
 
-    /// The machine's word for it: `error.code`, `x-longhaul-fault`, the metric's label.
+    /// Returns the machine-readable code: `error.code`, `x-longhaul-fault`, and the metric's label.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::RequestBodyBroken => "request_body_broken",
@@ -133,7 +134,7 @@ impl Fault {
         }
     }
 
-    /// How loud the operator hears of it.
+    /// Returns the level at which the fault is logged.
     pub(crate) fn level(self) -> Level {
         match self {
             Self::RequestBodyBroken
@@ -158,7 +159,7 @@ impl Fault {
         }
     }
 
-    /// Whether a second try may go better; the `OpenAI` SDKs obey `x-should-retry: false`.
+    /// Returns whether a retry may succeed; the `OpenAI` SDKs obey `x-should-retry: false`.
     pub(crate) fn retry_advice(self) -> RetryAdvice {
         match self {
             Self::RequestBodyBroken
@@ -183,224 +184,222 @@ impl Fault {
         }
     }
 
-    /// What was tried and what to do about it. `origin` is the upstream's scheme, host and port.
+    /// Returns what failed and what to do about it. `origin` is the upstream's scheme, host and
+    /// port.
     pub(crate) fn message(self, origin: &str) -> String {
         match self {
             Self::RequestBodyBroken => {
-                "the request body broke off, stood still or is not framed as HTTP asks".into()
+                "the request body ended early, stalled, or has invalid HTTP framing".into()
             }
             Self::ChatTooLarge => {
-                "the chat is larger than limits.body, as it came or as it decodes, or has more \
-                 messages than are read; raise limits.body, or give less of it"
+                "the chat exceeds limits.body, as sent or decoded, or has too many messages; raise \
+                 limits.body, or send a smaller chat"
                     .into()
             }
             Self::NotAForwardProxy => {
-                "longhaul is no forward proxy: give its address as the base URL \
+                "longhaul is not a forward proxy: set its address as the base URL \
                  (OPENAI_BASE_URL), not as HTTP_PROXY or HTTPS_PROXY"
                     .into()
             }
             Self::BuffersFull => {
-                "the bodies being held take all of limits.buffered; try again when \
-                 fewer requests are under way, or raise it"
+                "buffered request bodies take up all of limits.buffered; retry when \
+                 fewer requests are in flight, or raise it"
                     .into()
             }
             Self::NoDescriptors => format!(
-                "this longhaul has as many files and connections open as it may, and none for the \
-                 upstream {origin}; try again when fewer requests are under way, or raise its limit on \
-                 open files (ulimit -n)"
+                "longhaul has reached its limit on open files and cannot connect to the upstream \
+                 {origin}; retry when fewer requests are in flight, or raise the limit (ulimit -n)"
             ),
             Self::NotAChat => {
-                "what is to be compacted is no chat completion that can be read: give a \
-                 JSON object with messages, as a request to /v1/chat/completions has it"
+                "the body is not a valid chat completion request: expected a JSON object \
+                 with `messages`, as for /v1/chat/completions"
                     .into()
             }
-            Self::PlainHttp => {
-                "this longhaul is reached over TLS: begin its base URL with https://".into()
-            }
+            Self::PlainHttp => "this address requires TLS: begin the base URL with https://".into(),
             Self::ForeignPage => {
-                "this longhaul gives its own key, and to no page of another site, nor to a \
-                 browser that asks for another host than localhost or an IP address; set \
-                 client_tokens_file, and give the page one of its tokens as the API key"
+                "longhaul adds its own API key, but not for web pages of other sites, nor for a \
+                 browser that addresses it by a name other than localhost; set \
+                 client_tokens_file, and give the page one of the tokens as its API key"
                     .into()
             }
             Self::ReservedPath => {
-                "paths under /__longhaul__/ are longhaul's own: POST a chat's body to \
-                 /__longhaul__/compact to have it compacted; ask without that prefix to reach the \
+                "paths under /__longhaul__/ are reserved: POST a chat completion request to \
+                 /__longhaul__/compact to compact it, or leave out the prefix to reach the \
                  upstream"
                     .into()
             }
             Self::CompactionOff => {
-                "compaction is switched off with the mode; set LONGHAUL_MODE=on, or \
-                 leave out x-longhaul-mode: off"
+                "compaction is disabled because the mode is off; set LONGHAUL_MODE=on, \
+                 or leave out x-longhaul-mode: off"
                     .into()
             }
             Self::InvalidTarget => {
-                "the request's path does not make a valid URL with the upstream's base; \
-                 shorten or encode it"
+                "the request path and the upstream's base URL do not form a valid URL; \
+                 shorten or encode the path"
                     .into()
             }
             Self::InvalidToken => {
-                "this longhaul asks its clients for a token: give one that is in its \
-                 client_tokens_file as the API key"
+                "longhaul requires a client token: send one from its client_tokens_file as \
+                 the API key"
                     .into()
             }
             Self::UpstreamBroke => format!(
-                "the upstream {origin} closed the connection before it answered; nothing was sent \
-                 a second time, and trying again is up to you"
+                "the upstream {origin} closed the connection before it responded; longhaul did not \
+                 resend the request, but you can"
             ),
             Self::UpstreamMalformed => format!(
-                "the upstream {origin} does not answer in HTTP; check the scheme and the port of \
+                "the upstream {origin} did not respond in HTTP; check the scheme and port in \
                  upstream.base"
             ),
             Self::UpstreamProxy => format!(
-                "the proxy on the way to the upstream {origin} cannot be reached or does not let \
-                 through; check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY (proxy.https, proxy.http, \
-                 proxy.all), or name the upstream's host in NO_PROXY (proxy.except)"
+                "the proxy to the upstream {origin} is unreachable or refused the connection; \
+                 check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY (proxy.https, proxy.http, proxy.all), \
+                 or add the upstream's host to NO_PROXY (proxy.except)"
             ),
             Self::UpstreamTimedOut => format!(
-                "no connection to the upstream {origin} came about in time; check the network and \
+                "connecting to the upstream {origin} timed out; check the network and \
                  upstream.base, or raise upstream.connect"
             ),
             Self::UpstreamTls => format!(
-                "no TLS session with the upstream {origin}: its certificate or protocol was \
-                 refused; for a private authority set upstream.ca_file, for a plain server use \
-                 http://"
+                "the TLS handshake with the upstream {origin} failed: its certificate or protocol \
+                 was refused; for a private certificate authority set upstream.ca_file, for a \
+                 plain HTTP server use http://"
             ),
             Self::UpstreamUnreachable => format!(
-                "the upstream {origin} cannot be reached: connecting failed; check that it runs \
-                 and that upstream.base names its port"
+                "connecting to the upstream {origin} failed; check that it is running and that \
+                 upstream.base has its port"
             ),
             Self::UpstreamUnresolved => format!(
-                "the name of the upstream {origin} cannot be resolved; check the spelling of \
-                 upstream.base and the resolver"
+                "the host name of the upstream {origin} cannot be resolved; check upstream.base \
+                 and the DNS resolver"
             ),
         }
     }
 }
 
-/// Whether repeating a request unchanged can help.
+/// Whether repeating an unchanged request can help.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RetryAdvice {
-    /// It may.
+    /// A retry may succeed.
     MayHelp,
-    /// It cannot.
+    /// No retry can succeed.
     Useless,
 }
 
-/// What keeps longhaul from doing what it was started for. All are told at once; what the process ends
-/// with, the first one says.
+/// Reason why longhaul cannot do what it was started for. All problems are reported at once; the
+/// first one determines the exit code.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The certificate file cannot be used.
+    /// The certificate file of `upstream.ca_file` cannot be used.
     #[error(
-        "upstream.ca_file {}: {reason}; give a file of PEM certificates", path.display()
+        "upstream.ca_file {}: {reason}; expected a file of PEM certificates", path.display()
     )]
     CaFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What stands in the way.
+        /// Reason why the file cannot be used.
         reason: String,
     },
-    /// What a command works on is no chat that it can work on.
+    /// A command's input is not a chat that the command can process.
     #[error("{}: {reason}", path.display())]
     InvalidInput {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should be.
+        /// Expected content.
         reason: String,
     },
-    /// The listener's certificate or its key cannot be used.
+    /// The listener's certificate or key cannot be used.
     #[error("{key} {}: {reason}", path.display())]
     Certificate {
-        /// The setting.
+        /// Key of the setting.
         key: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What stands in the way, and what should be there.
+        /// Reason why the file cannot be used, and the expected content.
         reason: String,
     },
-    /// The command line does not parse; the text is the parser's own.
+    /// The command line does not parse; the text comes from the parser.
     #[error("{0}")]
     CommandLine(String),
     /// The configuration file cannot be read.
     #[error("configuration file {}: {reason}; check the path given by --config or LONGHAUL_CONFIG", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system, or the limit exceeded.
         reason: String,
     },
-    /// What a command works on cannot be read.
+    /// A command's input cannot be read.
     #[error("cannot read {}: {reason}; give a file, or - for standard input", path.display())]
     Input {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         reason: String,
     },
-    /// An address cannot be listened at.
+    /// The listener cannot bind its address.
     #[error("{0}")]
     Listen(String),
-    /// The upstream is this very listener.
+    /// The upstream is longhaul's own listener.
     #[error(
         "upstream {base} is longhaul's own listener {listen}; set --upstream (LONGHAUL_UPSTREAM) \
-         to the endpoint the agent would have used"
+         to the endpoint that the agent would use without longhaul"
     )]
     SelfLoop {
-        /// The upstream as configured.
+        /// Base URL of the upstream, as configured.
         base: String,
-        /// The listener's address.
+        /// Address of the listener.
         listen: std::net::SocketAddr,
     },
-    /// There is no store to look into.
+    /// The store to inspect does not exist.
     #[error(
-        "store.at: there is no store at {}; give the one that longhaul keeps, with --store file:PATH",
+        "store.at: there is no store at {}; name the file that longhaul uses, with --store file:PATH",
         _0.display()
     )]
     NoStore(PathBuf),
-    /// Standard output takes no more, for a reason other than its reader's having left.
+    /// Writing to standard output failed, for a reason other than a closed pipe.
     #[error("cannot write to standard output: {0}")]
     Output(String),
-    /// What `store.at` names cannot be used.
+    /// The store that `store.at` names cannot be used.
     #[error("{0}")]
     Store(String),
-    /// The configuration file is no TOML.
+    /// The configuration file is not valid TOML.
     #[error("{place}: {reason}")]
     Syntax {
         /// File and line.
         place: String,
-        /// What the parser said.
+        /// Error from the parser.
         reason: String,
     },
-    /// The system gives no threads, or no signals.
+    /// Threads could not be spawned, or signal handlers not installed.
     #[error("{0}")]
     System(String),
-    /// A setting of that name does not exist.
+    /// No setting has this name.
     #[error("{place}: no setting is called {key}{}", near.as_ref().map_or_else(
         || "; `longhaul defaults` lists them".to_owned(), |near| format!("; did you mean {near}?")))]
     UnknownKey {
-        /// Where it was found.
+        /// Origin of the name.
         place: String,
-        /// Its name as found.
+        /// The unknown name.
         key: String,
-        /// A setting with nearly that name.
+        /// A setting with a similar name.
         near: Option<String>,
     },
-    /// A setting's value does not fit its kind.
+    /// The value of a setting is invalid.
     #[error("{key} from {place}: {reason}")]
     InvalidValue {
-        /// The setting.
+        /// Key of the setting.
         key: String,
-        /// Where the value came from.
+        /// Origin of the value.
         place: String,
-        /// What was found and what was expected.
+        /// The value found, and the values expected.
         reason: String,
     },
 }
 
 impl Problem {
-    /// What the process ends with, by the numbers of sysexits.
+    /// Returns the exit code, numbered as in sysexits.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::CaFile { .. }

@@ -1,4 +1,4 @@
-//! What the fuzzer asks that is nobody else's: built for it alone.
+//! Entry points for the fuzz targets only.
 
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -7,7 +7,8 @@ use crate::Config;
 use crate::config::{BaseUrl, Layers};
 use crate::proxy;
 
-/// The settings of a file with this text, and of nothing else.
+/// Parses the settings of a file with this text and nothing else. Returns `None` if they are
+/// invalid.
 #[must_use]
 pub fn settings(text: &str) -> Option<Config> {
     let mut layers = Layers::default();
@@ -15,7 +16,8 @@ pub fn settings(text: &str) -> Option<Config> {
     Config::from_resolved(&layers.resolve().ok()?).ok()
 }
 
-/// What the upstream at `base` is asked for where `path` was asked for: `None` where either is none.
+/// Returns the path requested from the upstream at `base` for a request of `path`, or `None` if
+/// either is invalid.
 #[must_use]
 pub fn mapped(base: &str, path: &str) -> Option<String> {
     let base = BaseUrl::parse(base).ok()?;
@@ -24,8 +26,8 @@ pub fn mapped(base: &str, path: &str) -> Option<String> {
     Some(mapped.as_str().to_owned())
 }
 
-/// What is asked for below the mount at `mount` where `path` was asked for: `None` where that does
-/// not lie under it, or is no target.
+/// Returns `path` without the prefix of the mount at `mount`, or `None` if it is not below the
+/// mount or not a valid target.
 #[must_use]
 pub fn under(path: &str, mount: &str) -> Option<String> {
     let asked: Uri = path.parse().ok()?;

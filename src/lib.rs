@@ -1,7 +1,7 @@
 //! longhaul: a transparent reverse proxy that keeps long conversations inside the model's window.
 //!
-//! [`run`] serves one listener until its future to stop is ready; [`Config`] says how.
-//! [`cli::main`] is the program around it.
+//! [`run`] serves one listener until its shutdown future completes, as configured by [`Config`].
+//! [`cli::main`] is the entry point of the program.
 
 mod admin;
 pub mod cli;

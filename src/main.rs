@@ -1,4 +1,4 @@
-//! The binary: hands the command line and the environment to the library.
+//! Binary entry point: passes the command line and the environment to the library.
 
 use std::process::ExitCode;
 

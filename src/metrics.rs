@@ -1,4 +1,4 @@
-//! Counters, each by a closed set of labels, so that no request can make one grow.
+//! Metrics with closed sets of labels, so that no request can add a series.
 
 mod histogram;
 mod labels;
@@ -24,14 +24,14 @@ pub(crate) trait Label: Copy + 'static {
     /// Every value, in the order of [`Label::index`].
     const ALL: &'static [Self];
 
-    /// The value as it is written in a log line or a metric.
+    /// Returns the value's text in log lines and metrics.
     fn label(self) -> &'static str;
 
-    /// Its position in [`Label::ALL`].
+    /// Returns the position in [`Label::ALL`].
     fn index(self) -> usize;
 }
 
-/// One counter for each value of a label.
+/// A set of counters, one for each value of a label.
 #[derive(Debug)]
 pub(crate) struct Counters<L> {
     counts: Box<[AtomicU64]>,
@@ -49,25 +49,25 @@ impl<L: Label> Default for Counters<L> {
 }
 
 impl<L: Label> Counters<L> {
-    /// Counts one more.
+    /// Adds one.
     pub(crate) fn add(&self, label: L) {
         self.add_many(label, 1);
     }
 
-    /// Counts so many more.
+    /// Adds `more`.
     pub(crate) fn add_many(&self, label: L, more: u64) {
         if let Some(count) = self.counts.get(label.index()) {
             count.fetch_add(more, Ordering::Relaxed);
         }
     }
 
-    /// The count of one value.
+    /// Returns the count of one value.
     pub(crate) fn get(&self, label: L) -> u64 {
         let count = self.counts.get(label.index());
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Each value with its count.
+    /// Iterates over the values with their counts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (L, u64)> {
         L::ALL
             .iter()
@@ -76,7 +76,7 @@ impl<L: Label> Counters<L> {
     }
 }
 
-/// One counter for each pair of values of two labels.
+/// A matrix of counters, one for each pair of values of two labels.
 #[derive(Debug)]
 pub(crate) struct CounterMatrix<A, B> {
     rows: Box<[Counters<B>]>,
@@ -93,19 +93,19 @@ impl<A: Label, B: Label> Default for CounterMatrix<A, B> {
 }
 
 impl<A: Label, B: Label> CounterMatrix<A, B> {
-    /// Counts one more.
+    /// Adds one.
     pub(crate) fn add(&self, one: A, other: B) {
         self.add_many(one, other, 1);
     }
 
-    /// Counts so many more.
+    /// Adds `more`.
     pub(crate) fn add_many(&self, one: A, other: B, more: u64) {
         if let Some(row) = self.rows.get(one.index()) {
             row.add_many(other, more);
         }
     }
 
-    /// Each pair with its count.
+    /// Iterates over the pairs with their counts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (A, B, u64)> {
         let rows = A::ALL.iter().zip(&self.rows);
         rows.flat_map(|(one, row)| row.iter().map(|(other, count)| (*one, other, count)))
@@ -124,42 +124,42 @@ impl Label for Bypass {
     }
 }
 
-/// A sum that only grows, or a number of things that are there now.
+/// A sum that only grows, or a current number of things.
 #[derive(Debug, Default)]
 pub(crate) struct Sum(AtomicU64);
 
 impl Sum {
-    /// So much more.
+    /// Adds `more`.
     pub(crate) fn add(&self, more: impl Into<u64>) {
         self.0.fetch_add(more.into(), Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Subtracts one.
     pub(crate) fn decrement(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What it comes to.
+    /// Returns the current value.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What the chats that were read came to, in the plain estimate.
+/// Token totals of the chats that were read, by the plain estimate.
 #[derive(Debug, Default)]
 pub(crate) struct ChatTokens {
     count: Sum,
     before: Sum,
     after: Sum,
-    /// The difference of the two, counted for itself: of two sums that are read one after the other
-    /// it would now and then be smaller than before, which a counter must never be.
+    /// Difference of the two sums, kept as a counter of its own. Computed from two separately read
+    /// sums, it would occasionally decrease, and a counter must never decrease.
     saved: Sum,
-    /// What shadow mode would have saved.
+    /// Tokens that shadow mode would have saved.
     shadow: Sum,
 }
 
 impl ChatTokens {
-    /// One more, of `before` tokens as it came and of `after` as it went on last.
+    /// Adds a chat that came with `before` tokens and was last sent with `after`.
     pub(crate) fn add(&self, before: Tokens, after: Tokens) {
         if before == Tokens::ZERO {
             return;
@@ -170,51 +170,51 @@ impl ChatTokens {
         self.saved.add((before - after).get());
     }
 
-    /// One more that went on as it came, and would have gone on with `after` tokens.
+    /// Adds a chat that was forwarded unchanged, and would have been sent with `after` tokens.
     pub(crate) fn add_shadow(&self, before: Tokens, after: Tokens) {
         self.add(before, before);
         self.shadow.add((before - after).get());
     }
 
-    /// How many.
+    /// Returns the number of chats.
     pub(crate) fn count(&self) -> u64 {
         self.count.get()
     }
 
-    /// Their tokens as they came.
+    /// Returns their tokens as received.
     pub(crate) fn before(&self) -> u64 {
         self.before.get()
     }
 
-    /// Their tokens as they went on.
+    /// Returns their tokens as sent.
     pub(crate) fn after(&self) -> u64 {
         self.after.get()
     }
 
-    /// What was not sent on.
+    /// Returns the tokens saved.
     pub(crate) fn saved(&self) -> u64 {
         self.saved.get()
     }
 
-    /// What shadow mode would have saved.
+    /// Returns the tokens that shadow mode would have saved.
     pub(crate) fn shadow_saved(&self) -> u64 {
         self.shadow.get()
     }
 }
 
-/// What providers have counted, as far as they said so.
+/// Token totals that providers reported.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderTokens {
-    /// Tokens of prompts, those from a cache among them.
+    /// Prompt tokens, including cached ones.
     pub(crate) prompt: Sum,
-    /// Tokens of prompts that came from a cache.
+    /// Prompt tokens read from a cache.
     pub(crate) cached: Sum,
-    /// Tokens of answers.
+    /// Output tokens.
     pub(crate) output: Sum,
 }
 
 impl ProviderTokens {
-    /// One answer more.
+    /// Adds the usage of one reply.
     pub(crate) fn add(&self, usage: &Usage) {
         self.prompt.add(usage.input);
         self.cached.add(usage.cached.unwrap_or(0));
@@ -222,50 +222,50 @@ impl ProviderTokens {
     }
 }
 
-/// All counters of one proxy.
+/// All metrics of one proxy.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// Requests by how they ended.
+    /// Requests by ending.
     pub(crate) requests: Counters<Ending>,
-    /// Requests by what was done and how they were answered.
+    /// Requests by principal action and status class.
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
-    /// Requests under way.
+    /// Requests in progress.
     pub(crate) in_flight: Sum,
-    /// From a request's first byte to the end of its answer.
+    /// Time from a request's head to the end of its response.
     pub(crate) duration: Histogram,
-    /// What of that before the head of its answer was ours.
+    /// Time added by longhaul itself before the head of the response.
     pub(crate) overhead: Histogram,
-    /// Answers of our own making.
+    /// Responses generated by longhaul because of a fault.
     pub(crate) faults: Counters<Fault>,
-    /// Chats that went on as they came, by the reason.
+    /// Chats forwarded unchanged, by reason.
     pub(crate) bypasses: Counters<Bypass>,
-    /// Chats streamed through unread.
+    /// Chats streamed through unread, by reason.
     pub(crate) unread: Counters<UnreadReason>,
-    /// What was done to chats.
+    /// Actions applied to chats.
     pub(crate) actions: Counters<Action>,
-    /// The chats that were read.
+    /// Token totals of the chats that were read.
     pub(crate) chats: ChatTokens,
-    /// What their providers counted.
+    /// Token counts reported by providers.
     pub(crate) provider_tokens: ProviderTokens,
-    /// Calls for what was cleared before.
+    /// Calls that fetch a cleared result again.
     pub(crate) refetches: Sum,
-    /// What chats cost, and what our own calls did.
+    /// Costs of chats and of longhaul's own calls.
     pub(crate) costs: CostMetrics,
-    /// Records that came into use.
+    /// Records that came into use, by trigger.
     pub(crate) compactions: Counters<CompactionTrigger>,
-    /// Summaries that were to be written.
+    /// Summary jobs by outcome.
     pub(crate) summaries: Counters<SummaryOutcome>,
-    /// Those that were wanted and not asked for.
+    /// Summaries that were wanted but not requested, by reason.
     pub(crate) withheld: Counters<WithheldReason>,
-    /// How long those took that were asked for.
+    /// Duration of the requested summaries.
     pub(crate) summary_duration: Histogram,
-    /// How long requests waited for them.
+    /// Time that requests waited for summaries.
     pub(crate) summary_wait: Histogram,
-    /// Second sends.
+    /// Retries, by kind and outcome.
     pub(crate) retries: CounterMatrix<RetryKind, RetryOutcome>,
-    /// Bytes outside the cuts that a rewrite came out with changed. None must ever be.
+    /// Bytes outside the replacements that a rewrite changed by mistake; must stay 0.
     pub(crate) corrupted_bytes: Sum,
-    /// Calls of the store behind memory.
+    /// Calls of the durable store, by outcome.
     pub(crate) durable_store: Counters<DurableStoreOutcome>,
 }
 

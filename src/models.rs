@@ -1,9 +1,10 @@
-//! What models hold, by host and name: a table that is part of the program.
+//! Windows and prices of known models, by host and name: a table embedded in the program.
 //!
 //! A name alone says little: of the names that `OpenRouter` shares with other providers, 29% have
-//! another window there. So a row counts under its own provider's hosts. Where the host is nobody's
-//! that is known, a gateway perhaps, the smallest window counts that a model of that name has. On
-//! this machine and its network the table is not asked: a server there holds what it was told to.
+//! another window there. A row therefore applies to its own provider's hosts.
+//!
+//! At an unknown host, perhaps a gateway, the smallest window of any model with that name applies.
+//! For local hosts the table is not used: a server there has the window with which it was started.
 
 mod hosts;
 mod names;
@@ -15,54 +16,55 @@ use crate::rewrite::window::TableWindow;
 pub(crate) use hosts::HostKind;
 use table::TableRow;
 
-/// What the table says of a model.
+/// The row of the table that matches a model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TableMatch {
-    /// The row.
+    /// The limits in that row.
     pub(crate) limits: ModelLimits,
-    /// How it was come by.
+    /// Kind of the match.
     pub(crate) kind: MatchKind,
 }
 
-/// One row, without its prices.
+/// The limits of a model, from one row of the table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ModelLimits {
-    /// The name in the table.
+    /// The model's name in the table.
     pub(crate) model: &'static str,
-    /// Whose row it is.
+    /// The provider of the row.
     pub(crate) provider: &'static str,
-    /// What input and output may measure together.
+    /// Limit of input and output together.
     pub(crate) window: Tokens,
-    /// What input may measure, where output has room of its own.
+    /// Limit of the input, if the output has a limit of its own.
     pub(crate) input: Option<Tokens>,
-    /// The most output.
+    /// Limit of the output.
     pub(crate) output: Option<Tokens>,
 }
 
 impl ModelLimits {
-    /// What the window is worked out from.
+    /// Returns the window from which the policy is computed.
     pub(crate) fn table_window(&self) -> TableWindow {
         self.input
             .map_or(TableWindow::Total(self.window), TableWindow::Input)
     }
 }
 
-/// Why a row was taken.
+/// Kinds of match between a model and a row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MatchKind {
-    /// The provider at that host has it under that name.
+    /// The host's provider lists the model under exactly this name.
     Exact,
-    /// The provider has it under that name without a variant, date, region or prefix.
+    /// The host's provider lists the name without a variant, date, region or prefix.
     Normalised,
-    /// Nobody is known at that host. So many providers have the name, and this is the smallest window
-    /// among those who made the model, or else among all.
+    /// The host is unknown. The row has the smallest window among the model's makers, or among all
+    /// providers if no maker lists it.
     OtherHost {
-        /// How many rows there were to choose from.
+        /// Number of candidate rows.
         rows: usize,
     },
 }
 
-/// What `model` holds at `host` (a name or an address, without a port), as far as the table knows.
+/// Looks up `model` at `host` (a name or an address, without a port). Returns `None` for a local
+/// host or an unlisted model.
 pub(crate) fn look_up(host: &str, model: &str) -> Option<TableMatch> {
     match HostKind::from_host(host) {
         HostKind::Local => None,
@@ -73,11 +75,11 @@ pub(crate) fn look_up(host: &str, model: &str) -> Option<TableMatch> {
     }
 }
 
-/// What input of `model` is sold at by the provider at `host`: the list price, of its lowest tier.
+/// Returns the list prices of `model` at `host`: input, in the lowest tier.
 ///
-/// A price is taken from the provider's own row alone: what others ask for a model of that name says
-/// nothing of what is asked here. Nor does a variant's name without the variant, which is often
-/// what makes the price (`:free`, `:nitro`).
+/// Only the provider's own row counts: the price of another provider says nothing about this one. A
+/// name with a variant is not looked up without it, since the variant often makes the price
+/// (`:free`, `:nitro`).
 pub(crate) fn prices(host: &str, model: &str) -> Option<InputPrices> {
     let HostKind::Provider(provider) = HostKind::from_host(host) else {
         return None;
@@ -91,7 +93,8 @@ pub(crate) fn prices(host: &str, model: &str) -> Option<InputPrices> {
     row?.prices()
 }
 
-/// The provider's own row for `name`, the form at `at` of what was asked for.
+/// Returns the provider's own row for `name`, which is candidate number `at` for the requested
+/// name.
 fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
     let row = table::rows_named(name).find(|row| row.provider == provider)?;
     Some(TableMatch {
@@ -104,7 +107,8 @@ fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
     })
 }
 
-/// The smallest of the rows for `name`: of those of its makers, if there are any.
+/// Returns the row with the smallest window for `name`: among those of the model's makers, if there
+/// are any.
 fn match_smallest(name: &str) -> Option<TableMatch> {
     let makers = || table::rows_named(name).filter(|row| hosts::makes_models(row.provider));
     let rows = if makers().next().is_some() {

@@ -1,4 +1,4 @@
-//! The life of a request: receive, read, plan, splice, send, judge, relay.
+//! The request path: receive, read, plan, splice, send, judge, relay.
 
 mod account;
 mod answer;
@@ -54,13 +54,14 @@ use report::ChatReport;
 use shared::Shared;
 use watch::{HoldPolicy, JudgedReply};
 
-/// Serves requests. Clones share everything.
+/// The reverse proxy for one upstream. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct Proxy(Arc<Shared>);
 
 impl Proxy {
-    /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
-    /// Dropped when the client leaves, which ends the upstream's request with it.
+    /// Answers a request with the upstream's reply, or with an error response for the [`Fault`]
+    /// that prevented one. Dropping the future, when the client disconnects, aborts the upstream
+    /// request.
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
@@ -76,15 +77,15 @@ impl Proxy {
                 Err(fault) => own.fault_response(fault, account),
             };
         }
-        // A connection keeps the room of its request's future for as long as the reply streams. What
-        // is needed only until the reply begins stands apart, and is freed by then.
+        // A connection holds its request's future in memory for as long as the reply streams. State
+        // that is needed only until the reply begins is boxed, so it is freed by then.
         match Box::pin(own.forward(request, slot, &mut account)).await {
             Ok(reply) => relay::relay(reply, account),
             Err(fault) => own.fault_response(fault, account),
         }
     }
 
-    /// Whose request to this target it is; a mount's own path is taken off.
+    /// Selects the mount that serves `target` and strips its path prefix.
     fn select_mount(&self, target: &mut Uri) -> &Self {
         for proxy in &self.0.mounts {
             let mount = proxy.0.mount.as_deref().unwrap_or_default();
@@ -96,7 +97,7 @@ impl Proxy {
         self
     }
 
-    /// Answers a request that is not to be served.
+    /// Answers a request that must not be served with the fault `why`.
     pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<ReplyBody> {
         let request = ClientBody::wrap(request);
         let mut account = RequestLog::start(&request, &self.0.metrics);
@@ -121,9 +122,9 @@ impl Proxy {
             return Ok(reply.map(PeekedBody::new));
         }
 
-        // A reservation is held until the head of the reply is here, or a summary is made of the body
-        // if that takes longer: by then the body was written, or the upstream has answered early and
-        // most often takes no more of it.
+        // The reservation is held until the reply head arrives, or until a summary of the body is
+        // done if that takes longer. By then the body has been written, or the upstream has
+        // answered early and usually reads no more of the body.
         let meter = account.meter();
         let received = meter
             .measure_wait(self.receive(&head, body, account))
@@ -163,8 +164,8 @@ impl Proxy {
         Ok(reply.map(PeekedBody::new))
     }
 
-    /// The life of a chat that was read: plan → splice → send → judge → relay, and where it was
-    /// refused, once [`again`](Self::again).
+    /// Serves a parsed chat: plan → splice → send → judge → relay, with at most one
+    /// [`retry`](Self::retry) after a refusal.
     async fn serve_chat(
         &self,
         came: ChatRequest<'_>,
@@ -195,8 +196,8 @@ impl Proxy {
         Ok(chat.finish(&first, judged, account).await)
     }
 
-    /// The second form: splice → send, once. Where nothing comes of it, the first reply is relayed,
-    /// which `refused` it.
+    /// Retries the chat once: splice → send. If the retry cannot be built or sent, returns
+    /// `refused`, the reply that refused the first attempt.
     async fn retry(
         &self,
         chat: &Chat<'_>,
@@ -221,7 +222,7 @@ impl Proxy {
         chat.finish(second, judged, account).await
     }
 
-    /// Holds a reply until it is clear what it is.
+    /// Holds a reply until its verdict is known.
     async fn judge(
         &self,
         reply: Response<UpstreamBody>,

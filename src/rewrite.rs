@@ -1,7 +1,7 @@
-//! What decides: reading, planning and splicing conversations, judging replies.
+//! Decision core: reads, plans and splices conversations, and judges replies.
 //!
-//! Everything below this module is pure. It knows no runtime, no network, no clock, no file and no
-//! environment, so each decision can be replayed from a fixture.
+//! Everything below this module is pure: no runtime, network, clock, file system or environment.
+//! Each decision can therefore be replayed from a fixture.
 
 mod arguments;
 pub mod brief;
@@ -50,8 +50,9 @@ pub mod wording;
 
 pub use scan::Literal;
 
-/// The version of everything that decides on forwarded bytes: wording, estimate, fold and hash. A
-/// release that changes forwarded bytes raises it and says so in the changelog.
+/// Version of everything that determines forwarded bytes: wording, token estimate, pruning and
+/// prefix hashes. A release that changes forwarded bytes raises this number and says so in the
+/// changelog.
 pub const FORM_VERSION: u32 = 2;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Accepts connections and serves each in its own task, until told to stop.
+//! Accepts connections and serves each in its own task, until shutdown.
 
 mod accept;
 mod beside;
@@ -42,15 +42,15 @@ pub(crate) use current::ReloadableProxy;
 use opening::{PrefacedStream, Protocol};
 pub(crate) use own::refuse_self_loop;
 
-/// How long a connection may take to agree on TLS and show which protocol it speaks, and each request
-/// for its head. nginx keeps an idle connection for 75 s, so clients are built for it.
+/// Time for a connection to complete the TLS handshake and the protocol preface, and for each
+/// request to send its head. Clients cope with it: nginx closes idle connections after 75 s.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// Serves `listener` until `stop` is ready, then lets requests under way end within
-/// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
+/// Serves `listener` until `stop` is ready, then lets active requests end within `config.drain`.
+/// Calls `ready` once the checks have passed and requests are accepted.
 ///
 /// # Errors
-/// A Problem that shows only now: the upstream is this listener, or certificates cannot be read.
-/// Nothing was served then.
+/// Returns a problem that only shows at start: the upstream is this listener, or the certificates
+/// cannot be read. Nothing was served then.
 pub async fn run(
     config: Config,
     listener: TcpListener,
@@ -63,7 +63,7 @@ pub async fn run(
     Ok(())
 }
 
-/// A listener with the proxy behind it; serves nothing yet.
+/// A listener and its proxy, not yet serving.
 pub(crate) struct Server {
     listener: TcpListener,
     reloadable: ReloadableProxy,
@@ -71,13 +71,15 @@ pub(crate) struct Server {
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
-    /// Where it tells of itself.
+    /// The admin listener.
     admin: Option<TcpListener>,
 }
 
 impl Server {
+    /// Checks the upstreams and builds the proxy.
+    ///
     /// # Errors
-    /// As [`run`].
+    /// Same as for [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
         let bases: Vec<BaseUrl> = config.upstream_bases().cloned().collect();
         refuse_self_loop(&bases, local_address(&listener)?).await?;
@@ -97,10 +99,11 @@ impl Server {
         })
     }
 
-    /// Tells of itself at `listener` while it serves; `settings` are shown there as they are.
+    /// Serves the admin pages at `listener` while the server runs. The pages show `settings`
+    /// unchanged.
     ///
     /// # Errors
-    /// The upstream is that listener. It is dropped then.
+    /// The upstream is that listener. The listener is dropped then.
     pub(crate) async fn set_admin_listener(
         &mut self,
         listener: TcpListener,
@@ -118,17 +121,18 @@ impl Server {
         Ok(())
     }
 
-    /// What is counted of its requests.
+    /// Returns the metrics of the proxy.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
         self.reloadable.proxy().metrics()
     }
 
-    /// A hold on it while it serves: on all of it that is there by now.
+    /// Returns a handle to the server's current state, valid while it serves. Later changes to the
+    /// server itself are not included.
     pub(crate) fn reloadable(&self) -> ReloadableProxy {
         self.reloadable.clone()
     }
 
-    /// Serves until `stop` is ready, then lets requests under way end.
+    /// Serves until `stop` is ready, then lets active requests end.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self {
             listener,
@@ -139,7 +143,7 @@ impl Server {
             admin,
             ..
         } = self;
-        // Dropped at the end: what the process tells of itself is told until then.
+        // Dropped last, so that the admin pages are available until the end.
         let mut beside = JoinSet::new();
         if let (Some(listener), Some(admin)) = (admin, &current.admin) {
             beside.spawn(beside::serve(listener, Arc::clone(admin)));
@@ -147,7 +151,8 @@ impl Server {
         if let Some(certificates) = &current.certificates {
             beside.spawn(Arc::clone(certificates).watch());
         }
-        // Who goes by the readiness hears of the end before a connection is refused.
+        // Readiness fails first, so that load balancers stop sending before connections are
+        // refused.
         let stop = async {
             stop.await;
             if let Some(admin) = &current.admin {
@@ -162,10 +167,10 @@ impl Server {
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,
-                // Reaps what has ended, so that the set does not grow with the uptime.
+                // Reaps finished tasks, so that the set does not grow with uptime.
                 Some(ended) = tasks.join_next() => {
                     if ended.is_err_and(|error| error.is_panic()) {
-                        tracing::error!("a connection ended in a panic; the others go on");
+                        tracing::error!("a connection task panicked; others are not affected");
                     }
                     continue;
                 }
@@ -180,7 +185,7 @@ impl Server {
                 let until = Instant::now() + HEAD_TIMEOUT;
                 match current.certificates.clone() {
                     None => serve(socket, until, current, stopped).await,
-                    // What TLS takes stands apart: a connection without it does not keep room for it.
+                    // Boxed, so that connections without TLS reserve no space for its state.
                     Some(own) => Box::pin(serve_tls(socket, &own, until, current, stopped)).await,
                 }
                 drop(place);
@@ -194,7 +199,7 @@ impl Server {
         if ended.is_err() {
             tracing::warn!(
                 connections = tasks.len(),
-                "connections were cut at the end of the drain"
+                "closed the connections still open after the drain time"
             );
             tasks.shutdown().await;
         }
@@ -202,13 +207,14 @@ impl Server {
     }
 }
 
-/// Where somebody listens.
+/// Returns the local address of a listener.
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     let address = listener.local_addr();
     address.map_err(|error| Problem::Listen(error.to_string()))
 }
 
-/// Agrees on TLS and then serves; who speaks plain HTTP is told what to speak.
+/// Completes the TLS handshake and serves the session. A plain-HTTP client gets an error that says
+/// to use HTTPS.
 async fn serve_tls(
     socket: TcpStream,
     certificates: &Certificates,
@@ -219,7 +225,7 @@ async fn serve_tls(
     let met = tokio::select! {
         biased;
         met = timeout_at(until, certificates.accept(socket)) => met,
-        // Nobody was told anything: they can ask elsewhere.
+        // The client has received nothing yet and can retry elsewhere.
         _ = stopped.changed() => return,
     };
     match met {
@@ -231,7 +237,7 @@ async fn serve_tls(
     }
 }
 
-/// Answers one request that came in plain HTTP.
+/// Answers one plain-HTTP request with an error.
 async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = proxy.refuse(request, Fault::PlainHttp);
@@ -245,7 +251,7 @@ async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
     }
 }
 
-/// Serves a connection that has until then to show which protocol it speaks.
+/// Serves a connection. `until` is the deadline for its preface.
 async fn serve<I>(io: I, until: Instant, current: ReloadableProxy, mut stopped: watch::Receiver<()>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -253,7 +259,7 @@ where
     let begun = tokio::select! {
         biased;
         begun = timeout_at(until, PrefacedStream::detect(io)) => begun,
-        // It has asked for nothing.
+        // The client has sent no request yet.
         _ = stopped.changed() => return,
     };
     let Ok(Ok((protocol, io))) = begun else {
@@ -288,8 +294,8 @@ where
     slot.run().await;
 }
 
-/// Lets a connection go on until it ends: once all are to stop, `wind_up` has it take nothing new. It
-/// goes on first: a request that has come is answered.
+/// Drives a connection until it ends. On shutdown, `wind_up` makes it accept no further requests.
+/// The connection is polled first, so that a request already received is answered.
 async fn drive_until_end<C>(
     connection: C,
     wind_up: impl FnOnce(Pin<&mut C>),
@@ -336,7 +342,8 @@ fn http2_builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Small writes go at once, so that a stream's events do; a dead peer is noticed.
+/// Disables Nagle's algorithm, so that events of a stream are sent at once, and enables keep-alive
+/// to detect dead peers.
 fn set_socket_options(socket: &TcpStream) {
     let keepalive = TcpKeepalive::new()
         .with_time(TCP_KEEPALIVE)
@@ -345,7 +352,7 @@ fn set_socket_options(socket: &TcpStream) {
         .set_nodelay(true)
         .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
     if let Err(error) = tuned {
-        tracing::debug!(%error, "socket options refused");
+        tracing::debug!(%error, "cannot set socket options");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where records live between requests: in memory, and behind it where they outlive the process.
+//! Storage of records between requests: in memory, and optionally in a durable store behind it.
 
 mod breaker;
 mod counts;
@@ -42,25 +42,25 @@ use format::RecordSealer;
 use near::MemoryStore;
 use tiered::{PendingChange, TieredStore, WRITE_TIMEOUT};
 
-/// How many conversations are remembered as told of.
+/// Maximum number of conversations remembered as notified.
 const MAX_NOTIFIED: u64 = 4_096;
 
-/// What is kept of conversations, for as long as the settings say.
+/// Store of conversations, which keeps its records for as long as the settings say.
 pub(crate) struct Store {
     memory: Arc<MemoryStore>,
-    /// What outlives the process; none where nothing does.
+    /// Durable store behind memory; `None` if the settings name none.
     tiered: Option<TieredStore>,
     sealer: Arc<RecordSealer>,
     secret: Secret,
-    /// Conversations whose operator was told that they are not pruned, by their first prefix.
+    /// Conversations, by their first prefix, whose operator was notified that they are not pruned.
     notified: Cache<RecordKey, ()>,
 }
 
 impl Store {
-    /// The store of the settings.
+    /// Opens the store of the settings.
     ///
     /// # Errors
-    /// What `store.at` names cannot be used.
+    /// If the store that `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
         let OpenedStore {
             durable: far,
@@ -76,11 +76,11 @@ impl Store {
         ))
     }
 
-    /// Whether the store of the settings can be used, as far as that shows without connecting to a
-    /// server, and without taking a file that a proxy may have.
+    /// Checks whether the store of the settings can be used. Connects to no server, and locks no
+    /// file that a proxy may hold.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As for [`Self::open`].
     pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
         match &config.location {
             StoreLocation::Memory => Ok(()),
@@ -108,8 +108,8 @@ impl Store {
         }
     }
 
-    /// Waits until what is kept can be asked for, or is known to be away: the first request has no
-    /// time to connect in.
+    /// Waits until the durable store can be read, or is known to be unavailable: the first request
+    /// has no time to wait for a connection.
     pub(crate) async fn wait_until_ready(&self) {
         if let Some(tier) = &self.tiered
             && let Err(Unavailable { why }) = tier.inner.durable.wait_until_ready().await
@@ -121,38 +121,41 @@ impl Store {
         }
     }
 
-    /// Whether what is kept elsewhere answered last; none where nothing is.
+    /// Returns whether the durable store is available, judged by the last calls; `None` without
+    /// one.
     pub(crate) fn is_available(&self) -> Option<bool> {
         let tier = self.tiered.as_ref()?;
         Some(!tier.inner.is_away())
     }
 
-    /// What scopes are made with.
+    /// Returns the secret that scopes are derived from.
     pub(crate) fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// Brings memory up to date with what other processes and earlier ones have kept of a
-    /// conversation, as far as that is to be had within `store.wait`. Says what is known by then of the model
-    /// whose own key `model` gives, where anything is kept elsewhere.
+    /// Updates memory with the entries of a conversation that other processes and earlier ones have
+    /// stored. Waits at most `store.wait`.
+    ///
+    /// Returns the known facts about the model whose own key `model` computes; `None` without a
+    /// durable store.
     pub(crate) async fn refresh(
         &self,
         chains: &PrefixKeys,
         model: impl FnOnce() -> RecordKey,
     ) -> Option<ModelFacts> {
         match &self.tiered {
-            // Asking a server takes a large future, which every chat would be moved about with.
+            // A refresh is a large future. Boxing it keeps it out of the future of every chat.
             Some(tier) => Some(Box::pin(tier.refresh(chains, model())).await),
             None => None,
         }
     }
 
-    /// What is known of a conversation.
+    /// Returns the prior records of a conversation.
     pub(crate) fn prior_records(&self, chains: &PrefixKeys) -> PriorRecords {
         self.memory.prior_records(chains)
     }
 
-    /// Keeps a record that is not in use yet, here and for others. One that is there already stays.
+    /// Stores a record that is not in use yet, in memory and durably. An existing record stays.
     pub(crate) async fn store_record(&self, key: RecordKey, record: CompactionRecord) {
         let kept = self.memory.insert_if_absent(key, record);
         if let Some(tier) = &self.tiered {
@@ -161,8 +164,9 @@ impl Store {
         }
     }
 
-    /// Keeps a record with which a request has been accepted. One that is there already stays, and
-    /// is taken to have been accepted, if it is the same model's: whether that is so now.
+    /// Stores a record with which a request has been accepted. An existing record stays; if it is
+    /// the same model's, it is marked as adopted. Returns whether the stored record is that
+    /// model's.
     pub(crate) fn adopt(&self, key: RecordKey, record: CompactionRecord) -> bool {
         let (kept, is_accepted) = self.memory.adopt(key, record);
         if let Some(tier) = &self.tiered {
@@ -171,7 +175,7 @@ impl Store {
         is_accepted
     }
 
-    /// A request that ends at this prefix has been through here.
+    /// Records that a request ending at this prefix has passed through.
     pub(crate) fn mark_seen(&self, key: RecordKey) {
         self.memory.mark_seen(key);
         if let Some(tier) = &self.tiered {
@@ -179,7 +183,7 @@ impl Store {
         }
     }
 
-    /// `model` does not take what we made of the conversation with this prefix.
+    /// Records that `model` refused the rewrite of the conversation with this prefix.
     pub(crate) fn record_rewrite_refusal(&self, key: RecordKey, model: &str) {
         self.memory
             .record_rewrite_refusal(key, self.sealer.note_name(model));
@@ -188,7 +192,7 @@ impl Store {
         }
     }
 
-    /// Its model took that much of what we made of a conversation.
+    /// Records how much of a rewrite the conversation's model has accepted.
     pub(crate) fn record_rewrite_acceptance(&self, chains: &PrefixKeys, takes: RewriteTolerance) {
         let before = self.rewrite_tolerance(chains);
         if let Some((_, key)) = chains.stable_prefix()
@@ -200,18 +204,19 @@ impl Store {
         }
     }
 
-    /// What its model takes of what we make of a conversation.
+    /// Returns how much of a rewrite the conversation's model accepts.
     pub(crate) fn rewrite_tolerance(&self, chains: &PrefixKeys) -> RewriteTolerance {
         let model = || self.sealer.note_name(chains.model());
         self.memory.rewrite_tolerance(chains, model)
     }
 
-    /// Whether this is the first time that something is told of the conversation with this prefix.
+    /// Marks the conversation with this prefix as notified. Returns whether it was not marked
+    /// before.
     pub(crate) fn mark_notified(&self, key: RecordKey) -> bool {
         self.notified.entry(key).or_insert(()).is_fresh()
     }
 
-    /// `model` counted a request that ends at this prefix.
+    /// Records the token count of `model` for a request that ends at this prefix.
     pub(crate) fn record_count(&self, key: RecordKey, model: &str, counted: CountedRequest) {
         let name = self.sealer.note_name(model);
         self.memory.counts.insert(key, name, counted);
@@ -222,15 +227,15 @@ impl Store {
         }
     }
 
-    /// What `model` counted last for a conversation.
+    /// Returns the last token count of `model` for a conversation.
     pub(crate) fn last_count(&self, chains: &PrefixKeys, model: &str) -> Option<CountedRequest> {
         self.memory
             .counts
             .newest(chains, self.sealer.note_name(model))
     }
 
-    /// Remembers for others what this process has learned of the model with the key that `model`
-    /// gives.
+    /// Publishes to other processes what this one has learned about the model whose key `model`
+    /// computes.
     pub(crate) fn publish_model_facts(
         &self,
         model: impl FnOnce() -> RecordKey,
@@ -241,9 +246,9 @@ impl Store {
         }
     }
 
-    /// Waits until what was kept before outlives this process and is seen by others, as long as a
-    /// request may wait: the client's next request may go to another. While what is behind memory is
-    /// away, nothing gets there, and nothing is waited for.
+    /// Waits until earlier writes are durable and visible to other processes, for at most
+    /// `store.wait`: the client's next request may reach another replica. Returns at once while the
+    /// durable store is unavailable, because no write reaches it then.
     pub(crate) async fn flush(&self) {
         if let Some(tier) = &self.tiered
             && !tier.inner.is_away()
@@ -252,23 +257,23 @@ impl Store {
         }
     }
 
-    /// Whether what is kept is there for the next process.
+    /// Whether records outlive the process.
     pub(crate) fn is_durable(&self) -> bool {
         self.tiered.is_some()
     }
 
-    /// Writes what is left to be written, and lets go of the file: for another process to open.
+    /// Writes what is still queued and closes the file, so that another process can open it.
     pub(crate) async fn close(&self) {
         if let Some(tier) = &self.tiered {
             if timeout(WRITE_TIMEOUT, tier.queue.flush()).await.is_err() {
-                tracing::warn!("the store did not take all that was to be kept");
+                tracing::warn!("the store did not accept all pending writes before the end");
             }
             tier.inner.durable.close().await;
         }
     }
 }
 
-/// A far tier, if there is one, and the secret that its keys are made with.
+/// An optional durable store, and the secret that its keys are derived from.
 struct OpenedStore {
     durable: Option<DurableStore>,
     secret: Secret,

@@ -1,7 +1,7 @@
-//! Writes summaries: asks the model, judges the answer, and makes a record of it.
+//! Writes summaries: calls the model, validates its reply and builds a compaction record.
 //!
-//! A summary is a paid call with the caller's key, so there is one job for each record at a time,
-//! whoever waits for it, and none that nobody would use.
+//! A summary is a paid call with the caller's key. So each record has at most one job at a time,
+//! which all waiting requests share. A job whose summary no request would use is not started.
 
 mod desk;
 mod endpoint;
@@ -46,75 +46,76 @@ use crate::rewrite::wording;
 use crate::traces::CallContext;
 use crate::upstream::{RequestBody, TransferMeter, Upstream};
 
-/// The longest that one call may take: long enough for a model that reasons, and an end to one
-/// that hangs (a client's own deadline is shorter, and it does not wait this long).
+/// Timeout of one call. Reasoning models need minutes; a call that hangs must still end. Clients
+/// with a shorter deadline of their own do not wait this long.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// One summary to be written.
+/// A summary to write.
 pub(crate) struct SummaryJob {
-    /// The client's request as it came; the task reads it again, for it outlives the request.
+    /// The client's original request. The task outlives the request and parses this copy again.
     pub(crate) body: Bytes,
-    /// The request's head as the upstream gets it, with the caller's credentials.
+    /// The head of the request to the upstream, with the caller's credentials.
     pub(crate) head: Parts,
-    /// The summary stands for what is before this message.
+    /// Index of the first message that the summary does not cover.
     pub(crate) summarised_until: usize,
-    /// The record that the conversation starts from.
+    /// The record that the conversation starts from, if any.
     pub(crate) base_record: Option<RecordMatch>,
-    /// The budgets and what is kept.
+    /// The budgets, and the messages to retain verbatim.
     pub(crate) policy: Policy,
-    /// What is asked.
+    /// The prompts to send.
     pub(crate) prompts: Prompts,
-    /// The model to ask; the conversation's own if there is none.
+    /// The model to call; `None` selects the conversation's own model.
     pub(crate) model: Option<String>,
-    /// What that model holds.
+    /// The context window of that model.
     pub(crate) window: Tokens,
-    /// Whether it is asked elsewhere than the conversation.
+    /// The destination of the calls.
     pub(crate) target: SummaryTarget,
-    /// The body of the one call to make, where the live conversation is repeated.
+    /// The body of the single call in the `cached` style, which repeats the conversation itself.
     pub(crate) cached_style_body: Option<String>,
-    /// Where its calls are paid.
+    /// Accumulates the cost of the calls.
     pub(crate) cost_meter: Arc<CostMeter>,
-    /// Where they are recorded, if they are.
+    /// Trace context of the calls; `None` if they are not traced.
     pub(crate) call_context: Option<CallContext>,
-    /// How many calls may be made.
+    /// Maximum number of calls.
     pub(crate) max_calls: usize,
-    /// The policy window that a refusal has shown, to be kept with the record.
+    /// The policy window learned from a refusal, to store with the record.
     pub(crate) learned_window: Option<Tokens>,
     /// Seconds since 1970.
     pub(crate) now: u64,
 }
 
-/// Where a summary is asked for.
+/// Destination of summary calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SummaryTarget {
-    /// At an endpoint of its own.
+    /// The endpoint configured for summaries.
     Dedicated,
-    /// Where the conversation is.
+    /// The upstream of the conversation.
     Conversation,
 }
 
-/// Why there is no summary. Never the client's to see: the request goes on without one.
+/// Reason why a summary was not written. Clients never see it: their requests go on without one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SummaryError {
-    /// The answer was no summary.
+    /// The reply is not an acceptable summary.
     NotASummary(SummaryRejection),
-    /// There is nothing to tell, or no room to tell it in. No failure of the summariser's.
+    /// There is nothing to summarise, or no room for it. Not a failure of the summariser.
     NothingToAsk,
-    /// No call came through, or one broke off.
+    /// No call reached the upstream, or a reply broke off.
     Unreachable,
-    /// The upstream refused the call with this status, or said so under that of an answer.
+    /// The upstream refused the call with this status, or reported this status in the body of a
+    /// successful reply.
     Refused(StatusCode),
-    /// The answer took too long.
+    /// The reply took longer than [`CALL`].
     TimedOut,
 }
 
 impl SummaryError {
-    /// Its name in logs.
+    /// Returns the label used in logs.
     pub(crate) fn label(self) -> &'static str {
         self.outcome().label()
     }
 
-    /// The status that refused the call, if one did.
+    /// Returns the status with which the upstream refused the call, if it did.
     pub(crate) fn status(self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.as_u16()),
@@ -122,7 +123,7 @@ impl SummaryError {
         }
     }
 
-    /// What is counted of it.
+    /// Returns the outcome to count in the metrics.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::NotASummary(refusal) => match refusal {
@@ -142,10 +143,10 @@ impl SummaryError {
     }
 }
 
-/// Writes the summary of `job`. Dropping the future closes the upstream's connection.
+/// Writes the summary of `job`. Dropping the future closes the upstream connection.
 ///
 /// # Errors
-/// Why there is none. Nothing half-made is ever returned.
+/// Returns the reason if a complete summary could not be written.
 pub(crate) async fn write(
     job: &SummaryJob,
     upstream: &Upstream,
@@ -172,7 +173,7 @@ pub(crate) async fn write(
         head: conversation.head_len(),
         history_from: kept.end,
         compacted_message_count: job.summarised_until,
-        // Of these only a first message that is kept still stands.
+        // Only the images in a pinned first message remain of those in the base record.
         images_before: base.map_or(0, |base| base.images_before.min(job.summarised_until)),
         window: job
             .learned_window
@@ -186,8 +187,8 @@ pub(crate) async fn write(
     })
 }
 
-/// The summary of a transcript of the messages `covered`, part by part: each call carries on from
-/// what the one before it answered.
+/// Summarises a transcript of the messages `covered` part by part. Each call extends the summary
+/// from the previous call.
 async fn summarise_transcript(
     job: &SummaryJob,
     upstream: &Upstream,
@@ -232,7 +233,7 @@ async fn summarise_transcript(
     prose.ok_or(SummaryError::NothingToAsk)
 }
 
-/// One call, and the judgement of its answer.
+/// Makes one call and validates the reply.
 async fn request_summary(
     job: &SummaryJob,
     upstream: &Upstream,
@@ -251,10 +252,11 @@ async fn request_summary(
     accepted.map_err(SummaryError::NotASummary)
 }
 
-/// Asks for a title with this request body. None for an answer that is none: nobody is told.
+/// Requests a title with this request body. Returns `None` if the reply is not a title; nothing is
+/// logged then.
 ///
 /// # Errors
-/// There was no answer.
+/// The call failed or was not answered.
 pub(crate) async fn request_title(
     upstream: &Upstream,
     head: &Parts,
@@ -269,14 +271,14 @@ pub(crate) async fn request_title(
     Ok((answer.finish == FinishReason::Stop).then(read).flatten())
 }
 
-/// Scheme, host and port of whom is asked.
+/// Returns scheme, host and port of the request's target.
 fn request_origin<B>(request: &Request<B>) -> String {
     let scheme = request.uri().scheme_str().unwrap_or_default();
     let authority = request.uri().authority().map_or("", Authority::as_str);
     format!("{scheme}://{authority}")
 }
 
-/// Sends one call and reads its answer.
+/// Sends one call and reads its reply.
 async fn send_call(
     upstream: &Upstream,
     head: &Parts,
@@ -298,10 +300,7 @@ async fn send_call(
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
-            tracing::warn!(
-                "a call for a summary or a title did not get through: {}",
-                fault.message(&place)
-            );
+            tracing::warn!("summary or title call failed: {}", fault.message(&place));
             asked.finish_unreachable(fault);
             return Err(SummaryError::Unreachable);
         }

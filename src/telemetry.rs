@@ -1,5 +1,5 @@
-//! Log lines to standard error, at the level and in the form the settings say, and traces to where
-//! the variables of OpenTelemetry say.
+//! Log lines to standard error, with the configured level and format, and traces to the collector
+//! that the OpenTelemetry variables name.
 
 mod collector;
 mod line;
@@ -26,8 +26,8 @@ pub(crate) use otlp::TraceExport;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use unexported::TraceExport;
 
-/// Has traces sent as it is wanted, by the runtime that this is called in. What keeps them from it
-/// is told, and no reason not to serve.
+/// Starts the trace export on the current runtime. If the export cannot start, logs the reason and
+/// returns `None`: the proxy serves without traces.
 pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
     let begun = match wanted {
         TraceDestination::Collector(collector) => TraceExport::start(collector),
@@ -41,19 +41,16 @@ pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
 
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
-/// Libraries below us are heard from `warn` on: their finer lines may hold header values.
+/// Libraries log at `warn` and above only: their finer lines may hold header values.
 ///
 /// # Errors
-/// There is no thread that could write it.
+/// The log thread could not be spawned.
 pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
     let tell = |lines| {
-        tracing::warn!(
-            lines,
-            "lines of the log were lost: nobody read them in time"
-        );
+        tracing::warn!(lines, "log lines were dropped because the output stalled");
     };
     let (lines, waits) = LogWriter::spawn(io::stderr(), tell)
-        .map_err(|error| Problem::System(format!("the system gives no threads: {error}")))?;
+        .map_err(|error| Problem::System(format!("could not spawn the log thread: {error}")))?;
     let ours = match log.level {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Error => LevelFilter::ERROR,

@@ -1,9 +1,9 @@
-//! Spans: what a request and the calls for it look like to whoever collects traces, by the
-//! conventions of OpenTelemetry.
+//! OpenTelemetry spans of requests and of the upstream calls made for them, following the semantic
+//! conventions.
 //!
-//! Like the log, they are the process's: whoever starts it says where they go, if anywhere. A build
-//! without the feature `otlp` has the same code around a span of which there can be none, and the
-//! compiler leaves nothing of it.
+//! Like the log, traces belong to the process, and the operator configures the exporter, if any.
+//! Without the feature `otlp`, the same code runs around a span type without values, and the
+//! compiler removes it.
 
 mod attempt;
 mod provider;
@@ -25,23 +25,23 @@ use recorded::{SpanBox, TraceSpan};
 #[cfg(not(feature = "otlp"))]
 use unrecorded::{SpanBox, TraceSpan};
 
-/// Bytes of a model's name. The client says it, and what is longer than any name there is is none.
+/// Maximum bytes of a model's name. Clients choose the name, and no real name is longer.
 const MAX_MODEL_BYTES: usize = 128;
 
-/// What an attribute says.
+/// Value of a span attribute.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(feature = "otlp"),
-    expect(dead_code, reason = "of what is not recorded nothing is read")
+    expect(dead_code, reason = "read only if spans are recorded")
 )]
 pub(crate) enum AttributeValue<'v> {
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// It is not known: the attribute is left out.
+    /// An unknown value: the attribute is omitted.
     Absent,
-    /// How many.
+    /// A count.
     Number(u64),
-    /// A word or a name.
+    /// A string.
     Text(&'v str),
 }
 
@@ -87,7 +87,7 @@ impl<V: Into<Self>> From<Option<V>> for AttributeValue<'_> {
     }
 }
 
-/// The model's name, if it may be one.
+/// Returns the model's name, if it is plausible.
 pub(crate) fn valid_model_name(model: &str) -> Option<&str> {
     (!model.is_empty() && model.len() <= MAX_MODEL_BYTES).then_some(model)
 }

@@ -1,4 +1,4 @@
-//! The upstream: a pooled client, and what its errors mean.
+//! The upstream client: pooled connections, and the mapping of its errors to faults.
 
 mod asked;
 mod claim;
@@ -47,24 +47,25 @@ use connector::DeadlineConnector;
 use tls::Alpn;
 use way::ProxyRules;
 
-/// How long an unused upstream connection is kept. Most servers keep theirs 60 s or more; those
-/// that close earlier say so, and the pool drops the connection when it hears it.
+/// Time after which an idle upstream connection is closed. Most servers keep theirs for 60 s or
+/// more. Servers that close earlier announce it, and the pool then drops the connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(55);
-/// Unused upstream connections kept: agents come in tens, and each holds one connection at a time.
+/// Maximum number of idle upstream connections. Agents run in tens, and each uses one connection at
+/// a time.
 const POOL_IDLE_CONNECTIONS: usize = 256;
 
-/// Sends requests to the one upstream. Cheap to clone requests into; keeps its connections.
+/// Client of the single upstream, with its connection pool.
 pub(crate) struct Upstream {
-    /// For everything that is no upgrade.
+    /// Client for all requests except upgrades.
     pooled: Client<DeadlineConnector, RequestBody>,
-    /// For upgrades, which exist in HTTP/1.1 only.
+    /// Client for upgrades, which exist in HTTP/1.1 only.
     upgrade_client: Client<DeadlineConnector, RequestBody>,
-    /// What is reached through a proxy, if anything is.
+    /// Rules for reaching targets through a proxy, if any are configured.
     proxy_rules: Option<Arc<ProxyRules>>,
 }
 
 impl Upstream {
-    /// Loads the roots of trust and makes the pool; connects to nothing.
+    /// Loads the root certificates and creates the pool. Opens no connection.
     ///
     /// # Errors
     /// The certificate file cannot be used.
@@ -82,11 +83,10 @@ impl Upstream {
         })
     }
 
-    /// Sends a request and waits for the head of its answer, however long that takes. Dropping
-    /// the future closes the upstream connection, whatever it has yet to take of the request.
+    /// Sends a request and waits for the head of the reply, without a timeout. Dropping the future
+    /// closes the upstream connection, even if part of the request is still unsent.
     ///
-    /// A request is sent again only if a reused connection closed before any byte of it was
-    /// written.
+    /// A request is retried only if a reused connection closed before any byte of it was written.
     pub(crate) async fn send(
         &self,
         request: Request<RequestBody>,
@@ -94,7 +94,7 @@ impl Upstream {
         self.send_with(&self.pooled, request).await
     }
 
-    /// Sends a request that asks for another protocol.
+    /// Sends a request for a protocol upgrade.
     pub(crate) async fn send_upgrade(
         &self,
         request: Request<RequestBody>,
@@ -112,7 +112,7 @@ impl Upstream {
         await_reply(client.request(request), claim).await
     }
 
-    /// The request with what a proxy that reads it wants to be shown.
+    /// Adds the credentials of a forward proxy, if the request goes through one.
     fn with_proxy_authorization(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
         let rules = self.proxy_rules.as_ref();
         if let Some(value) = rules.and_then(|rules| rules.authorization(request.uri())) {
@@ -122,8 +122,8 @@ impl Upstream {
     }
 }
 
-/// Waits for an answer. Where that is given up, the claim goes first: it ends the connection while
-/// this is still the request on it.
+/// Waits for the head of the reply. If this future is dropped, the guard must drop before the
+/// response future: the guard ends the connection while the connection still carries this request.
 async fn await_reply(
     mut reply: ResponseFuture,
     claim: Option<ConnectionGuard>,
@@ -155,8 +155,8 @@ fn build_client(
         .http2_max_header_list_size(MAX_HEAD_BYTES)
         .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW)
         .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
-        // Every request goes by the one connection there is, a dead one too. One without requests is
-        // not asked: `POOL_IDLE` ends it.
+        // All requests share the one HTTP/2 connection, so a dead one must be detected. Idle
+        // connections are not pinged: `POOL_IDLE` closes them.
         .http2_keep_alive_interval(TCP_KEEPALIVE)
         .http2_keep_alive_timeout(HTTP2_PING_TIMEOUT)
         .build(connector))

@@ -1,9 +1,9 @@
-//! What time it is for everybody, since 1970: what is kept, told to other processes or shown to people
-//! goes by it, every length of time by the runtime's own clock.
+//! Unix time, for values that are stored, shared between processes or shown to people. Durations
+//! use the runtime's own clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// In milliseconds.
+/// Returns the Unix time in milliseconds.
 pub(crate) fn unix_millis() -> u64 {
     since_unix_epoch()
         .as_millis()
@@ -11,12 +11,12 @@ pub(crate) fn unix_millis() -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// In whole seconds.
+/// Returns the Unix time in whole seconds.
 pub(crate) fn unix_seconds() -> u64 {
     since_unix_epoch().as_secs()
 }
 
-/// Nothing where the clock stands before that.
+/// Returns the time since 1970; zero if the clock is set earlier.
 fn since_unix_epoch() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()

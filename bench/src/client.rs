@@ -1,4 +1,4 @@
-//! One connection that sends chats.
+//! A client connection that sends chats.
 
 use crate::Failure;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ impl Connection {
     /// Connects. Must be called inside [`block_on`](crate::block_on).
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// The connection is refused.
     pub async fn open(address: &str) -> Result<Self, Failure> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
@@ -35,7 +35,7 @@ impl Connection {
     /// Sends a chat; `query` tells the upstream how to answer.
     ///
     /// # Errors
-    /// The connection broke, or the reply is no success.
+    /// The connection broke, or the status is not a success.
     pub async fn send(&mut self, query: &str, body: Bytes) -> Result<Response<Incoming>, Failure> {
         self.sender.ready().await?;
         let request = Request::post(format!("/v1/chat/completions?{query}"))
@@ -51,10 +51,10 @@ impl Connection {
         }
     }
 
-    /// The same, read to the end of the reply.
+    /// Like [`send`](Self::send), but reads the reply to its end.
     ///
     /// # Errors
-    /// As above, or the reply broke off.
+    /// As for [`send`](Self::send), or the reply broke off.
     pub async fn exchange(&mut self, query: &str, body: Bytes) -> Result<(), Failure> {
         let mut reply = self.send(query, body).await?.into_body();
         while let Some(frame) = reply.frame().await {

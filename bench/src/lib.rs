@@ -1,4 +1,4 @@
-//! What the programs of the yardstick share.
+//! Code shared by the benchmark programs.
 
 mod client;
 mod process;
@@ -8,8 +8,8 @@ pub use client::Connection;
 pub use process::Process;
 pub use runtime::block_on;
 
-/// The address that the upstream listens on; proxies under test forward to it.
+/// Address of the upstream; proxies under test forward to it.
 pub const UPSTREAM: &str = "127.0.0.1:22000";
 
-/// Why a program ends early; it is printed.
+/// Reason why a program ends early; printed on exit.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! What the kernel knows of a process: its processor time and its memory.
+//! Processor time and memory of a process, as reported by the kernel.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,11 @@ use std::time::Duration;
 pub struct Process(pub u32);
 
 impl Process {
-    /// User and system time of its threads so far, to the nanosecond. A thread that ended takes
-    /// its time with it; the programs measured here keep theirs.
+    /// Returns the user and system time of the process's current threads, to the nanosecond. The
+    /// time of a finished thread is lost; the programs measured here keep their threads.
     ///
     /// # Errors
-    /// There is no such process, or the kernel keeps no such statistics.
+    /// The process does not exist, or the kernel does not keep these statistics.
     pub fn processor_time(self) -> io::Result<Duration> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(self.file("task"))? {
@@ -24,10 +24,10 @@ impl Process {
         Ok(Duration::from_nanos(nanoseconds))
     }
 
-    /// A memory figure of its `status`, such as `VmRSS` or `VmHWM`, in KiB.
+    /// Returns a memory figure from its `status`, such as `VmRSS` or `VmHWM`, in KiB.
     ///
     /// # Errors
-    /// There is no such process.
+    /// The process does not exist.
     pub fn memory_kib(self, name: &str) -> io::Result<u64> {
         let status = fs::read_to_string(self.file("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));

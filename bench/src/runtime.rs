@@ -1,11 +1,12 @@
-//! One thread and one core for each program, so that what is measured is what it costs.
+//! A single-threaded runtime: each program gets one thread and one core, so that its measured cost
+//! is its own.
 
 use std::future::Future;
 
-/// Runs `future` to its end on this thread.
+/// Runs `future` to completion on this thread.
 ///
 /// # Errors
-/// The system gives no sockets or timers.
+/// The system could not provide sockets or timers.
 pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

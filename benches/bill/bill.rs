@@ -1,39 +1,39 @@
-//! The bill: what a session cost with longhaul, beside what it costs with no proxy and a window
-//! without end.
+//! The bill: the cost of a session with longhaul, next to its cost without a proxy in an unlimited
+//! window.
 
 use crate::play::Played;
 use crate::prices::{Input, PRICES, Prices};
 use std::iter::Sum;
 use std::ops::Add;
 
-/// What one or more sessions came to.
+/// Totals over one or more sessions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bill {
     pub(crate) sessions: usize,
-    /// Sessions that ended before their time: a request got no answer.
+    /// Sessions that ended early because a request was not answered.
     pub(crate) broken_off: usize,
-    /// Requests that were answered, and all that there are.
+    /// Answered requests, and all requests.
     pub(crate) answered: usize,
     pub(crate) requests: usize,
-    /// What the conversation's requests came to.
+    /// Input of the conversation's requests.
     pub(crate) chats: Input,
-    /// What summaries read.
+    /// Input of the summary calls.
     pub(crate) briefs: Input,
-    /// The same requests without a proxy.
+    /// Input of these requests without a proxy.
     pub(crate) without: Input,
-    /// Requests that did not begin with the one before, and those that were sent twice.
+    /// Requests that did not extend the previous one, and requests that were retried.
     pub(crate) changes: usize,
     pub(crate) retries: usize,
-    /// Changes after which a digest or a summary stands for history.
+    /// Changes after which a digest or a summary replaced history.
     pub(crate) condensed: usize,
-    /// Summaries that a model wrote.
+    /// Summaries written by a model.
     pub(crate) summaries: usize,
 }
 
 impl Bill {
-    /// The bill of a session whose requests have `wholes` tokens each as the agent sends them.
+    /// The bill of a session; `wholes` holds the tokens of each request as the agent sends it.
     ///
-    /// Of one that broke off, what was not asked is in neither sum.
+    /// If the session broke off, neither sum includes the requests that were never sent.
     pub(crate) fn of(played: &Played, wholes: &[u64]) -> Self {
         let answered = played.steps.len();
         let changes = played.steps.iter().filter(|step| step.changed);
@@ -52,7 +52,7 @@ impl Bill {
         }
     }
 
-    /// The bill of a session to which nothing was done.
+    /// The bill of a session that longhaul did not change.
     pub(crate) fn untouched(wholes: &[u64]) -> Self {
         Self {
             sessions: 1,
@@ -64,27 +64,27 @@ impl Bill {
         }
     }
 
-    /// All input with longhaul.
+    /// Total input with longhaul.
     pub(crate) fn with(&self) -> Input {
         self.chats + self.briefs
     }
 
-    /// The cost with longhaul over that without, in ten-thousandths.
+    /// Ratio of the cost with longhaul to the cost without, in ten-thousandths.
     pub(crate) fn ratio(&self, prices: Prices) -> u64 {
         ten_thousandths(self.with().cost(prices), self.without.cost(prices))
     }
 
-    /// The share of the conversation's input that the cache knew, in ten-thousandths.
+    /// Cached share of the conversation's input, in ten-thousandths.
     pub(crate) fn cached(&self) -> u64 {
         ten_thousandths(self.chats.cached, self.chats.tokens())
     }
 
-    /// The share of what the agent sent that went on, in ten-thousandths.
+    /// Share of the agent's input that was forwarded, in ten-thousandths.
     pub(crate) fn kept(&self) -> u64 {
         ten_thousandths(self.chats.tokens(), self.without.tokens())
     }
 
-    /// The price pair under which it compares worst, with that ratio.
+    /// The highest cost ratio and the price pair that gives it.
     pub(crate) fn worst(&self) -> (u64, Prices) {
         let [first, rest @ ..] = PRICES;
         let ratio = |prices| (self.ratio(prices), prices);
@@ -97,15 +97,15 @@ impl Bill {
     }
 }
 
-/// What a session costs without a proxy: every request repeats the one before and adds to it, so the
-/// cache knows all of that one.
+/// Input of a session without a proxy: every request extends the previous one, so all of the
+/// previous one is cached.
 fn without(wholes: &[u64]) -> impl Iterator<Item = Input> {
     let before = std::iter::once(0).chain(wholes.iter().copied());
     let pairs = wholes.iter().zip(before);
     pairs.map(|(&whole, before)| Input::of(whole, before))
 }
 
-/// A share; of nothing it is one.
+/// Share of `part` in `whole`, in ten-thousandths; one if `whole` is zero.
 fn ten_thousandths(part: u64, whole: u64) -> u64 {
     (part * 10_000).checked_div(whole).unwrap_or(10_000)
 }

@@ -1,6 +1,6 @@
-//! One line of a table of goals.
+//! Rows of a table of goals.
 
-/// A goal that a figure has to reach, or not to pass.
+/// A lower or upper bound for a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
     AtLeast(u64),
@@ -8,7 +8,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// One line: what was found, what was aimed at, and whether it is met or by how much missed.
+    /// Formats a row: the figure, the aim, and whether it is reached or by how much it is missed.
     pub(crate) fn line(self, what: &str, found: u64, shown: fn(u64) -> String) -> String {
         let (sign, aim, missed) = match self {
             Self::AtLeast(aim) => ("≥", aim, aim.saturating_sub(found)),

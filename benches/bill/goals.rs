@@ -1,18 +1,18 @@
-//! What was aimed at, and how far a run is from it.
+//! The goals of the bill, and how far a run is from them.
 
 use crate::Run;
 use crate::goal::{Goal, HEADING};
 use crate::table::{MUCH_DEARER, percent};
 use std::fmt::Write as _;
 
-/// Least cached share by window, in ten-thousandths.
+/// Minimum cached share by window, in ten-thousandths.
 const CACHED: [(u64, u64); 3] = [(32_000, 9_400), (64_000, 9_600), (128_000, 9_750)];
-/// Most changes of the prefix a session by window, in hundredths.
+/// Maximum prefix changes per session by window, in hundredths.
 const CHANGES: [(u64, u64); 2] = [(32_000, 250), (128_000, 50)];
-/// Below this window no session may become much dearer under `auto`.
+/// Below this window, no session may become much dearer under `auto`.
 const SMALL: u64 = 100_000;
 
-/// The goals for all sessions together, as far as `runs` tell about them.
+/// The goals for all sessions together, as far as `runs` covers them.
 pub(crate) fn of_all(runs: &[Run]) -> String {
     let mut text = format!("{HEADING}\n");
     for run in runs {
@@ -48,7 +48,7 @@ pub(crate) fn of_all(runs: &[Run]) -> String {
     text
 }
 
-/// Hundredths as a number.
+/// Formats hundredths as a decimal number.
 pub(crate) fn hundredths(hundredths: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }

@@ -1,9 +1,9 @@
-//! A session of a hundred windows of 32,000 tokens: whether it goes through without an error, what
-//! its input costs as it grows, and what of forty facts still stands at its end.
+//! A session of a hundred windows of 32,000 tokens: whether it completes without an error, how the
+//! cost of its input grows, and how many of forty facts survive to its end.
 //!
-//! Of the requests every so many-th is sent (`--stride`), with all the history before it. Every so
-//! often the proxy is replaced by one that knows nothing, and an older request is continued
-//! differently before the session goes on.
+//! Only every `--stride`th request is sent, with all the history before it. At intervals, the proxy
+//! is replaced by a fresh one, and an older request is continued differently before the session
+//! goes on.
 
 mod story;
 
@@ -20,56 +20,60 @@ use std::time::{Duration, Instant};
 use story::{PARTS, Story};
 
 const WINDOW: u64 = 32_000;
-/// How often the proxy is replaced, and how often an older request is continued differently.
+/// Number of proxy restarts, and number of forks from an older request.
 const RESTARTS: usize = 10;
 const FORKS: usize = 13;
-/// So many requests back.
+/// Distance of a fork, in requests back.
 const FORK_DEPTH: usize = 7;
-/// What it is continued with.
+/// Continuation sent in a fork.
 const FORK: &str = r#",{"role":"user","content":"Leave that, and tell me where we stand."}]}"#;
-/// The windows before that are left out of what is to be flat: the first breaks come in them.
+/// History length at which the flatness check begins: the first breaks come in the windows before
+/// it.
 const FLAT_FROM: u64 = 3 * WINDOW;
-/// The aims: forty facts; at most twice the price of a token for each token of history; no part of
-/// the session more than a tenth from the mean, in hundredths.
+/// The aims:
+///
+/// - forty facts;
+/// - at most twice the price of a token for each token of history;
+/// - no part of the session more than a tenth away from the mean, in hundredths.
 const FACTS: u64 = 40;
 const MOST_COST: u64 = 200;
 const MOST_AWAY: u64 = 10;
 
-/// What a part of the session came to.
+/// Totals of one part of the session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     requests: usize,
     changes: usize,
     retries: usize,
-    /// What the model accepted.
+    /// Input that the model accepted.
     input: Input,
-    /// By how much the history grew.
+    /// Tokens by which the history grew.
     grown: u64,
-    /// Bytes that the agent sent, and the time until it was answered.
+    /// Bytes that the agent sent, and the time until the replies arrived.
     bytes: u64,
     took: Duration,
 }
 
 impl Part {
-    /// What each new token of history cost, in hundredths of an uncached token.
+    /// Cost of each new token of history, in hundredths of an uncached token.
     fn cost(&self) -> u64 {
         self.input.cost(FREE_WRITES) / self.grown.max(1)
     }
 }
 
-/// What the whole session came to.
+/// Result of the whole session.
 struct Outcome {
     parts: Vec<Part>,
     sent: usize,
     errors: usize,
     restarts: usize,
     forks: usize,
-    /// The facts that stand in the last request that was accepted.
+    /// Facts present in the last accepted request.
     standing: Vec<PlantedFact>,
     largest: usize,
 }
 
-/// The page about it.
+/// Renders the report page.
 pub(crate) fn page(options: &Options, sessions: &[Session]) -> Result<String, Failure> {
     let story = Story::of(sessions, options.density)?;
     let profile = options.profiles.first().ok_or("no profile")?;
@@ -169,7 +173,7 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
 }
 
 fn progress(at: usize, all: usize) {
-    // Progress that cannot be shown is no reason to stop.
+    // A failure to print progress does not end the run.
     _ = writeln!(std::io::stderr(), "{at} of {all}");
 }
 

@@ -1,11 +1,11 @@
-//! What a session's input costs with longhaul before a provider's prompt cache, beside what it costs
-//! with no proxy and a window without end.
+//! The input cost of a session with longhaul and a provider's prompt cache, next to the cost
+//! without a proxy in an unlimited window.
 //!
-//! `cargo bench --bench bill`, and `-- --help` for what can be asked. Every request of every
-//! recorded session goes through the real proxy to the strict model of `longhaul::demo`, on loopback
-//! and in one process, so the decisions are those of the program. The model simulates the cache by
-//! whole messages: what stood at the front of a request that it accepted is cheap in the next one.
-//! Output costs the same with and without, and is left out.
+//! `cargo bench --bench bill`; `-- --help` lists the options. Every request of every recorded
+//! session goes through the real proxy to the strict model of `longhaul::demo`. All run on loopback
+//! in one process, so the decisions are those of the program. The model simulates the cache by
+//! whole messages: the prefix shared with an accepted request is cheap in the next one. Output
+//! costs the same with and without longhaul, and is left out.
 
 mod bill;
 mod goal;
@@ -26,13 +26,13 @@ use play::{Setup, play};
 use sessions::{Failure, Session, sessions};
 use std::fmt::Write as _;
 
-/// A session, and the tokens of each of its requests as the agent sends them.
+/// A session, and the tokens of each of its requests as the agent sends it.
 pub(crate) struct Recorded {
     pub(crate) session: Session,
     pub(crate) wholes: Vec<u64>,
 }
 
-/// The bills of one profile at one window, a session each.
+/// The bills of one profile at one window, one per session.
 pub(crate) struct Run {
     pub(crate) profile: String,
     pub(crate) window: u64,
@@ -62,7 +62,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The sessions, the longest first: they take the time.
+/// Measures the sessions, the longest first because they take the most time.
 fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorded>, Failure> {
     sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
     let wholes = workers::each("counting", &sessions, |session| {
@@ -77,7 +77,7 @@ fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorde
         .collect())
 }
 
-/// What the proxy is told for a window and a profile.
+/// Builds the proxy's setup for a window and a profile.
 pub(crate) fn setup(options: &Options, profile: &str, window: u64) -> Setup {
     let mut settings = vec![("profile".to_owned(), profile.to_owned())];
     match options.window_from {

@@ -1,62 +1,62 @@
-//! What is asked for on the command line.
+//! Command line options.
 
 use crate::play::Summaries;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use longhaul::demo::TokenDensity;
 
-/// What is asked for.
+/// Parsed command line options.
 pub(crate) struct Options {
-    /// What is made out.
+    /// Report to produce.
     pub(crate) report: Report,
     pub(crate) rows: Rows,
-    /// Of the session of a hundred windows, every so many-th request is sent.
+    /// In the session of a hundred windows, only every `stride`th request is sent.
     pub(crate) stride: usize,
     /// Windows, in tokens.
     pub(crate) windows: Vec<u64>,
     pub(crate) profiles: Vec<String>,
-    /// Parts of the names of the sessions; all for none.
+    /// Substrings of session names to select; all sessions if empty.
     pub(crate) sessions: Vec<String>,
     pub(crate) summaries: Summaries,
     pub(crate) density: TokenDensity,
-    /// Who says how large the window is.
+    /// Source of the window size.
     pub(crate) window_from: WindowFrom,
-    /// What else the proxy is told: settings by their keys.
+    /// Additional settings of the proxy, by key.
     pub(crate) settings: Vec<(String, String)>,
 }
 
-/// What is made out.
+/// Report to produce.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Report {
-    /// The bill of each profile and window, and the goals.
+    /// The bill of each profile and window, with the goals.
     Bill,
-    /// The bill over the numbers of the rule.
+    /// The bill for a range of pruning parameters.
     Sweep,
-    /// A session of a hundred windows, chained from the recorded ones, and its goals.
+    /// A session of a hundred windows, chained from the recorded ones, with its goals.
     Hundred,
-    /// The session of three windows alone, and its goals.
+    /// Only the session of three windows, with its goals.
     Three,
 }
 
-/// How far a bill goes into detail.
+/// Level of detail of a bill.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Rows {
-    /// A row for each session too.
+    /// A row per session, in addition to the sums.
     Sessions,
     /// A row for all sessions together.
     Sums,
 }
 
-/// Who says how large the window is.
+/// Source of the window size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WindowFrom {
-    /// The model, by refusing.
+    /// The model's refusal.
     Refusal,
-    /// The setting.
+    /// The window setting.
     Setting,
 }
 
 impl Options {
-    /// Reads the arguments of this process; ends it where they make no sense.
+    /// Reads the arguments of this process; exits if they are invalid.
     pub(crate) fn read() -> Self {
         let matches = command().get_matches();
         let all = |name: &str| -> Vec<String> {
@@ -191,6 +191,6 @@ fn command() -> Command {
             "sweep",
             "The profile standard at 200,000 over protect x minimum x user turns",
         ))
-        // Cargo says so to every benchmark.
+        // Cargo passes this flag to every benchmark.
         .arg(flag("bench", "").hide(true))
 }

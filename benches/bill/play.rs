@@ -1,4 +1,4 @@
-//! A session played request by request: an agent, the real proxy on loopback, the strict model.
+//! Plays a session request by request: an agent, the real proxy on loopback, and the strict model.
 
 use crate::prices::Input;
 use crate::sessions::Failure;
@@ -18,60 +18,60 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Tells by which request of the agent the model was asked.
+/// Header with the number of the agent's request that a call to the model belongs to.
 pub(crate) const ORDINAL: &str = "x-ordinal";
-/// The header that says what longhaul did.
+/// Header with longhaul's action.
 const ACTION: &str = "x-longhaul-action";
-/// How often the agent lets everybody else go on between two requests where a summary may be under
-/// way behind its back: all share one thread, so this many steps are taken on any machine.
+/// Number of pauses between two requests, during which a background summary can progress. All tasks
+/// share one thread, so this many steps run on any machine.
 const THOUGHTS: usize = 12;
 const THOUGHT: Duration = Duration::from_millis(1);
 
-/// The proxy and the model that a session is played to.
+/// The proxy and the model that serve a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// What the model holds, as it counts.
+    /// Context window of the model, in its own tokens.
     pub(crate) window: u64,
     pub(crate) density: TokenDensity,
-    /// What the proxy is told beside its upstream.
+    /// Settings of the proxy, apart from its upstream.
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) summaries: Summaries,
 }
 
-/// Who condenses history.
+/// Writer of the summaries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Summaries {
-    /// Nobody: digests stand for it.
+    /// No model: digests replace history.
     None,
-    /// The model of the conversation, which carries on every fact that it reads.
+    /// The conversation's own model, which carries over every fact in its input.
     Own,
 }
 
-/// What became of a session.
+/// Result of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
-    /// The requests that were answered, in order. The agent goes on up to the first that gets none.
+    /// The answered requests, in order. The agent stops at the first request that is not answered.
     pub(crate) steps: Vec<Step>,
-    /// What was read to write summaries, each.
+    /// Input of each summary call.
     pub(crate) summaries: Vec<Input>,
-    /// The body that was accepted last.
+    /// The last body that the model accepted.
     pub(crate) last: Bytes,
 }
 
-/// One request that was answered.
+/// An answered request.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// What the model accepted for it.
+    /// Input that the model accepted.
     pub(crate) input: Input,
-    /// Whether that did not begin with all that had been accepted before.
+    /// Whether the input did not begin with all previously accepted input.
     pub(crate) changed: bool,
-    /// Whether it was refused at first and sent a second time.
+    /// Whether the first attempt was refused and the request was retried.
     pub(crate) retried: bool,
-    /// Whether a digest or a summary stands in it.
+    /// Whether the input contains a digest or a summary.
     pub(crate) condensed: bool,
 }
 
-/// Plays `replay` with one thread: who comes first is then no matter of luck.
+/// Plays `replay` on one thread, so that the order of events is deterministic.
 pub(crate) fn play(replay: &SessionRecording, setup: &Setup) -> Result<Played, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -79,7 +79,7 @@ pub(crate) fn play(replay: &SessionRecording, setup: &Setup) -> Result<Played, F
     runtime.block_on(async { Agent::start(setup).await?.play(replay).await })
 }
 
-/// An agent with the proxy and the model that it talks to.
+/// An agent with its proxy and model.
 pub(crate) struct Agent {
     model: Model,
     setup: Setup,
@@ -105,14 +105,14 @@ impl Agent {
         })
     }
 
-    /// Puts another proxy in the place of this one: it knows nothing of what this one knew.
+    /// Replaces the proxy with a fresh one that shares no state with it.
     pub(crate) async fn restart_proxy(&mut self) -> Result<(), Failure> {
         self.proxy.abort();
         (self.proxy, self.url) = serve(&self.setup, &self.model.url()).await?;
         Ok(())
     }
 
-    /// All that the model has seen.
+    /// Returns all requests that the model has seen.
     pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         self.model.seen()
     }
@@ -145,7 +145,7 @@ impl Agent {
         })
     }
 
-    /// Sends one request; what longhaul did to it, or nothing if it was not answered.
+    /// Sends a request. Returns longhaul's action, or `None` if the request was not answered.
     pub(crate) async fn ask(&self, at: usize, body: Vec<u8>) -> Result<Option<String>, Failure> {
         let request = Request::post(&self.url)
             .header("content-type", "application/json")
@@ -158,7 +158,7 @@ impl Agent {
         Ok(head.status.is_success().then(|| action.to_owned()))
     }
 
-    /// The time between two requests: what goes on behind a reply comes to its end in it.
+    /// Waits between two requests until background work has finished.
     async fn think(&self) {
         let pending = |seen: &SeenRequest| {
             seen.kind == RequestKind::Summary && seen.ended == ReplyCompletion::Pending
@@ -175,7 +175,7 @@ impl Agent {
     }
 }
 
-/// Starts a proxy before the model at `base`; the address of its chats.
+/// Starts a proxy in front of the model at `base`. Returns its chat URL.
 async fn serve(
     setup: &Setup,
     base: &str,
@@ -200,7 +200,7 @@ async fn serve(
     Ok((tokio::spawn(served), url))
 }
 
-/// The step of the request `at`, from what the model saw of it.
+/// Builds the step of request `at` from the model's records.
 pub(crate) fn step<'s>(
     seen: impl Iterator<Item = &'s SeenRequest>,
     at: usize,

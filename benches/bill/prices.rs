@@ -1,12 +1,12 @@
-//! What input costs: tokens that are new to the provider's prompt cache, and tokens that it knows.
+//! Prices of input tokens: uncached, and cached by the provider.
 
 use std::iter::Sum;
 use std::ops::Add;
 
-/// Multipliers of the price of uncached input, in hundredths.
+/// Price multipliers relative to uncached input, in hundredths.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Prices {
-    /// How the pair is called in a table: write / read.
+    /// Name of the pair in a table: write / read.
     pub(crate) name: &'static str,
     write: u64,
     read: u64,
@@ -19,8 +19,8 @@ pub(crate) const FREE_WRITES: Prices = Prices {
     read: 10,
 };
 
-/// The pairs that a bill is made out for. The others: Anthropic and OpenAI from gpt-5.6 on; Groq
-/// and older models of OpenAI. From the documentation of the providers, November 2026.
+/// The price pairs that a bill covers. The others: Anthropic and OpenAI from gpt-5.6 on; Groq and
+/// older models of OpenAI. From the documentation of the providers, November 2026.
 pub(crate) const PRICES: [Prices; 3] = [
     Prices {
         name: "1.25 / 0.1",
@@ -38,14 +38,14 @@ pub(crate) const PRICES: [Prices; 3] = [
 /// Tokens of input, as the model counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Input {
-    /// Those that the cache did not know.
+    /// Uncached tokens.
     pub(crate) new: u64,
-    /// Those that it knew.
+    /// Cached tokens.
     pub(crate) cached: u64,
 }
 
 impl Input {
-    /// An input of `all` tokens of which the cache knew some.
+    /// Builds an input of `all` tokens, including `cached` cached ones.
     pub(crate) fn of(all: u64, cached: u64) -> Self {
         Self {
             new: all - cached,
@@ -53,12 +53,12 @@ impl Input {
         }
     }
 
-    /// All of it.
+    /// Total tokens.
     pub(crate) fn tokens(self) -> u64 {
         self.new + self.cached
     }
 
-    /// What it costs, in hundredths of an uncached token.
+    /// Cost, in hundredths of an uncached token.
     pub(crate) fn cost(self, prices: Prices) -> u64 {
         self.new * prices.write + self.cached * prices.read
     }

@@ -7,21 +7,22 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What is passed between threads when something fails.
+/// Error type that can be passed between threads.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// One recorded session.
+/// A recorded session.
 #[derive(Clone)]
 pub(crate) struct Session {
-    /// Its file's name, without the endings.
+    /// File name without extensions.
     pub(crate) name: String,
-    /// The last request body that its agent sent.
+    /// The last request body sent by its agent.
     pub(crate) body: Vec<u8>,
-    /// Its requests.
+    /// The session's requests.
     pub(crate) replay: SessionRecording,
 }
 
-/// The sessions whose names contain one of `wanted`, or all; in an order that no machine changes.
+/// Loads the sessions whose names contain a string of `wanted`, or all if `wanted` is empty. The
+/// order is the same on every machine.
 pub(crate) fn sessions(wanted: &[String]) -> Result<Vec<Session>, Failure> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
     let mut sessions = Vec::new();

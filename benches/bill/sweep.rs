@@ -1,4 +1,5 @@
-//! The bill over the numbers of the pruning rule: what each protects, asks for and waits for.
+//! The bill for a range of pruning parameters: the tokens that the rule protects, the minimum it
+//! clears and the turns it waits for.
 
 use crate::bill::Bill;
 use crate::options::Options;
@@ -14,14 +15,14 @@ const PROTECT: [u64; 3] = [40_000, 20_000, 80_000];
 const MINIMUM: [u64; 3] = [20_000, 10_000, 40_000];
 const TURNS: [u32; 2] = [2, 0];
 
-/// One point of the sweep.
+/// A point of the sweep.
 struct Point {
     protect: u64,
     minimum: u64,
     turns: u32,
 }
 
-/// Prints a row for each point as soon as it is known, the default first.
+/// Prints a row for each point as soon as its result is available, the default first.
 pub(crate) fn print(options: &Options, recorded: &[Recorded]) -> Result<(), Failure> {
     let mut text = format!("## `standard` at {WINDOW}\n\n| protect | minimum | user turns |");
     for prices in PRICES {
@@ -54,7 +55,7 @@ pub(crate) fn print(options: &Options, recorded: &[Recorded]) -> Result<(), Fail
 }
 
 impl Point {
-    /// Whether a session is too short for anything in it ever to be cleared.
+    /// Whether a session is too short for any clearing.
     fn leaves(&self, one: &Recorded) -> bool {
         let whole = one.wholes.last().copied().unwrap_or(0);
         whole <= self.protect + self.minimum

@@ -1,18 +1,19 @@
-//! Bills as tables in Markdown.
+//! Bills as Markdown tables.
 
 use crate::Run;
 use crate::bill::Bill;
 use crate::prices::{PRICES, Prices};
 use std::fmt::Write as _;
 
-/// How many of the sessions that became dearer are named.
+/// Maximum number of dearer sessions listed by name.
 const NAMED: usize = 3;
-/// A session is dearer from here on: half a percent is what rounding and placeholders come to.
+/// Cost ratio from which a session counts as dearer: rounding and placeholders account for up to
+/// half a percent.
 const DEARER: u64 = 10_050;
-/// And much dearer.
+/// Cost ratio from which a session counts as much dearer.
 pub(crate) const MUCH_DEARER: u64 = 10_200;
 
-/// The sums of each run as a row, and below the sessions that became dearer.
+/// Renders the sums of each run as a row, followed by the sessions that became dearer.
 pub(crate) fn render(runs: &[&Run]) -> String {
     let mut text = heading("window");
     for run in runs {
@@ -31,7 +32,7 @@ pub(crate) fn render(runs: &[&Run]) -> String {
     text
 }
 
-/// The figures of a bill, as cells.
+/// Formats the figures of a bill as cells.
 pub(crate) fn row(bill: &Bill) -> String {
     let mut text = String::new();
     for prices in PRICES {
@@ -81,13 +82,13 @@ fn dearer(run: &Run) -> String {
     )
 }
 
-/// Changes of the prefix a session.
+/// Prefix changes per session.
 pub(crate) fn per_session(bill: &Bill) -> String {
     let hundredths = bill.changes * 100 / bill.sessions.max(1);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// A row for each session, the ones with the most changes first.
+/// Renders a row per session, the ones with the most changes first.
 pub(crate) fn sessions(run: &Run) -> String {
     let mut bills: Vec<&(String, Bill)> = run.bills.iter().collect();
     bills.sort_by_key(|(_, bill)| std::cmp::Reverse(bill.changes));
@@ -112,13 +113,13 @@ fn heading(first: &str) -> String {
     text
 }
 
-/// Ten-thousandths as a number with three digits.
+/// Formats ten-thousandths as a decimal number with three digits.
 pub(crate) fn share(ten_thousandths: u64) -> String {
     let thousandths = (ten_thousandths + 5) / 10;
     format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000)
 }
 
-/// Ten-thousandths as a percentage with one digit.
+/// Formats ten-thousandths as a percentage with one digit.
 pub(crate) fn percent(ten_thousandths: u64) -> String {
     let tenths = (ten_thousandths + 5) / 10;
     format!("{}.{}%", tenths / 10, tenths % 10)

@@ -1,5 +1,5 @@
-//! The session of three windows of 32,000 tokens: what one long task costs, and whether what was
-//! said in it once is still there at its end.
+//! A session of three windows of 32,000 tokens: the cost of one long task, and whether early facts
+//! survive to its end.
 
 use crate::bill::Bill;
 use crate::goal::{Goal, HEADING};
@@ -15,13 +15,13 @@ use std::fmt::Write as _;
 
 const WINDOW: u64 = 32_000;
 
-/// What is aimed at, for a session as it was recorded or with facts planted.
+/// Aims for a session, as recorded or with planted facts.
 struct Aims {
     profile: &'static str,
-    /// The cost over that without a proxy, in ten-thousandths.
+    /// Ratio of the cost to the cost without a proxy, in ten-thousandths.
     cost: u64,
     changes: u64,
-    /// The cached share, in ten-thousandths.
+    /// Cached share, in ten-thousandths.
     cached: Option<u64>,
     facts: bool,
 }
@@ -50,7 +50,7 @@ const AIMS: [Aims; 3] = [
     },
 ];
 
-/// The page about it.
+/// Renders the report page.
 pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
     let Some(chosen) = chosen(recorded)? else {
         return Err("no session has a place for each of the facts".into());
@@ -69,8 +69,8 @@ pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, F
     Ok(text)
 }
 
-/// Of the sessions in which every fact finds its place, the one whose whole length is nearest to
-/// three windows.
+/// Chooses, among the sessions with a place for every fact, the one whose total length is nearest
+/// to three windows.
 fn chosen(recorded: &[Recorded]) -> Result<Option<&Recorded>, Failure> {
     let mut nearest: Option<(u64, &Recorded)> = None;
     for one in recorded {

@@ -1,12 +1,12 @@
-//! Work spread over the processor's cores, its results in the order of the work.
+//! Parallel work on all processor cores, with results in input order.
 
 use crate::sessions::Failure;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `work` makes of each item. The items are taken in their order, so the long ones should stand
-/// first; says on standard error how far it is.
+/// Applies `work` to each item and returns the results in order. Items start in order, so the long
+/// ones should come first. Progress is printed on standard error.
 pub(crate) fn each<I: Sync, T: Send>(
     title: &str,
     items: &[I],
@@ -34,10 +34,10 @@ pub(crate) fn each<I: Sync, T: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One line on standard error, written over by the next one up to the last.
+/// Prints a progress line on standard error; each line overwrites the previous one.
 fn progress(title: &str, done: usize, all: usize) {
     let mut out = std::io::stderr();
-    // Progress that cannot be shown is no reason to stop.
+    // A failure to print progress does not end the run.
     _ = match (out.is_terminal(), done < all) {
         (true, true) => write!(out, "\r\x1b[K{title}: {done} of {all}"),
         (true, false) => writeln!(out, "\r\x1b[K{title}: {all}"),

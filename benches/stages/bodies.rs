@@ -7,31 +7,31 @@ use std::error::Error;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Names and sizes in bytes: what a short question, an afternoon, a full window and a client that
-/// never forgets come to.
+/// Names and sizes in bytes: a short question, an afternoon's work, a full window, and a client
+/// that never drops history.
 const SIZES: [(&str, usize); 4] = [
     ("4k", 4_000),
     ("100k", 100_000),
     ("1m", 1_000_000),
     ("4m", 4_000_000),
 ];
-/// A body is full when it lacks less than this share of its size.
+/// A body is full if it lacks less than this fraction of its size.
 const SLACK: usize = 50;
 const HEAD: &str = r#"{"model":"gpt-4o","messages":["#;
 const TAIL: &str = "]}";
 
-/// One request body.
+/// A request body.
 pub(crate) struct Body {
-    /// Its size in words.
+    /// Size as a label.
     pub(crate) name: &'static str,
-    /// What is sent.
+    /// Bytes of the request body.
     pub(crate) bytes: Vec<u8>,
-    /// How many messages it holds.
+    /// Number of messages.
     pub(crate) messages: usize,
 }
 
 impl Body {
-    /// Its messages so many times over.
+    /// Returns a body with the messages repeated `times` times.
     pub(crate) fn repeated(&self, times: usize) -> Result<Vec<u8>, &'static str> {
         let messages = self.bytes.strip_prefix(HEAD.as_bytes());
         let messages = messages.and_then(|rest| rest.strip_suffix(TAIL.as_bytes()));
@@ -52,7 +52,7 @@ struct Role<'a> {
     role: &'a str,
 }
 
-/// All of them, smallest first.
+/// Returns all bodies, smallest first.
 pub(crate) fn all() -> Result<Vec<Body>, Box<dyn Error>> {
     let files = files()?;
     SIZES
@@ -61,7 +61,7 @@ pub(crate) fn all() -> Result<Vec<Body>, Box<dyn Error>> {
         .collect()
 }
 
-/// The sessions, in an order that no machine changes.
+/// Lists the sessions in an order that is the same on every machine.
 fn files() -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
     let mut files = Vec::new();
@@ -75,8 +75,8 @@ fn files() -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(files)
 }
 
-/// Whole units of the sessions, one after the other, as far as they fit. System messages are left
-/// out: one body would have dozens.
+/// Concatenates whole units of the sessions up to `size`. System messages are left out: one body
+/// would have dozens.
 fn body(name: &'static str, size: usize, files: &[PathBuf]) -> Result<Body, Box<dyn Error>> {
     let mut text = HEAD.to_owned();
     let mut messages = 0;
@@ -109,7 +109,7 @@ fn body(name: &'static str, size: usize, files: &[PathBuf]) -> Result<Body, Box<
     })
 }
 
-/// Messages with the tool results that follow them.
+/// Groups messages with the tool results that follow them.
 fn units<'a>(messages: &[&'a RawValue]) -> Result<Vec<Vec<&'a RawValue>>, serde_json::Error> {
     let mut units: Vec<Vec<&RawValue>> = Vec::new();
     for &message in messages {

@@ -1,5 +1,5 @@
-//! How many instructions a pass takes: this program runs itself under callgrind, which counts
-//! inside [`counted_pass`] only. Unlike times, counts hold on a busy machine.
+//! Instruction counts of a pass: this program runs itself under callgrind, which counts only inside
+//! [`counted_pass`]. Unlike times, counts are stable on a busy machine.
 
 use crate::stage::Stage;
 use std::error::Error;
@@ -7,17 +7,17 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The argument that says that this is the counted run.
+/// Argument that marks the counted run.
 pub(crate) const CHILD: &str = "--counted";
 
-/// The folder through which a body is handed over.
+/// Counter with a temporary folder that hands the body to the child process.
 pub(crate) struct Counter {
     program: PathBuf,
     folder: tempfile::TempDir,
 }
 
 impl Counter {
-    /// None where valgrind is not installed.
+    /// Returns `None` if valgrind is not installed.
     pub(crate) fn find() -> Result<Option<Self>, Box<dyn Error>> {
         let found = Command::new("valgrind")
             .arg("--version")
@@ -34,7 +34,7 @@ impl Counter {
         })
     }
 
-    /// The instructions of one pass of `stage` over `body`, after one that is not counted.
+    /// Counts the instructions of one pass of `stage` over `body`, after an uncounted warm-up pass.
     pub(crate) fn count(&self, stage: Stage, body: &[u8]) -> Result<u64, Box<dyn Error>> {
         let file = self.folder.path().join("body");
         std::fs::write(&file, body)?;
@@ -54,7 +54,7 @@ impl Counter {
     }
 }
 
-/// The counted run.
+/// Executes the counted run in the child process.
 pub(crate) fn in_child(stage: &str, file: &Path) -> Result<(), Box<dyn Error>> {
     let stage = Stage::ALL
         .into_iter()
@@ -62,7 +62,8 @@ pub(crate) fn in_child(stage: &str, file: &Path) -> Result<(), Box<dyn Error>> {
         .ok_or("no such stage")?;
     let body = std::fs::read(file)?;
     let mut pass = stage.pass(&body)?.ok_or("nothing to splice")?;
-    // What is worked out once and kept (processor features, tables) is not what a request costs.
+    // Warm-up: one-time initialisation (processor features, tables) is not part of a request's
+    // cost.
     black_box(pass());
     black_box(counted_pass(&mut *pass));
     Ok(())

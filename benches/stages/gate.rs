@@ -1,21 +1,20 @@
-//! Holds the counted instructions to those that were agreed on, so that a stage does not grow dear
-//! unseen. They are those of the profile `gate`.
+//! Compares instruction counts with the agreed ones, so that a slower stage does not go unnoticed.
+//! The agreed counts are those of the profile `gate`.
 
 use crate::bodies::{self, Body};
 use crate::count::Counter;
 use crate::stage::Stage;
 use std::error::Error;
 
-/// What each stage took on each body when that was last looked at: a body, a number and a stage a
-/// line. `--counts` prints it anew.
+/// Agreed counts of each stage on each body. Each line holds a body, a number and a stage.
+/// `--counts` prints current values.
 const AGREED: &str = include_str!("counts.txt");
-/// By how many hundredths a count may exceed what was agreed on. Compilers and C libraries differ by
-/// a few.
+/// Tolerated excess over the agreed count, in percent. Compilers and C libraries differ by a few.
 const TOLERANCE: u64 = 10;
-/// The bodies that are counted: larger ones say nothing new, and take minutes.
+/// The counted bodies: larger ones take minutes and add no information.
 const BODIES: [&str; 3] = ["4k", "100k", "1m"];
-/// What every request passes, and what a new message costs. The others are paid where something is
-/// replaced.
+/// The stages of every request, and the cost of a new message. The other stages run only if
+/// something is replaced.
 const STAGES: [Stage; 5] = [
     Stage::ReadNew,
     Stage::Read,
@@ -24,14 +23,14 @@ const STAGES: [Stage; 5] = [
     Stage::Whole,
 ];
 
-/// What one pass of a stage over a body took.
+/// Instruction count of one pass of a stage over a body.
 struct Counted {
     body: &'static str,
     stage: &'static str,
     instructions: u64,
 }
 
-/// Prints the counts as they are, in the form of the agreed ones.
+/// Prints the current counts in the format of the agreed ones.
 pub(crate) fn print() -> Result<(), Box<dyn Error>> {
     for Counted {
         body,
@@ -44,7 +43,7 @@ pub(crate) fn print() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Counts, and fails where something takes more than was agreed on.
+/// Counts instructions; fails if a stage takes more than agreed.
 pub(crate) fn check() -> Result<(), Box<dyn Error>> {
     let mut exceeded = Vec::new();
     for Counted {

@@ -1,8 +1,12 @@
-//! What a request costs, stage by stage, beside what `serde_json` asks to find the same messages.
+//! The cost of a request, stage by stage, next to the cost of finding its messages with
+//! `serde_json`.
 //!
-//! `cargo bench --bench stages` prints times and, where valgrind is installed, instruction counts;
-//! with `-- --bodies DIR` it writes the bodies there and measures nothing. `-- --gate` fails where a
-//! stage takes more instructions than was agreed on, `-- --counts` prints what it takes.
+//! `cargo bench --bench stages` prints times and, if valgrind is installed, instruction counts.
+//! Further options:
+//!
+//! - `-- --bodies DIR` writes the bodies to `DIR` and measures nothing.
+//! - `-- --gate` fails if a stage takes more instructions than agreed.
+//! - `-- --counts` prints the current counts.
 
 mod bodies;
 mod count;
@@ -40,7 +44,8 @@ fn write_bodies(folder: &Path) -> Result<(), Box<dyn Error>> {
     for body in &all {
         write(body.name, &body.bytes)?;
     }
-    // Nobody recorded as much: to see whether what a request costs goes by its bytes.
+    // No recording is this large; these bodies show whether the cost of a request is linear in its
+    // bytes.
     let largest = all.last().ok_or("there are no bodies")?;
     write("16m", &largest.repeated(4)?)?;
     write("64m", &largest.repeated(16)?)?;

@@ -1,4 +1,4 @@
-//! The stages of a rewrite, and what they are held against, each as something to run again.
+//! The stages of a rewrite and their baselines, each as a repeatable pass.
 
 use longhaul::rewrite::chain::{PrefixKeys, Scope};
 use longhaul::rewrite::chat_completions::{read, read_cached};
@@ -13,37 +13,37 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::hint::black_box;
 
-/// One pass over a body. What it gives is of no use but to keep it from being optimised away.
+/// A pass over a body. The result only prevents the pass from being optimised away.
 pub(crate) type Pass<'a> = Box<dyn FnMut() -> usize + 'a>;
 
-/// A window that most of the bodies fit into, and one that only the smallest does.
+/// A window that fits most of the bodies, and one that fits only the smallest.
 const WIDE: Tokens = Tokens::new(200_000);
 const SMALL: Tokens = Tokens::new(32_000);
 
-/// What is measured.
+/// A measured stage.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// The body copied: what memory allows.
+    /// Copies the body: the limit set by memory.
     Copy,
-    /// `serde_json` finding the messages as raw values: the yardstick.
+    /// Finds the messages as raw values with `serde_json`: the baseline.
     RawValues,
-    /// The body read, as where none of it was met before.
+    /// Reads the body with a cold cache.
     ReadNew,
-    /// The body read, as where all of it was, and more than once.
+    /// Reads the body after it was read more than once.
     Read,
-    /// The keys of its prefixes, as where none of it was met before.
+    /// Computes the prefix keys with a cold cache.
     ChainNew,
-    /// The keys of its prefixes, as where all of it was and its reader has found it again.
+    /// Computes the prefix keys of a body that the reader found in its cache.
     Chain,
-    /// What to replace, for a wide window.
+    /// Plans the replacements for a wide window.
     PlanWide,
-    /// The new bytes of that.
+    /// Splices the new bytes for a wide window.
     SpliceWide,
-    /// What to replace, for a small window.
+    /// Plans the replacements for a small window.
     PlanSmall,
-    /// The new bytes of that.
+    /// Splices the new bytes for a small window.
     SpliceSmall,
-    /// All that a request in a wide window passes, most of which was met before.
+    /// All stages of a request in a wide window, with most of its messages seen before.
     Whole,
 }
 
@@ -78,7 +78,8 @@ impl Stage {
         }
     }
 
-    /// The stage over `body`, with all that goes before it done; none where nothing is spliced.
+    /// Prepares the stage over `body`, with all earlier stages done. Returns `None` if there is
+    /// nothing to splice.
     pub(crate) fn pass(self, body: &[u8]) -> Result<Option<Pass<'_>>, String> {
         let read_first = || read(body).map_err(|why| format!("a body was not read: {why:?}"));
         let scope = Scope::new(&[0; 32], &[b"bench"]);
@@ -119,8 +120,8 @@ impl Stage {
     }
 }
 
-/// A memory in which the messages of `body` are. What was met in a row is found in one look from the
-/// second time on that it was met: the pass before the one that counts.
+/// Returns a cache that holds the messages of `body`. A run of messages is found in one look-up
+/// from its second reading on, which is the uncounted pass.
 fn met_once(body: &[u8], scope: Scope) -> Result<ParseCache, String> {
     let recall = ParseCache::new(scope);
     read_cached(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))?;

@@ -1,18 +1,18 @@
-//! The figures of one body as a table in Markdown, ratios first.
+//! The figures of a body as a Markdown table, ratios first.
 
 use crate::bodies::Body;
 use crate::stage::Stage;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What was measured of one stage.
+/// Measurements of a stage.
 pub(crate) struct Row {
     pub(crate) stage: Stage,
     pub(crate) time: Duration,
     pub(crate) instructions: Option<u64>,
 }
 
-/// The table, with every figure held against that of `serde_json`.
+/// Renders the table; every figure is relative to that of `serde_json`.
 pub(crate) fn render(body: &Body, rows: &[Row]) -> String {
     let yardstick = rows.iter().find(|row| row.stage == Stage::RawValues);
     let mut text = format!(

@@ -1,14 +1,14 @@
-//! How long a pass takes here and now: the median of many.
+//! Wall-clock time of a pass: the median of many.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Passes are timed in groups that take about this long: far above what reading the clock takes.
+/// Approximate duration of a timed group of passes: far above the cost of reading the clock.
 const GROUP: Duration = Duration::from_millis(2);
-/// How many groups are timed.
+/// Number of timed groups.
 const GROUPS: usize = 51;
 
-/// The median time of one pass.
+/// Measures the median time of one pass.
 pub(crate) fn median(pass: &mut dyn FnMut() -> usize) -> Duration {
     black_box(pass());
     let once = timed(pass, 1).max(Duration::from_nanos(1));

@@ -1,22 +1,22 @@
-//! What others do to a history that has to be smaller: each brings it down to a number of tokens.
+//! Other tools' ways to shrink a history; each reduces it to a number of tokens.
 
 use crate::history::{Message, Role, tokens};
 
-/// What stands for a result that was cleared, as in OpenCode.
+/// Placeholder for a cleared result, as in OpenCode.
 const CLEARED: &str = "[Old tool result content cleared]";
-/// What stands for the middle of a result that was cut.
+/// Marker for the removed middle of a result.
 const CUT: &str = "\n[...]\n";
-/// The smallest that is left of a result whose middle is cut, in characters.
+/// Minimum characters left of a result whose middle is cut.
 const LEAST: usize = 80;
 
-/// One way to make a history smaller.
+/// A baseline method to shrink a history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Baseline {
-    /// Only the newest messages stay, as many as fit.
+    /// Keeps only the newest messages, as many as fit.
     KeepLast,
-    /// The oldest tool results are cleared, as many as are needed.
+    /// Clears the oldest tool results, as many as needed.
     ClearOldest,
-    /// Each old result is cut to its beginning and end, all to the same length.
+    /// Cuts each old result to its beginning and end, all to one length.
     CutMiddle,
 }
 
@@ -31,8 +31,8 @@ impl Baseline {
         }
     }
 
-    /// `history` with at most `budget` tokens. Where results are not enough, the oldest messages go
-    /// too, so that all are compared at the same size.
+    /// Shrinks `history` to at most `budget` tokens. If the results are not enough, the oldest
+    /// messages go too, so that all methods are compared at equal size.
     pub(crate) fn apply(self, history: &[Message], budget: usize) -> Vec<Message> {
         match self {
             Self::KeepLast => keep_last(history.to_vec(), budget),
@@ -64,7 +64,8 @@ fn keep_last(mut messages: Vec<Message>, budget: usize) -> Vec<Message> {
     messages
 }
 
-/// The newest batch of results begins here: it is the one that is being worked with.
+/// Returns the index at which the newest batch of results begins; the agent is still using that
+/// batch.
 fn newest_batch(history: &[Message]) -> usize {
     let before = history
         .iter()
@@ -88,7 +89,7 @@ fn clear_oldest(history: &[Message], budget: usize) -> Vec<Message> {
     messages
 }
 
-/// The longest length is looked for at which all of it fits.
+/// Searches for the longest result length at which the history fits.
 fn cut_middle(history: &[Message], budget: usize) -> Vec<Message> {
     let newest = newest_batch(history);
     let others: usize = history

@@ -1,8 +1,8 @@
-//! What longhaul makes of a history, at the window under which that has a wanted size.
+//! Compacts a history with longhaul, at the window that gives the wanted size.
 //!
-//! It is the core that the proxy asks, with no record known: past its mark a conversation stands as
-//! it would on a replica that meets it for the first time, and that is as it would had every earlier
-//! request gone through, because the replay decides at each of them in turn.
+//! The proxy's core is called without any stored record. Past its mark, a conversation is compacted
+//! as on a replica that has never seen it. The result is the same as if every earlier request had
+//! gone through, because the replay decides at each of them in turn.
 
 use crate::baselines::size;
 use crate::history::{Message, messages};
@@ -17,20 +17,20 @@ use longhaul::rewrite::replay::{HardMarkMode, replay};
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 
-/// Windows are tried in steps of so many hundredths.
+/// Ratio between successive windows, in percent.
 const STEP_PERCENT: usize = 107;
-/// From the one that the budget just fills up to so many times the budget: a history that was just
-/// condensed fills a quarter of its window.
+/// Largest window tried, as a multiple of the budget; the smallest is the one that the budget just
+/// fills. A freshly condensed history fills a quarter of its window.
 const WIDEST: usize = 5;
-/// A result is taken for one of the wanted size from so many hundredths of it on.
+/// Minimum size of an acceptable result, in percent of the wanted size.
 const NEAR_PERCENT: usize = 90;
 
-/// What the proxy forwards in place of `body` at a window at which that has `budget` tokens or
-/// little less; `None` if it has more at every window.
+/// Returns the history that the proxy forwards in place of `body`, at a window that gives `budget`
+/// tokens or slightly less. Returns `None` if it is larger at every window.
 ///
-/// Between two breaks a conversation grows from a quarter of its window to most of it, so more than
-/// one window gives the size: some that have just condensed it, some that are about to. The middle
-/// one is taken, which favours neither; and where none gives it, the one that comes nearest.
+/// Between two breaks a conversation grows from a quarter of its window to most of it. So more than
+/// one window gives the size: some have just condensed it, others are about to. The middle one is
+/// taken, which favours neither. If no window gives the size, the nearest is taken.
 pub(crate) fn compacted(
     body: &[u8],
     budget: usize,
@@ -72,7 +72,7 @@ pub(crate) fn compacted(
     Ok(None)
 }
 
-/// The size of the result as far as the replay tells: a digest's is nominal there.
+/// Estimates the size of the result from the replay; a digest has a nominal size there.
 fn estimate(conversation: &Conversation<'_>, policy: &Policy) -> usize {
     let kept = PinnedHead::new(conversation, policy, None);
     let standing = replay(conversation, policy, kept, None, HardMarkMode::Cut);

@@ -1,19 +1,19 @@
-//! What was aimed at, and how far a run is from it.
+//! The goals of this benchmark, and how far a run is from them.
 
 use crate::Budget;
 use crate::goal::{Goal, HEADING};
 use crate::tally::Tally;
 use std::fmt::Write as _;
 
-/// The least that is to survive, in thousandths: of all identifiers, and of those that were last
-/// seen far back and in results only.
+/// Minimum survival by budget, in thousandths: of all identifiers, and of those last seen far back
+/// and only in results.
 const AIMS: [(Budget, u64, u64); Budget::ALL.len()] = [
     (Budget::Percent(50), 970, 850),
     (Budget::Percent(25), 920, 750),
     (Budget::Tokens(32_000), 960, 790),
 ];
 
-/// The goals, held against what survived one way of compacting.
+/// Renders the goals against the survival under one method.
 pub(crate) fn render(name: &str, tallies: &[Tally; Budget::ALL.len()]) -> String {
     let mut text = format!("{HEADING}\n");
     for (tally, (budget, all, far)) in tallies.iter().zip(AIMS) {
@@ -29,7 +29,7 @@ pub(crate) fn render(name: &str, tallies: &[Tally; Budget::ALL.len()]) -> String
     text
 }
 
-/// Thousandths as hundredths.
+/// Formats thousandths as a percentage.
 fn percent(thousandths: u64) -> String {
     format!("{}.{}%", thousandths / 10, thousandths % 10)
 }

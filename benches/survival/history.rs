@@ -1,10 +1,10 @@
-//! A conversation as this measurement reads it: plainly, and with none of the product's code.
+//! A plain reader of conversations for this benchmark, independent of the product's code.
 
 use crate::identifiers;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// Who wrote a message.
+/// Role of a message's author.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Role {
     Assistant,
@@ -13,35 +13,35 @@ pub(crate) enum Role {
     User,
 }
 
-/// One message.
+/// A message of the history.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) role: Role,
-    /// What it says.
+    /// Text content.
     pub(crate) text: String,
-    /// What its calls say: their names and the strings among their arguments.
+    /// Text of the tool calls: their names and the strings in their arguments.
     pub(crate) calls: String,
 }
 
 impl Message {
-    /// Characters over four.
+    /// Estimated tokens: characters divided by four.
     pub(crate) fn tokens(&self) -> usize {
         tokens(&self.text) + tokens(&self.calls)
     }
 
-    /// Calls `found` for each identifier in it.
+    /// Calls `found` for each identifier in the message.
     pub(crate) fn identifiers<'m>(&'m self, found: &mut impl FnMut(&'m str)) {
         identifiers::each(&self.text, found);
         identifiers::each(&self.calls, found);
     }
 }
 
-/// Characters over four.
+/// Estimated tokens: characters divided by four.
 pub(crate) fn tokens(text: &str) -> usize {
     text.chars().count() / 4
 }
 
-/// The messages of a request body.
+/// Reads the messages of a request body.
 pub(crate) fn messages(body: &[u8]) -> Result<Vec<Message>, serde_json::Error> {
     let body: Value = serde_json::from_slice(body)?;
     let messages = body.get("messages").and_then(Value::as_array);
@@ -88,7 +88,8 @@ fn message(message: &Value) -> Message {
     }
 }
 
-/// All values in arguments, a line each. The keys are the tool's, not the agent's.
+/// Appends all values in arguments, one per line. Keys are left out: the tool defines them, not the
+/// agent.
 fn strings(value: &Value, out: &mut String) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| strings(item, out)),
@@ -105,7 +106,7 @@ fn strings(value: &Value, out: &mut String) {
     }
 }
 
-/// How many replies there are from `cut` on.
+/// Counts the replies from `cut` on.
 pub(crate) fn replies_from(messages: &[Message], cut: usize) -> usize {
     replies(messages, cut).count()
 }
@@ -115,28 +116,29 @@ fn replies(messages: &[Message], cut: usize) -> impl Iterator<Item = &Message> {
     rest.filter(|message| message.role == Role::Assistant)
 }
 
-/// What the next replies use of the history before a cut.
+/// Identifiers from before a cut that the next replies use.
 pub(crate) struct Wanted<'h> {
-    /// All of it.
+    /// All of these identifiers.
     pub(crate) all: HashSet<&'h str>,
-    /// What was last seen far back, and in tool results only.
+    /// Identifiers last seen far back, and only in tool results.
     pub(crate) far: HashSet<&'h str>,
 }
 
-/// So many replies are looked at.
+/// Number of replies examined.
 pub(crate) const REPLIES: usize = 10;
-/// An identifier is far if it was last seen more than so many tokens back.
+/// Distance in tokens beyond which an identifier counts as far back.
 const FAR: usize = 20_000;
 
 impl<'h> Wanted<'h> {
-    /// What the ten replies from `cut` on use of what is before it.
+    /// Collects the identifiers from before `cut` that the ten replies after it use.
     pub(crate) fn of(messages: &'h [Message], cut: usize) -> Self {
         let history = messages.get(..cut).unwrap_or_default();
         let mut used = HashSet::new();
         for reply in replies(messages, cut).take(REPLIES) {
             reply.identifiers(&mut |found| _ = used.insert(found));
         }
-        // How far back each was last seen, and whether anything but a tool ever said it.
+        // For each identifier: the distance of its last use, and whether it appears outside tool
+        // results.
         let mut seen: HashMap<&str, (usize, bool)> = HashMap::new();
         let mut back = 0;
         for message in history.iter().rev() {

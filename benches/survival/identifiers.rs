@@ -1,29 +1,29 @@
-//! What counts as an identifier here. Written for this measurement alone, so that the product's
+//! The definition of an identifier. This code serves only this benchmark, so that the product's
 //! index and its measure cannot be tuned to each other.
 //!
-//! A word is a run of letters, digits and the marks `_ - . / : = @ ~ + % # ? &`, without the marks at
-//! its ends that belong to the sentence. It is an identifier if it is
+//! A word is a run of letters, digits and the marks `_ - . / : = @ ~ + % # ? &`, without leading or
+//! trailing marks that belong to the sentence. A word is an identifier if it is
 //!
 //! - a URL: `://` with something on both sides;
 //! - an assignment: `KEY=VALUE`, the key in capitals, digits and `_`;
-//! - a path: parts joined by `/`, one of them of two letters or more;
-//! - a dotted name: parts joined by `.`, each beginning with a letter or `_`, two of them of two
+//! - a path: parts joined by `/`, at least one with two letters or more;
+//! - a dotted name: parts joined by `.`, each beginning with a letter or `_`, at least two with two
 //!   characters or more (`server.rs`, `self.client`);
-//! - a snake name: parts joined by `_`, two of which are not empty;
-//! - a camel name: a small letter directly before a capital, and letters and digits only;
-//! - a hexadecimal id: seven digits or more, letters and figures among them;
+//! - a snake-case name: parts joined by `_`, at least two of them not empty;
+//! - a camel-case name: a lower-case letter directly before a capital, and only letters and digits;
+//! - a hexadecimal id: seven digits or more, both letters and figures;
 //! - a number of four digits or more;
-//! - a code: parts joined by `-`, with a figure in one and a letter in another (`PROJ-118`).
+//! - a code: parts joined by `-`, one with a figure and another with a letter (`PROJ-118`).
 //!
-//! Longer than 200 bytes it is data, and none. `path:12:3` counts as the path, and `key=value` or
-//! `a:b` in small letters as both sides, each by itself.
+//! A word longer than 200 bytes is data, not an identifier. `path:12:3` counts as the path.
+//! `key=value` and `a:b` in lower case count as their two sides, each separately.
 
-/// Past this it is data.
+/// Maximum length in bytes; a longer word is data.
 const LONGEST: usize = 200;
-/// Where a word splits if it is nothing as a whole.
+/// Characters at which a word is split if it is not an identifier as a whole.
 const SEAMS: [char; 7] = [':', '=', '@', '~', '#', '?', '&'];
 
-/// Calls `found` for every identifier in `text`, as often as it stands there.
+/// Calls `found` for every occurrence of an identifier in `text`.
 pub(crate) fn each<'t>(text: &'t str, found: &mut impl FnMut(&'t str)) {
     let marks = |c: char| "_-./:=@~+%#?&".contains(c);
     for word in text.split(|c: char| !c.is_ascii_alphanumeric() && !marks(c)) {

@@ -1,9 +1,10 @@
-//! What survives a compaction: how much of what the agent's next replies refer to still stands.
+//! Measures how much of a compacted history survives: the share of identifiers used by the agent's
+//! next replies that are still present.
 //!
-//! `cargo bench --bench survival`. Each recorded session is cut at up to twenty points; what lies
-//! before is compacted, by longhaul without a model and by simpler ways, each to the same number of
-//! tokens; and of the identifiers that the next ten replies take from that history, those that still
-//! stand are counted. What an identifier is, [`identifiers`] says.
+//! `cargo bench --bench survival`. Each recorded session is cut at up to twenty points. The history
+//! before a cut is compacted by longhaul without a model and by simpler methods, each to an equal
+//! number of tokens. Of the identifiers that the next ten replies take from that history, the
+//! benchmark counts those that survive. [`identifiers`] defines an identifier.
 
 mod baselines;
 mod compaction;
@@ -26,24 +27,24 @@ use longhaul::rewrite::policy::{CompactionSettings, Profile};
 use sessions::{Failure, Session, sessions};
 use tally::Tally;
 
-/// The most cuts of one session.
+/// Maximum cuts per session.
 const CUTS: usize = 20;
-/// A shorter history is left alone, in tokens: nobody compacts what fits into a small window.
+/// Minimum history, in tokens; a shorter one fits into a small window and needs no compaction.
 const LEAST: usize = 32_000;
 
-/// How many tokens a compacted history may have.
+/// Size limit of a compacted history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Budget {
-    /// So many hundredths of what it had.
+    /// Percentage of the original size.
     Percent(usize),
-    /// So many, of histories that had more.
+    /// Absolute number of tokens, for longer histories only.
     Tokens(usize),
 }
 
 impl Budget {
     pub(crate) const ALL: [Self; 3] = [Self::Percent(50), Self::Percent(25), Self::Tokens(32_000)];
 
-    /// What it is called.
+    /// Label in the tables.
     fn title(self) -> String {
         match self {
             Self::Percent(percent) => format!("{percent}% of the tokens"),
@@ -59,11 +60,11 @@ impl Budget {
     }
 }
 
-/// One way to compact.
+/// A compaction method.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Method {
     Baseline(Baseline),
-    /// longhaul with these wishes, by a name.
+    /// longhaul with these settings, under a label.
     Ours(&'static str, CompactionSettings),
 }
 
@@ -87,8 +88,8 @@ impl Method {
         all
     }
 
-    /// `history`, of which `body` is the request, with at most `budget` tokens; `None` if this way
-    /// does not get there.
+    /// Compacts `history` to at most `budget` tokens; `body` is its request. Returns `None` if the
+    /// method cannot reach the budget.
     fn apply(
         &self,
         history: &[Message],
@@ -126,7 +127,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tallies of a session, by method and budget.
+/// Computes the tallies of a session, by method and budget.
 fn tallies(
     session: &Session,
     methods: &[Method],
@@ -158,7 +159,8 @@ fn tallies(
                 .iter()
                 .map(|method| method.apply(history, &body, budget))
                 .collect::<Result<Option<Vec<_>>, _>>()?;
-            // Where one way cannot get there at all, none is counted: all stand on the same cuts.
+            // If one method cannot reach the budget, no method is counted, so that all are measured
+            // on equal cuts.
             for (sums, compacted) in sums.iter_mut().zip(made.iter().flatten()) {
                 if let Some(sum) = sums.get_mut(at) {
                     *sum += Tally::of(&wanted, compacted);

@@ -1,10 +1,10 @@
-//! The tallies as a table in Markdown.
+//! The tallies as Markdown tables.
 
 use crate::tally::{Share, Tally};
 use crate::{Budget, Method};
 use std::fmt::Write as _;
 
-/// A table for each budget, a row for each method.
+/// Renders a table per budget with a row per method.
 pub(crate) fn render(methods: &[Method], sums: &[[Tally; Budget::ALL.len()]]) -> String {
     let mut text = String::new();
     for (at, budget) in Budget::ALL.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! How many of the identifiers that are wanted still stand, over all cuts.
+//! Counts of wanted identifiers that survive, over all cuts.
 
 use crate::history::{Message, Wanted};
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
-/// What was wanted and what stood, over any number of cuts.
+/// Wanted and surviving identifiers, over any number of cuts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) cuts: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Tally {
     pub(crate) far: Share,
 }
 
-/// How much of what was wanted stood.
+/// Surviving share of the wanted identifiers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     wanted: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Share {
 }
 
 impl Tally {
-    /// What of `wanted` stands in `compacted`.
+    /// Counts the identifiers of `wanted` that occur in `compacted`.
     pub(crate) fn of(wanted: &Wanted<'_>, compacted: &[Message]) -> Self {
         let mut standing = HashSet::new();
         let mut tokens = 0;
@@ -48,12 +48,12 @@ impl Share {
         }
     }
 
-    /// In thousandths; none if nothing was wanted.
+    /// The share in thousandths; `None` if no identifier was wanted.
     pub(crate) fn thousandths(self) -> Option<u64> {
         (self.stood * 1_000 + self.wanted / 2).checked_div(self.wanted)
     }
 
-    /// How many were wanted.
+    /// Number of wanted identifiers.
     pub(crate) fn wanted(self) -> u64 {
         self.wanted
     }

@@ -1,6 +1,9 @@
-//! Any body: read as its oracle reads it; and where it is a chat, cleared by the letter of the rule,
-//! compacted soundly under windows of every size, at earlier points of it too once that was done, and
-//! nothing else of it touched.
+//! Fuzzes request bodies against the oracle. Any body must be read as the oracle reads it. A chat
+//! must
+//!
+//! - be cleared by the exact rule;
+//! - be compacted soundly under windows of every size, and again at earlier points after that;
+//! - stay unchanged everywhere else.
 
 #![no_main]
 
@@ -28,12 +31,12 @@ mod oracle {
 }
 
 fuzz_target!(|body: &[u8]| {
-    // A number that is too large for it the oracle cannot hold; it is only judged.
+    // The oracle cannot represent very large numbers; such a body is only judged.
     if promises::judged_rightly(body).is_err() || !reader::holds_names(body) {
         return;
     }
     let text = std::str::from_utf8(body).expect("JSON is text");
-    // Nor can it hold a lone surrogate in a key.
+    // The oracle cannot represent a lone surrogate in a key either.
     if reader::without_lone_surrogates(text) != text {
         return;
     }

@@ -1,5 +1,5 @@
-//! The classifier, fed a raw HTTP reply: the same verdict however its body is cut, numbers that
-//! mean what the verdict says, and never a verdict from what a model says.
+//! Fuzzes the classifier with raw HTTP replies. The verdict must not depend on how the body is
+//! split, its numbers must match the verdict, and text from a model must never produce a verdict.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
             None => assert!(output >= limit),
         }
     }
-    // Said by a model, the same bytes are an answer.
+    // Text of a model with these bytes is an answer, not an error.
     let text = serde_json::to_string(&String::from_utf8_lossy(body)).unwrap();
     if text.len() > 2 {
         let json = format!(r#"{{"choices":[{{"message":{{"content":{text}}}}}]}}"#);
@@ -42,10 +42,10 @@ fn read(status: u16, body: &[u8], size: usize) -> Verdict {
             return verdict;
         }
     }
-    reading.verdict_at_end()
+    reading.finish()
 }
 
-/// Status and body of a raw reply; chunk sizes are taken out, as the recorded replies have them.
+/// Returns the status and body of a raw reply, without chunk sizes, as in the recorded replies.
 fn reply(raw: &[u8]) -> (u16, &[u8]) {
     let digits = raw
         .get(9..12)

@@ -1,5 +1,5 @@
-//! Where a request goes: to the mount that its path names or to no mount, and there as it was asked,
-//! or joined to the base's path, byte for byte.
+//! Fuzzes request routing. A request goes to the mount that its path names, or to no mount. Its
+//! target is kept as it came or joined to the base's path, byte for byte.
 
 #![no_main]
 
@@ -30,11 +30,11 @@ fuzz_target!(|input: &[u8]| {
             || mapped == format!("{base}{asked}"),
         "{asked} at {base} became {mapped}"
     );
-    // What is ours is asked of nobody, whatever a base is called.
+    // longhaul's own paths are never forwarded, whatever the base is.
     assert!(!asked.starts_with("/__longhaul__/"), "{asked}");
 });
 
-/// A mount's path is letters, digits, dashes and underlines between slashes.
+/// Checks mounting; a mount's path is letters, digits, dashes and underscores between slashes.
 fn mounted(mount: &str, asked: &str) {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let fits = |segment: &str| !segment.is_empty() && segment.bytes().all(plain);

@@ -1,4 +1,4 @@
-//! A configuration file: settings or problems, and the same ones each time.
+//! Fuzzes configuration files: parsing gives settings or problems, and is deterministic.
 
 #![no_main]
 

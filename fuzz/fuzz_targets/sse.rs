@@ -1,10 +1,10 @@
-//! The event splitter: any chunking of any bytes gives the events of a plain reading of the
-//! WHATWG standard, line by line over the whole text.
+//! Fuzzes the event splitter. Any split of any bytes must give the events of a plain, line-by-line
+//! reading of the whole text by the WHATWG standard.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::sse::{Event, Splitter, glance};
+use longhaul::rewrite::sse::{Event, Splitter, classify_event};
 
 use literal::Found;
 
@@ -12,7 +12,7 @@ use literal::Found;
 mod literal;
 
 fuzz_target!(|input: &[u8]| {
-    // The first byte says how the rest is cut.
+    // The first byte selects how the rest is split.
     let Some((&cut, bytes)) = input.split_first() else {
         return;
     };
@@ -31,6 +31,6 @@ fn keep(found: &mut Vec<Found>, event: Event<'_>) {
         event.dropped, 0,
         "inputs here are far below what an event may hold"
     );
-    let _: longhaul::rewrite::sse::EventInfo = glance(event);
+    let _: longhaul::rewrite::sse::EventInfo = classify_event(event);
     found.push((event.name.to_vec(), event.data.to_vec()));
 }

@@ -1,4 +1,5 @@
-//! The end of a reply that is relayed: the same parting however it is cut, from what is kept alone.
+//! Fuzzes the end of a relayed reply: the result depends only on the retained bytes, not on how the
+//! reply is split.
 
 #![no_main]
 
@@ -19,5 +20,5 @@ fn read(body: &[u8], size: usize) -> ReplyEnd {
     for chunk in body.chunks(size) {
         tail.push(chunk);
     }
-    tail.end(ClassifierRules::standard())
+    tail.finish(ClassifierRules::standard())
 }

@@ -1,4 +1,4 @@
-//! The table of metrics with its numbers, in the text format 0.0.4 of Prometheus.
+//! Renders the metrics in the Prometheus text format 0.0.4.
 
 use std::fmt::{Display, Write as _};
 
@@ -6,7 +6,7 @@ use super::table::{Metric, MetricsSource};
 use crate::metrics::{CounterMatrix, Counters, HistogramSnapshot, Label};
 use crate::rewrite::money::Usd;
 
-/// Every metric of `table`, with what it stands at.
+/// Renders every metric of `table` with its current values.
 pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
     let mut page = String::new();
     for metric in table {
@@ -25,26 +25,26 @@ pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
     page
 }
 
-/// Where one metric's numbers are written.
+/// Writes the samples of one metric.
 pub(super) struct SampleWriter<'p> {
     page: &'p mut String,
     metric: &'p Metric,
 }
 
 impl SampleWriter<'_> {
-    /// The number of a metric without labels.
+    /// Writes the value of a metric without labels.
     pub(super) fn value(&mut self, value: impl Display) {
         self.write_line("", &[], &value);
     }
 
-    /// The same, where the system says it.
+    /// Like [`value`](Self::value), if the system provides a value.
     pub(super) fn optional(&mut self, value: Option<impl Display>) {
         if let Some(value) = value {
             self.value(value);
         }
     }
 
-    /// A number for these values of its labels.
+    /// Writes the value for these values of the metric's labels.
     pub(super) fn labelled(&mut self, values: &[&str], value: impl Display) {
         let pairs: Vec<(&str, &str)> = self
             .metric
@@ -57,40 +57,40 @@ impl SampleWriter<'_> {
         self.write_line("", &pairs, &value);
     }
 
-    /// A number for each value of the one label.
+    /// Writes a value for each value of the only label.
     pub(super) fn counters<L: Label>(&mut self, counters: &Counters<L>) {
         for (label, count) in counters.iter() {
             self.labelled(&[label.label()], count);
         }
     }
 
-    /// A number for each pair of values of the two labels.
+    /// Writes a value for each pair of values of the two labels.
     pub(super) fn matrix<A: Label, B: Label>(&mut self, grid: &CounterMatrix<A, B>) {
         for (one, other, count) in grid.iter() {
             self.labelled(&[one.label(), other.label()], count);
         }
     }
 
-    /// So many billionths of a dollar, in dollars.
+    /// Writes an amount in dollars, from billionths of a dollar.
     pub(super) fn dollars(&mut self, nanos: u64) {
         self.value(usd(nanos));
     }
 
-    /// The same for each value of the one label.
+    /// Writes an amount in dollars for each value of the only label.
     pub(super) fn dollar_counters<L: Label>(&mut self, counters: &Counters<L>) {
         for (label, nanos) in counters.iter() {
             self.labelled(&[label.label()], usd(nanos));
         }
     }
 
-    /// The same for each pair of values of the two labels.
+    /// Writes an amount in dollars for each pair of values of the two labels.
     pub(super) fn dollar_matrix<A: Label, B: Label>(&mut self, grid: &CounterMatrix<A, B>) {
         for (one, other, nanos) in grid.iter() {
             self.labelled(&[one.label(), other.label()], usd(nanos));
         }
     }
 
-    /// What a histogram has counted, in seconds.
+    /// Writes a histogram, in seconds.
     pub(super) fn histogram(&mut self, reading: &HistogramSnapshot) {
         for (bound, count) in &reading.buckets {
             let bound = bound.as_secs_f64().to_string();
@@ -101,7 +101,7 @@ impl SampleWriter<'_> {
         self.write_line("_count", &[], &reading.count);
     }
 
-    /// Label values are our own words, in which nothing needs to be escaped.
+    /// Writes one line. Label values come from closed sets and need no escaping.
     fn write_line(&mut self, suffix: &str, labels: &[(&str, &str)], value: &dyn Display) {
         let name = self.metric.name;
         _ = write!(self.page, "{name}{suffix}");

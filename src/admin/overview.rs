@@ -1,4 +1,4 @@
-//! What the dashboard shows, as JSON.
+//! Data of the dashboard, as JSON.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::proxy::{ConversationDto, Proxy, RecentConversations};
 use crate::store::Store;
 use crate::summarise::{GuardHealth, SummaryGuards};
 
-/// Where it comes from.
+/// Sources of the dashboard's data.
 pub(crate) struct Overview {
     pub(super) metrics: Arc<Metrics>,
     recent: Arc<RecentConversations>,
@@ -30,14 +30,14 @@ struct ConversationList {
     conversations: Vec<ConversationDto>,
 }
 
-/// Since the process began to serve.
+/// Totals since the start of service.
 #[derive(Serialize)]
 struct ActivityTotals {
     chats: u64,
-    /// In the plain estimate.
+    /// By the plain estimate.
     tokens_before: u64,
     tokens_after: u64,
-    /// As the providers counted them.
+    /// Prompt tokens reported by the providers, and likewise the next two.
     prompt_tokens: u64,
     cached_tokens: u64,
     completion_tokens: u64,
@@ -49,22 +49,22 @@ struct ActivityTotals {
     in_flight: u64,
 }
 
-/// Since the process began to serve, in billionths of a dollar. What is not known is in no sum.
+/// Amounts since the start of service, in billionths of a dollar. Unknown amounts are not included.
 #[derive(Serialize)]
 struct CostTotals {
-    /// What chats cost, as their providers said.
+    /// Cost of chats as reported by their providers.
     said: u64,
-    /// What the input of others did, at list prices.
+    /// Cost of the input of other chats, at list prices.
     listed: u64,
-    /// Chats of which that is not known.
+    /// Number of chats whose cost is unknown.
     unknown: u64,
     saved: u64,
-    /// Tokens taken out whose price is not known.
+    /// Removed tokens whose price is unknown.
     saved_unknown: u64,
     rewrites: u64,
     summaries: u64,
     titles: u64,
-    /// Calls of our own of which it is not known.
+    /// Number of longhaul's own calls whose cost is unknown.
     calls_unknown: u64,
 }
 
@@ -80,7 +80,7 @@ struct SummaryHealth {
 
 #[derive(Serialize)]
 struct StoreHealth {
-    /// `memory` alone, or whether the store behind it `answers` or is `away`.
+    /// `memory` without a durable store; otherwise `answers` or `away`.
     state: &'static str,
     answered: u64,
     failed: u64,
@@ -89,7 +89,7 @@ struct StoreHealth {
 }
 
 impl Overview {
-    /// What `proxy` does; from now on it keeps what is shown of conversations.
+    /// Collects the data of `proxy`, which starts to record conversations.
     pub(crate) fn from_proxy(proxy: &Proxy) -> Self {
         let recent = proxy.recent();
         recent.enable();
@@ -101,7 +101,7 @@ impl Overview {
         }
     }
 
-    /// The totals and the conversations of late.
+    /// Returns the totals and the recent conversations.
     pub(super) fn conversations(&self) -> Bytes {
         json(&ConversationList {
             totals: self.totals(),
@@ -112,7 +112,7 @@ impl Overview {
         })
     }
 
-    /// One of them, with its requests and files.
+    /// Returns one conversation with its requests and files; `None` if the id is unknown.
     pub(super) fn conversation(&self, id: &str) -> Option<Bytes> {
         self.recent.details(id).map(|whole| json(&whole))
     }
@@ -212,6 +212,6 @@ fn sum<L: Label>(counters: &Counters<L>) -> u64 {
 }
 
 fn json(value: &impl Serialize) -> Bytes {
-    // Texts and numbers of ours: there is nothing in them that JSON has no form for.
+    // The data consists of texts and numbers, so serialising cannot fail.
     serde_json::to_vec(value).unwrap_or_default().into()
 }

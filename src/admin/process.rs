@@ -1,34 +1,34 @@
-//! What the system says of this process: the basics that every exporter has, by its usual names.
-//! Where the system does not say it in `/proc`, it is left out.
+//! Process metrics under the standard names of Prometheus exporters, read from `/proc`. A metric is
+//! omitted if the system does not provide it.
 
 use std::fs;
 
-/// Bytes of memory that are in use.
+/// Returns the resident memory in bytes.
 pub(super) fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
 }
 
-/// Files and sockets that are open.
+/// Returns the number of open files and sockets.
 pub(super) fn open_descriptors() -> Option<u64> {
     let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
-    // One of them is the folder's, while it is read.
+    // The listing of the directory itself holds one descriptor.
     Some(open.saturating_sub(1))
 }
 
-/// How many may be open.
+/// Returns the maximum number of open files and sockets.
 pub(super) fn max_descriptors() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     open_files_limit(&limits)
 }
 
-/// The number behind `name` in the lines of `/proc/self/status`.
+/// Returns the number after `name` in the lines of `/proc/self/status`.
 fn kibibytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// The soft limit on open files in the table of `/proc/self/limits`.
+/// Returns the soft limit on open files from the table of `/proc/self/limits`.
 fn open_files_limit(limits: &str) -> Option<u64> {
     let row = limits
         .lines()

@@ -1,39 +1,39 @@
-//! Every metric there is, each defined once. `docs/metrics.md` is held to this table.
+//! Defines every metric once. A test checks `docs/metrics.md` against this table.
 //!
-//! No label's value comes from a request: what can be counted is known when the program is compiled.
+//! No label value comes from a request, so the set of series is fixed at compile time.
 
 use super::exposition::SampleWriter;
 use super::process;
 use crate::metrics::Metrics;
 
-/// Where the numbers come from.
+/// Sources of the metrics.
 pub(super) struct MetricsSource<'s> {
     pub(super) metrics: &'s Metrics,
-    /// When the process began to serve, in seconds since 1970.
+    /// Start of service, in seconds since 1970.
     pub(super) started: u64,
 }
 
-/// One metric.
+/// A metric.
 pub(super) struct Metric {
-    /// As Prometheus has it: with its unit, and `_total` for what only grows.
+    /// Name by the Prometheus conventions: with the unit, and with `_total` for a counter.
     pub(super) name: &'static str,
     pub(super) kind: MetricKind,
-    /// What it counts, in a sentence.
+    /// Description in one sentence.
     pub(super) help: &'static str,
-    /// What tells its numbers apart.
+    /// Names of the labels.
     pub(super) labels: &'static [&'static str],
-    /// Writes its numbers.
+    /// Writes the current values.
     pub(super) write: fn(&MetricsSource<'_>, &mut SampleWriter<'_>),
 }
 
-/// What kind of numbers a metric has.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MetricKind {
-    /// They only grow.
+    /// A value that only grows.
     Counter,
-    /// They come and go.
+    /// A value that rises and falls.
     Gauge,
-    /// Lengths of time in buckets.
+    /// Durations in buckets.
     Histogram,
 }
 
@@ -47,12 +47,12 @@ impl MetricKind {
     }
 }
 
-/// All of them, in the order of the page.
+/// All metrics, in the order of the page.
 pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_requests_total",
         kind: MetricKind::Counter,
-        help: "Requests by the act that tells most of what was done to them, and by the class of their answer's status",
+        help: "Requests by their principal action and by the class of the response's status",
         labels: &["action", "status"],
         write: |of, out| out.matrix(&of.metrics.responses),
     },
@@ -66,133 +66,133 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_inflight_requests",
         kind: MetricKind::Gauge,
-        help: "Requests under way",
+        help: "Requests in progress",
         labels: &[],
         write: |of, out| out.value(of.metrics.in_flight.get()),
     },
     Metric {
         name: "longhaul_request_seconds",
         kind: MetricKind::Histogram,
-        help: "From the head of a request to the end of its answer",
+        help: "Time from the head of a request to the end of its response",
         labels: &[],
         write: |of, out| out.histogram(&of.metrics.duration.snapshot()),
     },
     Metric {
         name: "longhaul_overhead_seconds",
         kind: MetricKind::Histogram,
-        help: "What longhaul itself took, from the head of a request to the head of its answer, without the waits for the client's body, the upstream and a summary",
+        help: "Time added by longhaul, from the head of a request to the head of its response, without waits for the client's body, the upstream and a summary",
         labels: &[],
         write: |of, out| out.histogram(&of.metrics.overhead.snapshot()),
     },
     Metric {
         name: "longhaul_acts_total",
         kind: MetricKind::Counter,
-        help: "What was done to chats that went on; one chat may have several",
+        help: "Actions applied to chats that were forwarded; one chat may have several",
         labels: &["act"],
         write: |of, out| out.counters(&of.metrics.actions),
     },
     Metric {
         name: "longhaul_chats_total",
         kind: MetricKind::Counter,
-        help: "Chats that were read and went on",
+        help: "Chats that were read and forwarded",
         labels: &[],
         write: |of, out| out.value(of.metrics.chats.count()),
     },
     Metric {
         name: "longhaul_tokens_before_total",
         kind: MetricKind::Counter,
-        help: "Tokens of the chats that were read, as they came, in the plain estimate",
+        help: "Tokens of the chats that were read, as received, by the plain estimate",
         labels: &[],
         write: |of, out| out.value(of.metrics.chats.before()),
     },
     Metric {
         name: "longhaul_tokens_after_total",
         kind: MetricKind::Counter,
-        help: "Tokens of the chats that were read, as they went on last, in the plain estimate",
+        help: "Tokens of the chats that were read, as last sent, by the plain estimate",
         labels: &[],
         write: |of, out| out.value(of.metrics.chats.after()),
     },
     Metric {
         name: "longhaul_tokens_saved_total",
         kind: MetricKind::Counter,
-        help: "Tokens taken out of the chats that were read, in the plain estimate: as they came, less as they went on last",
+        help: "Tokens removed from the chats that were read, by the plain estimate: as received, less as last sent",
         labels: &[],
         write: |of, out| out.value(of.metrics.chats.saved()),
     },
     Metric {
         name: "longhaul_shadow_saved_tokens_total",
         kind: MetricKind::Counter,
-        help: "Tokens that mode on would have saved where the mode was shadow",
+        help: "Tokens that mode on would have saved in chats forwarded in mode shadow",
         labels: &[],
         write: |of, out| out.value(of.metrics.chats.shadow_saved()),
     },
     Metric {
         name: "longhaul_prompt_tokens_total",
         kind: MetricKind::Counter,
-        help: "Tokens of prompts as their providers counted them, those from a cache among them; of answers that were looked at",
+        help: "Prompt tokens as reported by providers, including cached ones, for replies that longhaul inspected",
         labels: &[],
         write: |of, out| out.value(of.metrics.provider_tokens.prompt.get()),
     },
     Metric {
         name: "longhaul_cached_tokens_total",
         kind: MetricKind::Counter,
-        help: "Tokens of prompts that came from the provider's cache, where it says so; of answers that were looked at",
+        help: "Prompt tokens read from the provider's cache, if reported, for replies that longhaul inspected",
         labels: &[],
         write: |of, out| out.value(of.metrics.provider_tokens.cached.get()),
     },
     Metric {
         name: "longhaul_completion_tokens_total",
         kind: MetricKind::Counter,
-        help: "Tokens of answers as their providers counted them",
+        help: "Output tokens as reported by providers",
         labels: &[],
         write: |of, out| out.value(of.metrics.provider_tokens.output.get()),
     },
     Metric {
         name: "longhaul_rereads_after_clear_total",
         kind: MetricKind::Counter,
-        help: "Calls of the same tool with the same arguments as an earlier one whose result was cleared or summarised by then: the price of forgetting",
+        help: "Tool calls that repeat an earlier call, with the same arguments, whose result had been cleared or summarised",
         labels: &[],
         write: |of, out| out.value(of.metrics.refetches.get()),
     },
     Metric {
         name: "longhaul_cost_usd_total",
         kind: MetricKind::Counter,
-        help: "What answered chats cost, in US dollars: all that was charged where the provider says it, else their input at the list prices of the embedded table",
+        help: "Cost of answered chats in US dollars: the total charge if the provider reports one, else the input at the list prices of the embedded table",
         labels: &["by"],
         write: |of, out| out.dollar_counters(&of.metrics.costs.chats),
     },
     Metric {
         name: "longhaul_cost_unknown_requests_total",
         kind: MetricKind::Counter,
-        help: "Chats, answered or left before they were, whose cost is unknown; not included in any dollar total",
+        help: "Chats whose cost is unknown, including those that the client left unanswered; not included in any dollar total",
         labels: &["reason"],
         write: |of, out| out.counters(&of.metrics.costs.chats_unknown),
     },
     Metric {
         name: "longhaul_saved_usd_total",
         kind: MetricKind::Counter,
-        help: "What the tokens that were taken out would have cost, in US dollars at list prices; what rewrites and summaries cost is still to be taken off",
+        help: "Cost that the removed tokens would have had, in US dollars at list prices; the costs of rewrites and summaries are not deducted",
         labels: &[],
         write: |of, out| out.dollars(of.metrics.costs.saved.get()),
     },
     Metric {
         name: "longhaul_saved_unknown_tokens_total",
         kind: MetricKind::Counter,
-        help: "Tokens that were taken out and whose price nobody knows, in the plain estimate",
+        help: "Removed tokens whose price is unknown, by the plain estimate",
         labels: &[],
         write: |of, out| out.value(of.metrics.costs.saved_unknown.get()),
     },
     Metric {
         name: "longhaul_rewrite_cost_usd_total",
         kind: MetricKind::Counter,
-        help: "What was paid at the full price for tokens that the provider had cached before a rewrite, above what they cost from its cache, in US dollars",
+        help: "Extra cost in US dollars of tokens that the provider had cached before a rewrite: their full price less their cached price",
         labels: &[],
         write: |of, out| out.dollars(of.metrics.costs.rewrites.get()),
     },
     Metric {
         name: "longhaul_summary_cost_usd_total",
         kind: MetricKind::Counter,
-        help: "What the calls of longhaul's own cost, in US dollars, those whose answer was of no use too",
+        help: "Cost of longhaul's own calls in US dollars, including those whose answer was unusable",
         labels: &["for", "by"],
         write: |of, out| out.dollar_matrix(&of.metrics.costs.auxiliary),
     },
@@ -206,112 +206,112 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_compactions_total",
         kind: MetricKind::Counter,
-        help: "Records that came into use, by what made them: from then on they stand in every request of their conversation",
+        help: "Compaction records that came into use, by trigger; from then on a record applies to every request of its conversation",
         labels: &["trigger"],
         write: |of, out| out.counters(&of.metrics.compactions),
     },
     Metric {
         name: "longhaul_summary_requests_total",
         kind: MetricKind::Counter,
-        help: "Summaries that were to be written, by what became of them; one may take several calls",
+        help: "Summary jobs by outcome; one job may take several calls",
         labels: &["outcome"],
         write: |of, out| out.counters(&of.metrics.summaries),
     },
     Metric {
         name: "longhaul_summaries_withheld_total",
         kind: MetricKind::Counter,
-        help: "Times that a summary was wanted and not asked for, by what kept it: failures in a row, a cap on the hour of the conversation, the caller or the process, an upstream that throttles, summaries that nobody used",
+        help: "Summaries that were wanted but not requested, by reason: repeated failures, an hourly limit of the conversation, the caller or the process, an upstream that throttles, unused summaries",
         labels: &["reason"],
         write: |of, out| out.counters(&of.metrics.withheld),
     },
     Metric {
         name: "longhaul_summary_seconds",
         kind: MetricKind::Histogram,
-        help: "How long summaries took, from the request for one to its end, good or bad",
+        help: "Duration of summary jobs, successful or not",
         labels: &[],
         write: |of, out| out.histogram(&of.metrics.summary_duration.snapshot()),
     },
     Metric {
         name: "longhaul_summary_wait_seconds",
         kind: MetricKind::Histogram,
-        help: "How long requests waited for a summary, those that did",
+        help: "Time that requests waited for a summary; only requests that waited are counted",
         labels: &[],
         write: |of, out| out.histogram(&of.metrics.summary_wait.snapshot()),
     },
     Metric {
         name: "longhaul_retries_total",
         kind: MetricKind::Counter,
-        help: "Second sends after a refusal, by what was sent and what became of it",
+        help: "Retries after a refusal, by kind and outcome",
         labels: &["kind", "outcome"],
         write: |of, out| out.matrix(&of.metrics.retries),
     },
     Metric {
         name: "longhaul_bypasses_total",
         kind: MetricKind::Counter,
-        help: "Chats that went on as they came, by the reason; nothing: there was nothing to change",
+        help: "Chats forwarded unchanged, by reason; nothing: there was nothing to change",
         labels: &["reason"],
         write: |of, out| out.counters(&of.metrics.bypasses),
     },
     Metric {
         name: "longhaul_unread_total",
         kind: MetricKind::Counter,
-        help: "Chats whose body was streamed through unread, by the reason",
+        help: "Chats whose body was streamed through unread, by reason",
         labels: &["reason"],
         write: |of, out| out.counters(&of.metrics.unread),
     },
     Metric {
         name: "longhaul_faults_total",
         kind: MetricKind::Counter,
-        help: "Answers of longhaul's own making in place of the upstream's, by the reason",
+        help: "Error responses generated by longhaul in place of an upstream reply, by reason",
         labels: &["reason"],
         write: |of, out| out.counters(&of.metrics.faults),
     },
     Metric {
         name: "longhaul_modified_bytes_outside_cuts_total",
         kind: MetricKind::Counter,
-        help: "Bytes outside what was replaced that a rewrite came out with changed; it was not sent. Must stay 0",
+        help: "Bytes outside the replacements that a rewrite changed by mistake; such a rewrite is not sent. Must stay 0",
         labels: &[],
         write: |of, out| out.value(of.metrics.corrupted_bytes.get()),
     },
     Metric {
         name: "longhaul_far_store_calls_total",
         kind: MetricKind::Counter,
-        help: "Calls of the store behind memory, a file or a server, by what became of them",
+        help: "Calls of the durable store, a file or a server, by outcome",
         labels: &["outcome"],
         write: |of, out| out.counters(&of.metrics.durable_store),
     },
     Metric {
         name: "longhaul_build_info",
         kind: MetricKind::Gauge,
-        help: "1, with the version that runs",
+        help: "Always 1; the label is the running version",
         labels: &["version"],
         write: |_, out| out.labelled(&[env!("CARGO_PKG_VERSION")], 1),
     },
     Metric {
         name: "process_start_time_seconds",
         kind: MetricKind::Gauge,
-        help: "When the process began to serve, in seconds since 1970",
+        help: "Start of service, in seconds since 1970",
         labels: &[],
         write: |of, out| out.value(of.started),
     },
     Metric {
         name: "process_resident_memory_bytes",
         kind: MetricKind::Gauge,
-        help: "Memory in use; on Linux",
+        help: "Resident memory; Linux only",
         labels: &[],
         write: |_, out| out.optional(process::resident_bytes()),
     },
     Metric {
         name: "process_open_fds",
         kind: MetricKind::Gauge,
-        help: "Files and sockets that are open; on Linux",
+        help: "Open files and sockets; Linux only",
         labels: &[],
         write: |_, out| out.optional(process::open_descriptors()),
     },
     Metric {
         name: "process_max_fds",
         kind: MetricKind::Gauge,
-        help: "How many may be open; on Linux",
+        help: "Maximum number of open files and sockets; Linux only",
         labels: &[],
         write: |_, out| out.optional(process::max_descriptors()),
     },
@@ -324,7 +324,7 @@ mod tests {
 
     const DOCS: &str = include_str!("../../docs/metrics.md");
 
-    /// The values of a label, in the order of the page.
+    /// Returns the values of a label, in the order of the page.
     fn values(page: &str, metric: &Metric, label: &str) -> Vec<String> {
         let mut values = Vec::new();
         let of = |line: &&str| line.starts_with(&format!("{}{{", metric.name));
@@ -338,7 +338,7 @@ mod tests {
         values
     }
 
-    /// A metric as the page for people has it.
+    /// Returns a metric's row in the documentation.
     fn row(page: &str, metric: &Metric) -> String {
         let labels: Vec<String> = metric
             .labels
@@ -381,7 +381,7 @@ mod tests {
         let mut names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), METRICS.len(), "each is there once");
+        assert_eq!(names.len(), METRICS.len(), "names are unique");
         for metric in METRICS {
             let name = metric.name;
             assert!(name.starts_with("longhaul_") || name.starts_with("process_"));
@@ -390,7 +390,7 @@ mod tests {
             let seconds = metric.kind == MetricKind::Histogram;
             assert!(!seconds || name.ends_with("_seconds"), "{name}");
             let plain = |text: &str| !text.contains(['"', '\\', '\n', '|']);
-            assert!(plain(metric.help), "{name}: what would have to be escaped");
+            assert!(plain(metric.help), "{name}: help needs escaping");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `longhaul check`: every setting, its value and where it came from; or one model's window, and
-//! who says so.
+//! `longhaul check`: prints every setting with its value and source, or one model's window and its
+//! source.
 
 mod trial;
 
@@ -19,18 +19,18 @@ use crate::rewrite::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 use crate::telemetry::TraceDestination;
 use crate::upstream::{QueryOutcome, Upstream, WindowAnswer, WindowQuery};
 
-/// Where the key for a question is taken from: the name that every SDK reads.
+/// The environment variable of the upstream key: the name that every SDK reads.
 pub(super) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
-/// Its part of the command line.
+/// Builds the `check` subcommand.
 pub(super) fn command() -> Command {
     Command::new("check")
-        .about("Print every setting and where it came from, or a model's window and why")
+        .about("Print every setting and its source, or a model's window and why")
         .arg(
             Arg::new("model")
                 .long("model")
                 .value_name("NAME")
-                .help("Print what this model holds at the upstream, who says so, and the marks"),
+                .help("Print this model's window at the upstream, its source, and the marks"),
         )
         .arg(
             Arg::new("json")
@@ -44,12 +44,12 @@ pub(super) fn command() -> Command {
                 .long("ask")
                 .action(ArgAction::SetTrue)
                 .requires("model")
-                .help("Ask the upstream too, with the key of OPENAI_API_KEY if it is set"),
+                .help("Also ask the upstream, with the key in OPENAI_API_KEY if it is set"),
         )
 }
 
-/// Prints what is asked for, or gives back every problem, those of the files and places that the
-/// settings name too.
+/// Prints the requested page, or returns every problem, including those of files and addresses that
+/// the settings name.
 pub(super) fn check(
     found: Result<ResolvedSettings, Vec<Problem>>,
     matches: &ArgMatches,
@@ -91,14 +91,14 @@ pub(super) fn check(
     super::print(&model_page(&config, model, answer))
 }
 
-/// The key in the environment, if there is one.
+/// Returns the key in the environment, if there is one.
 pub(super) fn upstream_key(env: &BTreeMap<String, String>) -> Option<&str> {
     env.get(KEY_VARIABLE)
         .map(String::as_str)
         .filter(|key| !key.is_empty())
 }
 
-/// Asks the upstream, as serve does behind a chat.
+/// Asks the upstream for the model's window, as `serve` does in the background of a chat.
 fn ask_upstream(config: &Config, model: &str, key: Option<&str>) -> Result<QueryOutcome, Problem> {
     let upstream = Upstream::new(&config.upstream)?;
     let base = &config.upstream.base;
@@ -126,7 +126,7 @@ fn ask_upstream(config: &Config, model: &str, key: Option<&str>) -> Result<Query
     Ok(super::runtime()?.block_on(question.run(&upstream)))
 }
 
-/// What the model holds, who says so and what follows.
+/// Renders the model's window, its source and the resulting marks.
 fn model_page(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> String {
     let asked = match outcome.map(|outcome| outcome.answer) {
         Some(WindowAnswer::Window(tokens)) => Some(tokens),
@@ -140,7 +140,7 @@ fn model_page(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> St
     // Writing to a String cannot fail.
     _ = writeln!(page, "model   {model} at {}", config.upstream.base);
     let room = match policy.thresholds.output {
-        OutputWindow::Separate => " of input; output has room of its own",
+        OutputWindow::Separate => " of input; output has its own limit",
         OutputWindow::Shared => "",
     };
     _ = writeln!(
@@ -167,7 +167,7 @@ fn model_page(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> St
     page
 }
 
-/// What the upstream says, and what that counts for.
+/// Describes the upstream's answer and its effect.
 fn describe_answer(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> String {
     if let Some(QueryOutcome {
         answer: WindowAnswer::Failed,
@@ -182,30 +182,28 @@ fn describe_answer(config: &Config, model: &str, outcome: Option<QueryOutcome>) 
             "not asked: the window is set".into()
         }
         None if !config.upstream.query_windows => "not asked: upstream.ask is off".into(),
-        None => "not yet: serve asks behind the first chat, --ask asks now".into(),
+        None => "not yet: serve asks in the background of the first chat, --ask asks now".into(),
         Some(WindowAnswer::Window(tokens))
             if config.settings_for(model).configured_window().is_some() =>
         {
             format!(
-                "{} tokens; the window is set, and that counts",
+                "{} tokens; the window that is set takes precedence",
                 with_thousands(tokens.get())
             )
         }
         Some(WindowAnswer::Window(tokens)) => format!(
-            "{} tokens: the marks follow that, the rule stays with the window",
+            "{} tokens: used for the marks; the rule keeps to the window",
             with_thousands(tokens.get())
         ),
-        Some(WindowAnswer::NoWindow) => "the upstream does not say".into(),
+        Some(WindowAnswer::NoWindow) => "the upstream does not report a window".into(),
         Some(WindowAnswer::Unauthorized) => {
-            format!("the upstream refuses the credentials; {KEY_VARIABLE} has them")
+            format!("the upstream refuses the credentials; check {KEY_VARIABLE}")
         }
-        Some(WindowAnswer::Failed) => {
-            "the upstream gives no answer that says it, or none in time".into()
-        }
+        Some(WindowAnswer::Failed) => "the upstream gives no usable answer, or none in time".into(),
     }
 }
 
-/// What clears, and when.
+/// Describes the clearing rule and when it applies.
 fn describe_rule(profile: Profile, policy: &Policy) -> String {
     let profile = choice_name::<Profile>(profile);
     let Some((when, rule)) = &policy.prune else {
@@ -226,7 +224,7 @@ fn describe_rule(profile: Profile, policy: &Policy) -> String {
     )
 }
 
-/// The word for a choice, as the settings have it.
+/// Returns the name of a choice as the settings spell it.
 fn choice_name<T: ChoiceSetting + PartialEq>(choice: T) -> &'static str {
     let named = T::ALL.iter().find(|(_, other)| *other == choice);
     named.map_or("", |(name, _)| name)

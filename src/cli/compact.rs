@@ -21,12 +21,13 @@ use crate::rewrite::continuation;
 use crate::telemetry;
 
 const LONG: &str = "\
-Reads the body of a chat completion, has its old history summarised, and prints the body with the
-summary in place of it. The conversation's own model is asked, at the upstream, with the key in
-OPENAI_API_KEY; where it gives no summary, a digest made by rule stands in. --summary-model none asks
-nobody. Where nothing can be gained, the body is printed as it came. Progress goes to standard error.
+Reads the body of a chat completion request, has its old history summarised, and prints the body with
+the summary in its place. The conversation's own model writes the summary, at the upstream, with the
+key in OPENAI_API_KEY; if it gives none, a rule-based digest is used instead. With --summary-model
+none, no model is asked. If nothing can be gained, the body is printed unchanged. Progress goes to
+standard error.
 
-A running proxy does the same for POST /__longhaul__/compact, and for one request with the header
+A running proxy does the same for POST /__longhaul__/compact, and for a single request with the header
 x-longhaul-compact: now.";
 
 const EXAMPLES: &str = "\
@@ -35,11 +36,11 @@ Examples:
   longhaul compact --summary-model none < request.json      no key, no network
   longhaul compact --continue request.json                  and let the agent go on";
 
-/// What to do about a mode in which nothing is compacted.
-const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; say --mode on, and set two at most of DISABLE_PRUNE, \
+/// The advice for a mode in which nothing is compacted.
+const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, and set at most two of DISABLE_PRUNE, \
                    DISABLE_AUTOCOMPACT and DISABLE_COMPACT_ON_OVERFLOW";
 
-/// Its part of the command line.
+/// Builds the `compact` subcommand.
 pub(super) fn command() -> Command {
     Command::new("compact")
         .about("Compact a request body now, through the upstream, and print the new one")
@@ -54,10 +55,10 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Reads a body and prints it compacted; `key` is what the upstream is asked with.
+/// Reads a body and prints it compacted. `key` authorises the calls to the upstream.
 ///
 /// # Errors
-/// The body cannot be read or is no chat, the mode is off, or the answer cannot be written.
+/// The body cannot be read or is not a chat, the mode is off, or the output cannot be written.
 pub(super) fn compact(
     config: Config,
     matches: &ArgMatches,
@@ -81,7 +82,7 @@ pub(super) fn compact(
     Ok(done?)
 }
 
-/// The body, within the limit that a proxy has for one.
+/// Reads the body, within the size limit that the proxy has.
 fn read_body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
     let unreadable = |error: std::io::Error| Problem::Input {
         path: file.into(),
@@ -97,7 +98,7 @@ fn read_body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
     if u64::try_from(body.len()).is_ok_and(|length| length > limit) {
         return Err(Problem::InvalidInput {
             path: file.into(),
-            reason: format!("more than {limit} bytes, which limits.body allows"),
+            reason: format!("more than the {limit} bytes that limits.body allows"),
         });
     }
     Ok(body)
@@ -140,7 +141,7 @@ fn run_compaction(
     Ok(compacted)
 }
 
-/// Whether the upstream is asked for a summary, and with no key at all: nobody's, and none of the
+/// Whether the upstream is asked for a summary without any key, from the environment or the
 /// settings.
 fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
     config.summary.model != SummaryModel::Disabled
@@ -150,12 +151,13 @@ fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
         && key.is_none()
 }
 
-/// The proxy of the settings. A store that it cannot have, as where one that runs has the file, is
-/// done without: what is asked for is the new body.
+/// Builds the proxy from the settings. If the store is unavailable, for example because a running
+/// longhaul has locked its file, continues with a store in memory: the caller only needs the new
+/// body.
 fn build_proxy(mut config: Config) -> Result<Proxy, Problem> {
     match Proxy::new(config.clone()) {
         Err(Problem::Store(why)) => {
-            print_error(&format!("longhaul: {why}; going on without\n"));
+            print_error(&format!("longhaul: {why}; continuing without a store\n"));
             config.store.location = StoreLocation::Memory;
             Proxy::new(config)
         }
@@ -163,10 +165,13 @@ fn build_proxy(mut config: Config) -> Result<Proxy, Problem> {
     }
 }
 
-/// The head of a request as an agent would have sent it.
+/// Builds the head of a request as an agent would send it.
 fn request_head(key: Option<&str>) -> Result<Parts, Problem> {
-    let unusable =
-        || Problem::CommandLine(format!("{KEY_VARIABLE} holds what no header can carry"));
+    let unusable = || {
+        Problem::CommandLine(format!(
+            "{KEY_VARIABLE} holds characters that no header can carry"
+        ))
+    };
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = http::Method::POST;
     if let Some(key) = key {
@@ -177,7 +182,7 @@ fn request_head(key: Option<&str>) -> Result<Parts, Problem> {
     Ok(head)
 }
 
-/// What was done, in a line.
+/// Summarises the outcome in one line.
 fn outcome_line(compacted: &CompactedChat) -> String {
     match &compacted.outcome {
         Some(done) => format!(
@@ -185,7 +190,7 @@ fn outcome_line(compacted: &CompactedChat) -> String {
             done.action, compacted.before, done.after
         ),
         None => format!(
-            "longhaul: nothing to gain: about {} tokens stay as they came\n",
+            "longhaul: nothing to gain: about {} tokens stay unchanged\n",
             compacted.before
         ),
     }

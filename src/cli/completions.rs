@@ -1,4 +1,4 @@
-//! `longhaul completions` and `longhaul man`: the command line as shells and `man` read it.
+//! `longhaul completions` and `longhaul man`: the command line for shells and for `man`.
 
 use clap::builder::EnumValueParser;
 use clap::{Arg, ArgMatches, Command};
@@ -7,27 +7,27 @@ use clap_mangen::Man;
 
 use crate::error::Problem;
 
-/// Their parts of the command line.
+/// Builds both subcommands.
 pub(super) fn commands() -> [Command; 2] {
     let completions = Command::new("completions")
-        .about("Print a script that completes longhaul's commands and flags in a shell")
+        .about("Print a shell completion script for longhaul's commands and flags")
         .arg(
             Arg::new("shell")
                 .value_name("SHELL")
                 .required(true)
                 .value_parser(EnumValueParser::<Shell>::new())
-                .help("The shell that is to read it"),
+                .help("The shell that will read the script"),
         );
     let man = Command::new("man").about("Print a manual page").arg(
         Arg::new("command")
             .value_name("COMMAND")
             .num_args(0..)
-            .help("The command it is of, as store-stats; without one, longhaul itself"),
+            .help("The command to document, such as store-stats [default: longhaul itself]"),
     );
     [completions, man]
 }
 
-/// What the shell that `matches` name reads to complete `program`.
+/// Returns the completion script of `program` for the shell that `matches` name.
 pub(super) fn completion_script(mut program: Command, matches: &ArgMatches) -> String {
     let mut script = Vec::new();
     if let Some(&shell) = matches.get_one::<Shell>("shell") {
@@ -37,16 +37,16 @@ pub(super) fn completion_script(mut program: Command, matches: &ArgMatches) -> S
     lossy_text(&script)
 }
 
-/// The manual page of `program`, or of the one of its commands that `matches` name, in roff.
+/// Returns the manual page, in roff, of `program` or of the subcommand that `matches` name.
 pub(super) fn manual_page(
     mut program: Command,
     matches: &ArgMatches,
 ) -> Result<String, Vec<Problem>> {
-    // Only a built command knows its commands by their full names.
+    // Full names of subcommands exist only after a build.
     program.build();
     let words = matches.get_many::<String>("command").into_iter().flatten();
     let mut wanted = &program;
-    // As its page is called, or as it is typed.
+    // Accepts a command as its page is named (`store-stats`) or as it is typed (`store stats`).
     for word in words.flat_map(|words| words.split(['-', ' '])) {
         wanted = wanted.find_subcommand(word).ok_or_else(|| {
             let above = wanted.get_bin_name().unwrap_or_else(|| wanted.get_name());
@@ -55,7 +55,7 @@ pub(super) fn manual_page(
         })?;
     }
     let mut page = Vec::new();
-    // A vector takes whatever is written to it.
+    // Writing to a vector cannot fail.
     _ = Man::new(wanted.clone()).render(&mut page);
     Ok(lossy_text(&page))
 }

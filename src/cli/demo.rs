@@ -1,7 +1,7 @@
-//! `longhaul demo`: a recorded session played to a model too small for it, first direct, then
-//! through longhaul, and a table of what became of each request.
+//! `longhaul demo`: plays a recorded session to a model too small for it, first directly and then
+//! through longhaul. Prints a table of the outcome of each request.
 //!
-//! Ctrl-C needs no handler: everything lives in this process, and the system ends it.
+//! Ctrl-C needs no handler: everything runs in this process, which the system ends.
 
 mod client;
 mod injected;
@@ -30,13 +30,13 @@ pub(super) use totals::{PlayTotals, percent};
 use report::DemoReport;
 use table::{Paint, RowSelection};
 
-/// The window of the model where none is asked for, in tokens: what local servers often have, and
-/// the session that the program brings is almost four of them long.
+/// The model's default window, in tokens. Local servers often have this window, and the built-in
+/// session is almost four times as long.
 const DEFAULT_WINDOW: &str = "32768";
-/// The smallest window that a request of real size may be expected to fit.
+/// The smallest window, in tokens, that a request of realistic size can be expected to fit.
 const MIN_WINDOW: u64 = 2_048;
 
-/// What a person asked for.
+/// The options of the command.
 struct DemoOptions {
     window: u64,
     session: Option<PathBuf>,
@@ -44,31 +44,31 @@ struct DemoOptions {
     output: DemoFormat,
 }
 
-/// How the outcome is told.
+/// The output format.
 enum DemoFormat {
     Json,
     Table(RowSelection),
 }
 
-/// The command and its options. It shares no setting with the proxy of every day: the show is what
-/// the defaults do.
+/// Builds the `demo` subcommand. It shares no setting with the proxy, since the demo shows what the
+/// defaults do.
 pub(super) fn command() -> Command {
     let own = [
         Arg::new("window").value_name("TOKENS").help(format!(
-            "How many tokens the model holds; longhaul is not told [default: {DEFAULT_WINDOW}]"
+            "The model's window, which longhaul does not know [default: {DEFAULT_WINDOW}]"
         )),
         Arg::new("session")
             .value_name("FILE")
-            .help("Play this instead: the last request body of a session, JSON, gzip or not"),
+            .help("Play this session instead, from its last request body, JSON, gzip or not"),
         Arg::new("summary-model")
             .value_name("own|none")
-            .help("Who condenses history: the model, or nobody, and digests serve [default: own]"),
+            .help("Writer of summaries: the model, or none, for digests [default: own]"),
         Arg::new("all")
             .action(ArgAction::SetTrue)
-            .help("Print a row for every request, and the injected message whole"),
+            .help("Print a row for every request, and the whole injected message"),
         Arg::new("json")
             .action(ArgAction::SetTrue)
-            .help("Print all of it as one JSON object"),
+            .help("Print everything as one JSON object"),
     ]
     .map(|option| {
         let name = option.get_id().clone();
@@ -79,10 +79,11 @@ pub(super) fn command() -> Command {
         .args(own)
 }
 
-/// Plays, prints, and ends with 0 if the session died without longhaul and was finished with it.
+/// Plays the session and prints the outcome. Returns exit code 0 if the session failed without
+/// longhaul and finished with it.
 ///
 /// # Errors
-/// An option or the session's file cannot be used, or the answer not be written.
+/// An option or the session's file cannot be used, or the output cannot be written.
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let wanted = parse_options(matches).map_err(Problem::CommandLine)?;
     let session = match &wanted.session {
@@ -95,7 +96,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
         Ok(report) => report,
         Err(error) => {
             return Ok(report_failures(&[format!(
-                "the show could not be set up: {error}"
+                "cannot set up the demo: {error}"
             )]));
         }
     };

@@ -1,4 +1,4 @@
-//! `longhaul explain`: what would be done with a request, and why; offline.
+//! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
 mod bill;
 mod replay;
@@ -24,30 +24,30 @@ use report::ExplainReport;
 use why::UntouchedReason;
 
 const LONG: &str = "\
-Reads the body of a chat completion and says of each message what would be done with it and why.
-Nothing is sent. The settings are those that serve would work with. The request is taken to be met
-for the first time; where history would be summarised, the digest that needs no model stands.
+Reads the body of a chat completion request and shows what longhaul would do with each message, and
+why. Nothing is sent. The settings are those that serve would use. The request is treated as the
+first of its conversation. If history would be summarised, a digest made without a model replaces it.
 
-With --replay, each request of whole sessions goes through the proxy to a strict model in this
-process, which holds what the settings or the table say of the session's model, counts by a rule of its
-own and writes the summaries.";
+With --replay, plays every request of whole sessions through the proxy to a strict model in this
+process. That model has the window that the settings or the table give for the session's model. It
+counts tokens by its own rule and writes the summaries.";
 
 const EXAMPLES: &str = "\
 Examples:
   longhaul explain request.json                       a table
   longhaul explain --window 32000 request.json        for another window
-  longhaul explain --json request.json | jq .totals   for machines
+  longhaul explain --json request.json | jq .totals   machine-readable
   longhaul explain --body < request.json > after.json the body as it would be forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
   longhaul explain --window 32000 --replay sessions/*.json.gz
 
-Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are the plain estimate:
-characters over four.";
+Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are a plain estimate:
+characters divided by four.";
 
-/// Its part of the command line.
+/// Builds the `explain` subcommand.
 pub(super) fn command() -> Command {
     Command::new("explain")
-        .about("Say what would be done with a request's messages, and why")
+        .about("Show what longhaul would do with a request's messages, and why")
         .long_about(LONG)
         .after_help(EXAMPLES)
         .arg(file_argument())
@@ -60,7 +60,7 @@ pub(super) fn command() -> Command {
                 .conflicts_with_all(["body", "file"])
                 .help(
                     "Play whole sessions instead, each from its last request body, JSON, gzip or \
-                     not: what of them is kept, how often their beginning changes, what they cost",
+                     not, and show how much is kept, how often the prefix changes and the cost",
                 ),
         )
         .arg(
@@ -68,17 +68,17 @@ pub(super) fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .conflicts_with("body")
-                .help("Print it as JSON"),
+                .help("Print the report as JSON"),
         )
         .arg(
             Arg::new("body")
                 .long("body")
                 .action(ArgAction::SetTrue)
-                .help("Print the body as the mode on would forward it, and nothing else"),
+                .help("Print only the body, as mode on would forward it"),
         )
 }
 
-/// In which form the answer is given.
+/// The output format of `explain` for one request.
 #[derive(Clone, Copy)]
 enum ExplainFormat {
     Body,
@@ -86,10 +86,10 @@ enum ExplainFormat {
     Table,
 }
 
-/// Reads a body, or sessions, and prints what would become of it.
+/// Reads a request body, or sessions with `--replay`, and prints the result.
 ///
 /// # Errors
-/// The body cannot be read or is no JSON, or the answer cannot be written.
+/// The body cannot be read or is not JSON, or the output cannot be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
         let bills = replay::replay_sessions(config, files)?;
@@ -130,7 +130,7 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
                 let reason = why.description();
                 return Err(Problem::InvalidInput {
                     path: file.into(),
-                    reason: format!("{reason}; give the body of a chat completion"),
+                    reason: format!("{reason}; give the body of a chat completion request"),
                 });
             }
             let written = print_explanation(&made, &body, rest, form);
@@ -139,7 +139,7 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
     Ok(answered?)
 }
 
-/// Prints what was made of `body`. `rest` is what of it lies past the limit, as a rule nothing.
+/// Prints the result for `body`. `rest` is the input beyond the size limit, normally empty.
 fn print_explanation(
     made: &Result<Explanation, UntouchedReason>,
     body: &[u8],
@@ -169,10 +169,10 @@ fn print_explanation(
     write_output(text.as_bytes())
 }
 
-/// What becomes of a body that is read.
+/// The result for a body that was read.
 struct Explanation {
     report: ExplainReport,
-    /// The new bytes; none if it goes on as it came.
+    /// The rewritten body, or `None` if the original is forwarded.
     forwarded: Option<Vec<u8>>,
 }
 

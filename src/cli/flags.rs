@@ -1,18 +1,18 @@
-//! The flags of settings: which of them each command has.
+//! The flags for settings, and the commands that accept each of them.
 
 use clap::{Arg, ArgMatches, Command};
 
 use crate::config::{AnySetting, settings_with_flags};
 use crate::error::Problem;
 
-/// The flag that names the file of settings.
+/// The flag that names the settings file.
 pub(super) const CONFIG_FLAG: &str = "config";
 
-/// Whether the command of this name reads what the flag sets.
+/// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {
         "serve" | "check" => true,
-        // Its proxy tells nobody of itself.
+        // The proxy of `run` has no admin listener.
         "run" => flag != "admin",
         "compact" => !matches!(flag, "admin" | "listen"),
         "explain" => !matches!(flag, "admin" | "listen" | "store"),
@@ -22,7 +22,8 @@ fn accepts_flag(command: &str, flag: &str) -> bool {
     }
 }
 
-/// Every one, as the front has them, which is `serve` too.
+/// Returns every flag for a setting, as the program itself accepts them; without a command it is
+/// `serve`.
 pub(super) fn all() -> impl Iterator<Item = Arg> {
     let file = Arg::new(CONFIG_FLAG)
         .long(CONFIG_FLAG)
@@ -38,8 +39,8 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
     settings.chain([file])
 }
 
-/// `command` with those that it reads, unless it has one of that name of its own. Commands below it
-/// have them too.
+/// Adds to `command` the flags that it uses, except those it defines itself. Its subcommands
+/// inherit them.
 pub(super) fn with_setting_flags(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let own: Vec<_> = command
@@ -51,7 +52,7 @@ pub(super) fn with_setting_flags(command: Command) -> Command {
     command.args(read.map(|flag| flag.global(true)))
 }
 
-/// A flag before a command that does not read it: it would be of no effect.
+/// Reports a flag given before a command that does not use it: the flag would have no effect.
 pub(super) fn misplaced_flag(matches: &ArgMatches) -> Option<Problem> {
     let command = matches.subcommand_name()?;
     let settings = settings_with_flags().map(|(flag, _)| flag.name);
@@ -59,11 +60,11 @@ pub(super) fn misplaced_flag(matches: &ArgMatches) -> Option<Problem> {
         .chain([CONFIG_FLAG])
         .find(|flag| !accepts_flag(command, flag) && matches.contains_id(flag))?;
     Some(Problem::CommandLine(format!(
-        "--{strange} is nothing to `longhaul {command}`: leave it out"
+        "--{strange} has no effect on `longhaul {command}`: leave it out"
     )))
 }
 
-/// The first sentence of a setting's documentation, and its default if it has one of its own.
+/// Returns the first sentence of a setting's documentation, and the default if there is one.
 fn flag_help(entry: &dyn AnySetting) -> String {
     let first = first_sentence(entry.doc());
     match entry.default() {

@@ -1,5 +1,5 @@
-//! `longhaul health`: asks a running longhaul whether it is well. For health checks of containers,
-//! whose image has no other program.
+//! `longhaul health`: asks a running longhaul whether it is healthy. Intended for health checks of
+//! containers whose image has no other program.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -19,30 +19,30 @@ use super::serve::reachable_address;
 use crate::config::{AdminListener, Config};
 use crate::error::Problem;
 
-/// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
+/// The time limit of `longhaul health`: less than the 3 s of the image's health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Its part of the command line.
+/// Builds the `health` subcommand.
 pub(super) fn command() -> Command {
     Command::new("health")
         .about("Ask a running longhaul on this machine whether it is alive")
         .long_about(
-            "Asks the admin listener that these settings name, on this machine. Ends with 0 if it \
-             says yes, with 1 if not or if nobody answers within 2 s, with 64 if the settings are \
-             wrong or have no admin listener.",
+            "Asks the admin listener that these settings name, on this machine. Exits with 0 if \
+             longhaul is healthy, with 1 if it is not or does not answer within 2 s, with 64 if the \
+             settings are invalid or have no admin listener.",
         )
         .arg(
             Arg::new("ready")
                 .long("ready")
                 .action(ArgAction::SetTrue)
-                .help("Ask whether it takes new requests, too: not once it was told to stop"),
+                .help("Also ask whether it accepts new requests: not while shutting down"),
         )
 }
 
-/// Asks; what the process ends with.
+/// Queries the admin listener and returns the exit code.
 ///
 /// # Errors
-/// The settings name nobody who could be asked.
+/// The settings have no admin listener with a fixed address.
 pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let address = admin_address(config.admin)?;
     let path = if matches.get_flag("ready") {
@@ -67,34 +67,34 @@ fn report_unhealthy(address: SocketAddr, path: &str, why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The admin listener as this machine reaches it.
+/// Returns the admin listener's address as reachable from this machine.
 fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     let address = match at {
         AdminListener::Required(address) | AdminListener::IfFree(address) => address,
         AdminListener::Off => {
             return Err(Problem::CommandLine(
-                "admin.listen is off: there is nobody to ask; set --admin (LONGHAUL_ADMIN) to an \
-                 address"
+                "admin.listen is off, so there is no listener to ask; set --admin (LONGHAUL_ADMIN) \
+                 to an address"
                     .into(),
             ));
         }
     };
     if address.port() == 0 {
         return Err(Problem::CommandLine(
-            "admin.listen has port 0, which is another one at each start: nobody can be asked; \
-             set --admin (LONGHAUL_ADMIN) to an address with a port"
+            "admin.listen has port 0, a different port at each start, so the listener cannot be \
+             found; set --admin (LONGHAUL_ADMIN) to an address with a port"
                 .into(),
         ));
     }
     Ok(reachable_address(address))
 }
 
-/// Asks for one page; the status of the answer.
+/// Requests one page and returns the status of the response.
 async fn fetch_status(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
     let socket = TcpStream::connect(address)
         .await
-        .map_err(|error| format!("nobody listens there: {error}"))?;
-    let no_http = |error: hyper::Error| format!("what answers there is no longhaul: {error}");
+        .map_err(|error| format!("nothing listens there: {error}"))?;
+    let no_http = |error: hyper::Error| format!("the reply is not from longhaul: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
         .await
         .map_err(no_http)?;
@@ -102,7 +102,7 @@ async fn fetch_status(address: SocketAddr, path: &str) -> Result<StatusCode, Str
         .header(HOST, address.to_string())
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
-    // It ends with the process; an answer that is not to come is told to the one who waits for it.
+    // The task ends with the process. If no response arrives, `send_request` returns the error.
     tokio::spawn(connection);
     let answer = sender.send_request(request).await;
     Ok(answer.map_err(no_http)?.status())

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 pub(super) fn with_thousands(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

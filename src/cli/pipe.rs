@@ -1,4 +1,4 @@
-//! What a command works on and what it answers: a file or standard input, and standard output.
+//! Input and output of commands: a file or standard input, and standard output.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write as _};
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, value_parser};
 use flate2::read::GzDecoder;
 
-/// The argument that names the file.
+/// Builds the argument that names the input file.
 pub(super) fn file_argument() -> Arg {
     Arg::new("file")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("The request body, JSON, gzip or not; standard input if it is absent or -")
+        .help("The request body, JSON, gzip or not; standard input if absent or -")
 }
 
-/// How a gzip file begins.
+/// The first bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The file, or standard input for `-`, unpacked if it is gzip.
+/// Opens the file, or standard input for `-`, and decompresses gzip.
 pub(super) fn open_input(file: &Path) -> io::Result<Box<dyn Read>> {
     let mut input = open_raw(file)?;
     Ok(if input.fill_buf()?.starts_with(&GZIP_MAGIC) {
@@ -34,19 +34,19 @@ fn open_raw(file: &Path) -> io::Result<Box<dyn BufRead>> {
     }
     let input = io::stdin();
     if input.is_terminal() {
-        // Else it looks as if it hung.
+        // Without this message, the program appears to hang.
         super::print_error("longhaul: reading a request body from the terminal\n");
     }
     Ok(Box::new(input.lock()))
 }
 
-/// To standard output; a reader that has left, as `head` does, is no error.
+/// Writes to standard output. A reader that has left, as `head` does, is not an error.
 pub(super) fn write_output(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// The same for what is still to be read.
+/// Like [`write_output`], for input that has yet to be read.
 pub(super) fn copy_to_output(mut rest: impl Read) -> io::Result<()> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(io::copy(&mut rest, &mut out).and_then(|_| out.flush()))

@@ -1,7 +1,7 @@
-//! Text that strangers chose, where a person reads it on a terminal.
+//! Checks on client-chosen text before it is shown on a terminal.
 
-/// Whether a terminal shows a letter as it stands: no control character, which could write over what
-/// stands there, and none that turns the direction in which its neighbours are read.
+/// Whether a terminal can safely show `letter`. Excludes control characters, which could overwrite
+/// other output, and characters that change the text's direction.
 pub(super) fn is_printable(letter: char) -> bool {
     let turns = matches!(
         letter,

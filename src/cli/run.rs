@@ -1,4 +1,4 @@
-//! `longhaul run -- COMMAND…`: a proxy for as long as one command runs.
+//! `longhaul run -- COMMAND…`: a proxy for the lifetime of one command.
 
 mod account;
 mod signals;
@@ -21,32 +21,33 @@ use crate::telemetry::{self, TraceDestination};
 use signals::Signals;
 
 const ABOUT: &str = "\
-Runs COMMAND with a proxy of its own: on a free port of this machine, for as long as the command
-runs, with the variables set that tell agents where their endpoint is, and without those that hold keys
-and passwords of the proxy's own. What it keeps for itself of standard error are errors, and a short
-account at the end. Ends with the command's own exit code.
+Runs COMMAND with its own proxy, on a free port of this machine, for as long as the command runs. Sets
+the variables that tell agents where their endpoint is, and removes those that hold the proxy's own
+keys and passwords. The proxy writes only errors to standard error, and a short summary at the end.
+Exits with the command's own exit code.
 
-Where one of those variables is set already and no upstream is named, nothing is run, and it ends
-with 64: the command's key would go to the default upstream instead. Name it with --upstream, or
-unset the variable.";
+If one of those variables is already set and no upstream is named, runs nothing and exits with 64: the
+command's key would go to the default upstream instead. Name the upstream with --upstream, or unset the
+variable.";
 
-/// Where the proxy listens unless a flag says it: the setting is where `longhaul serve` does, which
-/// may run beside it, or be meant for other machines.
+/// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
+/// which may run at the same time or listen for other machines.
 const DEFAULT_LISTEN: &str = "127.0.0.1:0";
 
-/// How long what the command left behind may take to end: a person waits for their prompt.
+/// The time that requests left behind by the command may take to end: a person is waiting for their
+/// prompt.
 const DEFAULT_DRAIN: &str = "2s";
 
-/// What a shell ends with where a command cannot be run, and where there is none of that name.
+/// Exit codes of a shell for a command that cannot be run, and for one that was not found.
 const EXIT_CANNOT_RUN: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
-/// And, with the signal's number, where one ended it.
+/// Offset of a shell's exit code for a command ended by a signal; the signal's number is added.
 const EXIT_SIGNAL_BASE: i32 = 128;
 
-/// The command and its arguments.
+/// Builds the `run` subcommand with the command and its arguments.
 pub(super) fn command() -> Command {
     Command::new("run")
-        .about("Run a command, an agent say, with a proxy of its own")
+        .about("Run a command, such as an agent, with its own proxy")
         .long_about(ABOUT)
         .after_help(variables::variables_help())
         .override_usage("longhaul run [OPTIONS] -- COMMAND [ARGUMENT]...")
@@ -56,14 +57,14 @@ pub(super) fn command() -> Command {
                 .value_name("ADDR")
                 .global(true)
                 .help(format!(
-                    "The address the command is pointed at; port 0 takes a free one. The setting \
-                     `listen` is for `longhaul serve` alone [default: {DEFAULT_LISTEN}]"
+                    "The address of the proxy; port 0 takes a free port. The setting `listen` \
+                     applies to `longhaul serve` only [default: {DEFAULT_LISTEN}]"
                 )),
         )
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
-                .help("What to run, with its arguments, behind --")
+                .help("The command to run and its arguments, after --")
                 .num_args(1..)
                 .required(true)
                 .trailing_var_arg(true)
@@ -71,10 +72,10 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Runs the command; what it ended with.
+/// Runs the command and returns its exit code.
 ///
 /// # Errors
-/// What keeps the proxy from starting.
+/// The proxy cannot start.
 pub(super) fn run(
     mut layers: Layers,
     matches: &ArgMatches,
@@ -84,17 +85,17 @@ pub(super) fn run(
         && let Some((name, base)) = variables::existing_endpoint(env)
     {
         let shown = shown_url(base);
-        // No base URL carries a user or a query.
+        // A valid base URL has neither a user nor a query.
         let plain = shown.replace("…@", "");
         let plain = plain.strip_suffix("?…").unwrap_or(&plain);
         return Err(Problem::CommandLine(format!(
-            "{name} says {shown}, and without --upstream the proxy sends to the default upstream \
-             instead; say --upstream {plain}, or unset {name}"
+            "{name} is {shown}, but without --upstream the proxy sends to the default upstream \
+             instead; pass --upstream {plain}, or unset {name}"
         ))
         .into());
     }
     layers.set_unless_flag("listen", DEFAULT_LISTEN);
-    // A certificate is for clients elsewhere: no command trusts it for a free port of this machine.
+    // A certificate is for remote clients: no command trusts it for a free port of this machine.
     layers.set("tls.certificate_file", "");
     layers.set("tls.key_file", "");
     layers.set_default("limits.drain", DEFAULT_DRAIN);
@@ -138,7 +139,8 @@ async fn serve_alongside(
         .map(super::serve::reachable_address)
         .map_err(|error| proxy_problem("listen", &error))?;
     let upstream = config.upstream.base.authority().host().to_owned();
-    let mut signals = Signals::new().map_err(|error| proxy_problem("hear signals", &error))?;
+    let mut signals =
+        Signals::new().map_err(|error| proxy_problem("install signal handlers", &error))?;
     let server = Server::new(config, listener).await?;
     let exporting = telemetry::start_export(&TraceDestination::from_env(env));
     let metrics = server.metrics();
@@ -152,7 +154,7 @@ async fn serve_alongside(
         Ok(child) => Ok(wait_for_child(child, &mut signals).await),
         Err(error) => Err(error),
     };
-    // Those who asked are gone: nothing is left to wait for but what they left behind.
+    // The command has ended, so only requests that it left behind remain.
     _ = stop.send(());
     _ = served.await;
     if let Some(exporting) = exporting {
@@ -175,8 +177,8 @@ async fn serve_alongside(
     })
 }
 
-/// Waits for the command; what we are told to do goes to it. Ctrl-C needs no passing on where a
-/// terminal sends it: many a command that gets it twice ends at once.
+/// Waits for the command and forwards signals to it. Does not forward a Ctrl-C that the terminal
+/// has sent to the command too: many commands end at once when they receive it twice.
 async fn wait_for_child(mut child: Child, signals: &mut Signals) -> io::Result<ExitStatus> {
     loop {
         tokio::select! {
@@ -190,7 +192,7 @@ async fn wait_for_child(mut child: Child, signals: &mut Signals) -> io::Result<E
     }
 }
 
-/// The command's own exit code, or what a shell makes of the signal that ended it.
+/// Returns the command's exit code, or the shell's code for the signal that ended it.
 fn exit_code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     let by_signal = std::os::unix::process::ExitStatusExt::signal(&status);

@@ -1,4 +1,4 @@
-//! `longhaul serve`: binds, says where it listens and runs until a signal.
+//! `longhaul serve`: binds, prints where it listens and runs until a signal.
 
 #[cfg(unix)]
 mod descriptors;
@@ -24,8 +24,8 @@ use crate::telemetry::{self, TraceDestination};
 use reload::SettingsReloader;
 use signals::{Signal, Signals};
 
-/// Runs the proxy under the settings that were found until it is told to stop; `read` finds them
-/// again. Traces go where `env` says.
+/// Runs the proxy with the settings `found` until a signal stops it. `read` resolves the settings
+/// again for a reload. `env` says where traces go.
 pub(super) fn serve(
     found: ResolvedSettings,
     env: &BTreeMap<String, String>,
@@ -50,16 +50,16 @@ pub(super) fn serve(
     Ok(block_on_and_shut_down(worker_runtime()?, served)?)
 }
 
-/// Runs what a command waits for to its end, and waits for nothing else: a name that is being looked
-/// up takes as long as the system's resolver likes.
+/// Runs the future `ends` to completion and abandons all other tasks. A pending name look-up, for
+/// example, takes as long as the system's resolver does.
 pub(super) fn block_on_and_shut_down<T>(runtime: Runtime, ends: impl Future<Output = T>) -> T {
     let ended = runtime.block_on(ends);
     runtime.shutdown_background();
     ended
 }
 
-/// Workers for all cores. With one core there is nobody to share with, and handing tasks to a worker
-/// costs a wake-up each time.
+/// Builds a runtime with one worker per core. With one core, a single-threaded runtime avoids a
+/// wake-up for each task handed to a worker.
 pub(super) fn worker_runtime() -> Result<Runtime, Problem> {
     match std::thread::available_parallelism() {
         Ok(cores) if cores.get() == 1 => super::runtime(),
@@ -79,7 +79,7 @@ async fn serve_until_signal(
     let (listener, address) =
         bound.map_err(|error| listen_problem("--listen", config.listen, &error))?;
     let mut signals = Signals::new()
-        .map_err(|error| Problem::System(format!("signals cannot be heard: {error}")))?;
+        .map_err(|error| Problem::System(format!("cannot install signal handlers: {error}")))?;
     let mut greeting = greeting(&config, address);
     let at = config.admin;
     let mut server = Server::new(config, listener).await?;
@@ -95,7 +95,7 @@ async fn serve_until_signal(
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
-    // Who serves need not be heard.
+    // The server can run without its greeting being read.
     _ = super::print(&greeting);
     let current = server.reloadable();
     let (stop, stopped) = oneshot::channel();
@@ -105,10 +105,10 @@ async fn serve_until_signal(
             reload.reload(&current);
         }
         tracing::info!(
-            "stopping once the requests under way have ended; a second signal ends them"
+            "shutting down once requests in flight have finished; a second signal aborts them"
         );
         _ = stop.send(());
-        // Nothing new is served: there is nothing to read again for.
+        // Reload requests are ignored from here: no new requests are served.
         while signals.next().await == Signal::Reload {}
     };
     tokio::select! {
@@ -120,10 +120,10 @@ async fn serve_until_signal(
     Ok(())
 }
 
-/// Has `server` tell of itself; where, if it does.
+/// Starts the admin listener and returns its address, or `None` if there is none.
 ///
 /// # Errors
-/// An address that was asked for cannot be had. One that nobody asked for is done without.
+/// An explicitly configured address is unavailable. A default address is skipped instead.
 async fn start_admin(
     server: &mut Server,
     at: AdminListener,
@@ -146,14 +146,15 @@ async fn start_admin(
     match (told, at) {
         (Ok(address), _) => Ok(Some(address)),
         (Err(problem), AdminListener::IfFree(_)) => {
-            tracing::warn!("going on without health and metrics: {problem}");
+            tracing::warn!("continuing without health and metrics: {problem}");
             Ok(None)
         }
         (Err(problem), AdminListener::Required(_) | AdminListener::Off) => Err(problem),
     }
 }
 
-/// How this machine reaches whoever listens at `address`, which may be every address.
+/// Returns the address by which this machine reaches a listener on `address`. Replaces an
+/// unspecified IP address with loopback.
 pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -163,7 +164,7 @@ pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// What a person needs next, on start.
+/// Returns the text printed at the start: the information a person needs next.
 fn greeting(config: &Config, address: SocketAddr) -> String {
     let reachable = reachable_address(address);
     let scheme = if config.tls.is_some() {
@@ -172,9 +173,9 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
         "http"
     };
     let mode = match config.mode {
-        Mode::Off => "off: a plain wire, nothing is read",
+        Mode::Off => "off: requests are relayed unread",
         Mode::On => "on",
-        Mode::Shadow => "shadow: what on would do is reported, nothing is changed",
+        Mode::Shadow => "shadow: reports what mode on would do, changes nothing",
     };
     let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
     // Writing to a String cannot fail.
@@ -192,22 +193,22 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     text
 }
 
-/// Where records are kept.
+/// Returns the location of stored records, in words.
 fn store_location(at: &StoreLocation) -> String {
     match at {
         StoreLocation::File(path) => format!("in {}", path.display()),
-        StoreLocation::Memory => "in memory: a restart forgets summaries".to_owned(),
+        StoreLocation::Memory => "in memory: a restart loses summaries".to_owned(),
         StoreLocation::Redis(url) => format!("at {url}"),
     }
 }
 
-/// What is done to a chat, as far as the settings say it.
+/// Summarises the features that the settings enable for chats.
 fn enabled_features(config: &Config) -> String {
     let wishes = &config.compaction;
     let word = |on: bool| if on { "on" } else { "off" };
     let by = match &config.summary.model {
         SummaryModel::Named(model) => format!("by {model}"),
-        SummaryModel::Disabled => "by nobody: digests stand in".to_owned(),
+        SummaryModel::Disabled => "none: digests replace them".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
     let summaries = if wishes.proactive {
@@ -217,7 +218,7 @@ fn enabled_features(config: &Config) -> String {
     };
     let window = config.window.get();
     let window = match (config.configured_window(), config.upstream.query_windows) {
-        (Some(_), _) => format!("window {window} until a refusal shows it"),
+        (Some(_), _) => format!("window {window} until a refusal corrects it"),
         (None, true) => format!("windows from refusals, the upstream, the table, or {window}"),
         (None, false) => format!("windows from refusals, the table, or {window}"),
     };
@@ -228,22 +229,22 @@ fn enabled_features(config: &Config) -> String {
     )
 }
 
-/// Why `flag` did not get its address.
+/// Explains why the address of `flag` could not be bound.
 pub(super) fn listen_problem(flag: &str, address: SocketAddr, error: &io::Error) -> Problem {
     let port = address.port();
     let kind = error.kind();
     Problem::Listen(if kind == io::ErrorKind::AddrInUse {
         format!(
-            "port {port} of {} is taken, perhaps by another longhaul; `ss -ltnp 'sport = :{port}'` \
-             or `lsof -i :{port}` says by whom; {flag} 127.0.0.1:0 takes a free one",
+            "port {port} of {} is in use, perhaps by another longhaul; `ss -ltnp 'sport = :{port}'` \
+             or `lsof -i :{port}` shows by which process; {flag} 127.0.0.1:0 takes a free port",
             address.ip()
         )
     } else if kind == io::ErrorKind::PermissionDenied {
-        format!("no permission to listen on {address}; take a port above 1023 with {flag}")
+        format!("no permission to listen on {address}; choose a port above 1023 with {flag}")
     } else if kind == io::ErrorKind::AddrNotAvailable {
         format!(
-            "{} is no address of this machine; {flag} takes 127.0.0.1:{port} for this machine \
-             only, 0.0.0.0:{port} for everybody",
+            "{} is not an address of this machine; {flag} takes 127.0.0.1:{port} for this machine \
+             only, 0.0.0.0:{port} for every address",
             address.ip()
         )
     } else {

@@ -1,4 +1,4 @@
-//! `longhaul store`: what is kept of conversations, without what was said in them.
+//! `longhaul store`: inspects or purges stored records without showing what was said.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,11 +14,11 @@ use crate::rewrite::chain::ScopeTag;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
 
-/// Names of models are the clients', and go to a terminal: at most so many characters, all
-/// of them plain.
+/// The maximum length of a model name, in characters. Clients choose these names and a terminal
+/// shows them, so only printable characters are kept.
 const MODEL_CHARS: usize = 40;
 
-/// Its part of the command line.
+/// Builds the `store` subcommand.
 pub(super) fn command() -> Command {
     let with_scope = |command: Command| {
         command
@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
                     .long("scope")
                     .value_name("SCOPE")
                     .value_parser(parse_scope)
-                    .help("Only of this caller: the 16 digits that list and stats show"),
+                    .help("Only this caller: the 16 digits that list and stats show"),
             )
             .arg(
                 Arg::new("json")
@@ -37,21 +37,21 @@ pub(super) fn command() -> Command {
             )
     };
     Command::new("store")
-        .about("Print or take away what is kept of conversations; never what was said in them")
+        .about("Print or delete stored conversation records; never prints their text")
         .subcommand_required(true)
         .subcommand(with_scope(
-            Command::new("stats").about("Print how much is kept of each caller"),
+            Command::new("stats").about("Print how much is stored for each caller"),
         ))
         .subcommand(with_scope(
-            Command::new("list").about("Print each record, the last used first"),
+            Command::new("list").about("Print each record, most recently used first"),
         ))
         .subcommand(with_scope(Command::new("purge").about(
-            "Take everything away, and from a file its bytes too. Of a shared store, a proxy that runs \
-             puts back what it uses",
+            "Delete every entry, and its bytes from a store file. A running proxy puts back what it \
+             uses into a shared store",
         )))
 }
 
-/// Does what `matches` ask for with the store of the settings.
+/// Runs the subcommand of `matches` on the configured store.
 pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let page = run_subcommand(config, matches).map_err(|problem| vec![problem])?;
     super::print(&page)
@@ -59,7 +59,7 @@ pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Pro
 
 fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
     let Some((what, own)) = matches.subcommand() else {
-        return Err(Problem::CommandLine("stats, list or purge?".into()));
+        return Err(Problem::CommandLine("expected stats, list or purge".into()));
     };
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
@@ -70,7 +70,7 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
             ("stats", true) => pretty_json(&stats_json(&shelf.stats(scope).await?)),
             ("list", false) => list_table(&shelf.list(scope).await?),
             ("list", true) => pretty_json(&list_json(&shelf.list(scope).await?)),
-            (_, false) => format!("{} entries taken away\n", shelf.purge(scope).await?),
+            (_, false) => format!("{} entries deleted\n", shelf.purge(scope).await?),
             (_, true) => pretty_json(&json!({ "purged": shelf.purge(scope).await? })),
         };
         shelf.close().await;
@@ -78,7 +78,7 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     })
 }
 
-/// A scope, as it is shown.
+/// Parses a scope from the digits that [`scope_hex`] returns.
 fn parse_scope(text: &str) -> Result<ScopeTag, String> {
     let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let number = u64::from_str_radix(text, 16).ok().filter(|_| digits);
@@ -183,7 +183,7 @@ fn list_json(lines: &[RecordListing]) -> Value {
     json!({ "records": records.collect::<Vec<_>>() })
 }
 
-/// How long ago a record was made; digests and clips do not say when.
+/// Formats the age of a record. Digests and clips have no creation time.
 fn record_age(at: u64) -> String {
     match at {
         0 => "-".into(),

@@ -1,4 +1,4 @@
-//! What is known of a model's window without a conversation, in words.
+//! A model's window as known without a conversation, and its source in words.
 
 use crate::config::{Config, ModelSettings, WindowOrigin};
 use crate::models::{self, HostKind, MatchKind, TableMatch};
@@ -8,7 +8,7 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::TokenCalibration;
 use crate::rewrite::window::{SelectedSource, WindowSources, expected_ratio};
 
-/// What is known of one model's window at the configured upstream.
+/// The known facts about one model's window at the configured upstream.
 pub(super) struct ModelWindow<'c> {
     config: &'c Config,
     settings: ModelSettings<'c>,
@@ -18,7 +18,7 @@ pub(super) struct ModelWindow<'c> {
 }
 
 impl<'c> ModelWindow<'c> {
-    /// What the settings and the table know of `model`, and what the upstream has `asked` to hold.
+    /// Combines the settings and the table for `model` with the window `asked` of the upstream.
     pub(super) fn for_model(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
         let found = models::look_up(upstream_host(config), model);
         let conduct = config.settings_for(model);
@@ -37,12 +37,12 @@ impl<'c> ModelWindow<'c> {
         }
     }
 
-    /// What the settings come to for it.
+    /// Returns the policy that the settings yield for the model.
     pub(super) fn policy(&self) -> Policy {
         self.sources.policy(&self.settings.compaction)
     }
 
-    /// The same for a conversation of which nothing was counted yet.
+    /// Like [`Self::policy`], for a conversation without counted tokens.
     pub(super) fn policy_for(&self, conversation: &Conversation<'_>) -> Policy {
         let uncounted = || TokenCalibration {
             text_ratio: expected_ratio(conversation),
@@ -52,7 +52,7 @@ impl<'c> ModelWindow<'c> {
             .calibrated_policy(&self.settings.compaction, conversation, uncounted)
     }
 
-    /// Who says what its policy window is, in a word or two.
+    /// Names the source of the policy's window in a word or two.
     pub(super) fn source(&self) -> String {
         match (
             self.sources.policy_window().1,
@@ -73,7 +73,7 @@ impl<'c> ModelWindow<'c> {
         }
     }
 
-    /// Why: which row of the table it is and how it was come by, or why there is none.
+    /// Explains which row of the table applies and how it was found, or why none does.
     pub(super) fn table_match(&self) -> String {
         let host = upstream_host(self.config);
         let Some(TableMatch {
@@ -82,33 +82,35 @@ impl<'c> ModelWindow<'c> {
         }) = self.table_entry
         else {
             return match HostKind::from_host(host) {
-                HostKind::Local => format!("{host} is local: it holds what it was started with"),
+                HostKind::Local => format!("{host} is local: its window is set when it starts"),
                 HostKind::Provider(provider) => {
                     format!(
-                        "{host} is {provider}, which has no {:?} in the table",
+                        "{host} is {provider}, for which the table has no {:?}",
                         self.model
                     )
                 }
-                HostKind::Unknown => format!("no provider has {:?} in the table", self.model),
+                HostKind::Unknown => format!("the table has no {:?} of any provider", self.model),
             };
         };
         match reason {
-            MatchKind::Exact => format!("{host} is {}, which has it by that name", entry.provider),
+            MatchKind::Exact => {
+                format!("{host} is {}, which lists it by that name", entry.provider)
+            }
             MatchKind::Normalised => {
                 format!(
-                    "{host} is {}, which has it as {}",
+                    "{host} is {}, which lists it as {}",
                     entry.provider, entry.model
                 )
             }
             MatchKind::OtherHost { rows } => format!(
-                "{host} is nobody's that is known; rows by that name: {rows}, the smallest is {} of {}",
+                "{host} is not a known provider; rows by that name: {rows}, the smallest is {} of {}",
                 entry.model, entry.provider
             ),
         }
     }
 }
 
-/// Where the upstream is.
+/// Returns the upstream's host.
 fn upstream_host(config: &Config) -> &str {
     config.upstream.base.authority().host()
 }

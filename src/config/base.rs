@@ -1,16 +1,16 @@
-//! The upstream's base URL, taken apart once.
+//! The upstream's base URL, parsed once.
 
 use std::fmt;
 
 use http::HeaderValue;
 use http::uri::{Authority, Scheme, Uri};
 
-/// What agents ask for below a base.
+/// Path of chat completions, which agents append to the base URL.
 pub(crate) const CHAT: &str = "/chat/completions";
 
 /// An `http://` or `https://` base URL.
 ///
-/// Invariant: the path is empty or begins with `/`, and does not end with one.
+/// Invariant: the path is empty, or begins with `/` and does not end with one.
 #[derive(Clone, Debug)]
 pub struct BaseUrl {
     scheme: Scheme,
@@ -20,7 +20,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Takes a base URL apart.
+    /// Parses a base URL.
     pub(crate) fn parse(text: &str) -> Result<Self, BaseUrlError> {
         let text = text.trim();
         if !text.contains("://") {
@@ -65,22 +65,22 @@ impl BaseUrl {
         &self.authority
     }
 
-    /// The authority as the Host header has it.
+    /// Returns the authority as a value of the Host header.
     pub(crate) fn host(&self) -> &HeaderValue {
         &self.host
     }
 
-    /// The path, without a slash at its end; empty if there is none.
+    /// Returns the path without a trailing slash; empty if the URL has none.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Scheme, host and port: what may be told to anybody.
+    /// Returns scheme, host and port, which are safe to show to anyone.
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
-    /// The port, given or implied by the scheme.
+    /// Returns the port: explicit, or the default of the scheme.
     pub(crate) fn port(&self) -> u16 {
         let implied = if self.scheme == Scheme::HTTPS {
             443
@@ -97,22 +97,22 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-/// Why a text is no base URL. Never shows the text: it may hold a key.
+/// Reason why a text is not a base URL. Never includes the text, which may contain a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum BaseUrlError {
-    #[error("a base URL has no {CHAT}, which agents add; give the part before it")]
+    #[error("a base URL does not include {CHAT}, which agents append; give the part before it")]
     ChatPath,
-    #[error("a base URL cannot carry a user or password; agents send their own key")]
+    #[error("a base URL cannot contain a user or password; agents send their own key")]
     Credentials,
     #[error("expected a URL like https://openrouter.ai/api/v1")]
     NotAUrl,
-    #[error("a base URL ends with its path; it has no query and no fragment")]
+    #[error("a base URL ends with its path, without a query or fragment")]
     Query,
     #[error("expected a URL that begins with http:// or https://")]
     Scheme,
 }
 
-/// Whether something follows the host; the parser reads a port that is no number as none.
+/// Whether anything follows the host. The URI parser reports a port that is not a number as absent.
 fn has_port(authority: &Authority) -> bool {
     authority.as_str().len() > authority.host().len()
 }

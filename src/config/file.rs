@@ -1,4 +1,4 @@
-//! The configuration file: TOML to keys and values, each with its line.
+//! The configuration file: parses TOML into keys and values with their lines.
 
 use std::path::Path;
 
@@ -8,10 +8,11 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::layers::RawValue;
 use crate::error::Problem;
 
-/// A file of settings is a few kilobytes; past this it is another file by mistake.
+/// Maximum size of the file. A settings file has a few kilobytes; a larger one was named by
+/// mistake.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Every `section.key` of the file with its value and line.
+/// Reads every `section.key` of the file with its value and line.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Problem> {
     let unreadable = |reason: String| Problem::File {
         path: path.to_owned(),
@@ -29,7 +30,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Proble
     parse(path, &text)
 }
 
-/// The same of a file that has this text.
+/// Like [`read`], for `text` as the content of the file at `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, RawValue, usize)>, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_number(text, error.span().map_or(0, |span| span.start));
@@ -59,7 +60,7 @@ fn collect_values(
         match value.get_ref() {
             DeValue::Table(inner) => collect_values(&key, inner, text, found),
             DeValue::Array(items) if is_tables(items) => {
-                // Counted from 1, as people count them.
+                // Users count tables from 1.
                 for (at, item) in items.iter().enumerate() {
                     if let DeValue::Table(inner) = item.get_ref() {
                         collect_values(&format!("{key}[{}]", at + 1), inner, text, found);
@@ -78,7 +79,7 @@ fn collect_values(
     }
 }
 
-/// Whether a list holds tables and nothing else, as `[[name]]` writes one.
+/// Whether a list contains only tables, as written by `[[name]]`.
 fn is_tables(items: &DeArray<'_>) -> bool {
     let table = |item: &Spanned<DeValue<'_>>| matches!(item.get_ref(), DeValue::Table(_));
     !items.is_empty() && items.iter().all(table)
@@ -96,7 +97,7 @@ fn raw_value(value: &Spanned<DeValue<'_>>) -> RawValue {
     }
 }
 
-/// One value as the text that the environment would have carried.
+/// Returns a value as the text that an environment variable would contain.
 fn scalar_text(value: &Spanned<DeValue<'_>>) -> String {
     match value.get_ref() {
         DeValue::Boolean(switch) => switch.to_string(),

@@ -15,17 +15,18 @@ use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API
 use crate::error::Problem;
 use crate::models::HostKind;
 
-/// No key is longer; past this it is another file by mistake.
+/// Maximum size of a key file. No key is longer; a larger file was named by mistake.
 const KEY_BYTES: u64 = 16 * 1024;
-/// Tokens of that many clients, each of a hundred characters and a note beside it.
+/// Maximum size of the token file: room for thousands of clients, each with a token of a hundred
+/// characters and a comment.
 const MAX_TOKENS_FILE_BYTES: u64 = 1 << 20;
-/// Fewer characters can be guessed: as for the scope secret.
+/// Minimum length of a token, as for the scope secret; shorter ones can be guessed.
 const LEAST: usize = 32;
 
-/// What clients must show to be served.
+/// Tokens that clients must present.
 #[derive(Clone, Default)]
 pub struct ClientTokens {
-    /// Digests, which take as long to compare whatever they differ in.
+    /// Digests, compared in constant time.
     digests: Vec<blake3::Hash>,
 }
 
@@ -36,16 +37,17 @@ impl fmt::Debug for ClientTokens {
 }
 
 impl ClientTokens {
-    /// Whether nobody is asked for any.
+    /// Whether no token is required.
     pub(crate) fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }
 
-    /// Whether this is one of them. How long that takes tells nothing of which, or of how near.
+    /// Whether `token` is one of the tokens. The time taken reveals neither which one matched nor
+    /// how close a wrong one was.
     pub(crate) fn contains(&self, token: &[u8]) -> bool {
         let shown = blake3::hash(token);
         let same = self.digests.iter().filter(|token| **token == shown);
-        // All of them are looked at.
+        // Compares all of them: no early exit.
         same.count() > 0
     }
 
@@ -57,20 +59,20 @@ impl ClientTokens {
         for token in tokens {
             if token.len() < LEAST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(format!(
-                    "expected a token a line, each of {LEAST} or more characters that nobody can \
-                     guess (openssl rand -hex 32)"
+                    "expected a token a line, each of {LEAST} or more random characters \
+                     (openssl rand -hex 32)"
                 ));
             }
             digests.push(blake3::hash(token.as_bytes()));
         }
         if digests.is_empty() {
-            return Err("expected a token a line, and it has none".into());
+            return Err("found no token, expected a token a line".into());
         }
         Ok(Self { digests })
     }
 }
 
-/// The tokens of the settings; none if nobody is asked for any.
+/// Reads the client tokens from the settings; empty if no token is required.
 pub(super) fn read_client_tokens(found: &ResolvedSettings) -> Result<ClientTokens, Problem> {
     let Some(path) = found.value(&CLIENT_TOKENS_FILE)? else {
         return Ok(ClientTokens::default());
@@ -79,8 +81,8 @@ pub(super) fn read_client_tokens(found: &ResolvedSettings) -> Result<ClientToken
         .map_err(|reason| file_problem(found, &CLIENT_TOKENS_FILE, &path, &reason))
 }
 
-/// The Authorization header for the upstream's key, which nobody may spend who is not asked for a
-/// token, but for programs on this machine.
+/// Returns the Authorization header for the upstream's key. Without client tokens, only programs on
+/// this machine may use that key.
 pub(super) fn upstream_authorization(
     found: &ResolvedSettings,
 ) -> Result<Option<HeaderValue>, Problem> {
@@ -91,14 +93,17 @@ pub(super) fn upstream_authorization(
     Ok(key)
 }
 
-/// Whether a key of ours, that of the setting `whose`, is kept from whoever connects.
+/// Checks that strangers cannot spend longhaul's own key, configured by the setting `whose`.
+///
+/// # Errors
+/// Other machines can connect, and no client token is required.
 pub(super) fn require_guarded_key(found: &ResolvedSettings, whose: &str) -> Result<(), Problem> {
     let listen = found.value(&LISTEN)?;
     let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();
     if is_open && !is_loopback(listen) {
         let reason = format!(
-            "whoever connects to {listen} would spend the key of {whose}: ask them for tokens, or \
-             listen on 127.0.0.1"
+            "anyone who connects to {listen} would spend the key of {whose}; require client tokens, \
+             or listen on 127.0.0.1"
         );
         return Err(found.value_problem(&CLIENT_TOKENS_FILE, reason));
     }
@@ -106,9 +111,9 @@ pub(super) fn require_guarded_key(found: &ResolvedSettings, whose: &str) -> Resu
 }
 
 impl Config {
-    /// What to tell the operator of upstreams that are sent no credentials at all: where clients
-    /// are asked for tokens, theirs go no further. A server on this machine or its network may need
-    /// none.
+    /// Returns warnings about upstreams that receive no credentials at all: if clients present
+    /// tokens, longhaul strips their credentials. A server on this machine or its network may need
+    /// none, so it is left out.
     pub(crate) fn keyless_upstream_warnings(&self) -> impl Iterator<Item = String> {
         let key = UPSTREAM_API_KEY_FILE.key;
         let own = (&self.upstream.base, &self.upstream.authorization, key);
@@ -124,21 +129,24 @@ impl Config {
         });
         all.map(|(base, _, key)| {
             format!(
-                "{} is sent no key: clients show their tokens, and no API key of theirs goes \
-                 upstream; set {key}",
+                "{} receives no API key: clients send a token instead of their own key, and the \
+                 token is not forwarded; set {key}",
                 base.origin()
             )
         })
     }
 }
 
-/// That key, from the setting or from its file.
+/// Reads the upstream's key from the setting or from its file.
 fn upstream_key(found: &ResolvedSettings) -> Result<Option<HeaderValue>, Problem> {
     let Some(key) = found.value(&UPSTREAM_API_KEY)? else {
         return authorization_from_setting(found, &UPSTREAM_API_KEY_FILE);
     };
     if found.value(&UPSTREAM_API_KEY_FILE)?.is_some() {
-        let reason = format!("{} is set too; set one of the two", UPSTREAM_API_KEY.key);
+        let reason = format!(
+            "{} is set too; set only one of the two",
+            UPSTREAM_API_KEY.key
+        );
         return Err(found.value_problem(&UPSTREAM_API_KEY_FILE, reason));
     }
     bearer_header(&key)
@@ -146,7 +154,7 @@ fn upstream_key(found: &ResolvedSettings) -> Result<Option<HeaderValue>, Problem
         .map_err(|reason| found.value_problem(&UPSTREAM_API_KEY, reason))
 }
 
-/// The Authorization header for the key in the file of a setting.
+/// Returns the Authorization header for the key in the file that `setting` names.
 pub(super) fn authorization_from_setting(
     found: &ResolvedSettings,
     setting: &Setting<Option<PathBuf>>,
@@ -159,7 +167,8 @@ pub(super) fn authorization_from_setting(
         .map_err(|reason| file_problem(found, setting, &path, &reason))
 }
 
-/// The Authorization header for the key in a file. What is wrong with it is told without it.
+/// Returns the Authorization header for the key in the file at `path`. Errors never include the
+/// key.
 pub(super) fn authorization_from_file(path: &Path) -> Result<HeaderValue, String> {
     read_secret_file(path, KEY_BYTES).and_then(|key| bearer_header(&key))
 }
@@ -173,37 +182,37 @@ fn file_problem<T>(
     found.value_problem(setting, format!("{}: {reason}", displayable_path(path)))
 }
 
-/// The name of a file that should hold a secret, as it is told. Where neither the file nor a folder of
-/// that name is there, it may be the secret itself, written where the file's name belongs.
+/// Returns the name of a secret's file for messages. If neither the file nor its folder exists, the
+/// "name" may be the secret itself, entered into the wrong setting, and is not shown.
 pub(super) fn displayable_path(path: &Path) -> String {
-    // Text that begins with a slash is in the root folder, which always is there.
+    // Any text that begins with a slash has the root as its folder, and the root always exists.
     let folder = path.parent().filter(|folder| folder.parent().is_some());
     if path.exists() || folder.is_some_and(Path::exists) {
         path.display().to_string()
     } else {
-        "what it names (not shown, for it may be the secret itself)".into()
+        "the named file (name not shown, because it may be the secret itself)".into()
     }
 }
 
-/// Why the file of a setting cannot be read, and what to do about it.
+/// Describes why a setting's file cannot be read, and what to do about it.
 pub(super) fn unreadable_reason(error: &io::Error) -> String {
-    format!("{error}; name a file that is there and can be read, or leave the setting empty")
+    format!("{error}; name a file that exists and is readable, or leave the setting empty")
 }
 
-/// The text of a file that holds something secret. What is wrong with it is told without it.
+/// Reads the text of a file that contains a secret. Errors never include the text.
 pub(super) fn read_secret_file(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(most + 1).read_to_string(&mut text))
         .map_err(|error| unreadable_reason(&error))?;
-    // What is cut off would be another secret.
+    // A truncated secret would be a different secret.
     if text.len() as u64 > most {
         return Err(format!("expected at most {most} bytes"));
     }
     Ok(text)
 }
 
-/// What is wrong with a key is told without it.
+/// Builds a bearer Authorization header. Errors never include the key.
 fn bearer_header(key: &str) -> Result<HeaderValue, String> {
     let key = key.trim();
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {

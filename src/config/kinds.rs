@@ -1,4 +1,5 @@
-//! The kinds of values: text to a typed value, or a sentence of what was expected.
+//! Parsers for setting values: from text to a typed value, or a message that says what was
+//! expected.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,16 +12,16 @@ use crate::rewrite::overflow::ClassifierRules;
 use crate::rewrite::policy::ThresholdSetting;
 use crate::rewrite::tokens::Tokens;
 
-/// Past any model's window.
+/// Upper bound on token counts, beyond any model's window.
 pub(super) const MAX_TOKENS: u32 = 100_000_000;
 
-/// One of a few words.
+/// A setting whose value is one of a few words.
 pub(crate) trait ChoiceSetting: Copy + 'static {
-    /// Each word with what it means.
+    /// Each word with its value.
     const ALL: &'static [(&'static str, Self)];
 }
 
-/// One of the words of `C`, in any case.
+/// Parses one of the words of `C`, ignoring case.
 pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
     let text = single_text(raw)?;
     let found = C::ALL
@@ -32,12 +33,12 @@ pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
     })
 }
 
-/// One of the words of `C`, in any case; empty is none.
+/// Parses one of the words of `C`, ignoring case; empty is `None`.
 pub(super) fn optional_choice<C: ChoiceSetting>(raw: &RawValue) -> Result<Option<C>, String> {
     none_if_blank(raw, choice)
 }
 
-/// A socket address; `localhost` stands for 127.0.0.1.
+/// Parses a socket address; `localhost` means 127.0.0.1.
 pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
     let text = single_text(raw)?;
     let local = text
@@ -49,7 +50,7 @@ pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
         .ok_or_else(|| mismatch(text, "an IP address and a port, like 127.0.0.1:8484"))
 }
 
-/// A socket address, or `off`.
+/// Parses a socket address, or `off` for `None`.
 pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, String> {
     let text = single_text(raw)?;
     if text.trim().eq_ignore_ascii_case("off") {
@@ -59,7 +60,7 @@ pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, Strin
     address(raw).map(Some).map_err(|_| mismatch(text, wanted))
 }
 
-/// A whole number from `MIN` to `MAX`.
+/// Parses an integer from `MIN` to `MAX`.
 pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<u32, String> {
     let text = single_text(raw)?;
     let number = text.replace('_', "").parse().ok();
@@ -68,28 +69,28 @@ pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<
         .ok_or_else(|| mismatch(text, &format!("a whole number from {MIN} to {MAX}")))
 }
 
-/// A number of things from `MIN` to `MAX`.
+/// Parses a count from `MIN` to `MAX`.
 pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<usize, String> {
     integer::<MIN, MAX>(raw).map(|number| number as usize)
 }
 
-/// A whole number from `MIN` to `MAX`; empty is none.
+/// Parses an integer from `MIN` to `MAX`; empty is `None`.
 pub(super) fn optional_integer<const MIN: u32, const MAX: u32>(
     raw: &RawValue,
 ) -> Result<Option<u32>, String> {
     none_if_blank(raw, integer::<MIN, MAX>)
 }
 
-/// A number of tokens from `MIN` to `MAX`; empty is none.
+/// Parses a token count from `MIN` to `MAX`; empty is `None`.
 pub(super) fn optional_tokens<const MIN: u32, const MAX: u32>(
     raw: &RawValue,
 ) -> Result<Option<Tokens>, String> {
     Ok(optional_integer::<MIN, MAX>(raw)?.map(Tokens::new))
 }
 
-/// A number of bytes, with `KiB`, `MiB` or `GiB` behind it where that reads better.
+/// Parses a number of bytes with an optional unit: `KiB`, `MiB` or `GiB`.
 pub(super) fn bytes(raw: &RawValue) -> Result<u64, String> {
-    // Past any machine's memory, and sums of such numbers do not overflow.
+    // Beyond any machine's memory, and small enough that sums do not overflow.
     const MOST: u64 = 1 << 40;
     let text = single_text(raw)?;
     let (number, unit) = split_unit(text);
@@ -112,7 +113,7 @@ pub(super) fn bytes(raw: &RawValue) -> Result<u64, String> {
         })
 }
 
-/// A length of time: seconds, or with `ms`, `s`, `m`, `h` or `d` behind it.
+/// Parses a duration in seconds, or with a unit: `ms`, `s`, `m`, `h` or `d`.
 pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
     let text = single_text(raw)?;
     let (number, unit) = split_unit(text);
@@ -124,37 +125,37 @@ pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
         "d" => Some(24 * 3_600_000),
         _ => None,
     };
-    // A year is past any timer and keeps sums of instants from overflowing.
+    // A year is longer than any timer needs, and sums of instants do not overflow.
     millis
         .zip(number.parse::<u64>().ok())
         .and_then(|(scale, number)| number.checked_mul(scale))
         .filter(|total| *total <= 365 * 24 * 3_600_000)
         .map(Duration::from_millis)
-        .ok_or_else(|| mismatch(text, "a length of time, like 30, 30s, 500ms, 5m, 24h or 7d"))
+        .ok_or_else(|| mismatch(text, "a duration, like 30, 30s, 500ms, 5m, 24h or 7d"))
 }
 
-/// A path; empty is none.
+/// Parses a path; empty is `None`.
 pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
     let text = single_text(raw)?;
     Ok((!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
-/// The base URL of an API.
+/// Parses an API's base URL.
 pub(super) fn base_url(raw: &RawValue) -> Result<BaseUrl, String> {
     BaseUrl::parse(single_text(raw)?).map_err(|refused| refused.to_string())
 }
 
-/// The base URL of an API; empty is none.
+/// Parses an API's base URL; empty is `None`.
 pub(super) fn optional_base_url(raw: &RawValue) -> Result<Option<BaseUrl>, String> {
     none_if_blank(raw, base_url)
 }
 
-/// Where records are kept. What is wrong is told without the text, which may hold a password.
+/// Parses the store's location. Errors never include the text, which may contain a password.
 pub(super) fn store_location(raw: &RawValue) -> Result<StoreLocation, String> {
     StoreLocation::parse(single_text(raw)?).map_err(str::to_owned)
 }
 
-/// What tells callers apart.
+/// Parses how longhaul distinguishes callers.
 pub(super) fn scope_by(raw: &RawValue) -> Result<CallerIdentity, String> {
     let text = single_text(raw)?.trim();
     if text.eq_ignore_ascii_case("credentials") {
@@ -166,12 +167,12 @@ pub(super) fn scope_by(raw: &RawValue) -> Result<CallerIdentity, String> {
         .ok_or_else(|| mismatch(text, "credentials or header:NAME"))
 }
 
-/// Any text; empty is none.
+/// Accepts any text; empty is `None`.
 pub(super) fn optional_text(raw: &RawValue) -> Result<Option<String>, String> {
     none_if_blank(raw, |raw| single_text(raw).map(str::to_owned))
 }
 
-/// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.
+/// Parses a switch, ignoring case: `1/true/yes/on`, or `0/false/no/off` and the empty text.
 pub(super) fn switch(raw: &RawValue) -> Result<bool, String> {
     let text = single_text(raw)?;
     match text.trim().to_ascii_lowercase().as_str() {
@@ -181,8 +182,8 @@ pub(super) fn switch(raw: &RawValue) -> Result<bool, String> {
     }
 }
 
-/// Where a mark stands: a share from 0 to 1 or 0% to 100%, in hundredths, or a number of tokens.
-/// More digits are refused, not rounded off; so is what could be either.
+/// Parses a threshold: a share from 0 to 1 or 0% to 100% in hundredths, or a number of tokens.
+/// Further digits are rejected instead of rounded, and so is a number that could mean either.
 pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
     let text = single_text(raw)?;
     let trimmed = text.trim();
@@ -202,7 +203,7 @@ pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
     share.or_else(tokens).ok_or_else(|| {
         mismatch(
             text,
-            "a share in hundredths, like 0.85 or 85%, or a number of tokens from 1000 up",
+            "a share in hundredths, like 0.85 or 85%, or a number of tokens of at least 1000",
         )
     })
 }
@@ -215,13 +216,13 @@ fn hundredths(text: &str) -> Option<u32> {
         .flatten()
 }
 
-/// A whole number without a sign.
+/// Parses an unsigned integer.
 fn digits(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// Who writes summaries: `own`, `none`, or a model's name.
+/// Parses the summary model: `own`, `none`, or a model's name.
 pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
     let text = single_text(raw)?.trim();
     match text.to_ascii_lowercase().as_str() {
@@ -232,7 +233,8 @@ pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
     }
 }
 
-/// A list of texts; as one text, separated by commas. `[]` is none, as it is in the file.
+/// Parses a list of texts, separated by commas if given as one text. `[]` is the empty list, as in
+/// the file.
 pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
     match raw {
         RawValue::List(items) if items.iter().any(String::is_empty) => {
@@ -250,8 +252,8 @@ pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
     }
 }
 
-/// The rules of the classifier with these patterns beside them; as one text, one a line: patterns
-/// contain commas. `[]` is none, as it is in the file.
+/// Builds the classifier's rules with additional patterns. As one text, patterns are separated by
+/// newlines, because they may contain commas. `[]` is the empty list, as in the file.
 pub(super) fn overflow_patterns(raw: &RawValue) -> Result<ClassifierRules, String> {
     let rules = match raw {
         RawValue::List(items) => ClassifierRules::with_patterns(items),
@@ -264,7 +266,7 @@ pub(super) fn overflow_patterns(raw: &RawValue) -> Result<ClassifierRules, Strin
     rules.map_err(|refused| refused.to_string())
 }
 
-/// Nothing for nothing, else what `read` makes of it.
+/// Returns `None` for a blank value, otherwise the result of `read`.
 fn none_if_blank<T>(
     raw: &RawValue,
     read: fn(&RawValue) -> Result<T, String>,
@@ -291,7 +293,7 @@ fn split_unit(text: &str) -> (&str, &str) {
     (number, unit.trim_start())
 }
 
-/// What was found may be the URL of another setting, with a password.
+/// The text may be a URL meant for another setting, with a password.
 fn mismatch(found: &str, wanted: &str) -> String {
     format!("found `{}`, expected {wanted}", without_credentials(found))
 }

@@ -1,4 +1,4 @@
-//! The layers: defaults under the file, the environment and the flags, each value with its origin.
+//! The layers: defaults, then the file, the environment and flags, each value with its origin.
 
 mod changes;
 
@@ -15,23 +15,23 @@ use super::setting::{AnySetting, Setting};
 use super::settings::{ALL_SETTINGS, UPSTREAM_BASE};
 use crate::error::Problem;
 
-/// A value before it is read.
+/// An unparsed value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum RawValue {
-    /// A list, which only the file can write as one.
+    /// A list, which only the file can express as one.
     List(Vec<String>),
-    /// Anything else, as text.
+    /// Any other value, as text.
     Text(String),
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Origin {
-    /// It is built in.
+    /// The built-in default.
     Default,
-    /// An environment variable, by its name.
+    /// An environment variable, by name.
     Environment(String),
-    /// The configuration file, and the line in it.
+    /// The configuration file, with the line.
     File(PathBuf, usize),
     /// A flag, with its dashes.
     Flag(String),
@@ -48,22 +48,23 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What was said, by key; a later layer replaces an earlier one's.
+/// Values by key; a later layer replaces an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     values: BTreeMap<String, (RawValue, Origin)>,
     problems: Vec<Problem>,
-    /// What two names of one setting say, by its key: a problem unless something else decides.
+    /// Conflicts between the two environment names of a setting, by its key. Each is a problem
+    /// unless a flag sets the key.
     conflicts: BTreeMap<String, Problem>,
 }
 
 impl Layers {
-    /// Lays the configuration file over the defaults.
+    /// Applies the configuration file over the defaults.
     pub(crate) fn load_file(&mut self, path: &Path) {
         self.insert_file(path, file::read(path));
     }
 
-    /// The same for a file that has this text.
+    /// Like [`Layers::load_file`], for `text` as the content of a file.
     #[cfg(fuzzing)]
     pub(crate) fn load_text(&mut self, text: &str) {
         let path = Path::new("fuzzed.toml");
@@ -82,14 +83,15 @@ impl Layers {
         }
     }
 
-    /// Lays the environment over them. Names that no setting has are not looked at;
-    /// [`strangers`](super::strangers) are told of.
+    /// Applies the environment. Variables that belong to no setting are ignored here;
+    /// [`unknown_variables`](super::unknown_variables) reports them.
     pub(crate) fn apply_environment(&mut self, env: &BTreeMap<String, String>) {
         for entry in ALL_SETTINGS {
             if let Some(problem) = name_conflict(*entry, env) {
                 self.conflicts.insert(entry.key().into(), problem);
             }
-            // Other programs' names: in either case, and empty is as if they were not there.
+            // Names shared with other programs count in either case, and an empty value counts as
+            // unset.
             let theirs = entry.short_env().filter(|name| name.ends_with("_PROXY"));
             let theirs = theirs.map(|name| [name.to_lowercase(), name.to_owned()]);
             let theirs = theirs.into_iter().flatten();
@@ -101,7 +103,8 @@ impl Layers {
             let names: Vec<String> = names.filter(|name| env.contains_key(name)).collect();
             let said = |name: &String| Some((name.clone(), variable_value(*entry, env, name)?));
             let mut said: Vec<(String, RawValue)> = names.iter().filter_map(said).collect();
-            // Who meant to name an upstream does not want the default one to have what they send.
+            // An empty upstream variable is an error, not the default: the operator meant to name
+            // an upstream, and requests must not go to another one.
             if said.is_empty() && entry.key() == UPSTREAM_BASE.key {
                 said.extend(
                     names
@@ -116,27 +119,27 @@ impl Layers {
         }
     }
 
-    /// Lays a flag over them.
+    /// Applies a flag.
     pub(crate) fn apply_flag(&mut self, entry: &dyn AnySetting, flag: &str, value: &str) {
         let origin = Origin::Flag(format!("--{flag}"));
         self.values
             .insert(entry.key().into(), (RawValue::Text(value.into()), origin));
     }
 
-    /// Lays a value over them that the program itself gives.
+    /// Sets a value on behalf of the program itself.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.values
             .insert(key.into(), (RawValue::Text(value.into()), Origin::Default));
     }
 
-    /// Lays a value under them that a command has in place of the default.
+    /// Sets a command's own default, below every layer.
     pub(crate) fn set_default(&mut self, key: &str, value: &str) {
         let value = (RawValue::Text(value.into()), Origin::Default);
         self.values.entry(key.into()).or_insert(value);
     }
 
-    /// Lays a value over all but flags: for a setting that a command has for itself, and that the file
-    /// and the environment have for another.
+    /// Sets a value above every layer except flags: for a command whose own value replaces one that
+    /// the file and the environment set for other commands.
     pub(crate) fn set_unless_flag(&mut self, key: &str, value: &str) {
         let said = self.values.get(key);
         if !said.is_some_and(|(_, origin)| matches!(origin, Origin::Flag(_))) {
@@ -144,12 +147,12 @@ impl Layers {
         }
     }
 
-    /// Whether anything but the default says what this setting is.
+    /// Whether any layer sets this key.
     pub(crate) fn is_set(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }
 
-    /// Puts the layers together and checks every value.
+    /// Combines the layers and checks every value.
     ///
     /// # Errors
     /// All problems at once.
@@ -159,7 +162,7 @@ impl Layers {
             mut problems,
             conflicts: mut contradictions,
         } = self;
-        // A flag decides.
+        // A flag overrides both names.
         contradictions.retain(|key, _| {
             let said = values.get(key);
             said.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
@@ -201,8 +204,8 @@ impl Layers {
     }
 }
 
-/// What the variable of this name says. Where nothing is no value of the setting, an empty one is as if
-/// it were not there: `${X:-}` in a container's settings makes those.
+/// Returns the value of the variable `name`. An empty variable counts as unset if the setting does
+/// not accept an empty value: `${X:-}` in a container's settings produces such variables.
 fn variable_value(
     entry: &dyn AnySetting,
     env: &BTreeMap<String, String>,
@@ -214,8 +217,8 @@ fn variable_value(
     (!is_absent).then_some(raw)
 }
 
-/// Both names of a setting, saying two things. A proxy's are no two of ours: the other one is every
-/// program's, and ours goes before it.
+/// Returns the problem if both names of a setting are set to different values. Proxy settings are
+/// exempt: every program reads the short name, and longhaul's own name takes precedence.
 fn name_conflict(entry: &dyn AnySetting, env: &BTreeMap<String, String>) -> Option<Problem> {
     let short = entry.short_env().filter(|name| !name.ends_with("_PROXY"))?;
     let long = entry.env_name();
@@ -226,11 +229,11 @@ fn name_conflict(entry: &dyn AnySetting, env: &BTreeMap<String, String>) -> Opti
     (normalised(entry, &one) != normalised(entry, &other)).then(|| Problem::InvalidValue {
         key: entry.key().into(),
         place: Origin::Environment(short.into()).to_string(),
-        reason: format!("{long} is another name for it, and says otherwise; set one of the two"),
+        reason: format!("{long} sets it too, to a different value; set only one of the two"),
     })
 }
 
-/// No setting has this key; `all` are those it may have meant.
+/// Builds the problem for a key that no setting has; `all` are the candidates to suggest.
 pub(super) fn unknown_key(
     key: &str,
     origin: &Origin,
@@ -243,8 +246,7 @@ pub(super) fn unknown_key(
     }
 }
 
-/// Every setting with its value and origin, the tables that change some for a model, and further
-/// upstreams.
+/// Every setting with its value and origin, the model tables, and the mount tables.
 ///
 /// Invariant: each value passed its own setting's check.
 #[derive(Clone)]
@@ -255,7 +257,7 @@ pub(crate) struct ResolvedSettings {
 }
 
 impl ResolvedSettings {
-    /// The value of one setting.
+    /// Returns the value of a setting.
     pub(super) fn value<T>(&self, setting: &Setting<T>) -> Result<T, Problem> {
         let built_in = RawValue::Text(setting.default.into());
         let raw = self.find(setting.key).map_or(&built_in, |(_, raw, _)| raw);
@@ -266,13 +268,13 @@ impl ResolvedSettings {
         })
     }
 
-    /// Where the value of one setting came from.
+    /// Returns the origin of a setting's value.
     pub(super) fn origin<T>(&self, setting: &Setting<T>) -> &Origin {
         self.find(setting.key)
             .map_or(&Origin::Default, |(_, _, origin)| origin)
     }
 
-    /// What is wrong with the value of one setting.
+    /// Builds the problem for a setting's value, with its origin.
     pub(super) fn value_problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
         Problem::InvalidValue {
             key: setting.key.into(),
@@ -281,7 +283,7 @@ impl ResolvedSettings {
         }
     }
 
-    /// The same settings with those of `table` in place of the general ones.
+    /// Returns a copy in which the values of `table` replace the general ones.
     pub(super) fn with_table(&self, table: &ModelTable) -> Self {
         let mut settings = self.settings.clone();
         for (entry, raw, origin) in &mut settings {
@@ -297,12 +299,12 @@ impl ResolvedSettings {
         }
     }
 
-    /// The tables of models, in the order of the file.
+    /// Returns the model tables, in the order of the file.
     pub(super) fn model_tables(&self) -> &[ModelTable] {
         &self.model_tables
     }
 
-    /// The tables of mounts, in the order of the file.
+    /// Returns the mount tables, in the order of the file.
     pub(super) fn mount_tables(&self) -> &[mounts::MountTable] {
         &self.mount_tables
     }

@@ -1,4 +1,4 @@
-//! Where clients connect, and that it is said who may where not only this machine can.
+//! Listener settings, and the check that an address open to other machines is intended.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -11,25 +11,25 @@ use super::settings::{
 };
 use crate::error::Problem;
 
-/// Where the listener's certificate and its key lie, both in PEM.
+/// Files of the listener's certificate and private key, both PEM.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct TlsFiles {
-    /// The chain, the listener's own certificate first.
+    /// The chain, with the listener's own certificate first.
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
 }
 
-/// Whether nobody but this machine can connect to it.
+/// Whether only this machine can connect to `listen`.
 pub(super) fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
 }
 
-/// The address clients are told.
+/// Returns the address that clients connect to.
 ///
 /// # Errors
-/// Strangers could connect to it, and nothing says that they may.
+/// Other machines can connect to the address, and no setting allows that.
 pub(super) fn listen_address(found: &ResolvedSettings) -> Result<SocketAddr, Problem> {
     let listen = found.value(&LISTEN)?;
     let is_said = found.value(&PUBLIC)?
@@ -39,9 +39,9 @@ pub(super) fn listen_address(found: &ResolvedSettings) -> Result<SocketAddr, Pro
         return Ok(listen);
     }
     let reason = format!(
-        "other machines can connect to {listen}, and nobody would be asked for anything: listen on \
-         127.0.0.1:{port}, or ask for tokens ({tokens}) or speak TLS ({tls}), or set {public} = true \
-         (LONGHAUL_PUBLIC) where only those get through who may, as in a container",
+        "other machines can connect to {listen} without a token or TLS: listen on 127.0.0.1:{port}, \
+         or require tokens ({tokens}) or TLS ({tls}), or set {public} = true (LONGHAUL_PUBLIC) if \
+         only clients you trust can reach it, as in a container",
         port = listen.port(),
         tokens = CLIENT_TOKENS_FILE.key,
         tls = TLS_CERTIFICATE_FILE.key,
@@ -50,10 +50,10 @@ pub(super) fn listen_address(found: &ResolvedSettings) -> Result<SocketAddr, Pro
     Err(found.value_problem(&LISTEN, reason))
 }
 
-/// Where to tell of the process, and whether that was asked for.
+/// Returns the admin listener, and whether the operator set its address.
 ///
 /// # Errors
-/// It was, and clients are told the same place.
+/// The operator set it to the address of the client listener.
 pub(super) fn admin_listener(found: &ResolvedSettings) -> Result<AdminListener, Problem> {
     let address = found.value(&ADMIN_LISTEN)?;
     let address = match (address, found.origin(&ADMIN_LISTEN)) {
@@ -64,7 +64,7 @@ pub(super) fn admin_listener(found: &ResolvedSettings) -> Result<AdminListener, 
     let listen = found.value(&LISTEN)?;
     if addresses_conflict(address, listen) {
         let reason = format!(
-            "found {address}, which {} has from {}; expected another port, or off",
+            "found {address}, which {} already uses (from {}); expected another port, or off",
             LISTEN.key,
             found.origin(&LISTEN),
         );
@@ -73,7 +73,7 @@ pub(super) fn admin_listener(found: &ResolvedSettings) -> Result<AdminListener, 
     Ok(AdminListener::Required(address))
 }
 
-/// Whether no two listeners can have both. Port 0 is any that is free.
+/// Whether two listeners cannot bind both addresses. Port 0 means any free port.
 fn addresses_conflict(one: SocketAddr, other: SocketAddr) -> bool {
     let (ones, others) = (one.ip().to_canonical(), other.ip().to_canonical());
     one.port() == other.port()
@@ -81,21 +81,20 @@ fn addresses_conflict(one: SocketAddr, other: SocketAddr) -> bool {
         && (ones == others || is_wildcard_for(ones, others) || is_wildcard_for(others, ones))
 }
 
-/// Whether `all` is every address of this machine of the kind of `one`. Where IPv6 is listened to
-/// everywhere, so is IPv4.
+/// Whether `all` is the wildcard address that covers `one`. The IPv6 wildcard covers IPv4 too.
 fn is_wildcard_for(all: IpAddr, one: IpAddr) -> bool {
     all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
 }
 
-/// What clients are served in TLS with, if they are.
+/// Returns the files for client TLS; `None` if clients use plain HTTP.
 ///
 /// # Errors
-/// One of the two files is named without the other.
+/// Only one of the two files is set.
 pub(super) fn tls_files(found: &ResolvedSettings) -> Result<Option<TlsFiles>, Problem> {
     let certificate = found.value(&TLS_CERTIFICATE_FILE)?;
     let key = found.value(&TLS_KEY_FILE)?;
     let alone = |setting: &Setting<Option<PathBuf>>, other: &Setting<Option<PathBuf>>| {
-        Err(found.value_problem(setting, format!("it needs {} beside it", other.key)))
+        Err(found.value_problem(setting, format!("it also needs {}", other.key)))
     };
     match (certificate, key) {
         (None, None) => Ok(None),
@@ -171,7 +170,7 @@ mod tests {
     fn a_certificate_and_its_key_come_together() {
         for one in ["tls.certificate_file", "tls.key_file"] {
             let told = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
-            assert!(told.contains(one) && told.contains("beside it"), "{told}");
+            assert!(told.contains(one) && told.contains("also needs"), "{told}");
         }
     }
 }

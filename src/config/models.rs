@@ -1,8 +1,8 @@
-//! Settings of their own for some models: the `[[model]]` tables of the file.
+//! Settings for particular models: the `[[model]]` tables of the file.
 //!
-//! A table names models by a pattern and repeats settings of the general ones under their own
-//! names, so each is read and checked as the general one is. They have no form in the environment
-//! and no flag: a list in order does not fit into either.
+//! A table selects models by a pattern and repeats general settings under their own names, so each
+//! value is read and checked like the general one. Tables have no environment variable or flag,
+//! because neither can express an ordered list.
 
 use regex::{Regex, RegexBuilder};
 
@@ -14,16 +14,16 @@ use super::settings::conversations::{
 use super::tables::{TableValues, take_table_list, value_problem};
 use crate::error::Problem;
 
-/// The key of the list.
+/// Key of the list.
 pub(super) const LIST: &str = "model";
-/// The key of a table's pattern.
+/// Key of a table's pattern.
 pub(super) const MATCH: &str = "match";
-/// Tables in one file: more than anyone reads in order.
+/// Maximum number of tables in a file: more than anyone reads in order.
 const MAX_TABLES: usize = 64;
-/// Bytes of one pattern; names of models are far shorter.
+/// Maximum bytes of a pattern; model names are far shorter.
 const PATTERN_BYTES: usize = 256;
 
-/// The settings that a model can have of its own.
+/// Settings that a model table may contain.
 pub(super) const TABLE_SETTINGS: &[&dyn AnySetting] = &[
     &WINDOW,
     &PROFILE,
@@ -34,12 +34,12 @@ pub(super) const TABLE_SETTINGS: &[&dyn AnySetting] = &[
     &COMPACT_KEEP_RECENT,
 ];
 
-/// What of a setting's key a table writes: the section is clear from the name.
+/// Returns the name of a setting within a table: its key without the section.
 pub(super) fn name_in_table(key: &'static str) -> &'static str {
     key.rsplit_once('.').map_or(key, |(_, name)| name)
 }
 
-/// Models by name: `*` stands for any characters, `?` for one, case does not count.
+/// A pattern for model names: `*` matches any characters, `?` a single one. Case is ignored.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelPattern {
     text: String,
@@ -47,7 +47,7 @@ pub(crate) struct ModelPattern {
 }
 
 impl ModelPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     fn new(text: &str) -> Result<Self, String> {
         let wanted = || {
             format!(
@@ -70,13 +70,13 @@ impl ModelPattern {
         })
     }
 
-    /// Whether it means this model.
+    /// Whether the pattern matches `model`.
     pub(crate) fn matches(&self, model: &str) -> bool {
         self.regex.is_match(model)
     }
 }
 
-/// One `[[model]]` table, each of whose values passed its setting's check.
+/// A `[[model]]` table. Each value passed its setting's check.
 #[derive(Clone, Debug)]
 pub(super) struct ModelTable {
     pub(super) pattern: ModelPattern,
@@ -85,24 +85,24 @@ pub(super) struct ModelTable {
 }
 
 impl ModelTable {
-    /// What it says of the setting with this key.
+    /// Returns the table's value for the setting with this key.
     pub(super) fn setting(&self, key: &str) -> Option<&(&'static str, RawValue, Origin)> {
         self.values.iter().find(|(of, ..)| *of == key)
     }
 
-    /// Its pattern as it was written.
+    /// Returns the pattern's source text.
     pub(super) fn pattern_text(&self) -> &str {
         &self.pattern.text
     }
 
-    /// What it says: names, values, and where they came from.
+    /// Returns the names, values and origins of the table's settings.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, &RawValue, &Origin)> {
         let values = self.values.iter();
         values.map(|(key, raw, origin)| (name_in_table(key), raw, origin))
     }
 }
 
-/// Takes the tables out of what was said, with what is wrong in them.
+/// Removes the model tables from `values`, and returns them with the problems found.
 pub(super) fn take_tables(values: &mut TableValues) -> (Vec<ModelTable>, Vec<Problem>) {
     let (said, mut problems) = take_table_list(LIST, MAX_TABLES, values);
     let mut tables = Vec::new();
@@ -132,7 +132,8 @@ fn parse_table(mut said: TableValues) -> Result<ModelTable, Vec<Problem>> {
         }
         None => {
             if let Some((_, origin)) = said.values().next() {
-                let reason = "its table has none, expected the name of a model, like \"gpt-5*\"";
+                let reason =
+                    "missing from its table, expected the name of a model, like \"gpt-5*\"";
                 problems.push(value_problem(
                     &format!("{LIST}.{MATCH}"),
                     origin,
@@ -190,7 +191,7 @@ mod tests {
         Config::from_resolved(&layers(file).resolve().unwrap()).unwrap()
     }
 
-    /// All that is said to be wrong with a file, which never starts.
+    /// Returns all problems with a file that must be rejected.
     fn refused(file: &str) -> Vec<String> {
         let found = layers(file).resolve();
         let problems = found
@@ -271,7 +272,7 @@ mod tests {
             assert!(said[0].contains(expect), "{said:?}");
             assert!(said[0].contains("longhaul.toml:"), "{said:?}");
         };
-        check("[[model]]\nwindow = 5000\n", "its table has none");
+        check("[[model]]\nwindow = 5000\n", "missing from its table");
         check("[[model]]\nmatch = ''\n", "expected the name of a model");
         check("[[model]]\nmatch = ['a', 'b']\n", "write a table for each");
         check("[[model]]\nmatch = 'a'\nhard = 85\n", "a number of tokens");

@@ -1,6 +1,6 @@
-//! Further upstreams: the `[[mount]]` tables of the file, each under a path of its own.
+//! Additional upstreams: the `[[mount]]` tables of the file, each under its own path.
 //!
-//! They have no form in the environment and no flag, as the tables of models have none.
+//! Like model tables, mounts have no environment variable or flag.
 
 use std::path::PathBuf;
 
@@ -13,30 +13,30 @@ use super::tables::{TableValues, take_table_list, value_problem};
 use super::{BaseUrl, Config, keys, kinds};
 use crate::error::Problem;
 
-/// The key of the list.
+/// Key of the list.
 pub(super) const LIST: &str = "mount";
-/// Mounts of one process: more than anyone runs behind one address.
+/// Maximum number of mounts: more than anyone runs behind one address.
 const MAX_MOUNTS: usize = 64;
-/// Bytes of one path.
+/// Maximum bytes of a path.
 const PATH_BYTES: usize = 256;
 
 const PATH: &str = "path";
 const UPSTREAM: &str = "upstream";
 const KEY: &str = "api_key_file";
 
-/// An upstream beside the general one. All else is set as it is for that.
+/// An additional upstream. All its other settings are the general ones.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Mount {
-    /// The path under which it is reached: `/name`, or several such segments.
+    /// Path prefix that selects the upstream: `/name`, or several such segments.
     pub path: String,
-    /// The base URL that the agent would have used.
+    /// Base URL that the agent would have used.
     pub base: BaseUrl,
-    /// What is sent in place of the client's own credentials.
+    /// Authorization header that replaces the client's own credentials.
     pub authorization: Option<HeaderValue>,
 }
 
-/// One table, whose values can be read.
+/// A `[[mount]]` table whose values were read successfully.
 #[derive(Clone, Debug)]
 pub(super) struct MountTable {
     path: String,
@@ -46,21 +46,21 @@ pub(super) struct MountTable {
 }
 
 impl MountTable {
-    /// What it says: names, values, and where they came from.
+    /// Returns the names, values and origins of the table's settings.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &RawValue, &Origin)> {
         let said = self.values.iter();
         said.map(|(name, (raw, origin))| (&**name, raw, origin))
     }
 }
 
-/// Takes the tables out of what was said, with what is wrong in them.
+/// Removes the mount tables from `values`, and returns them with the problems found.
 pub(super) fn take_tables(values: &mut TableValues) -> (Vec<MountTable>, Vec<Problem>) {
     let (said, mut problems) = take_table_list(LIST, MAX_MOUNTS, values);
     let mut tables: Vec<MountTable> = Vec::new();
     for said in said {
         match parse_table(&said) {
             Ok(table) if tables.iter().any(|other| other.path == table.path) => {
-                let reason = format!("{} is the path of another one, too", table.path);
+                let reason = format!("{} is the path of another mount, too", table.path);
                 problems.extend(problem_in_table(&said, PATH, reason));
             }
             Ok(table) => tables.push(table),
@@ -99,7 +99,7 @@ fn parse_table(said: &TableValues) -> Result<MountTable, Vec<Problem>> {
     }
 }
 
-/// What a table must say, like this example.
+/// Reads a required value; the error for a missing one suggests `example`.
 fn required_value<T>(
     said: &TableValues,
     name: &str,
@@ -107,13 +107,14 @@ fn required_value<T>(
     read: fn(&RawValue) -> Result<T, String>,
 ) -> Result<T, Vec<Problem>> {
     let Some((raw, origin)) = said.get(name) else {
-        let reason = format!("its table has none; add {name} = \"{example}\"");
+        let reason = format!("missing from its table; add {name} = \"{example}\"");
         return Err(problem_in_table(said, name, reason));
     };
     read(raw).map_err(|reason| vec![value_problem(&full_key(name), origin, reason)])
 }
 
-/// A problem of a value that may not be there.
+/// Builds a problem for a value that may be missing; its place is then that of the table's first
+/// value.
 fn problem_in_table(said: &TableValues, name: &str, reason: String) -> Vec<Problem> {
     let place = said.get(name).or_else(|| said.values().next());
     let problem = place.map(|(_, origin)| value_problem(&full_key(name), origin, reason));
@@ -124,8 +125,8 @@ fn full_key(name: &str) -> String {
     format!("{LIST}.{name}")
 }
 
-/// Segments of letters that mean the same however they are written, so that a path is either under
-/// it or is not.
+/// Parses a path of plain segments. No character has a second spelling, so a request path is
+/// unambiguously under it or not.
 fn mount_path(raw: &RawValue) -> Result<String, String> {
     let expected = "expected a path like /openrouter, of letters, digits, - and _, and not under \
                     /__longhaul__";
@@ -147,10 +148,10 @@ fn mount_path(raw: &RawValue) -> Result<String, String> {
         .ok_or_else(|| format!("found `{}`, {expected}", without_credentials(text)))
 }
 
-/// The mounts of the settings, those with the longest paths first.
+/// Returns the mounts of the settings, longest path first.
 ///
 /// # Errors
-/// A key cannot be read, or whoever connects could spend it.
+/// A key cannot be read, or strangers could spend it.
 pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Problems> {
     let mount = |table: &MountTable| {
         let authorization = match &table.key_file {
@@ -181,7 +182,7 @@ pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Probl
 }
 
 impl Config {
-    /// The same for the upstream of a mount. No key of another upstream goes there.
+    /// Returns this configuration for the upstream of `mount`, without any other upstream's key.
     pub(crate) fn for_mount(&self, mount: &Mount) -> Self {
         let mut own = self.clone();
         own.upstream.base = mount.base.clone();
@@ -198,7 +199,7 @@ mod tests {
     use super::super::{Layers, report};
     use super::*;
 
-    /// The settings of a file with this text, in a folder with a key.
+    /// Reads a settings file with this text, in a folder that contains a key.
     fn read(text: &str) -> Result<(Config, String), String> {
         read_with("sk-mount", text)
     }
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_table_is_told() {
-        check_refused(&format!("{ONE}{ONE}"), "the path of another one");
+        check_refused(&format!("{ONE}{ONE}"), "the path of another mount");
         check_refused("[[mount]]\npath = \"/a\"\n", "add upstream = \"https://…\"");
         check_refused("[[mount]]\nupstream = \"http://a\"\n", "mount.path");
         check_refused(&format!("{ONE}key = \"x\"\n"), "key");

@@ -1,20 +1,20 @@
-//! Names that no setting has: what each may have meant.
+//! Unknown names, and the known names that they resemble.
 
 use std::collections::BTreeMap;
 
 use super::settings::ALL_SETTINGS;
 use crate::error::Problem;
 
-/// Where the settings of the environment begin.
+/// Prefix of longhaul's environment variables.
 const PREFIX: &str = "LONGHAUL_";
-/// Where the switches do that are named as the original systems name them.
+/// Prefix of the switches that keep the names of the original systems.
 const SWITCH_PREFIX: &str = "DISABLE_";
-/// What is no setting, and read all the same: where the file is.
+/// Variable with the path of the configuration file; not itself a setting.
 const CONFIG_FILE_VARIABLE: &str = "LONGHAUL_CONFIG";
 
-/// The one of `all` that a person reads `name` as, misspelt.
+/// Returns the entry of `all` that `name` is probably a misspelling of.
 pub(super) fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Above this similarity the two are the same word to a person.
+    // Above this similarity, people read two names as the same word.
     const NEAR: f64 = 0.8;
     all.map(|known| (strsim::jaro_winkler(known, name), known))
         .filter(|(similarity, _)| *similarity > NEAR)
@@ -22,8 +22,8 @@ pub(super) fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -
         .map(|(_, known)| known)
 }
 
-/// The variables that look like settings of ours and are none. They may be somebody else's, so they
-/// keep nothing from starting.
+/// Returns a problem for each variable that looks like a setting but is unknown. Another program
+/// may own such a variable, so these problems never prevent a start.
 pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> {
     let short = ALL_SETTINGS.iter().filter_map(|entry| entry.short_env());
     let short = short.filter(|name| name.starts_with(PREFIX) || name.starts_with(SWITCH_PREFIX));
@@ -46,14 +46,14 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
     told.collect()
 }
 
-/// What Kubernetes sets for services whose names begin with ours: `LONGHAUL_SERVICE_HOST`,
-/// `LONGHAUL_PORT_8484_TCP`, `LONGHAUL_ADMIN_SERVICE_PORT`.
+/// Whether Kubernetes sets the variable for a service whose name begins with longhaul:
+/// `LONGHAUL_SERVICE_HOST`, `LONGHAUL_PORT_8484_TCP`, `LONGHAUL_ADMIN_SERVICE_PORT`.
 fn is_kubernetes_service(own: &str) -> bool {
     own.split('_')
         .any(|word| word == "SERVICE" || word == "PORT")
 }
 
-/// The name that was meant by one that begins as ours do and goes on with `own`.
+/// Returns the known variable that `LONGHAUL_` followed by `own` resembles.
 fn nearest_variable<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
     let rest = |name: &'k String| name.strip_prefix(PREFIX).unwrap_or(name);
     let near = nearest_name(own, known.iter().map(rest))?;
@@ -63,7 +63,8 @@ fn nearest_variable<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
         .map(String::as_str)
 }
 
-/// The switch that a name misses by one letter. Further off it is another program's.
+/// Returns the switch that differs from `name` by one letter. A name further off belongs to another
+/// program.
 fn nearest_switch<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     let mut switches = known.iter().filter(|name| name.starts_with(SWITCH_PREFIX));
     let near = switches.find(|switch| strsim::osa_distance(switch, name) == 1);

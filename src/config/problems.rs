@@ -1,8 +1,8 @@
-//! What is wrong with the settings, met on the way: all of it is told, not the first alone.
+//! Collects problems with the settings, so that all are reported at once.
 
 use crate::error::Problem;
 
-/// The problems so far. The same one, met by two ways, is one.
+/// Problems found so far. A problem found twice is kept once.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<Problem>);
 
@@ -19,7 +19,7 @@ impl From<Problems> for Vec<Problem> {
 }
 
 impl Problems {
-    /// What was read, or nothing and one problem or more.
+    /// Returns the value read, or records the problems and returns `None`.
     pub(super) fn ok_or_record<T>(&mut self, read: Result<T, impl Into<Self>>) -> Option<T> {
         match read {
             Ok(read) => Some(read),
@@ -36,7 +36,7 @@ impl Problems {
         }
     }
 
-    /// The same for several: all of them, or nothing.
+    /// Like [`Problems::ok_or_record`], for several values: returns all of them, or `None`.
     pub(super) fn all_ok_or_record<T>(
         &mut self,
         read: impl Iterator<Item = Result<T, Problem>>,

@@ -1,4 +1,4 @@
-//! Files that take the place of the built-in prompts, read once, at start.
+//! Prompt files that replace the built-in prompts, read once at start.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,10 +12,11 @@ use super::settings::conversations::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
-/// The most bytes of a prompt: the built-in ones have two thousand, and each call pays for it.
+/// Maximum bytes of a prompt. The built-in ones have two thousand, and each call pays for its
+/// prompt.
 const PROMPT_BYTES: u64 = 64 * 1024;
 
-/// The prompts that the settings name.
+/// Reads the prompts that the settings name.
 ///
 /// # Errors
 /// A file cannot be used.
@@ -50,10 +51,11 @@ fn read_prompt_file(path: &Path) -> Result<String, String> {
             "found more than {PROMPT_BYTES} bytes, expected a prompt"
         ));
     }
-    let text = String::from_utf8(bytes).map_err(|_| "found bytes that are no UTF-8".to_owned())?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| "found bytes that are not valid UTF-8".to_owned())?;
     if text.trim().is_empty() {
         return Err(
-            "found nothing in it, expected a prompt; `longhaul defaults --prompts` prints \
+            "found no text, expected a prompt; `longhaul defaults --prompts` prints \
                     the built-in ones"
                 .into(),
         );
@@ -95,8 +97,8 @@ mod tests {
     fn what_is_no_prompt_is_a_problem_that_says_why() {
         let long = vec![b'x'; 64 * 1024 + 1];
         for (bytes, reason) in [
-            (&b" \n"[..], "found nothing in it"),
-            (b"a\xff", "no UTF-8"),
+            (&b" \n"[..], "found no text"),
+            (b"a\xff", "not valid UTF-8"),
             (&long, "more than 65536 bytes"),
         ] {
             let problem = check("summary.prompt", bytes).unwrap_err();

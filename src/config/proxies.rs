@@ -1,4 +1,4 @@
-//! The proxies between longhaul and its upstreams, as the variables of every other program name them.
+//! Proxies between longhaul and its upstreams, named by the same variables as in other programs.
 
 use std::fmt;
 
@@ -8,40 +8,41 @@ use super::layers::{RawValue, ResolvedSettings};
 use super::settings::{PROXY_ALL, PROXY_EXCEPT, PROXY_HTTP, PROXY_HTTPS};
 use crate::error::Problem;
 
-/// Through which proxies upstreams are reached.
+/// Proxies for reaching upstreams.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Proxies {
-    /// The one for http:// upstreams.
+    /// Proxy for http:// upstreams.
     pub http: Option<ProxyUrl>,
-    /// The one for https:// upstreams.
+    /// Proxy for https:// upstreams.
     pub https: Option<ProxyUrl>,
-    /// The one for both, where they have none of their own.
+    /// Proxy for both schemes, unless one has its own.
     pub all: Option<ProxyUrl>,
-    /// Hosts that are reached without.
+    /// Hosts that are reached without a proxy.
     pub no_proxy: String,
 }
 
-/// The URL of a proxy. It may hold a password, so no rendering of it shows one.
+/// URL of a proxy. It may contain a password, which `Debug` leaves out.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ProxyUrl(String);
 
 impl ProxyUrl {
-    /// The URL with the password, its scheme one of `http`, `https`, `socks5` and `socks5h`.
+    /// Returns the URL with the password. The scheme is one of `http`, `https`, `socks5` and
+    /// `socks5h`.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The error says what was expected, without the text.
+    /// Parses a proxy URL. The error says what was expected and leaves out the text.
     fn parse(text: &str) -> Result<Self, String> {
-        const EXPECTED: &str = "expected a URL like http://proxy.example:3128, with http, https or \
-                                socks5 for its scheme";
+        const EXPECTED: &str = "expected a URL like http://proxy.example:3128, with the scheme \
+                                http, https or socks5";
         let text = text.trim();
         let (scheme, place) = text.split_once("://").unwrap_or(("http", text));
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => "http",
             "https" => "https",
-            // Who says no version has had the fifth for decades.
+            // Unversioned `socks` has meant version 5 for decades.
             "socks" | "socks5" => "socks5",
             "socks5h" => "socks5h",
             _ => return Err(EXPECTED.into()),
@@ -63,7 +64,7 @@ impl fmt::Debug for ProxyUrl {
     }
 }
 
-/// The URL of a proxy; empty is none.
+/// Parses a proxy URL; empty is `None`.
 pub(super) fn optional_proxy_url(raw: &RawValue) -> Result<Option<ProxyUrl>, String> {
     match raw {
         RawValue::List(_) => Err("found a list, expected one URL".into()),
@@ -72,7 +73,7 @@ pub(super) fn optional_proxy_url(raw: &RawValue) -> Result<Option<ProxyUrl>, Str
     }
 }
 
-/// What the settings say of proxies.
+/// Reads the proxies from the settings.
 pub(super) fn read_proxies(found: &ResolvedSettings) -> Result<Proxies, Problem> {
     Ok(Proxies {
         http: found.value(&PROXY_HTTP)?,

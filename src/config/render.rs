@@ -1,4 +1,4 @@
-//! The settings as people read them: `longhaul defaults` and `longhaul check`.
+//! Renders the settings for users: `longhaul defaults` and `longhaul check`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,41 +14,42 @@ use super::setting::AnySetting;
 use super::settings::ALL_SETTINGS;
 use super::shown::{redacted_url, without_credentials};
 
-/// Sentences are wrapped here, as comments in the source are.
+/// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
 
 /// Settings whose values are secrets.
 const SECRET_KEYS: &[&str] = &["store.scope_secret", "upstream.api_key"];
 
-/// What the tables of models look like; by default there are none.
+/// Example of a model table; by default there are none.
 const MODEL_EXAMPLE: &str = "\
-# Settings of their own for some models. The first table whose match fits the name that a request\n\
-# gives is used: * stands for any characters, ? for one, case does not count. What a table does not\n\
-# name is as above. At most 64, and in this file only: the environment and flags have no lists.\n\
+# Settings for particular models. longhaul uses the first table whose match fits the model name in\n\
+# the request: * matches any characters, ? a single one; case is ignored. Settings that a table does\n\
+# not name are as above. At most 64 tables, in this file only: not in the environment or flags.\n\
 # [[model]]\n\
 # match = \"*/gemini-*-pro*\"\n\
 # window = 1000000\n\
-# hard = 200000               # compact.hard: a share, or tokens for windows dear long before full\n\
+# hard = 200000               # compact.hard: a share, or tokens if the full window is expensive\n\
 # soft = 180000               # compact.soft\n\
 # keep_recent_tokens = 20000  # compact.keep_recent_tokens\n\
 # protect_tokens = 40000      # prune.protect_tokens\n\
 # minimum_tokens = 20000      # prune.minimum_tokens\n\
 # profile = \"standard\"\n";
 
-/// What further upstreams look like; by default there are none.
+/// Example of a mount table; by default there are none.
 const MOUNT_EXAMPLE: &str = "\
-# Further upstreams, each under a path of its own: what is asked under it is asked of that upstream,\n\
-# without it. All else is set as above; no key of another upstream goes there. In this file only.\n\
+# Additional upstreams, each under its own path. Requests under that path go to its upstream, with\n\
+# the path removed. All other settings are as above, but an upstream never receives another one's\n\
+# key. In this file only.\n\
 # [[mount]]\n\
 # path = \"/openrouter\"        # agents: http://127.0.0.1:8484/openrouter/v1\n\
 # upstream = \"https://openrouter.ai/api/v1\"\n\
-# api_key_file = \"\"           # as upstream.api_key_file\n";
+# api_key_file = \"\"           # like upstream.api_key_file\n";
 
-/// The commented default configuration, in the form of `config/default.toml`.
+/// Renders the commented default configuration, as in `config/default.toml`.
 pub(crate) fn default_toml() -> String {
     let mut page = String::from(
-        "# The settings of longhaul with their built-in defaults, as `longhaul defaults` prints them.\n\
-         # A file needs only the lines that differ: longhaul --config FILE, or LONGHAUL_CONFIG.\n",
+        "# The settings of longhaul with their built-in defaults, printed by `longhaul defaults`.\n\
+         # A file needs only the settings that differ: longhaul --config FILE, or LONGHAUL_CONFIG.\n",
     );
     let mut section = "";
     for entry in ALL_SETTINGS {
@@ -72,12 +73,12 @@ pub(crate) fn default_toml() -> String {
     page
 }
 
-/// Every setting in one table, in the form of `docs/settings.md`.
+/// Renders every setting in a Markdown table, as in `docs/settings.md`.
 pub(crate) fn settings_markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
-         As `longhaul defaults --table` prints them. A key is `section.name` of the file; flags win over the\n\
-         environment, the environment over the file.\n\n\
+         Printed by `longhaul defaults --table`. A key is `section.name` in the file. Flags override the\n\
+         environment, and the environment overrides the file.\n\n\
          | setting | default | environment | flag | what it does |\n|---|---|---|---|---|\n",
     );
     for entry in ALL_SETTINGS {
@@ -104,7 +105,7 @@ pub(crate) fn settings_markdown() -> String {
         );
     }
     page.push_str(
-        "\nIn the file, `[[model]]` tables give models settings of their own, and `[[mount]]` tables add\n\
+        "\nIn the file, `[[model]]` tables change settings for particular models, and `[[mount]]` tables add\n\
          upstreams:\n\n```toml\n",
     );
     page.push_str(MODEL_EXAMPLE);
@@ -135,7 +136,7 @@ fn write_comment(page: &mut String, entry: &dyn AnySetting) {
     let _ = writeln!(page, "{line}\n# Also: {}", names.join(", "));
 }
 
-/// Numbers and switches bare, everything else quoted.
+/// Formats a default as TOML: numbers, switches and lists bare, everything else quoted.
 fn toml_literal(text: &str) -> String {
     let bare = text == "true"
         || text == "false"
@@ -151,7 +152,7 @@ fn toml_literal(text: &str) -> String {
     }
 }
 
-/// A value as it is shown: neither a secret nor what stands before the host of a URL.
+/// Redacts a value for display: hides secrets and credentials in URLs.
 fn redacted(key: &str, text: &str) -> String {
     if SECRET_KEYS.contains(&key) && !text.is_empty() {
         "…".to_owned()
@@ -162,8 +163,8 @@ fn redacted(key: &str, text: &str) -> String {
     }
 }
 
-/// The variables that are settings with something in them that is not shown: keys and passwords.
-/// Those that every program reads, as the proxies' are, are not ours alone, and none of them.
+/// Returns the variables in `env` that set secrets: keys, and URLs with passwords. Variables shared
+/// with every program, like those of proxies, are left out.
 pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
     ALL_SETTINGS.iter().flat_map(move |entry| {
         let short = entry.short_env().filter(|name| !name.ends_with("_PROXY"));
@@ -175,7 +176,7 @@ pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<
     })
 }
 
-/// A setting as it is shown.
+/// A setting prepared for display.
 #[derive(Serialize)]
 struct SettingRow {
     key: String,
@@ -183,7 +184,7 @@ struct SettingRow {
     source: String,
 }
 
-/// A value without what is secret in it.
+/// A value without its secrets.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum DisplayValue {
@@ -204,7 +205,7 @@ impl SettingRow {
         }
     }
 
-    /// As a line of the file has it.
+    /// Formats the setting as a line of the file.
     fn toml_line(&self) -> String {
         let key = &self.key;
         match &self.value {
@@ -214,7 +215,7 @@ impl SettingRow {
     }
 }
 
-/// A switch as it was read, whichever of its words was given; anything else as it was given.
+/// Normalises a switch to `true` or `false`; returns any other value as given.
 pub(super) fn normalised<'r>(entry: &dyn AnySetting, raw: &'r RawValue) -> Cow<'r, RawValue> {
     match (entry.default(), switch(raw)) {
         ("true" | "false", Ok(on)) => Cow::Owned(RawValue::Text(on.to_string())),
@@ -222,7 +223,7 @@ pub(super) fn normalised<'r>(entry: &dyn AnySetting, raw: &'r RawValue) -> Cow<'
     }
 }
 
-/// Every setting, its value and where that came from.
+/// Returns every setting with its value and origin.
 fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     let general = found
         .iter()
@@ -247,7 +248,7 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     rows
 }
 
-/// The settings for people, a line each.
+/// Renders the settings for people, one per line.
 pub(crate) fn report(found: &ResolvedSettings) -> String {
     let rows = rows(found);
     let lines: Vec<(String, String)> = rows
@@ -266,10 +267,10 @@ pub(crate) fn report(found: &ResolvedSettings) -> String {
     page
 }
 
-/// The settings for machines: an array of objects with `key`, `value` and `source`. A value is text
-/// as the environment would give it, or a list of texts.
+/// Renders the settings for programs: a JSON array of objects with `key`, `value` and `source`. A
+/// value is a text, as an environment variable would contain it, or a list of texts.
 pub(crate) fn report_json(found: &ResolvedSettings) -> String {
-    // Texts and lists of them: writing them cannot fail.
+    // Serialising texts and lists of texts cannot fail.
     let mut page = serde_json::to_string_pretty(&rows(found)).unwrap_or_default();
     page.push('\n');
     page

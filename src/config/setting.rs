@@ -1,49 +1,50 @@
-//! One setting: everything there is to know about it, in one place.
+//! Definition of a setting: everything about it in one place.
 
 use super::layers::RawValue;
 
-/// A setting whose value is a `T`. From it come the built-in default, the reading of the file, the
-/// environment and the flag, `longhaul defaults` and `longhaul check`.
+/// A setting with a value of type `T`. The file, environment and flag readers, the built-in
+/// default, `longhaul defaults` and `longhaul check` all derive from it.
 pub(crate) struct Setting<T: 'static> {
-    /// `section.name`, as in the file.
+    /// Key in the file: `section.name`.
     pub(super) key: &'static str,
-    /// The default, as text the reader understands.
+    /// Default, as text for `parse`.
     pub(super) default: &'static str,
-    /// An environment name shorter than the one made from the key.
+    /// Environment name in addition to the one derived from the key.
     pub(super) short_env: Option<&'static str>,
-    /// The command-line flag, if people are expected to type it.
+    /// Command-line flag, if users are expected to type it.
     pub(super) flag: Option<Flag>,
-    /// What it does, in sentences, with the reason for its number.
+    /// User documentation, with the reason for the default.
     pub(super) doc: &'static str,
-    /// Reads a value; the error says what was found and what was expected.
+    /// Parses a value; the error says what was found and what was expected.
     pub(super) parse: fn(&RawValue) -> Result<T, String>,
 }
 
 /// A command-line flag that sets a setting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag {
-    /// Without the dashes.
+    /// Name without the dashes.
     pub(crate) name: &'static str,
-    /// What stands for its value in the help.
+    /// Placeholder for the value in the help.
     pub(crate) value_name: &'static str,
 }
 
-/// A setting without its type, as the table lists it.
+/// A setting of any type, as listed in `ALL_SETTINGS`.
 pub(crate) trait AnySetting: Sync {
-    /// `section.name`.
+    /// Returns the key, `section.name`.
     fn key(&self) -> &'static str;
-    /// The default as text.
+    /// Returns the default as text.
     fn default(&self) -> &'static str;
-    /// The short environment name.
+    /// Returns the short environment name.
     fn short_env(&self) -> Option<&'static str>;
-    /// The flag.
+    /// Returns the flag.
     fn flag(&self) -> Option<Flag>;
-    /// What it does.
+    /// Returns the user documentation.
     fn doc(&self) -> &'static str;
-    /// Whether the value can be read.
+    /// Checks that the value can be parsed.
     fn check(&self, raw: &RawValue) -> Result<(), String>;
 
-    /// The environment name made from the key: `upstream.base` is `LONGHAUL_UPSTREAM_BASE`.
+    /// Returns the environment name derived from the key: `LONGHAUL_UPSTREAM_BASE` for
+    /// `upstream.base`.
     fn env_name(&self) -> String {
         format!("LONGHAUL_{}", self.key().replace('.', "_").to_uppercase())
     }

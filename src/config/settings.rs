@@ -1,7 +1,10 @@
-//! The table of settings: each defined once, in the order `longhaul defaults` prints them.
+//! The table of settings, each defined once, in the order in which `longhaul defaults` prints them.
 //!
-//! To add one: a constant here or in [`conversations`], its name in [`ALL`], a field in
-//! [`Config`](super::Config) and the line that reads it.
+//! To add a setting, add:
+//!
+//! - a constant here or in [`conversations`];
+//! - its name in [`ALL_SETTINGS`];
+//! - a field in [`Config`](super::Config), and the line that reads it.
 
 pub(super) mod conversations;
 
@@ -26,7 +29,7 @@ use conversations::{
     SUMMARY_STYLE, SUMMARY_UPDATE_PROMPT, SUMMARY_UPSTREAM, SUMMARY_WAIT, SUMMARY_WINDOW, WINDOW,
 };
 
-/// Every setting. Those of one section stand together; those without a section come first.
+/// Every setting. Settings without a section come first; those of a section are adjacent.
 pub(crate) const ALL_SETTINGS: &[&dyn AnySetting] = &[
     &LISTEN,
     &MODE,
@@ -94,7 +97,7 @@ pub(crate) const ALL_SETTINGS: &[&dyn AnySetting] = &[
     &LOG_FORMAT,
 ];
 
-/// The settings that have a flag, in the order of the table.
+/// Returns the settings that have a flag, in the order of the table.
 pub(crate) fn settings_with_flags() -> impl Iterator<Item = (Flag, &'static dyn AnySetting)> {
     ALL_SETTINGS
         .iter()
@@ -109,9 +112,9 @@ pub(super) const LISTEN: Setting<SocketAddr> = Setting {
         name: "listen",
         value_name: "ADDR",
     }),
-    doc: "The address agents are pointed at. Port 0 takes a free one. Only this machine can reach \
-          127.0.0.1; on any other address clients are served in TLS or asked for tokens, or `public` says \
-          that neither is needed.",
+    doc: "The address that agents connect to. Port 0 picks a free port. 127.0.0.1 is \
+          reachable from this machine only; any other address requires TLS, client tokens or the \
+          setting `public`.",
     parse: address,
 };
 
@@ -120,9 +123,10 @@ pub(super) const PUBLIC: Setting<bool> = Setting {
     default: "false",
     short_env: None,
     flag: None,
-    doc: "Whether longhaul may listen where other machines can connect, in plain HTTP and with nobody \
-          asked for a token: in a container, or behind a firewall that lets in only whom you trust. A \
-          key that longhaul itself holds is not served so, whatever this says.",
+    doc: "Whether longhaul may listen in plain HTTP and without client tokens on an address \
+          that other machines can reach: in a container, or behind a firewall that admits only \
+          clients you trust. If longhaul holds an API key, client tokens are required there \
+          regardless of this setting.",
     parse: switch,
 };
 
@@ -131,8 +135,9 @@ pub(super) const TLS_CERTIFICATE_FILE: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file of PEM certificates, the listener's own first and then those that vouch for it: \
-          clients are then served in TLS alone. It is read again when it changes. Empty: plain HTTP.",
+    doc: "A PEM file with the listener's certificate, followed by its intermediate \
+          certificates. If set, clients must use TLS. The file is read again when it changes. \
+          Empty: plain HTTP.",
     parse: optional_path,
 };
 
@@ -141,7 +146,7 @@ pub(super) const TLS_KEY_FILE: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "The file with that certificate's private key, in PEM and not encrypted.",
+    doc: "A PEM file with the unencrypted private key of that certificate.",
     parse: optional_path,
 };
 
@@ -153,10 +158,10 @@ pub(super) const MODE: Setting<Mode> = Setting {
         name: "mode",
         value_name: "on|shadow|off",
     }),
-    doc: "Whether chats are read and changed. on: both. shadow: they are read, and what would be \
-          done is reported, but every request goes on as it came. off: a plain wire, where no body \
-          is held or parsed; so it is too with all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and \
-          DISABLE_COMPACT_ON_OVERFLOW.",
+    doc: "Whether chats are read and changed. on: both. shadow: chats are read, and the \
+          changes that on would make are reported, but every request is forwarded unchanged. off: \
+          no body is held or parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and \
+          DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.",
     parse: choice,
 };
 
@@ -168,8 +173,8 @@ pub(super) const UPSTREAM_BASE: Setting<BaseUrl> = Setting {
         name: "upstream",
         value_name: "URL",
     }),
-    doc: "The base URL that the agent would have used without longhaul. OPENAI_BASE_URL is never \
-          read for it: in the agent's shell that one points here.",
+    doc: "The base URL that the agent would use without longhaul. OPENAI_BASE_URL is never \
+          read: in the agent's shell it points to longhaul.",
     parse: base_url,
 };
 
@@ -178,8 +183,9 @@ pub(super) const UPSTREAM_HTTP2: Setting<Http2> = Setting {
     default: "off",
     short_env: None,
     flag: None,
-    doc: "off: HTTP/1.1, a connection for each request under way. auto: HTTP/2 where an https \
-          upstream offers it; then requests share one connection and queue behind its stream limit.",
+    doc: "off: HTTP/1.1, with one connection for each request in flight. auto: HTTP/2 if an \
+          https upstream offers it; requests then share one connection and queue at its stream \
+          limit.",
     parse: choice,
 };
 
@@ -188,11 +194,12 @@ pub(super) const CLIENT_TOKENS_FILE: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file with a token a line, of 32 or more characters. A client must show one of them as its \
-          API key. Nothing goes upstream then of authorization, api-key, x-api-key and \
-          x-goog-api-key, a key of its own included: give longhaul the key, by \
-          upstream.api_key_file. What a gateway asks for beside them goes on. A browser's CORS preflight, which can show \
-          none, goes on without a key. Empty: nobody is asked for a token.",
+    doc: "A file with one token per line, each of 32 or more characters. Clients must send \
+          one of them as their API key. longhaul then removes authorization, api-key, x-api-key \
+          and x-goog-api-key from every request, including a client's own key, so set \
+          upstream.api_key_file as well. Other headers, such as those that a gateway requires, are \
+          forwarded. A browser's CORS preflight, which cannot carry a token, is forwarded without \
+          a key. Empty: no token is required.",
     parse: optional_path,
 };
 
@@ -201,8 +208,9 @@ pub(super) const UPSTREAM_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file with the key for the upstream, sent as a bearer token in place of what the client \
-          has. Empty: the client's own goes on as it came, and under client_tokens_file none does.",
+    doc: "A file with the key for the upstream, sent as a bearer token in place of the \
+          client's credentials. Empty: the client's own key is forwarded, or no key if \
+          client_tokens_file is set.",
     parse: optional_path,
 };
 
@@ -211,7 +219,7 @@ pub(super) const UPSTREAM_API_KEY: Setting<Option<String>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "The key itself, for the environment. Never shown.",
+    doc: "The key itself, for use in the environment. Never shown.",
     parse: optional_text,
 };
 
@@ -220,8 +228,8 @@ pub(super) const UPSTREAM_CA_FILE: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file of PEM certificates to trust beside the machine's own, for an upstream with a \
-          private authority. Empty: none.",
+    doc: "A PEM file of certificates to trust in addition to the system's, for an upstream \
+          with a private certificate authority. Empty: none.",
     parse: optional_path,
 };
 
@@ -230,10 +238,11 @@ pub(super) const UPSTREAM_ASK: Setting<bool> = Setting {
     default: "true",
     short_env: None,
     flag: None,
-    doc: "Whether the upstream is asked what its models hold, where neither a setting nor a refusal \
-          says so: GET /models with the credentials of a chat that it has answered, behind that \
-          chat, at most once an hour for each model. A server on this machine or its network is also \
-          asked in its own way: /props, /api/v0/models, /api/ps, /info.",
+    doc: "Whether longhaul queries the upstream for a model's context window if neither a \
+          setting nor a refusal gives it. The query is GET /models with the credentials of a chat \
+          that the upstream has answered, in the background, at most once an hour for each model. \
+          A server on this machine or its network is also queried through its own endpoints: \
+          /props, /api/v0/models, /api/ps, /info.",
     parse: switch,
 };
 
@@ -242,8 +251,8 @@ pub(super) const UPSTREAM_CONNECT: Setting<Duration> = Setting {
     default: "10s",
     short_env: None,
     flag: None,
-    doc: "How long name, connection and TLS session may take together. Three lost packets in a row \
-          take about 7 s. There is no deadline for the answer: the client's own holds.",
+    doc: "The timeout for name resolution, connection and TLS handshake together. Three lost \
+          packets in a row take about 7 s. Replies have no timeout except the client's own.",
     parse: duration,
 };
 
@@ -252,9 +261,10 @@ pub(super) const PROXY_HTTPS: Setting<Option<ProxyUrl>> = Setting {
     default: "",
     short_env: Some("HTTPS_PROXY"),
     flag: None,
-    doc: "The proxy through which an https:// upstream is reached, by a tunnel: http://, https:// or \
-          socks5://, with user and password where it asks for them. An upstream on this machine is \
-          reached without any. Empty: as proxy.all. The variable counts in small letters too.",
+    doc: "The proxy for https:// upstreams, used as a tunnel: an http://, https:// or \
+          socks5:// URL, with user and password if required. An upstream on this machine is always \
+          reached directly. Empty: as proxy.all. The environment variable is also read in lower \
+          case.",
     parse: optional_proxy_url,
 };
 
@@ -263,7 +273,7 @@ pub(super) const PROXY_HTTP: Setting<Option<ProxyUrl>> = Setting {
     default: "",
     short_env: Some("HTTP_PROXY"),
     flag: None,
-    doc: "The same for an http:// upstream, whose requests the proxy reads.",
+    doc: "Like proxy.https, for http:// upstreams. This proxy can read the requests.",
     parse: optional_proxy_url,
 };
 
@@ -272,7 +282,7 @@ pub(super) const PROXY_ALL: Setting<Option<ProxyUrl>> = Setting {
     default: "",
     short_env: Some("ALL_PROXY"),
     flag: None,
-    doc: "The proxy for both, where they have none of their own. Empty: none.",
+    doc: "The proxy for both kinds of upstream, unless one has its own. Empty: none.",
     parse: optional_proxy_url,
 };
 
@@ -281,8 +291,8 @@ pub(super) const PROXY_EXCEPT: Setting<Option<String>> = Setting {
     default: "",
     short_env: Some("NO_PROXY"),
     flag: None,
-    doc: "Hosts that are reached without a proxy, with commas between them: names, which stand for \
-          those below them too, addresses, networks like 10.0.0.0/8, or * for all.",
+    doc: "Hosts that are reached without a proxy, separated by commas: names, which include \
+          their subdomains, addresses, networks like 10.0.0.0/8, or * for all.",
     parse: optional_text,
 };
 
@@ -291,9 +301,9 @@ pub(super) const REPORT_HEADERS: Setting<bool> = Setting {
     default: "true",
     short_env: None,
     flag: None,
-    doc: "Whether a reply says what was done to its request, in x-longhaul-action, \
-          x-longhaul-tokens-before and x-longhaul-tokens-after. One to which nothing was done never \
-          says anything; the log does either way.",
+    doc: "Whether replies report what was done to their requests, in x-longhaul-action, \
+          x-longhaul-tokens-before and x-longhaul-tokens-after. Replies to unchanged requests \
+          never carry these headers. The log contains the report in any case.",
     parse: switch,
 };
 
@@ -302,8 +312,9 @@ pub(super) const LIMITS_BODY: Setting<u64> = Setting {
     default: "256MiB",
     short_env: None,
     flag: None,
-    doc: "Bytes of one chat body that is read. A larger one is streamed through untouched. A \
-          million tokens are about 4 MB of text; the rest is room for images.",
+    doc: "The maximum bytes of a chat body that longhaul reads. A larger body is streamed \
+          through unchanged. A million tokens are about 4 MB of text; the rest is room for \
+          images.",
     parse: bytes,
 };
 
@@ -312,8 +323,8 @@ pub(super) const LIMITS_BUFFERED: Setting<u64> = Setting {
     default: "1GiB",
     short_env: None,
     flag: None,
-    doc: "Bytes of all chat bodies held at once: four of the largest. What does not fit is streamed \
-          through untouched.",
+    doc: "The maximum bytes of all buffered chat bodies together: four of the largest. A \
+          body that does not fit is streamed through unchanged.",
     parse: bytes,
 };
 
@@ -322,8 +333,9 @@ pub(super) const LIMITS_CONNECTIONS: Setting<u32> = Setting {
     default: "16384",
     short_env: None,
     flag: None,
-    doc: "Client connections at once; more wait to be accepted. Each takes up to two descriptors, \
-          so raise the process's limit (ulimit -n) with it.",
+    doc: "The maximum number of concurrent client connections; further ones wait to be \
+          accepted. Each uses up to two file descriptors, so raise the process's limit (ulimit -n) \
+          as well.",
     parse: integer::<1, 1_000_000>,
 };
 
@@ -332,7 +344,7 @@ pub(super) const LIMITS_DRAIN: Setting<Duration> = Setting {
     default: "30s",
     short_env: None,
     flag: None,
-    doc: "How long requests under way may take to end after SIGTERM or SIGINT; a second signal ends \
+    doc: "How long requests in flight may run after SIGTERM or SIGINT; a second signal ends \
           them at once. Kubernetes kills after 30 s.",
     parse: duration,
 };
@@ -342,9 +354,9 @@ pub(super) const LIMITS_DRAIN_DELAY: Setting<Duration> = Setting {
     default: "0s",
     short_env: None,
     flag: None,
-    doc: "How long after that signal connections are still taken, while /readyz says already that \
-          the process ends: for a load balancer that goes by it. Where Kubernetes sleeps before the \
-          signal (preStop), none is needed.",
+    doc: "How long new connections are still accepted after that signal, while /readyz \
+          already reports the shutdown: for a load balancer that polls it. Not needed if \
+          Kubernetes sleeps before the signal (preStop).",
     parse: duration,
 };
 
@@ -353,8 +365,8 @@ pub(super) const ADMIN_SHOW_CONTENT: Setting<bool> = Setting {
     default: "false",
     short_env: None,
     flag: None,
-    doc: "Whether the dashboard shows the text of summaries, to this machine alone. The beginnings \
-          of a conversation's first and last user message are shown in any case.",
+    doc: "Whether the dashboard shows the text of summaries, to this machine only. The \
+          beginnings of a conversation's first and last user message are always shown.",
     parse: switch,
 };
 
@@ -363,11 +375,12 @@ pub(super) const UI_TITLE_MODEL: Setting<Option<String>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A small model that says what each conversation is called on the dashboard, from the beginnings \
-          of three of its messages. It is asked behind the first answered request of a conversation, \
-          and again when that has four times as many messages; where summaries are asked for, with \
-          the caller's own credentials or those of summary.upstream; at most 240 times an hour. \
-          Empty: the user's own words stand there.",
+    doc: "A small model that titles conversations on the dashboard, from the beginnings of \
+          three of their messages. It is called in the background after the first answered request \
+          of a conversation, and again when the conversation has four times as many messages. \
+          Calls go to the same endpoint as summary calls, with the caller's own credentials or \
+          those of summary.upstream, at most 240 times an hour. Empty: the dashboard shows the \
+          user's own words.",
     parse: optional_text,
 };
 
@@ -379,9 +392,10 @@ pub(super) const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting {
         name: "admin",
         value_name: "ADDR|off",
     }),
-    doc: "The address of the dashboard and of /livez, /readyz, /metrics and /config, for `longhaul serve` alone; off: \
-          nowhere. The default gives way to whoever has its port; an address that is set must be \
-          free. Where others can reach it they are told health and numbers, and no settings.",
+    doc: "The address of the dashboard and of /livez, /readyz, /metrics and /config, in \
+          `longhaul serve` only; off: none. The default is skipped if its port is taken; an \
+          address that you set must be free. If other machines can reach it, they get health and \
+          metrics, but no settings.",
     parse: address_or_off,
 };
 
@@ -390,8 +404,8 @@ pub(super) const LOG_LEVEL: Setting<LogLevel> = Setting {
     default: "info",
     short_env: None,
     flag: None,
-    doc: "The least important line written to standard error: off, error, warn, info, debug, \
-          trace. info is one line a request. No level writes contents, keys or header values.",
+    doc: "The least severe level written to standard error: off, error, warn, info, debug, \
+          trace. info is one line per request. No level writes contents, keys or header values.",
     parse: choice,
 };
 

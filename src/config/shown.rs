@@ -1,10 +1,10 @@
-//! Texts that may hold a password, as they are shown.
+//! Redaction of texts that may contain a password.
 
 use std::borrow::Cow;
 
-/// A value without what stands between the scheme and the host of a URL, and behind its path, where
-/// a socket has its password. Where it cannot be told which of the two an `@` is in, neither is
-/// shown, nor what is between them.
+/// Returns `text` without the credentials of a URL: the part between scheme and host, and the
+/// query, which holds the password of a socket URL. If an `@` could be in either part, both are
+/// hidden, and so is everything between them.
 pub(super) fn without_credentials(text: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Cow::Borrowed(text);
@@ -19,7 +19,7 @@ pub(super) fn without_credentials(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{scheme}://{user}{place}{query}"))
 }
 
-/// The same of what should be a URL, and may lack its scheme.
+/// Like [`without_credentials`], for a URL whose scheme may be missing.
 pub(crate) fn redacted_url(text: &str) -> Cow<'_, str> {
     match text.rsplit_once('@') {
         Some((_, place)) if !text.contains("://") => Cow::Owned(format!("…@{place}")),

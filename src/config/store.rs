@@ -1,4 +1,4 @@
-//! Where records are kept, for whom and for how long; read out of the layers.
+//! Store settings: location, scope and lifetime of records.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,48 +12,48 @@ use super::problems::Problems;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 
-/// The most bytes of a file that holds a secret.
+/// Maximum bytes of a secret's file.
 const MAX_SECRET_BYTES: u64 = 16 * 1024;
-/// The fewest characters of a secret: 32 hexadecimal digits are 128 bits.
+/// Minimum characters of a secret: 32 hexadecimal digits are 128 bits.
 const LEAST: usize = 32;
 
-/// Where records live between requests.
+/// Store configuration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreConfig {
     /// Bytes of records kept in memory.
     pub memory_bytes: u64,
-    /// Where they lie beside that.
+    /// Durable location of records, in addition to memory.
     pub location: StoreLocation,
-    /// How long an entry is kept from its last use.
+    /// Lifetime of an entry, counted from its last use.
     pub ttl: Duration,
-    /// Certificates to trust as a server with TLS, and no others.
+    /// PEM certificates to trust for a server with TLS, exclusively.
     pub ca_file: Option<PathBuf>,
-    /// How long a request waits for what lies there, in all.
+    /// Total time that a request waits for the store.
     pub wait_limit: Duration,
-    /// Bytes of entries in a file.
+    /// Bytes of entries in a file store.
     pub max_bytes: u64,
-    /// What scopes are made with where processes share them.
+    /// Secret for deriving scopes; required if processes share the store.
     pub scope_secret: Option<ScopeSecret>,
-    /// What tells callers apart.
+    /// Criterion that distinguishes callers.
     pub scope: CallerIdentity,
 }
 
-/// What tells callers apart, whose records are kept apart.
+/// Criterion that distinguishes callers. Records of different callers are kept apart.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CallerIdentity {
-    /// Their own credentials.
+    /// By their own credentials.
     Credentials,
-    /// This header, which something in front of the proxy sets and no client can.
+    /// By this header, which something in front of longhaul sets and no client can.
     Header(HeaderName),
 }
 
-/// The secret that scopes are made with, as it was given. No rendering of it shows it.
+/// The secret that scopes are derived from. Neither `Debug` nor an error shows it.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ScopeSecret(String);
 
 impl ScopeSecret {
-    /// The secret itself.
+    /// Returns the secret itself.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -65,23 +65,24 @@ impl fmt::Debug for ScopeSecret {
     }
 }
 
-/// Where records outlive the process.
+/// Durable location of records.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StoreLocation {
-    /// In this file.
+    /// A file.
     File(PathBuf),
-    /// Nowhere.
+    /// No durable location: records end with the process.
     Memory,
-    /// At this server.
+    /// A Redis or Valkey server.
     Redis(RedisUrl),
 }
 
-/// The URL of a Redis or Valkey server. It may hold a password, so no rendering of it shows one.
+/// URL of a Redis or Valkey server. It may contain a password, which `Debug` and `Display` leave
+/// out.
 #[derive(Clone, Eq, PartialEq)]
 pub struct RedisUrl(String);
 
 impl RedisUrl {
-    /// The URL as it was given, with the password.
+    /// Returns the URL as given, with the password.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -90,7 +91,7 @@ impl RedisUrl {
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
-        // The path of a socket has its password behind it, a host before it.
+        // A socket URL has its password after the path, a host URL before the host.
         let (user, place) = match rest.rsplit_once('@') {
             Some((_, place)) if !scheme.ends_with("+unix") => ("…@", place),
             _ => ("", rest),
@@ -109,7 +110,7 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
-/// How clients of Redis and Valkey name servers; `s` is for TLS.
+/// URL schemes that Redis and Valkey clients use; `s` means TLS.
 const REDIS_SCHEMES: [&str; 10] = [
     "redis",
     "redis+cluster",
@@ -124,8 +125,8 @@ const REDIS_SCHEMES: [&str; 10] = [
 ];
 
 impl StoreLocation {
-    /// Where `text` says. The error says what was expected, without the text: it may hold a
-    /// password.
+    /// Parses a location. The error says what was expected and leaves out the text, which may
+    /// contain a password.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         if text.eq_ignore_ascii_case("memory") {
@@ -134,8 +135,8 @@ impl StoreLocation {
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
             if path.starts_with("~/") {
                 return Err(
-                    "found a path that begins with ~/, which only a shell reads as your home; write \
-                     it out, as file:/home/YOU/longhaul.db, or let the shell: file:$HOME/longhaul.db",
+                    "found a path that begins with ~/, which only a shell expands; write it out, as \
+                     file:/home/YOU/longhaul.db, or let the shell do it: file:$HOME/longhaul.db",
                 );
             }
             return Ok(Self::File(path.into()));
@@ -151,10 +152,10 @@ impl StoreLocation {
     }
 }
 
-/// What the settings say of the store.
+/// Reads the store configuration from the settings.
 ///
 /// # Errors
-/// Two settings do not go together, or a file cannot be used.
+/// Two settings conflict, or a file cannot be used.
 pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Problems> {
     let mut problems = Problems::default();
     let ttl = problems.ok_or_record(ttl(found));
@@ -178,7 +179,7 @@ pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Proble
 fn ttl(found: &ResolvedSettings) -> Result<Duration, Problem> {
     let ttl = found.value(&asked::STORE_TTL)?;
     if ttl.as_secs() == 0 {
-        let reason = "expected a length of time of a second or more, like 168h";
+        let reason = "expected a duration of at least a second, like 168h";
         return Err(found.value_problem(&asked::STORE_TTL, reason.into()));
     }
     Ok(ttl)
@@ -192,7 +193,7 @@ fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
         if !trusted.iter().any(is_trusted) {
             let reason = format!(
                 "found header:{name}, which any client could send; list it in {} if something in \
-                 front of longhaul sets it and lets no client's through",
+                 front of longhaul sets it and removes a client's own",
                 asked::STORE_TRUSTED_HEADERS.key
             );
             return Err(found.value_problem(&asked::STORE_SCOPE, reason));
@@ -201,13 +202,13 @@ fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
     Ok(scope)
 }
 
-/// The scope secret; one is set where processes share the store.
+/// Returns the scope secret, and checks that one is set if processes share the store.
 fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
     let secret = configured_secret(found)?;
     if secret.is_none() && matches!(found.value(&asked::STORE_AT)?, StoreLocation::Redis(_)) {
         let reason = format!(
-            "replicas that share a store need one secret: set {} to a file with {LEAST} or more \
-             characters that nobody can guess (openssl rand -hex 32)",
+            "replicas that share a store need a common secret: set {} to a file with {LEAST} or more \
+             random characters (openssl rand -hex 32)",
             asked::STORE_SCOPE_SECRET_FILE.key
         );
         return Err(found.value_problem(&asked::STORE_SCOPE_SECRET_FILE, reason));
@@ -215,23 +216,21 @@ fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Prob
     Ok(secret)
 }
 
-/// The scope secret, from the setting or from its file.
+/// Reads the scope secret from the setting or from its file.
 fn configured_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
     let (direct, file) = (&asked::STORE_SCOPE_SECRET, &asked::STORE_SCOPE_SECRET_FILE);
     let (text, path) = (found.value(direct)?, found.value(file)?);
     let check = |text: &str| -> Result<ScopeSecret, String> {
         let text = text.trim();
         if text.chars().count() < LEAST {
-            return Err(format!(
-                "expected {LEAST} or more characters that nobody can guess"
-            ));
+            return Err(format!("expected {LEAST} or more random characters"));
         }
         Ok(ScopeSecret(text.to_owned()))
     };
     match (text, path) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
-            let reason = format!("{} is set too; set one of the two", direct.key);
+            let reason = format!("{} is set too; set only one of the two", direct.key);
             Err(found.value_problem(file, reason))
         }
         (Some(text), None) => check(&text)
@@ -261,7 +260,7 @@ mod tests {
             .map_err(|problems| problems[0].to_string())
     }
 
-    /// Refused, and told with `expect` but without what is secret.
+    /// Checks that the problem contains `expect` and no secret.
     fn check_refused(changes: &[(&str, &str)], expect: &str) {
         let problem = check(changes).unwrap_err();
         assert!(problem.contains(expect), "{problem}");
@@ -273,8 +272,8 @@ mod tests {
         let policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         let nominal = policy.budgets.nominal();
         let text = nominal + policy.thresholds.requests_budget(nominal);
-        // A model's own words may be three times their budget: in the text, as they are, and those
-        // of the record before.
+        // A model's prose may take three times its budget: in the text, verbatim, and in the prose
+        // of the previous record.
         let words = policy.budgets.prose.to_chars() * 8;
         let most = (text.to_chars() + words) >> 10;
         assert_eq!(most, 259);

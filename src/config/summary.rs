@@ -1,4 +1,4 @@
-//! Who writes summaries, how and where; read out of the layers.
+//! Summary settings: model, endpoint, style and limits.
 
 use std::time::Duration;
 
@@ -16,53 +16,54 @@ use crate::rewrite::placement::Placement;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::tokens::Tokens;
 
-/// Who writes summaries.
+/// Summary configuration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SummaryConfig {
-    /// The model that is asked.
+    /// Model that writes summaries.
     pub model: SummaryModel,
-    /// What it holds, where that is not the conversation's own window.
+    /// Context window of that model; `None` uses the window learned or configured for it.
     pub window: Option<Tokens>,
-    /// Where it is asked, if not where the conversation is.
+    /// Separate endpoint for summaries; `None` uses the conversation's upstream.
     pub endpoint: Option<SummaryEndpoint>,
-    /// What it is shown.
+    /// Form in which the model receives the history.
     pub style: SummaryStyle,
-    /// Where what stands for history goes; what is learned of that is the proxy's.
+    /// Placement of replacements for old history. The proxy keeps what it learns about placements.
     pub placement: PlacementSetting,
-    /// How long a request may wait for a summary in all; then a digest serves.
+    /// Total time that a request waits for a summary before a digest is used instead.
     pub wait_limit: Duration,
-    /// How many a conversation asks for in an hour; past it a digest serves.
+    /// Summaries per conversation and hour; beyond that, digests are used.
     pub max_per_hour: usize,
-    /// What is asked: the built-in prompts, or those of the operator's files.
+    /// Summary prompts: the built-in ones, or those of the operator's files.
     pub prompts: Prompts,
 }
 
-/// The model that writes summaries.
+/// Model that writes summaries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SummaryModel {
-    /// This one.
+    /// The model with this name.
     Named(String),
-    /// None: digests stand for history.
+    /// No model: digests replace old history.
     Disabled,
-    /// The conversation's own.
+    /// The conversation's own model.
     SameAsConversation,
 }
 
-/// An endpoint for summaries alone. No credential of a caller goes there.
+/// Separate endpoint for summaries. It never receives a caller's credentials.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SummaryEndpoint {
-    /// Its base URL.
+    /// Base URL.
     pub base: BaseUrl,
-    /// The operator's own credential for it, as the Authorization header has it.
+    /// The operator's credential for the endpoint, as an Authorization header.
     pub authorization: Option<HeaderValue>,
 }
 
-/// What a summariser is shown.
+/// Form in which the summary model receives the history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummaryStyle {
-    /// The live conversation itself, for the provider's cache, where nobody waits for it.
+    /// The conversation as forwarded, to reuse the provider's cache; only for summaries that no
+    /// request waits for.
     Cached,
     /// A transcript.
     Transcript,
@@ -73,14 +74,14 @@ impl ChoiceSetting for SummaryStyle {
         &[("transcript", Self::Transcript), ("cached", Self::Cached)];
 }
 
-/// Where what stands for history goes.
+/// Placement of the text that replaces old history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PlacementSetting {
-    /// A message of its own, unless the model has refused that.
+    /// A separate message, unless the model has refused one.
     Auto,
-    /// Into the user messages beside it.
+    /// Merged into the adjacent user messages.
     Merge,
-    /// A message of its own.
+    /// A separate message.
     Separate,
 }
 
@@ -93,7 +94,7 @@ impl ChoiceSetting for PlacementSetting {
 }
 
 impl PlacementSetting {
-    /// What holds before anything is learned.
+    /// Returns the placement to use before anything is learned.
     pub(super) fn initial_placement(self) -> Placement {
         match self {
             Self::Auto | Self::Separate => Placement::Separate,
@@ -102,10 +103,10 @@ impl PlacementSetting {
     }
 }
 
-/// What the settings say of summaries.
+/// Reads the summary configuration from the settings.
 ///
 /// # Errors
-/// A file cannot be used, or two settings do not go together.
+/// A file cannot be used, or two settings conflict.
 pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Problems> {
     let mut problems = Problems::default();
     let endpoint = problems.ok_or_record(read_endpoint(found));
@@ -132,8 +133,8 @@ fn read_style(found: &ResolvedSettings) -> Result<SummaryStyle, Problem> {
         && found.value(&asked::SUMMARY_MODEL)? != SummaryModel::SameAsConversation
     {
         let reason = format!(
-            "found cached, which only the conversation's own model has in its cache; expected \
-             transcript, or {} = own",
+            "found cached, but only the conversation's own model has the conversation in its cache; \
+             expected transcript, or {} = own",
             asked::SUMMARY_MODEL.key
         );
         return Err(found.value_problem(&asked::SUMMARY_STYLE, reason));
@@ -152,7 +153,12 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Pr
         return Err(problems);
     };
     let Some(base) = base else {
-        let reason = || format!("a key without {} is nobody's", asked::SUMMARY_UPSTREAM.key);
+        let reason = || {
+            format!(
+                "the key needs an endpoint: set {}",
+                asked::SUMMARY_UPSTREAM.key
+            )
+        };
         return key.map_or(Ok(None), |_| {
             Err(found
                 .value_problem(&asked::SUMMARY_API_KEY_FILE, reason())
@@ -168,12 +174,12 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Pr
     }))
 }
 
-/// Where summaries are asked for, if that is elsewhere.
+/// Returns the base URL of the separate summary endpoint, if one is set.
 fn endpoint_base(found: &ResolvedSettings) -> Result<Option<BaseUrl>, Problem> {
     let base = found.value(&asked::SUMMARY_UPSTREAM)?;
     if base.is_some() && found.value(&asked::SUMMARY_MODEL)? == SummaryModel::SameAsConversation {
         let model = asked::SUMMARY_MODEL.key;
-        let reason = format!("another endpoint has other models: name one of its own in {model}");
+        let reason = format!("a separate endpoint has its own models: name one of them in {model}");
         return Err(found.value_problem(&asked::SUMMARY_UPSTREAM, reason));
     }
     Ok(base)
@@ -208,7 +214,7 @@ mod tests {
             "Bearer sk-hunter2"
         );
         assert!(!format!("{summary:?}").contains("hunter2"));
-        assert!(check(&[file]).unwrap_err().contains("nobody's"));
+        assert!(check(&[file]).unwrap_err().contains("summary.upstream"));
         for wrong in ["", "two hunter2", "hunter2\u{e9}"] {
             std::fs::write(&path, wrong).unwrap();
             let problem = check(&local).unwrap_err();

@@ -1,15 +1,15 @@
-//! Lists of tables in the file, as `[[name]]` writes them: taken out of what was said, one by one.
+//! Extracts lists of tables, written `[[name]]` in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layers::{Origin, RawValue};
 use crate::error::Problem;
 
-/// What one table says, by the names in it.
+/// Values and origins of a table, by name.
 pub(super) type TableValues = BTreeMap<String, (RawValue, Origin)>;
 
-/// Takes the tables of `list` out of what was said, at most `most` of them, with what is wrong with
-/// the list itself.
+/// Removes the tables of `list` from `values`, at most `most` of them, and returns them with the
+/// problems of the list itself.
 pub(super) fn take_table_list(
     list: &str,
     most: usize,

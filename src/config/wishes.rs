@@ -1,4 +1,4 @@
-//! What the settings ask for conversations, read out of the layers.
+//! Reads compaction settings and the assumed window.
 
 use super::WindowOrigin;
 use super::kinds::ChoiceSetting;
@@ -34,10 +34,10 @@ impl ChoiceSetting for Placeholder {
     ];
 }
 
-/// What is wished for.
+/// Reads the compaction settings.
 ///
 /// # Errors
-/// The soft mark stands above the hard one.
+/// The soft mark is above the hard mark.
 pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
     let wishes = CompactionSettings {
         profile: found.value(&asked::PROFILE)?,
@@ -71,8 +71,8 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
     Ok(wishes)
 }
 
-/// Whether a mark stands above another in every window. A share and a number of tokens stand
-/// differently in each, and there the lower one holds.
+/// Whether `soft` is above `hard` in every window. A share and a number of tokens compare
+/// differently in each window, so there the lower one applies.
 fn always_above(soft: ThresholdSetting, hard: ThresholdSetting) -> bool {
     match (soft, hard) {
         (ThresholdSetting::Percent(soft), ThresholdSetting::Percent(hard)) => soft > hard,
@@ -89,7 +89,7 @@ fn threshold_text(threshold: ThresholdSetting) -> String {
     }
 }
 
-/// What a model is taken to hold, and who says so.
+/// Returns the window to assume for a model, and its origin.
 pub(super) fn assumed_window(
     found: &ResolvedSettings,
     profile: Profile,

@@ -1,27 +1,27 @@
-//! What a model says, as one JSON body or as a stream of events.
+//! A model's answer, as one JSON body or as a stream of events.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::request::{ChatBody, member};
 
-/// A fixed time of creation, so that the same request has the same answer.
+/// A fixed time of creation, so that equal requests get equal answers.
 const CREATED: u64 = 1_790_000_000;
-/// How many pieces a text is streamed in, about.
+/// The approximate number of pieces of a streamed text.
 const PIECES: usize = 4;
 
-/// What a model has to say.
+/// The content of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnswerContent {
-    /// A call of the tool of this name with these arguments.
+    /// A call of the named tool with these arguments.
     Call(String, Value),
-    /// A text that ends of itself.
+    /// A complete text.
     Text(String),
-    /// A text that was cut off.
+    /// A truncated text.
     TextCut(String),
 }
 
-/// An answer and what it cost, in tokens.
+/// An answer and its usage, in tokens.
 #[derive(Debug)]
 pub(crate) struct ModelAnswer<'a> {
     pub(crate) chat: &'a ChatBody,
@@ -29,14 +29,14 @@ pub(crate) struct ModelAnswer<'a> {
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) completion_tokens: u64,
-    /// What a token of the prompt is charged at, in billionths of a dollar, if it says so.
+    /// The price of a prompt token in billionths of a dollar, if the answer reports its cost.
     pub(crate) price: Option<u32>,
-    /// The ordinal of the request, so that ids differ.
+    /// The ordinal of the request, used for unique ids.
     pub(crate) ordinal: usize,
 }
 
 impl ModelAnswer<'_> {
-    /// The pieces of the body: one of JSON, or the events of a stream.
+    /// Returns the pieces of the body: a single JSON text, or the events of a stream.
     pub(crate) fn pieces(&self) -> Vec<Bytes> {
         if self.chat.wants_stream() {
             self.events()
@@ -132,7 +132,7 @@ impl ModelAnswer<'_> {
     }
 }
 
-/// The name of the first tool that a request offers.
+/// Returns the name of the first tool in a request.
 pub(crate) fn first_tool(chat: &ChatBody) -> Option<String> {
     let name = member(member(chat.tools().first()?, "function"), "name");
     name.as_str().map(str::to_owned)
@@ -148,7 +148,7 @@ fn event(object: &Value) -> Bytes {
     Bytes::from(format!("data: {object}\n\n"))
 }
 
-/// A text in about [`PIECES`] pieces, each of whole characters.
+/// Splits a text into about [`PIECES`] pieces at character boundaries.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let size = text.len().div_ceil(PIECES).max(1);
     let mut rest = text;

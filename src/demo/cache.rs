@@ -1,14 +1,15 @@
-//! A provider's prefix cache, simulated: what stood at the front of an earlier request is cheap.
+//! A simulation of a provider's prefix cache: the prefix of an earlier request is cheap.
 
 use std::collections::HashSet;
 
 use super::count::TokenDensity;
 use super::request::ChatBody;
 
-/// The most prefixes remembered; past it the cache begins anew, as a provider's would.
+/// The maximum number of prefixes stored. Beyond it, the cache is cleared, as a provider's would
+/// be.
 const PREFIXES: usize = 1 << 18;
 
-/// The messages of a request, each with what it costs and a digest of everything up to it.
+/// The messages of a request, each with its tokens and a digest of everything up to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedMessages {
     tools_tokens: u64,
@@ -36,7 +37,7 @@ impl CountedMessages {
         }
     }
 
-    /// The tokens of messages and tools.
+    /// Returns the tokens of messages and tools.
     pub(crate) fn tokens(&self) -> u64 {
         self.first(self.messages.len())
     }
@@ -55,7 +56,7 @@ impl CountedMessages {
         self.messages.len()
     }
 
-    /// How many messages at the front are the same in another request.
+    /// Returns the number of leading messages that are the same in `other`.
     pub(crate) fn shared_with(&self, other: &Self) -> usize {
         let pairs = self.messages.iter().zip(&other.messages);
         pairs
@@ -71,7 +72,7 @@ pub(crate) struct PrefixCache {
 }
 
 impl PrefixCache {
-    /// The tokens of the longest known prefix.
+    /// Returns the tokens of the longest cached prefix.
     pub(crate) fn cached_tokens(&self, weighed: &CountedMessages) -> u64 {
         let known = |(_, prefix): &(u64, [u8; 32])| self.prefixes.contains(prefix);
         weighed
@@ -81,7 +82,7 @@ impl PrefixCache {
             .map_or(0, |last| weighed.first(last + 1))
     }
 
-    /// Remembers every prefix of an accepted request.
+    /// Stores every prefix of an accepted request.
     pub(crate) fn insert(&mut self, weighed: &CountedMessages) {
         if self.prefixes.len() + weighed.messages.len() > PREFIXES {
             self.prefixes.clear();

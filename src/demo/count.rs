@@ -1,35 +1,36 @@
-//! How the strict model counts: bytes of the decoded text over a density, by nobody else's rule.
+//! The strict model's token count: bytes of the decoded text divided by a density. Independent of
+//! the proxy's own estimate.
 
 use serde_json::Value;
 
 use super::request::ChatBody;
 
-/// What a message costs beside its text: the markers of its beginning, role and end.
+/// Tokens of a message in addition to its text: the markers of its beginning, role and end.
 const MESSAGE_TOKENS: u64 = 4;
-/// What an image, a sound or a file costs, whatever its size.
+/// Tokens of an image, a sound or a file of any size.
 const MEDIA_TOKENS: u64 = 1_000;
-/// Members whose strings a tokenizer never sees as text.
+/// Members whose strings a tokenizer never processes as text.
 const NOT_TEXT: [&str; 5] = ["role", "type", "id", "tool_call_id", "cache_control"];
-/// Parts whose strings are media.
+/// Members whose strings are media.
 const MEDIA: [&str; 3] = ["image_url", "input_audio", "file"];
 
-/// Bytes of text in one token, in tenths, at least one tenth.
+/// Bytes of text per token, in tenths; at least one tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenDensity(u64);
 
 impl TokenDensity {
-    /// 2.6 bytes a token: what a small vocabulary makes of code.
+    /// 2.6 bytes per token: the density of code under a small vocabulary.
     pub const DENSE: Self = Self(26);
-    /// 3.3 bytes a token, 12% more tokens than an estimate of 3.7 expects.
+    /// 3.3 bytes per token: 12% more tokens than an estimate of 3.7 expects.
     pub const STANDARD: Self = Self(33);
 
-    /// So many tenths of a byte in a token; 0 counts as 1.
+    /// Creates a density from tenths of a byte per token; 0 counts as 1.
     pub fn from_tenths(tenths: u64) -> Self {
         Self(tenths.max(1))
     }
 
-    /// The tokens of a chat request, messages and tools, as a model of this density counts them;
-    /// none if the body is no JSON object.
+    /// Counts the tokens of a chat request's messages and tools. Returns `None` if the body is not
+    /// a JSON object.
     pub fn request_tokens(self, body: &[u8]) -> Option<u64> {
         let chat = ChatBody::parse(body).ok()?;
         let messages = chat.messages().iter();
@@ -41,13 +42,13 @@ impl TokenDensity {
         (bytes * 10).div_ceil(self.0)
     }
 
-    /// The tokens of one message.
+    /// Counts the tokens of one message.
     pub(crate) fn message_tokens(self, message: &Value) -> u64 {
         let text = CountableText::from_message(message);
         MESSAGE_TOKENS + self.tokens(text.bytes) + text.media * MEDIA_TOKENS
     }
 
-    /// The tokens of the tools a request offers.
+    /// Counts the tokens of a request's tools.
     pub(crate) fn tools_tokens(self, tools: &Value) -> u64 {
         match tools.as_array().map(Vec::len) {
             None | Some(0) => 0,
@@ -55,18 +56,18 @@ impl TokenDensity {
         }
     }
 
-    /// The tokens of a text.
+    /// Counts the tokens of a text.
     pub(crate) fn text_tokens(self, text: &str) -> u64 {
         self.tokens(text.len() as u64)
     }
 
-    /// How many bytes of text so many tokens hold.
+    /// Returns the bytes of text in `tokens` tokens.
     pub(crate) fn bytes(self, tokens: u64) -> usize {
         usize::try_from(tokens.saturating_mul(self.0) / 10).unwrap_or(usize::MAX)
     }
 }
 
-/// What there is to count in a message.
+/// The countable content of a message.
 #[derive(Default)]
 struct CountableText {
     bytes: u64,

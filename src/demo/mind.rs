@@ -1,4 +1,4 @@
-//! The judgement of the strict model: valid, too large, or what to answer.
+//! The strict model's decision on a request: invalid, too large, or answered.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::summary;
 use super::turn::{JudgedRequest, ModelReply};
 use crate::lock::Mutex;
 
-/// The longest a summary gets, in tokens, however many were allowed.
+/// The maximum length of a summary in tokens, whatever the requested limit.
 const SUMMARY_TOKENS: u64 = 1_000;
-/// What a summary is cut to where no limit was sent.
+/// The maximum length of a summary in tokens if the request has no limit.
 const UNLIMITED_OUTPUT: u64 = 4_096;
 
 const NOT_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
@@ -26,7 +26,7 @@ const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached for requests"
 const FAILED: &str = r#"{"error":{"message":"The server had an error while processing your request","type":"server_error","param":null,"code":null}}"#;
 const DECLINED: &str = "I'm sorry, but I can't help with summarising this conversation.";
 
-/// What the connections share.
+/// The state shared by all connections.
 #[derive(Debug)]
 pub(crate) struct ModelState {
     options: Mutex<ModelOptions>,
@@ -34,13 +34,13 @@ pub(crate) struct ModelState {
     log: Arc<RequestJournal>,
 }
 
-/// What it remembers of accepted requests.
+/// The history of requests, and the prefixes of the accepted ones.
 #[derive(Debug, Default)]
 struct RequestHistory {
     cache: PrefixCache,
     last_chat: Option<(Bytes, CountedMessages)>,
     requests: usize,
-    /// How many files it has asked to read.
+    /// Files that the model has asked to read.
     asked: usize,
 }
 
@@ -61,7 +61,7 @@ impl ModelState {
         change(&mut self.options.lock());
     }
 
-    /// Judges a chat request and finds its reply; what is accepted is remembered.
+    /// Judges a chat request and creates its reply. Stores accepted requests.
     pub(crate) fn judge(&self, body: &Bytes) -> JudgedRequest {
         let options = self.options.lock().clone();
         let Ok(chat) = ChatBody::parse(body) else {
@@ -211,7 +211,7 @@ fn answer_chat(
     answer(chat, options, seen, memory.requests, say).reply(&options.chat)
 }
 
-/// The next step of a reading: none where nothing is offered to read with.
+/// Returns the next step of a reading, or `None` if no tool can read a file.
 fn read_on(reading: &FileReading, chat: &ChatBody, asked: &mut usize) -> Option<AnswerContent> {
     match reading.step(chat, *asked)? {
         ReadStep::Read(name, arguments) => {
@@ -248,10 +248,10 @@ fn answer<'a>(
     }
 }
 
-/// How many bytes two bodies have in common at their front.
+/// Returns the number of leading bytes that two bodies share.
 fn shared_prefix_bytes(one: &[u8], other: &[u8]) -> usize {
     const BLOCK: usize = 4_096;
-    // Whole blocks compare at memory speed; only the block that differs is looked into.
+    // Whole blocks compare at memory speed; only the differing block is compared by byte.
     let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));
     let same = blocks
         .take_while(|(a, b)| a == b)

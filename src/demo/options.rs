@@ -1,4 +1,4 @@
-//! What a strict model is like.
+//! The options of a strict model.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use super::reading::FileReading;
 use super::refusal::{Family, RefusalReply};
 use super::validity::Dialect;
 
-/// What a strict model is like; it can be changed while it runs.
+/// The options of a strict model, which can be changed while it runs.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
-    /// What it holds, prompt and output together, in tokens.
+    /// The window for prompt and output together, in tokens.
     pub window: u64,
-    /// How it counts.
+    /// The density by which the model counts tokens.
     pub density: TokenDensity,
-    /// The rules it enforces.
+    /// The rules that the model enforces.
     pub dialect: Dialect,
-    /// What a token of a prompt is charged at, in billionths of a dollar: with it, each answer says
-    /// what it cost, as `OpenRouter` does.
+    /// The price of a prompt token in billionths of a dollar. If set, each answer reports its cost,
+    /// as `OpenRouter` does.
     pub price: Option<u32>,
-    /// How it refuses a prompt that is too large. A reply in events goes to requests that asked for
-    /// a stream; the others are refused as OpenAI does.
+    /// The refusal of a prompt that is too large. A reply in events goes only to requests for a
+    /// stream; other requests get OpenAI's refusal.
     pub refusal: RefusalReply,
-    /// How it refuses a prompt that fits, where the output asked for does not beside it.
+    /// The refusal of a prompt that fits alone, but not together with the requested output.
     pub sum_refusal: RefusalReply,
-    /// How it serves a request for a summary.
+    /// The behaviour for a summary request.
     pub summary: SummaryBehaviour,
-    /// Words that make a request one for a summary if its last user message has them, whatever else
-    /// it is like: for a summariser that repeats the live conversation instead of writing it out.
+    /// Words in the last user message that always make a request one for a summary. Intended for a
+    /// summariser that repeats the live conversation instead of writing out a transcript.
     pub summary_instruction: Option<String>,
-    /// How it serves any other request.
+    /// The behaviour for any other request.
     pub chat: ChatBehaviour,
 }
 
 impl Default for ModelOptions {
-    /// 32,768 tokens, standard in all.
+    /// Returns the standard options with a window of 32,768 tokens.
     fn default() -> Self {
         Self {
             window: 32_768,
@@ -51,7 +51,7 @@ impl Default for ModelOptions {
 }
 
 impl ModelOptions {
-    /// A model of a window, standard else.
+    /// Returns the standard options with this window.
     pub fn with_window(window: u64) -> Self {
         Self {
             window,
@@ -59,7 +59,7 @@ impl ModelOptions {
         }
     }
 
-    /// This model, refusing as a provider does.
+    /// Sets both refusals to those of a provider.
     #[must_use]
     pub fn refusing_as(self, family: Family) -> Self {
         Self {
@@ -70,49 +70,50 @@ impl ModelOptions {
     }
 }
 
-/// How a model serves a request that is not for a summary.
+/// The model's behaviour for a request that is not for a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatBehaviour {
-    /// Answers with a call of the first tool it was offered, or with text if there is none.
+    /// Answers with a call of the first tool in the request, or with text if there is none.
     CallsTool,
-    /// Reads the request and sends nothing, for ever.
+    /// Reads the request and never sends anything.
     HangsAtHead,
-    /// Sends the head and the first half of the answer, and nothing more.
+    /// Sends the head and the first half of the answer, and then nothing more.
     HangsMidway,
-    /// Answers a request that offers a tool for it with a call that reads the next of these files,
-    /// and says [`Reading::END`] when it has asked for all; answers any other with text.
+    /// Reads these files through the client's tools. If the request has a suitable tool, answers
+    /// with a call for the next file, and with [`FileReading::END`] after the last. Answers other
+    /// requests with text.
     Reads(FileReading),
-    /// Sends this instead of an answer.
+    /// Sends this reply instead of an answer.
     Replies(RefusalReply),
     /// Sends the first half of the answer and breaks the connection.
     ResetsMidway,
-    /// Waits so long before each piece.
+    /// Waits for this long before each piece.
     Slow(Duration),
     /// Answers with text.
     Steady,
 }
 
-/// How a model serves a request for a summary.
+/// The model's behaviour for a summary request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryBehaviour {
-    /// An answer without text.
+    /// Answers without text.
     Empty,
-    /// 500.
+    /// Replies with 500.
     Fails,
-    /// The template, made from the transcript, every fact carried on.
+    /// Fills the template from the transcript and carries every fact over.
     Faithful,
-    /// The template without the facts: what a test that looks for facts must find out.
+    /// Fills the template without the facts, which a test that looks for facts must detect.
     Forgetful,
-    /// Nothing, for ever.
+    /// Never replies.
     Hangs,
-    /// The template with `(none)` everywhere.
+    /// Fills the template with `(none)` everywhere.
     None,
-    /// A polite refusal in place of the template.
+    /// Answers with a polite refusal instead of the template.
     Refuses,
-    /// 429.
+    /// Replies with 429.
     Throttled,
-    /// A tool call, though no tools were offered.
+    /// Answers with a tool call, although the request has no tools.
     ToolCall,
-    /// The first half of the template, with `finish_reason` `length`.
+    /// Answers with the first half of the template and `finish_reason` `length`.
     Truncated,
 }

@@ -1,4 +1,4 @@
-//! A model at work: it asks for one file after the other, by whatever tool a client offers.
+//! A model at work: requests one file after another with whatever tool the client offers.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use super::count::TokenDensity;
 use super::record::{RequestKind, SeenRequest, Verdict};
 use super::request::{ChatBody, list, member};
 
-/// The lines of a part, so that one comes to about 3,000 tokens: less than any client cuts a result
-/// to, and enough of them to fill windows in few steps.
+/// Lines per file, about 3,000 tokens. Clients truncate no result of this size, and few steps are
+/// enough to fill a window.
 const LINES: usize = 120;
-/// The words that lines are made of: no part compresses, and none reads like code.
+/// The words of the lines. Files made of them neither compress well nor read like code.
 const WORDS: [&str; 12] = [
     "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor", "indigo", "juniper",
     "kelp", "lichen",
 ];
-/// Tools that read a file, in the order in which they are taken, as agents name them: without case
-/// and joints.
+/// Tools that read a file, in order of preference, named as by agents but in lower case and without
+/// separators.
 const READERS: [&str; 4] = ["read", "readfile", "view", "cat"];
 /// Tools that run a command.
 const SHELLS: [&str; 6] = [
@@ -31,26 +31,26 @@ const SHELLS: [&str; 6] = [
     "exec",
 ];
 
-/// Files for a model to read, and so a session for a client to have, as long as they are together.
+/// Files for a model to read. Their total size sets the length of the client's session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReading {
     files: Vec<PathBuf>,
 }
 
-/// What comes next of a reading.
+/// The next step of a reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadStep {
-    /// Every file was asked for.
+    /// Every file has been requested.
     End,
-    /// A call of the tool of this name with these arguments.
+    /// A call of the named tool with these arguments.
     Read(String, Value),
 }
 
 impl FileReading {
-    /// What the model says when it has asked for the last file.
+    /// The model's text after it has requested the last file.
     pub const END: &'static str = "Every part has been read to its end.";
 
-    /// Writes so many files of about 3,000 tokens each into a folder; none is like another.
+    /// Writes `parts` files of about 3,000 tokens each into a folder. All files differ.
     pub fn write(folder: &Path, parts: usize) -> io::Result<Self> {
         let file = |part: usize| {
             let path = folder.join(format!("part-{part:02}.txt"));
@@ -61,8 +61,8 @@ impl FileReading {
         Ok(Self { files })
     }
 
-    /// The tokens, as a model of this density counts them, of the files that stood whole in a chat
-    /// that it accepted: how long a history it has had from its client.
+    /// Returns the tokens, at this density, of the files that appeared whole in an accepted chat.
+    /// This is the length of the history that the client has sent.
     pub fn shown_tokens(&self, density: TokenDensity, seen: &[SeenRequest]) -> u64 {
         let chats = seen
             .iter()
@@ -80,7 +80,7 @@ impl FileReading {
             .sum()
     }
 
-    /// What to do when so many files were asked for; none if there is no tool to read with.
+    /// Returns the next step after `asked` requested files, or `None` if no tool can read a file.
     pub(crate) fn step(&self, chat: &ChatBody, asked: usize) -> Option<ReadStep> {
         let functions = || chat.tools().iter().map(|tool| member(tool, "function"));
         let named = |names: &[&str]| {
@@ -97,10 +97,10 @@ impl FileReading {
     }
 }
 
-/// The lines of a part, each of which says where it stands. They have nothing that JSON escapes, so
-/// that they are found in a body as they are.
+/// Generates the lines of a file; every line states its position. The text contains nothing that
+/// JSON escapes, so each line appears unchanged in a body.
 fn lines(part: usize) -> impl Iterator<Item = String> {
-    // A step of its own for each part, and none that shares a factor with the words' number.
+    // Each file has its own step, and no step shares a factor with the number of words.
     let word = move |at: usize| {
         let at = at * 7 + at / 5 * part + part * 31;
         WORDS.get(at % WORDS.len()).copied().unwrap_or_default()
@@ -108,7 +108,7 @@ fn lines(part: usize) -> impl Iterator<Item = String> {
     (1..=LINES).map(move |line| {
         let mut text = format!("part {part:02} line {line:03}:");
         for at in 0..10 {
-            // Writing to a string cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, " {}", word(line * 10 + at));
         }
         text.push('\n');
@@ -116,7 +116,7 @@ fn lines(part: usize) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a tool has to be told to read a file: what its schema requires, by the names of it.
+/// Builds the arguments for a tool to read a file: the members its schema requires, chosen by name.
 fn arguments(function: &Value, path: &str) -> Value {
     let parameters = member(function, "parameters");
     let properties = member(parameters, "properties");
@@ -147,7 +147,7 @@ fn argument(name: &str, schema: &Value, path: &str) -> Value {
     }
 }
 
-/// A name without case and joints.
+/// Returns a name in lower case without separators.
 fn plain(name: &Value) -> String {
     let name = name.as_str().unwrap_or_default().to_lowercase();
     name.replace(['_', '-'], "")

@@ -1,4 +1,4 @@
-//! What a strict model was asked, and what became of it.
+//! Records of the requests to a strict model and their outcomes.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use crate::lock::Mutex;
 
-/// The most bytes of bodies kept; past it the oldest records keep all but their body.
+/// The maximum bytes of bodies kept. Beyond it, the oldest records lose their bodies.
 const BODY_BYTES: usize = 1 << 30;
 
-/// What a request was for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// A chat completion.
@@ -21,71 +21,72 @@ pub enum RequestKind {
     Summary,
 }
 
-/// How a model took a request.
+/// The model's verdict on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Valid and within the window.
     Accepted,
-    /// Against the rule of this name.
+    /// A violation of the named rule.
     Broken(&'static str),
     /// Larger than the window.
     Overflowed,
-    /// Not looked at: another path or method, or no JSON object.
+    /// Not examined: another path or method, or not a JSON object.
     Unread,
 }
 
-/// How the reply to a request ended.
+/// The end of the reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyCompletion {
     /// The client left before the end.
     Abandoned,
-    /// It was sent whole, or broken off as the conduct wants it.
+    /// The reply was sent whole, or broken off as the conduct requires.
     Answered,
-    /// It is still under way.
+    /// The reply is still in progress.
     Pending,
 }
 
-/// One request.
+/// A request to the model.
 #[derive(Clone, Debug)]
 pub struct SeenRequest {
-    /// Its path and query.
+    /// The path and query.
     pub target: String,
-    /// Its headers.
+    /// The headers.
     pub headers: http::HeaderMap,
-    /// Its body as it came; empty if forgotten for the sake of newer ones.
+    /// The body as received; empty if dropped in favour of newer ones.
     pub body: Bytes,
-    /// What it was for.
+    /// The purpose.
     pub kind: RequestKind,
-    /// How it was taken.
+    /// The model's verdict.
     pub verdict: Verdict,
-    /// The status it was answered with; 0 while it hangs.
+    /// The status of the reply; 0 while the request hangs.
     pub status: u16,
-    /// What its messages and tools come to, in tokens as the model counts.
+    /// Tokens of the messages and tools, as the model counts.
     pub prompt_tokens: u64,
-    /// How many of them stood at the front of an earlier accepted request.
+    /// Tokens of the longest prefix shared with an earlier accepted request.
     pub cached_tokens: u64,
-    /// The output it asked for, in tokens, if it did.
+    /// The requested output limit in tokens, if any.
     pub max_output: Option<u64>,
-    /// How many messages it has.
+    /// The number of messages.
     pub messages: usize,
-    /// How many bytes at its front are the same in the last accepted chat request before it.
+    /// Leading bytes that are the same in the previous accepted chat request.
     pub shared_bytes: usize,
-    /// How many messages at its front are the same there; under other tools none is.
+    /// Leading messages that are the same in that request; 0 if the tools differ.
     pub shared_messages: usize,
-    /// How many messages that request had, 0 if there was none.
+    /// The number of messages of that request, 0 if there was none.
     pub previous_messages: usize,
-    /// How the reply ended.
+    /// The end of the reply.
     pub ended: ReplyCompletion,
 }
 
 impl SeenRequest {
-    /// Whether it repeats all of the last accepted chat request, so that no cached prefix is lost.
+    /// Whether the request repeats all of the previous accepted chat request, so that no cached
+    /// prefix is lost.
     pub fn keeps_prefix(&self) -> bool {
         self.shared_messages == self.previous_messages
     }
 }
 
-/// The records, and a bell for those who wait for one.
+/// The records and a notification channel for tasks that wait for one.
 #[derive(Debug)]
 pub(crate) struct RequestJournal {
     records: Mutex<JournalRecords>,
@@ -95,9 +96,9 @@ pub(crate) struct RequestJournal {
 #[derive(Debug, Default)]
 struct JournalRecords {
     seen: Vec<SeenRequest>,
-    /// The bytes of all bodies that are kept.
+    /// The bytes of all bodies kept.
     body_bytes: usize,
-    /// How many records at the front have lost their body.
+    /// The number of oldest records without their body.
     without_body: usize,
 }
 
@@ -130,7 +131,7 @@ impl RequestJournal {
         self.records.lock().seen.clone()
     }
 
-    /// Writes a request down; the ticket says later how its reply ended.
+    /// Records a request. The returned guard later records how the reply ended.
     pub(crate) fn record(self: &Arc<Self>, seen: SeenRequest) -> ReplyGuard {
         let at = self.records.lock().push(seen);
         self.changed.send_replace(());
@@ -141,7 +142,7 @@ impl RequestJournal {
         }
     }
 
-    /// Waits until the records satisfy a condition; what they were then.
+    /// Waits until the records satisfy `enough` and returns them.
     pub(crate) async fn wait_for(
         &self,
         enough: impl Fn(&[SeenRequest]) -> bool,
@@ -149,7 +150,7 @@ impl RequestJournal {
         let mut bell = self.changed.subscribe();
         loop {
             let all = self.all();
-            // The bell hangs in the log, so it rings as long as anyone can wait.
+            // The log owns the sender, so the channel stays open while anyone waits.
             if enough(&all) || bell.changed().await.is_err() {
                 return all;
             }
@@ -157,7 +158,8 @@ impl RequestJournal {
     }
 }
 
-/// The duty to say how a reply ended; dropped without a word, the client had left.
+/// A guard that records the end of a reply. If dropped before [`Self::answered`], the client has
+/// left.
 #[derive(Debug)]
 pub(crate) struct ReplyGuard {
     log: Arc<RequestJournal>,
@@ -166,7 +168,7 @@ pub(crate) struct ReplyGuard {
 }
 
 impl ReplyGuard {
-    /// Says that the reply is out.
+    /// Marks the reply as sent.
     pub(crate) fn answered(&mut self) {
         self.ended = ReplyCompletion::Answered;
     }

@@ -1,20 +1,20 @@
-//! How a model says that a request is too large, with its real numbers in the words of a provider.
+//! Refusals of requests that are too large, with the real numbers in a provider's wording.
 
 use std::borrow::Cow;
 
-/// The numbers of a request that is too large, in tokens.
+/// The numbers of a request and its limit, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverflowNumbers {
-    /// What the model holds.
+    /// The model's window.
     pub limit: u64,
-    /// What the messages and tools come to.
+    /// The tokens of messages and tools.
     pub prompt: u64,
-    /// The output asked for.
+    /// The requested output limit.
     pub output: u64,
 }
 
 impl OverflowNumbers {
-    /// Whether a request of these numbers is too large.
+    /// Whether a request with these numbers is too large.
     pub fn exceeds_limit(self) -> bool {
         self.total() > self.limit
     }
@@ -23,7 +23,7 @@ impl OverflowNumbers {
         self.prompt.saturating_add(self.output)
     }
 
-    /// What stands where a template has a name.
+    /// Returns each placeholder of a template with its number.
     fn numbers(self) -> [(&'static str, u64); 8] {
         let room = self.limit.saturating_sub(self.output);
         [
@@ -32,7 +32,7 @@ impl OverflowNumbers {
             ("<output>", self.output),
             ("<total>", self.total()),
             ("<excess>", self.total().saturating_sub(self.limit)),
-            // Some servers stop counting one token past what fits, and report that.
+            // Some servers stop counting one token past the limit and report that number.
             ("<floor>", room + 1),
             ("<least>", self.limit + 1),
             ("<room>", room),
@@ -45,15 +45,15 @@ impl OverflowNumbers {
 pub struct RefusalReply {
     /// The status of the reply.
     pub status: u16,
-    /// Its content type; empty for none.
+    /// The content type; empty for none.
     pub content_type: Cow<'static, str>,
-    /// Its body. `<limit>`, `<prompt>`, `<output>`, `<total>`, `<excess>`, `<floor>`, `<least>` and
-    /// `<room>` become numbers.
+    /// The body. `<limit>`, `<prompt>`, `<output>`, `<total>`, `<excess>`, `<floor>`, `<least>` and
+    /// `<room>` are replaced by numbers.
     pub body: Cow<'static, str>,
 }
 
 impl RefusalReply {
-    /// A reply of these parts.
+    /// Creates a reply from its parts.
     pub fn new(
         status: u16,
         content_type: impl Into<Cow<'static, str>>,
@@ -66,10 +66,10 @@ impl RefusalReply {
         }
     }
 
-    /// A provider's recorded body as a template: its numbers give way to names.
+    /// Converts a provider's recorded body into a template, with placeholders for its numbers.
     ///
-    /// `requested` and `output` are what the body says was asked for, where it says so. `requested`
-    /// is the sum of both if the body also names the rest.
+    /// `requested` and `output` are the numbers that the body states as requested, if it does.
+    /// `requested` is their sum if the body also states the prompt on its own.
     #[must_use]
     pub fn into_template(
         self,
@@ -119,12 +119,12 @@ impl RefusalReply {
         }
     }
 
-    /// Whether it comes as a stream of events.
+    /// Whether the reply is a stream of events.
     pub(crate) fn is_stream(&self) -> bool {
         self.content_type.starts_with("text/event-stream")
     }
 
-    /// The reply with the numbers of a request in it.
+    /// Returns the reply with the placeholders replaced by a request's numbers.
     pub(crate) fn with_numbers(&self, overflow: OverflowNumbers) -> Self {
         let fill =
             |body: String, (name, number): (&str, u64)| body.replace(name, &number.to_string());
@@ -139,7 +139,7 @@ impl RefusalReply {
     }
 }
 
-/// The whole numbers of a text that stand alone, with their positions.
+/// Returns the whole numbers that stand alone in a text, with their positions.
 fn numbers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.split(move |letter| !word(letter))
@@ -161,16 +161,16 @@ fn renamed(text: &str, name: impl Fn(u64) -> Option<&'static str>) -> String {
     out
 }
 
-/// The providers whose words the binary brings, from `fixtures/replies`.
+/// The providers with built-in refusals, from `fixtures/replies`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// 400, `prompt is too long`, flat type.
     Anthropic,
-    /// 400, an array of one error.
+    /// 400, an array with one error.
     Gemini,
     /// 400, no numbers.
     Groq,
-    /// 400, numbers as members of their own.
+    /// 400, numbers as separate members.
     LlamaCpp,
     /// 400, `context_length_exceeded`.
     OpenAi,
@@ -182,7 +182,7 @@ pub enum Family {
     OpenRouterStream,
     /// 200, an error as the first event, and the end of the stream.
     SgLangStream,
-    /// 400, the prompt counted no further than the first token too many.
+    /// 400, the prompt counted only up to the first token too many.
     Vllm,
     /// 400, `error` is a string.
     Xai,
@@ -204,7 +204,7 @@ impl Family {
         Self::Xai,
     ];
 
-    /// Its refusal.
+    /// Returns the family's refusal of a prompt that is too large.
     pub fn refusal(self) -> RefusalReply {
         let json = |status, body| RefusalReply::new(status, "application/json", body);
         let events = |body| RefusalReply::new(200, "text/event-stream", body);
@@ -223,7 +223,8 @@ impl Family {
         }
     }
 
-    /// Its refusal of a prompt that fits, with an output that does not beside it.
+    /// Returns the family's refusal of a prompt that fits alone, but not together with the
+    /// requested output.
     pub fn sum_refusal(self) -> RefusalReply {
         let json = |body| RefusalReply::new(400, "application/json", body);
         match self {

@@ -1,4 +1,4 @@
-//! A recorded session as the requests its agent sent, one after another.
+//! A recorded session as the sequence of requests that its agent sent.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The longest result head or tail that a summariser may be shown, with room to spare: a fact
-/// planted behind this many characters is in neither.
+/// An upper bound for the head or tail of a result shown to a summariser, in characters. A fact
+/// planted further inside appears in neither.
 const PAST_THE_HEAD: usize = 1_200;
 
-/// The bytes are no chat request with messages.
+/// The error for bytes that are not a chat request with messages.
 #[derive(Debug, thiserror::Error)]
 #[error("reading a recorded session: {0}")]
 pub struct NotASession(String);
@@ -21,28 +21,29 @@ impl NotASession {
     }
 }
 
-/// A recorded session: the last request body that an agent sent, from which the earlier ones follow.
+/// A recorded session: the last request body that an agent sent, from which the earlier ones
+/// follow.
 ///
-/// Every request is the recorded bytes up to a message, and the recorded bytes behind the last one;
-/// nothing is written anew.
+/// Every request consists of the recorded bytes up to a message and those after the last message.
+/// Nothing is serialised again.
 #[derive(Clone, Debug)]
 pub struct SessionRecording {
     /// The body up to the end of its last message.
     text: Vec<u8>,
-    /// The body from there on, `]` first.
+    /// The rest of the body, starting with `]`.
     tail: Vec<u8>,
     messages: Vec<RecordedMessage>,
-    /// How many messages each request has.
+    /// The number of messages of each request.
     points: Vec<usize>,
 }
 
-/// One message, as byte positions in `text`.
+/// A message, as byte positions in `text`.
 #[derive(Clone, Debug)]
 struct RecordedMessage {
     start: usize,
     end: usize,
     role: Role,
-    /// Where the characters of its first text begin and end, inside the quotes.
+    /// The range of its first text, inside the quotes.
     words: Option<(usize, usize)>,
     calls: Vec<String>,
     answers: Option<String>,
@@ -56,7 +57,7 @@ enum Role {
     User,
 }
 
-/// Where in a session a fact is planted.
+/// The position of a planted fact in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantPosition {
     /// The first assistant message that has a text.
@@ -69,17 +70,17 @@ pub enum PlantPosition {
     ToolResult,
 }
 
-/// A token that was not in the recording, so that whoever has it later has it from this place.
+/// A token that the recording lacks, so any later occurrence must come from the planted place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlantedFact {
-    /// Where it goes.
+    /// The position.
     pub place: PlantPosition,
-    /// The token; `FACT-` in front makes the model's summaries carry it.
+    /// The token. The prefix `FACT-` makes the model's summaries carry it over.
     pub token: String,
 }
 
 impl PlantedFact {
-    /// One plant for each place, each with a token of its own.
+    /// Returns one plant for each place, each with its own token.
     pub fn one_each() -> Vec<Self> {
         [
             (PlantPosition::FirstUser, "FACT-u1k7"),
@@ -94,7 +95,7 @@ impl PlantedFact {
         .into()
     }
 
-    /// The words that carry the token, as they stand inside a JSON string.
+    /// Returns the sentence that carries the token, escaped for a JSON string.
     fn words(&self) -> String {
         let words = match self.place {
             PlantPosition::AssistantText => format!("I noted {}. ", self.token),
@@ -108,7 +109,7 @@ impl PlantedFact {
     }
 }
 
-/// One request of a session.
+/// A request of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayRequest<'a> {
     replay: &'a SessionRecording,
@@ -116,18 +117,18 @@ pub struct ReplayRequest<'a> {
 }
 
 impl<'a> ReplayRequest<'a> {
-    /// How many messages it has.
+    /// Returns the number of messages.
     pub fn messages(&self) -> usize {
         self.messages
     }
 
-    /// The request body.
+    /// Returns the request body.
     pub fn body(&self) -> Vec<u8> {
         self.replay.body(self.messages)
     }
 
-    /// The assistant message that answered it, as recorded; none where the recording ends or the
-    /// user went on without waiting.
+    /// Returns the recorded assistant message that answered the request. Returns `None` if the
+    /// recording ends there or the user continued without waiting.
     pub fn reply(&self) -> Option<&'a [u8]> {
         let next = self.replay.messages.get(self.messages)?;
         (next.role == Role::Assistant).then(|| self.replay.text.get(next.start..next.end))?
@@ -135,7 +136,7 @@ impl<'a> ReplayRequest<'a> {
 }
 
 impl SessionRecording {
-    /// Reads the last request body of a session.
+    /// Parses the last request body of a session.
     pub fn parse(body: &[u8]) -> Result<Self, NotASession> {
         let body = str::from_utf8(body).map_err(|error| NotASession(error.to_string()))?;
         let messages = read(body).map_err(|error| NotASession(error.to_string()))?;
@@ -152,8 +153,8 @@ impl SessionRecording {
         })
     }
 
-    /// The requests in order, one at each request point: behind each user message and behind each
-    /// tool result that completes its batch.
+    /// Returns the requests in order, one at each request point: after each user message and after
+    /// each tool result that completes its batch.
     pub fn requests(
         &self,
     ) -> impl DoubleEndedIterator<Item = ReplayRequest<'_>> + ExactSizeIterator {
@@ -163,8 +164,8 @@ impl SessionRecording {
         })
     }
 
-    /// The same session with one more member at the end of every body, for instance `stream`,
-    /// `true`. `json` is its value as it stands in the text.
+    /// Adds a member at the end of every body, for example `stream`, `true`. `json` is its
+    /// serialised value.
     #[must_use]
     pub fn with_field(mut self, name: &str, json: &str) -> Self {
         let close = self
@@ -177,8 +178,8 @@ impl SessionRecording {
         self
     }
 
-    /// The session as an agent without a person would have had it: one user message, and of the
-    /// later messages the steps with tools.
+    /// Returns the session of an agent without a person: the first user message and, after it, only
+    /// the steps with tools.
     pub fn headless(&self) -> Result<Self, NotASession> {
         let first = self
             .messages
@@ -194,7 +195,7 @@ impl SessionRecording {
                 Role::User => false,
             };
             if at <= first || step {
-                // What stands before a message, a bracket or a comma, belongs to it.
+                // The bytes before a message, a bracket or a comma, belong to it.
                 kept.extend_from_slice(self.text.get(from..message.end).unwrap_or_default());
             }
             from = message.end;
@@ -203,7 +204,7 @@ impl SessionRecording {
         Self::parse(&kept)
     }
 
-    /// The session with facts planted, and those plants that found their place in it.
+    /// Returns the session with facts planted, and the plants for which a place was found.
     pub fn planted(&self, plants: &[PlantedFact]) -> Result<(Self, Vec<PlantedFact>), NotASession> {
         let mut placed: Vec<(usize, &PlantedFact)> = plants
             .iter()
@@ -246,19 +247,20 @@ impl SessionRecording {
         }
     }
 
-    /// A space in the middle of a long text: a bare space is never part of an escape.
+    /// Returns the position of a space in the middle of a long text. A bare space is never part of
+    /// an escape.
     fn deep(&self, message: &RecordedMessage) -> Option<usize> {
         let (start, end) = message.words?;
         let words = str::from_utf8(self.text.get(start..end)?).ok()?;
         let head = past_characters(words, PAST_THE_HEAD)?;
         let space = head + words.get(head..)?.find(' ')?;
-        // As much must follow, or the fact stands in the tail that is shown.
+        // At least as many characters must follow, or the fact would be in the tail shown.
         past_characters(words.get(space..)?, PAST_THE_HEAD)?;
         Some(start + space)
     }
 }
 
-/// The byte position behind the first `count` characters of a text inside JSON quotes.
+/// Returns the byte position after the first `count` characters of a text inside JSON quotes.
 fn past_characters(words: &str, count: usize) -> Option<usize> {
     let mut rest = words.char_indices();
     for _ in 0..count {
@@ -320,7 +322,7 @@ struct Part<'a> {
 }
 
 fn read(body: &str) -> serde_json::Result<Vec<RecordedMessage>> {
-    // Raw values borrow from the body, so their addresses are their positions.
+    // Raw values borrow from the body, so their addresses give their positions.
     let position = |raw: &RawValue| raw.get().as_ptr().addr() - body.as_ptr().addr();
     let inside = |raw: &RawValue| {
         let start = position(raw);

@@ -9,7 +9,7 @@ pub(crate) struct ChatBody {
 }
 
 impl ChatBody {
-    /// Reads a body; the reason if it is no JSON object.
+    /// Parses a body. Returns the reason if it is not a JSON object.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(body).map_err(|error| error.to_string())?;
         let body: Value = text
@@ -34,7 +34,7 @@ impl ChatBody {
         list(self.field("tools"))
     }
 
-    /// The messages behind the leading system and developer ones.
+    /// Returns the messages after the leading system and developer messages.
     pub(crate) fn turns(&self) -> &[Value] {
         let messages = self.messages();
         let head = messages
@@ -54,7 +54,7 @@ impl ChatBody {
             .unwrap_or(false)
     }
 
-    /// The output that was asked for; none counts as nothing.
+    /// Returns the requested output limit, if any; the model counts a missing limit as 0.
     pub(crate) fn max_output(&self) -> Option<u64> {
         let new = self.field("max_completion_tokens").as_u64();
         new.or_else(|| self.field("max_tokens").as_u64())
@@ -65,12 +65,12 @@ impl ChatBody {
     }
 }
 
-/// A member of an object, null if there is none.
+/// Returns a member of an object, or null if there is none.
 pub(crate) fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
-/// The items of an array, none of anything else.
+/// Returns the items of an array; empty for any other value.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -95,7 +95,7 @@ pub(crate) fn tool_call_id(message: &Value) -> &str {
     member(message, "tool_call_id").as_str().unwrap_or_default()
 }
 
-/// The text of a message: its string, or its text parts joined by line ends.
+/// Returns the text of a message: its string, or its text parts joined by line ends.
 pub(crate) fn text(message: &Value) -> String {
     let content = member(message, "content");
     let parts = list(content)

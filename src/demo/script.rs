@@ -1,4 +1,4 @@
-//! A response body that follows a script: pieces, pauses, and the ways in which a reply goes wrong.
+//! A scripted response body: pieces, pauses, and failures of a reply.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,16 +13,16 @@ use tokio::time::{Sleep, sleep};
 
 use super::record::ReplyGuard;
 
-/// One step of a script.
+/// A step of a script.
 #[derive(Debug)]
 pub(crate) enum ScriptStep {
-    /// Nothing more, and no end.
+    /// Sends nothing more and never ends.
     Hang,
-    /// The connection breaks.
+    /// Breaks the connection.
     Reset,
-    /// A piece of the body.
+    /// Sends a piece of the body.
     Send(Bytes),
-    /// A pause.
+    /// Pauses.
     Wait(Duration),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum ScriptStep {
 pub(crate) struct ScriptedBody {
     steps: VecDeque<ScriptStep>,
     pause: Option<Pin<Box<Sleep>>>,
-    /// What was sent before a break is on the wire.
+    /// Whether the pieces before a break have been written to the wire.
     flushed: bool,
     ticket: ReplyGuard,
 }
@@ -79,7 +79,7 @@ impl Body for ScriptedBody {
                     return Poll::Pending;
                 }
                 ScriptStep::Reset if !self.flushed => {
-                    // The server writes out what it holds when a body has nothing for it.
+                    // The server flushes its buffer when the body is pending.
                     self.flushed = true;
                     self.steps.push_front(ScriptStep::Reset);
                     cx.waker().wake_by_ref();

@@ -19,10 +19,10 @@ use super::record::SeenRequest;
 use super::script::ScriptedBody;
 use super::turn::JudgedRequest;
 
-/// The largest body read.
+/// The maximum size of a request body.
 const BODY_BYTES: usize = 256 << 20;
 
-/// A running model; it stops when dropped.
+/// A running model, stopped on drop.
 #[derive(Debug)]
 pub struct Model {
     addr: SocketAddr,
@@ -44,35 +44,35 @@ impl Model {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listener's address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Its base URL, as an agent would be given it.
+    /// Returns the base URL for agents.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.addr)
     }
 
-    /// Every request so far, in the order in which they were read.
+    /// Returns every request so far, in the order they were read.
     pub fn seen(&self) -> Vec<SeenRequest> {
         self.mind.log().all()
     }
 
-    /// Waits until the requests so far satisfy a condition, and says what they were then.
+    /// Waits until the requests so far satisfy `enough` and returns them.
     pub async fn wait_for(&self, enough: impl Fn(&[SeenRequest]) -> bool) -> Vec<SeenRequest> {
         self.mind.log().wait_for(enough).await
     }
 
-    /// Changes what it is like, from the next request on.
+    /// Changes the options from the next request on.
     pub fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
         self.mind.change(change);
     }
 
-    /// Stops it: its port is closed when this returns, and its connections break.
+    /// Stops the model. On return its port is closed; its connections break.
     pub async fn stop(mut self) {
         self.accepting.abort();
-        // An aborted task ends in an error that says so.
+        // An aborted task returns a cancellation error.
         let _ = (&mut self.accepting).await;
     }
 }
@@ -84,7 +84,7 @@ impl Drop for Model {
 }
 
 async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
-    // Dropped with this task, and with it every connection.
+    // Dropping this task also drops every connection.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -97,7 +97,7 @@ async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
                     let connection = http1::Builder::new()
                         .timer(TokioTimer::new())
                         .serve_connection(TokioIo::new(stream), serve);
-                    // A connection that breaks is the client's business, or a script's.
+                    // A broken connection is caused by the client or by a script.
                     let _ = connection.await;
                 });
             }
@@ -133,7 +133,7 @@ async fn serve(
     };
     let ticket = mind.log().record(seen);
     let Some(sent) = turn.reply.into_wire() else {
-        // Held, so that the record says when the client has had enough.
+        // The guard is held to record when the client gives up.
         let _ticket = ticket;
         return std::future::pending().await;
     };

@@ -6,12 +6,12 @@ use flate2::read::GzDecoder;
 
 use super::replay::{NotASession, SessionRecording};
 
-/// `cli-0018`: a coding session of 15 user messages, 116 tool results and 112 requests, about
-/// 123,000 tokens as the model counts them, so almost four windows of 32,768. Its largest message is
-/// a quarter of such a window, so that there is a way through. MIT, see `THIRD_PARTY.md`.
+/// `cli-0018`: a coding session of 15 user messages, 116 tool results and 112 requests. About
+/// 123,000 tokens as the model counts them, almost four windows of 32,768. Its largest message is a
+/// quarter of such a window, so the session can be completed. MIT, see `THIRD_PARTY.md`.
 static CLI_0018: &[u8] = include_bytes!("../../fixtures/sessions/cli-0018.json.gz");
 
-/// A recorded session several 32k windows long, as its agent sent it.
+/// Returns a recorded session several 32k windows long, as its agent sent it.
 pub fn session() -> Result<SessionRecording, NotASession> {
     let mut body = Vec::new();
     GzDecoder::new(CLI_0018)

@@ -1,4 +1,4 @@
-//! A summary made from the transcript that was sent, and from nothing else.
+//! Summaries made only from the transcript in the request.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -6,23 +6,23 @@ use std::fmt::Write;
 use super::options::SummaryBehaviour;
 use super::request::{ChatBody, is_head, role, text};
 
-/// How lines of a transcript begin.
+/// Beginnings of lines in a transcript.
 const SPEAKERS: [&str; 4] = ["[User]:", "[Assistant]:", "[Tool Call]:", "[Tool Result]:"];
-/// What a request for a summary is called by.
+/// Words that identify a request for a summary.
 const WORDS: [&str; 3] = ["summar", "compact", "condense"];
-/// Tokens of this shape are facts.
+/// The prefix of tokens that count as facts.
 const FACT: &str = "FACT-";
-/// The most facts carried on.
+/// The maximum number of facts carried over.
 const FACTS: usize = 64;
-/// The most steps told.
+/// The maximum number of steps listed.
 const STEPS: usize = 6;
-/// The most files named.
+/// The maximum number of files listed.
 const FILES: usize = 8;
-/// The longest a quoted line gets, in bytes.
+/// The maximum length of a quoted line, in bytes.
 const LINE: usize = 120;
 
-/// Whether a request is for a summary: nothing to call, a transcript in its last user message, and
-/// a word for what is wanted. `instruction`, if given, decides alone.
+/// Whether a request asks for a summary. Such a request has no tools, a transcript in its last user
+/// message, and one of [`WORDS`]. A last user message with `instruction`, if given, is sufficient.
 pub(crate) fn is_summary_request(chat: &ChatBody, instruction: Option<&str>) -> bool {
     let Some(last) = chat
         .messages()
@@ -51,7 +51,7 @@ pub(crate) fn is_summary_request(chat: &ChatBody, instruction: Option<&str>) -> 
     chat.tools().is_empty() && spoken && (asked() || wanted(&last))
 }
 
-/// What the summariser read.
+/// The content that the summariser extracts.
 struct SummaryTranscript {
     goal: String,
     steps: Vec<String>,
@@ -61,10 +61,11 @@ struct SummaryTranscript {
 
 impl SummaryTranscript {
     fn from_chat(chat: &ChatBody) -> Self {
-        // Where the live conversation is repeated, it is the transcript.
+        // If the request repeats the live conversation, that conversation is the transcript.
         let all: Vec<String> = chat.turns().iter().map(text).collect();
         let all = all.join("\n");
-        // Of headings, one from an earlier summary: a template has a placeholder under its own.
+        // Takes a heading from an earlier summary only: a template has a placeholder under its
+        // heading.
         let headed = all
             .split("## Goal\n")
             .skip(1)
@@ -88,7 +89,7 @@ impl SummaryTranscript {
     }
 }
 
-/// The text of a summary, at most so many bytes; facts come before all else that is cut.
+/// Writes a summary of at most `bytes` bytes. Steps and files are cut first, facts never.
 pub(crate) fn write(chat: &ChatBody, conduct: SummaryBehaviour, bytes: usize) -> String {
     let mut transcript = SummaryTranscript::from_chat(chat);
     if conduct == SummaryBehaviour::Forgetful {
@@ -123,7 +124,7 @@ fn fill_template(transcript: &SummaryTranscript, next: &str) -> String {
     let read = lines(&transcript.files, "- ");
     let facts = lines(&transcript.facts, "- ");
     let mut text = String::new();
-    // Writing to a string cannot fail.
+    // Writing to a String cannot fail.
     let _ = write!(
         text,
         "## Goal\n{}\n\n## Constraints & Preferences\n(none)\n\n## Progress\n### Done\n{done}\n\
@@ -154,7 +155,7 @@ fn clipped(line: &str) -> String {
         .to_owned()
 }
 
-/// Every token that begins with [`FACT`], each once, in the order of their first sight.
+/// Returns every token that begins with [`FACT`] once, in order of first appearance.
 pub(crate) fn facts(text: &str) -> impl Iterator<Item = String> {
     let end = |rest: &str| {
         rest.find(|c: char| !c.is_ascii_alphanumeric())
@@ -167,7 +168,7 @@ pub(crate) fn facts(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The paths that tools were called with.
+/// Returns the paths of tool calls.
 fn files(text: &str) -> impl Iterator<Item = String> {
     let calls = text.lines().filter(|line| line.starts_with("[Tool Call]:"));
     let paths = calls.flat_map(|line| line.split("path=\"").skip(1));

@@ -1,4 +1,4 @@
-//! One request as it was judged, and the reply that it gets.
+//! A judged request and the reply to it.
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
@@ -13,25 +13,25 @@ const MODELS: &str = r#"{"object":"list","data":[{"id":"strict","object":"model"
 const NOT_FOUND: &str =
     r#"{"error":{"message":"Not found","type":"invalid_request_error","param":null,"code":null}}"#;
 
-/// One request, judged.
+/// A judged request.
 #[derive(Debug)]
 pub(crate) struct JudgedRequest {
     pub(crate) seen: SeenRequest,
     pub(crate) reply: ModelReply,
 }
 
-/// What a request gets.
+/// The reply to a request.
 #[derive(Debug)]
 pub(crate) enum ModelReply {
-    /// An answer, by its content type.
+    /// An answer, with its content type.
     Answer(&'static str, Vec<ScriptStep>),
     /// An error, or any other fixed reply.
     Refusal(RefusalReply),
-    /// Nothing, not even a head.
+    /// No reply, not even a head.
     Silence,
 }
 
-/// A reply as it goes on the wire.
+/// A reply as sent on the wire.
 #[derive(Debug)]
 pub(crate) struct WireReply {
     pub(crate) status: StatusCode,
@@ -51,7 +51,7 @@ impl ModelReply {
         }
     }
 
-    /// The reply for the wire; none for silence.
+    /// Converts the reply for the wire; `None` for silence.
     pub(crate) fn into_wire(self) -> Option<WireReply> {
         let status = self.status()?;
         let (kind, steps) = match self {
@@ -99,14 +99,14 @@ impl JudgedRequest {
         Self { seen, reply }
     }
 
-    /// The same request with its reply.
+    /// Replaces the reply.
     pub(crate) fn with_reply(mut self, reply: ModelReply) -> Self {
         self.seen.status = reply.status().map_or(0, |status| status.as_u16());
         Self { reply, ..self }
     }
 
-    /// A request for anything but a chat. The window is in no reply but a refusal, so the list of
-    /// models is a bare one.
+    /// Judges a request that is not a chat. Only refusals reveal the window, so the list of models
+    /// omits it.
     pub(crate) fn not_a_chat(path: &str) -> Self {
         let reply = if path.ends_with("/models") {
             RefusalReply::new(200, "application/json", MODELS)
@@ -122,7 +122,7 @@ impl JudgedRequest {
 }
 
 impl ModelAnswer<'_> {
-    /// The answer as steps, whole or gone wrong as the conduct wants it.
+    /// Converts the answer into steps, complete or broken as `conduct` requires.
     pub(crate) fn reply(&self, conduct: &ChatBehaviour) -> ModelReply {
         let mut pieces = self.pieces();
         if let [whole] = pieces.as_slice()

@@ -1,4 +1,4 @@
-//! The rules that a chat request must obey, each with the error text of the provider that has it.
+//! The rules for a valid chat request, each with the error text of the provider that enforces it.
 
 mod content;
 mod fields;
@@ -20,16 +20,16 @@ pub use table::{RULES, UNCHECKED_RULES};
 pub enum Enforcement {
     /// Enforced unless switched off.
     Enforced,
-    /// Some provider's own, or broken by real sessions: enforced where a test asks for it.
+    /// Specific to some provider, or broken by real sessions: enforced only if a test asks for it.
     OnRequest,
 }
 
-/// Whose error shape a rule answers in.
+/// The error format of a rule, by provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorFormat {
     /// `{"type":"error","error":{…}}`.
     Anthropic,
-    /// An array of one `{"error":{…,"status":"INVALID_ARGUMENT"}}`.
+    /// An array with one `{"error":{…,"status":"INVALID_ARGUMENT"}}`.
     Gemini,
     /// Flat, with `object`, `type` and a numeric `code` in a string.
     Mistral,
@@ -37,20 +37,20 @@ pub enum ErrorFormat {
     OpenAi,
 }
 
-/// One rule.
+/// A rule for a chat request.
 #[derive(Clone, Copy)]
 pub struct ValidityRule {
-    /// Its name here.
+    /// The rule's name in longhaul.
     pub id: &'static str,
-    /// Its name in `fixtures/validity.json`; none if it is older than any list of rules.
+    /// The rule's name in `fixtures/validity.json`; `None` if the rule predates all such lists.
     pub source: Option<&'static str>,
-    /// Whether the standard dialect enforces it.
+    /// Whether the standard dialect enforces the rule.
     pub enforcement: Enforcement,
-    /// Whose error shape it answers in.
+    /// The format of the error.
     pub error_format: ErrorFormat,
-    /// Its error text, `<what>` where it names the culprit.
+    /// The error text, with `<what>` in place of the offending item.
     pub error: &'static str,
-    /// What breaks it, if anything does.
+    /// Returns the item that breaks the rule, if any.
     breach: fn(&ChatBody) -> Option<String>,
 }
 
@@ -60,12 +60,12 @@ impl fmt::Debug for ValidityRule {
     }
 }
 
-/// There is no rule of that name.
+/// The error for an unknown rule name.
 #[derive(Debug, thiserror::Error)]
 #[error("no rule is called {0}")]
 pub struct UnknownRule(String);
 
-/// The rules that a model enforces, in the order in which it asks them.
+/// The rules that a model enforces, in order of evaluation.
 #[derive(Clone, Debug)]
 pub struct Dialect {
     rules: Vec<&'static ValidityRule>,
@@ -78,7 +78,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// What every recorded session obeys, and nothing that one of them does not.
+    /// Returns the rules that every recorded session obeys.
     pub fn standard() -> Self {
         let enforced = |rule: &&ValidityRule| rule.enforcement == Enforcement::Enforced;
         Self {
@@ -86,7 +86,7 @@ impl Dialect {
         }
     }
 
-    /// This dialect and one rule more, asked before the others so that its wording is the one seen.
+    /// Adds a rule, evaluated first so that its error text takes precedence.
     pub fn with(mut self, id: &str) -> Result<Self, UnknownRule> {
         let rule = find(id)?;
         self.rules.retain(|held| held.id != id);
@@ -94,21 +94,21 @@ impl Dialect {
         Ok(self)
     }
 
-    /// This dialect without a rule.
+    /// Removes a rule.
     pub fn without(mut self, id: &str) -> Result<Self, UnknownRule> {
         find(id)?;
         self.rules.retain(|held| held.id != id);
         Ok(self)
     }
 
-    /// A dialect of one rule.
+    /// Creates a dialect with a single rule.
     pub fn only(id: &str) -> Result<Self, UnknownRule> {
         Ok(Self {
             rules: vec![find(id)?],
         })
     }
 
-    /// The first rule that a body breaks.
+    /// Returns the first rule that a body breaks.
     pub fn broken_by(&self, body: &[u8]) -> Option<&'static ValidityRule> {
         match ChatBody::parse(body) {
             Ok(chat) => self.judge(&chat).map(|(rule, _)| rule),
@@ -116,7 +116,7 @@ impl Dialect {
         }
     }
 
-    /// The first rule that a request breaks, and the answer to it.
+    /// Returns the first rule that a request breaks, and the refusal for it.
     pub(crate) fn judge(&self, chat: &ChatBody) -> Option<(&'static ValidityRule, RefusalReply)> {
         self.rules.iter().find_map(|rule| {
             let what = (rule.breach)(chat)?;
@@ -126,7 +126,7 @@ impl Dialect {
 }
 
 impl ValidityRule {
-    /// The answer to a request that breaks this rule: 400 in every provider that has one.
+    /// Builds the refusal of a request that breaks this rule: 400 at every provider that has one.
     pub(crate) fn refusal(&self, what: &str) -> RefusalReply {
         let message = self.error.replace("<what>", what);
         let body = match self.error_format {

@@ -1,9 +1,9 @@
-//! Lengths of time, counted in fixed buckets.
+//! Histograms of durations with fixed buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What we add to a request: from far less than anybody notices to far more than it may be.
+/// Buckets for the overhead of longhaul: from imperceptible to far above the acceptable.
 pub(crate) const OVERHEAD_BUCKETS: &[Duration] = &[
     Duration::from_micros(100),
     Duration::from_micros(250),
@@ -19,7 +19,7 @@ pub(crate) const OVERHEAD_BUCKETS: &[Duration] = &[
     Duration::from_secs(1),
 ];
 
-/// What a model takes: from a cached word to an hour's thinking.
+/// Buckets for the duration of a model's answer: from a cached word to an hour of reasoning.
 pub(crate) const ANSWER_BUCKETS: &[Duration] = &[
     Duration::from_millis(100),
     Duration::from_millis(250),
@@ -37,9 +37,10 @@ pub(crate) const ANSWER_BUCKETS: &[Duration] = &[
     Duration::from_hours(1),
 ];
 
-/// Lengths of time, each counted in the first bucket whose bound it does not exceed.
+/// Histogram of durations; each is counted in the first bucket whose bound it does not exceed.
 ///
-/// Invariant: the bounds ascend, and there is one count more than bounds, for what exceeds all.
+/// Invariant: the bounds ascend, and `counts` has one more element than `bounds`, for durations
+/// that exceed all bounds.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [Duration],
@@ -47,19 +48,19 @@ pub(crate) struct Histogram {
     nanoseconds: AtomicU64,
 }
 
-/// What a histogram has counted.
+/// Contents of a histogram at one moment.
 #[derive(Debug)]
 pub(crate) struct HistogramSnapshot {
-    /// Each bound with how many did not exceed it.
+    /// Each bound with the number of durations that do not exceed it.
     pub(crate) buckets: Vec<(Duration, u64)>,
-    /// How many there were.
+    /// Number of durations.
     pub(crate) count: u64,
-    /// What they come to.
+    /// Sum of the durations.
     pub(crate) sum: Duration,
 }
 
 impl Histogram {
-    /// Nothing yet; `bounds` ascend.
+    /// Creates an empty histogram; `bounds` must ascend.
     pub(crate) fn new(bounds: &'static [Duration]) -> Self {
         Self {
             bounds,
@@ -68,7 +69,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one more.
+    /// Adds a duration.
     pub(crate) fn observe(&self, took: Duration) {
         let at = self.bounds.partition_point(|bound| *bound < took);
         if let Some(count) = self.counts.get(at) {
@@ -78,7 +79,8 @@ impl Histogram {
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// What was counted so far. The buckets add up to the count whoever counts meanwhile.
+    /// Returns the current contents. Buckets and count are consistent, even under concurrent
+    /// additions.
     pub(crate) fn snapshot(&self) -> HistogramSnapshot {
         let mut count = 0;
         let mut below = self.counts.iter().map(|one| {
@@ -86,7 +88,7 @@ impl Histogram {
             count
         });
         let buckets = self.bounds.iter().copied().zip(below.by_ref()).collect();
-        // What exceeds all bounds.
+        // Adds the durations that exceed all bounds to `count`.
         below.for_each(drop);
         HistogramSnapshot {
             buckets,

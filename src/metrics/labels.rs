@@ -1,11 +1,11 @@
-//! The closed sets that counters are told apart by: what was done to requests, how they ended, and
-//! what became of compactions, summaries and second sends.
+//! Closed sets of label values: actions, endings, and outcomes of compactions, summaries and
+//! retries.
 
 use http::StatusCode;
 
 use super::Label;
 
-/// Defines a closed set of label values, each with its name.
+/// Defines a closed set of label values with their texts.
 macro_rules! labels {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $label:literal,)+ }) => {
         $(#[$of])*
@@ -31,93 +31,93 @@ macro_rules! labels {
 }
 
 labels! {
-    /// How a request ended, as the log line and the counter say it.
+    /// Ending of a request, in the log line and the metric.
     Ending {
-        /// The client left before it had its whole answer.
+        /// The client left before it had the whole response.
         ClientLeft = "client-left",
-        /// The whole answer was handed over.
+        /// The whole response was delivered.
         Complete = "complete",
-        /// The upstream broke off within its answer, and so did we.
+        /// The upstream broke off within its reply, so longhaul did too.
         UpstreamBroke = "upstream-broke",
     }
 }
 
 labels! {
-    /// Why a chat's body was streamed through unread.
+    /// Reason why a chat's body was streamed through unread.
     UnreadReason {
-        /// It inflates by more than text does.
+        /// The body inflates by more than text does.
         Bomb = "bomb",
-        /// It is not what its content coding says, or not all of it.
+        /// The body does not match its content coding, or is incomplete.
         Corrupt = "corrupt",
-        /// The bodies being held take all the room there is.
+        /// Buffered bodies use the whole memory budget.
         Crowded = "crowded",
-        /// It is encoded in a way that is not read here.
+        /// The body has an unsupported content coding.
         Encoded = "encoded",
-        /// It is larger than one body may be, as it came or as it reads.
+        /// The body exceeds the size limit, encoded or decoded.
         Large = "large",
-        /// Its sender stalled.
+        /// The sender stalled.
         Slow = "slow",
-        /// It ends in trailers, which a body of known length cannot carry.
+        /// The body ends in trailers, which a body of known length cannot carry.
         Trailers = "trailers",
     }
 }
 
 labels! {
-    /// How far the store behind memory was of use.
+    /// Outcome of a call of the durable store.
     DurableStoreOutcome {
-        /// It answered.
+        /// The store answered.
         Answered = "answered",
-        /// What was to be written was given up: too much was waiting already.
+        /// A write was dropped: too many were waiting already.
         Dropped = "dropped",
-        /// It answered with a failure.
+        /// The store answered with a failure.
         Failed = "failed",
-        /// It did not answer in time.
+        /// The store did not answer in time.
         Late = "late",
-        /// It was not asked: it had just failed several times.
+        /// The store was not called: it had just failed several times.
         Spared = "spared",
-        /// What it had could not be read.
+        /// The stored value could not be read.
         Unreadable = "unreadable",
     }
 }
 
 labels! {
-    /// One thing that was done to a chat.
+    /// An action applied to a chat.
     Action {
         /// Results of the newest batch were clipped.
         Clip = "clip",
-        /// A digest stands for history.
+        /// A digest replaces history.
         Digest = "digest",
         /// Images were replaced by markers.
         FewerBytes = "fewer-bytes",
-        /// An overflow was met, and nothing would have fitted.
+        /// The upstream reported an overflow, and no rewrite would have fitted.
         GaveUp = "gave-up",
-        /// Our rewrite was refused, and the original went.
+        /// The upstream refused the rewrite, and the original was sent.
         Original = "original",
         /// Old tool results were cleared.
         Prune = "prune",
-        /// A second request was sent.
+        /// The request was sent again.
         Retry = "retry",
-        /// Nothing was changed: this is what would have been.
+        /// The chat was not changed; the action is hypothetical.
         Shadow = "shadow",
-        /// The output asked for was lowered.
+        /// The requested output limit was lowered.
         SmallerOutput = "smaller-output",
-        /// A model's summary stands for history.
+        /// A model's summary replaces history.
         Summary = "summary",
     }
 }
 
 labels! {
-    /// The class of an answer's status.
+    /// Class of a response's status.
     StatusClass {
         /// 400 to 499.
         ClientError = "4xx",
         /// 100 to 199: a switch to another protocol.
         Informational = "1xx",
-        /// The client left before there was one.
+        /// The client left before there was a response.
         None = "none",
         /// 300 to 399.
         Redirection = "3xx",
-        /// From 500 on.
+        /// 500 and above.
         ServerError = "5xx",
         /// 200 to 299.
         Success = "2xx",
@@ -125,7 +125,7 @@ labels! {
 }
 
 impl StatusClass {
-    /// The class of this status, if there was an answer.
+    /// Returns the class of `status`; `None` if there was no response.
     pub(crate) fn from_code(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16()) {
             None => Self::None,
@@ -139,134 +139,134 @@ impl StatusClass {
 }
 
 labels! {
-    /// What made a record come into use.
+    /// Event that brought a record into use.
     CompactionTrigger {
         /// A limit on bytes.
         Bytes = "bytes",
-        /// A request by hand.
+        /// An explicit compaction request.
         Manual = "manual",
         /// An overflow.
         Overflow = "overflow",
-        /// A mark that the conversation had passed.
+        /// The conversation had passed a token threshold.
         Proactive = "proactive",
     }
 }
 
 labels! {
-    /// Whose word the price of an answer is.
+    /// Source of a price.
     PriceSource {
-        /// The provider's own, in its answer: all that was charged.
+        /// The provider's reply: the total charge.
         Provider = "provider",
-        /// The embedded table's, of input alone.
+        /// The embedded price table: input only.
         Table = "table",
     }
 }
 
 labels! {
-    /// What a call of our own is for.
+    /// Purpose of a call that longhaul makes for itself.
     AuxiliaryPurpose {
-        /// What stands for history.
+        /// A summary that replaces history.
         Summary = "summary",
-        /// What a conversation is called on the dashboard.
+        /// A conversation's title on the dashboard.
         Title = "title",
     }
 }
 
 labels! {
-    /// Why the price of an answer is not known.
+    /// Reason why a cost is unknown.
     UnpricedReason {
-        /// Nobody said how many tokens it took.
+        /// The number of tokens is unknown.
         NotCounted = "not-counted",
-        /// The table has no price for its model.
+        /// The table has no price for the model.
         NotListed = "not-listed",
     }
 }
 
 labels! {
-    /// What became of a summary that was to be written.
+    /// Outcome of a summary job.
     SummaryOutcome {
-        /// Everyone who waited for it has left.
+        /// Every request that waited for it has left.
         Aborted = "aborted",
-        /// It broke off at its cap.
+        /// The text reached its length limit.
         CutOff = "cut_off",
-        /// Another process is writing it.
+        /// Another process is writing the summary.
         Elsewhere = "elsewhere",
-        /// Nothing was written.
+        /// The model wrote nothing.
         Empty = "empty",
-        /// It was written and accepted.
+        /// The summary was written and accepted.
         Made = "made",
-        /// It is no smaller than what it would stand for.
+        /// The summary is not smaller than the history it would replace.
         NotSmaller = "not_smaller",
-        /// Every section says that there is nothing.
+        /// Every section is stated to be empty.
         NothingSaid = "nothing_said",
-        /// There was nothing to tell.
+        /// There was nothing to summarise.
         NothingToAsk = "nothing_to_ask",
         /// The upstream refused the call.
         Refused = "refused",
-        /// It took too long.
+        /// The call timed out.
         TimedOut = "timed_out",
-        /// It is far over its budget.
+        /// The summary is far over its budget.
         TooLong = "too_long",
-        /// It calls tools.
+        /// The reply calls tools.
         ToolCalls = "tool_calls",
-        /// It has not the form that was asked for.
+        /// The summary does not have the requested format.
         Unformed = "unformed",
-        /// No call came through.
+        /// No call reached the upstream.
         Unreachable = "unreachable",
     }
 }
 
 labels! {
-    /// Why no summary was asked for where one was wanted.
+    /// Reason why a wanted summary was not requested.
     WithheldReason {
-        /// Several in a row have failed there.
+        /// Several summaries in a row have failed in this conversation.
         Breaker = "breaker",
-        /// Its caller has asked for as many as one may in an hour.
+        /// The caller has reached its hourly limit.
         Caller = "caller",
-        /// The conversation has.
+        /// The conversation has reached its hourly limit.
         Conversation = "conversation",
-        /// The process has.
+        /// The process has reached its hourly limit.
         Process = "process",
-        /// Its caller's upstream has too much to do.
+        /// The caller's upstream is rate-limited or overloaded.
         Throttled = "throttled",
-        /// None of the last that were made ahead was used.
+        /// The last few summaries made ahead of need were not used.
         Unused = "unused",
     }
 }
 
 labels! {
-    /// What was sent in second place.
+    /// Kind of a retry.
     RetryKind {
-        /// The conversation, compacted.
+        /// The compacted conversation.
         Compacted = "compacted",
         /// The conversation with fewer images.
         FewerBytes = "fewer-bytes",
-        /// What the client had sent.
+        /// The client's original request.
         Original = "original",
-        /// The conversation with a smaller output asked for.
+        /// The conversation with a lower output limit.
         SmallerOutput = "smaller-output",
     }
 }
 
 labels! {
-    /// What became of that.
+    /// Outcome of a retry.
     RetryOutcome {
-        /// It was answered.
+        /// The upstream answered.
         Accepted = "accepted",
-        /// Its reply broke off before it told.
+        /// The reply broke off before its outcome was known.
         BrokeOff = "broke-off",
-        /// It was an overflow again.
+        /// The retry overflowed again.
         Overflow = "overflow",
-        /// It was refused otherwise.
+        /// The upstream refused the retry for another reason.
         Refused = "refused",
-        /// It did not come through; the first reply was relayed.
+        /// The retry failed to reach the upstream; the first reply was relayed.
         Unreachable = "unreachable",
-        /// It was not sound, and not sent; the first reply was relayed.
+        /// The rewrite was unsound and not sent; the first reply was relayed.
         Unsound = "unsound",
     }
 }
 
-/// The act that tells most of what was done to a request; none where nothing was.
+/// The principal action applied to a request; `None` if there was no action.
 impl Label for Option<Action> {
     const ALL: &'static [Self] = &[
         None,

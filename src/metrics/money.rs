@@ -1,29 +1,29 @@
-//! What was spent and what was saved, and of how much nobody knows the price.
+//! Costs and savings, and counts of calls and tokens whose price is unknown.
 
 use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Sum, UnpricedReason};
 use crate::rewrite::money::{Cost, CostComparison, Usd};
 
-/// Amounts in billionths of a dollar, each only ever growing.
+/// Amounts in billionths of a dollar; each only grows.
 #[derive(Debug, Default)]
 pub(crate) struct CostMetrics {
-    /// What chats cost.
+    /// Cost of chats.
     pub(crate) chats: Counters<PriceSource>,
-    /// Chats of which that is not known.
+    /// Chats whose cost is unknown.
     pub(crate) chats_unknown: Counters<UnpricedReason>,
-    /// What was taken out of chats would have cost.
+    /// Estimated cost of the tokens removed from chats.
     pub(crate) saved: Sum,
-    /// Tokens that were taken out, in the plain estimate, whose price is not known.
+    /// Removed tokens whose price is unknown, by the plain estimate.
     pub(crate) saved_unknown: Sum,
-    /// What was paid again because rewrites broke what the provider's cache knew.
+    /// Extra cost of input that rewrites evicted from the provider's cache.
     pub(crate) rewrites: Sum,
-    /// What calls of our own cost.
+    /// Cost of longhaul's own calls.
     pub(crate) auxiliary: CounterMatrix<AuxiliaryPurpose, PriceSource>,
-    /// Calls of our own of which that is not known.
+    /// Calls of longhaul's own whose cost is unknown.
     pub(crate) auxiliary_unknown: CounterMatrix<AuxiliaryPurpose, UnpricedReason>,
 }
 
 impl CostMetrics {
-    /// One more chat was answered.
+    /// Adds an answered chat.
     pub(crate) fn record_chat(&self, cost: Cost, bill: &CostComparison) {
         match split(cost) {
             Ok((by, usd)) => self.chats.add_many(by, nanos(usd)),
@@ -36,7 +36,7 @@ impl CostMetrics {
         self.rewrites.add(bill.rewrite_cost.map_or(0, nanos));
     }
 
-    /// One more call of our own was made.
+    /// Adds a call of longhaul's own.
     pub(crate) fn record_auxiliary(&self, purpose: AuxiliaryPurpose, cost: Cost) {
         match split(cost) {
             Ok((by, usd)) => self.auxiliary.add_many(purpose, by, nanos(usd)),
@@ -54,7 +54,7 @@ fn split(cost: Cost) -> Result<(PriceSource, Usd), UnpricedReason> {
     }
 }
 
-/// Each of these is nothing at the least.
+/// Returns the billionths of a dollar; amounts here are never negative.
 fn nanos(usd: Usd) -> u64 {
     u64::try_from(usd.as_nanos()).unwrap_or(0)
 }

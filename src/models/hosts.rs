@@ -1,8 +1,8 @@
-//! Who answers at a host.
+//! Hosts of known providers, and local hosts.
 
 use std::net::IpAddr;
 
-/// Hosts and the provider whose rows of the table count there. A `*` stands for any letters, or none.
+/// Host patterns with the provider whose rows apply there. A `*` matches any characters, or none.
 const HOSTS: &[(&str, &str)] = &[
     ("*.azuredatabricks.net", "databricks"),
     ("*.cognitiveservices.azure.com", "azure"),
@@ -59,7 +59,8 @@ const HOSTS: &[(&str, &str)] = &[
     ("us.api.openai.com", "openai"),
 ];
 
-/// Providers that serve models of their own make, so that what they say of one is true of it.
+/// Providers that serve models of their own making, whose rows therefore state the model's own
+/// limits.
 const MAKERS: &[&str] = &[
     "ai21",
     "anthropic",
@@ -77,7 +78,7 @@ const MAKERS: &[&str] = &[
     "zai",
 ];
 
-/// Endings of names that no public server has, and a plain name without a dot has none either.
+/// Suffixes that no public host name has. A name without a dot is local, too.
 const LOCAL_NAMES: &[&str] = &[
     ".home.arpa",
     ".internal",
@@ -87,19 +88,19 @@ const LOCAL_NAMES: &[&str] = &[
     ".localhost",
 ];
 
-/// What kind of place a host is.
+/// The kind of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HostKind {
     /// On this machine or its own network.
     Local,
-    /// This provider's.
+    /// A known provider.
     Provider(&'static str),
-    /// Out there, and nobody's that is known.
+    /// A public host of no known provider.
     Unknown,
 }
 
 impl HostKind {
-    /// What kind of place `host` is: a name, or an address with or without brackets, and no port.
+    /// Classifies `host`: a name, or an address with or without brackets, without a port.
     pub(crate) fn from_host(host: &str) -> Self {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -120,7 +121,7 @@ impl HostKind {
     }
 }
 
-/// Whether `provider` serves models of its own make.
+/// Whether `provider` serves models of its own making.
 pub(super) fn makes_models(provider: &str) -> bool {
     MAKERS.contains(&provider)
 }
@@ -134,8 +135,8 @@ fn matches_pattern(host: &str, pattern: &str) -> bool {
     }
 }
 
-/// Loopback, private and link-local addresses, and those that carriers and overlay networks give out
-/// (RFC 6598).
+/// Whether `address` is loopback, private, link-local, unspecified, or one that carriers and
+/// overlay networks assign (RFC 6598).
 fn is_local(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {

@@ -1,7 +1,7 @@
-//! The names under which a model may stand in the table.
+//! The names under which a model may be listed in the table.
 
-/// What `OpenRouter` puts behind a colon to choose among the servers of one model. `:free` and
-/// `:thinking` have rows of their own where they differ.
+/// Suffixes with which `OpenRouter` chooses among the servers of one model. `:free` and `:thinking`
+/// have rows of their own if they differ.
 const VARIANTS: &[&str] = &[
     ":batch",
     ":beta",
@@ -14,14 +14,14 @@ const VARIANTS: &[&str] = &[
     ":thinking",
 ];
 
-/// Where Bedrock runs an inference profile.
+/// Region prefixes of Bedrock's inference profiles.
 const REGIONS: &[&str] = &[
     "apac.", "au.", "ca.", "eu.", "global.", "in.", "jp.", "us-gov.", "us.",
 ];
 
-/// `name` as it is, and then with less and less around it: without `~` and `models/`, without a
-/// variant, without its tuner's names, without the provider before it; each also without a date,
-/// and without Bedrock's region and version.
+/// Yields `name`, then ever shorter forms: without `~` and `models/`, a variant, a fine-tuner's
+/// names, or the provider prefix. Each is also tried without a date, and without Bedrock's region
+/// and version.
 pub(super) fn candidates(name: &str) -> impl Iterator<Item = &str> {
     let plain = without_variant(name.trim_start_matches('~').trim_start_matches("models/"));
     let bases = [
@@ -43,11 +43,11 @@ pub(super) fn candidates(name: &str) -> impl Iterator<Item = &str> {
             without_date(both),
         ]
     });
-    // Forms that say the same are looked up once more, which costs less than finding that out.
+    // Duplicates are looked up again, which is cheaper than detecting them.
     std::iter::once(name).chain(shorter.filter(move |form| *form != name && !form.is_empty()))
 }
 
-/// Whether one server of a model is asked for, or one kind of service.
+/// Whether the name selects one server of a model, or one kind of service.
 pub(super) fn has_variant(name: &str) -> bool {
     without_variant(name) != name
 }
@@ -59,7 +59,8 @@ fn without_variant(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// `ft:gpt-4o-2024-08-06:org:name:id` is priced and measured as `ft:gpt-4o-2024-08-06`.
+/// Shortens `ft:gpt-4o-2024-08-06:org:name:id` to `ft:gpt-4o-2024-08-06`, which has its price and
+/// window.
 fn without_tuner(name: &str) -> Option<&str> {
     let base = name.strip_prefix("ft:")?.split(':').next()?;
     name.get(.."ft:".len() + base.len())
@@ -72,7 +73,7 @@ fn without_region(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Without `-v1:0`, or `-v1`.
+/// Strips `-v1:0` or `-v1`.
 fn without_version(name: &str) -> &str {
     let number = name
         .rsplit_once(':')
@@ -84,7 +85,7 @@ fn without_version(name: &str) -> &str {
         .map_or(name, |(head, _)| head)
 }
 
-/// Without `-20250514`, `@20250514` or `-2024-08-06`.
+/// Strips `-20250514`, `@20250514` or `-2024-08-06`.
 fn without_date(name: &str) -> &str {
     let Some((head, last)) = name.rsplit_once(['-', '@']) else {
         return name;

@@ -1,4 +1,4 @@
-//! The table is whole, and a name means what it means at its host.
+//! Consistency of the table, and look-ups by host and name.
 
 use super::*;
 use crate::rewrite::money::Usd;
@@ -6,7 +6,7 @@ use crate::rewrite::usage::Usage;
 use proptest::prelude::*;
 use std::process::Command;
 
-/// Nothing, or (provider, name in the table, window, input limit).
+/// Checks a look-up: `None`, or (provider, name in the table, window, input limit).
 fn check(host: &str, model: &str, expect: Option<(&str, &str, u32, Option<u32>)>) {
     let found = look_up(host, model).map(|found| {
         let entry = found.limits;
@@ -126,7 +126,7 @@ fn at_an_unknown_host_the_makers_smallest_window_counts() {
         reason("gateway.example.org", "gpt-5"),
         MatchKind::OtherHost { rows: 1 }
     );
-    // Nobody who serves it made it.
+    // No provider that serves this model made it.
     let found = look_up("gateway.example.org", "openai/gpt-oss-120b").unwrap();
     let smallest = table::rows_named("openai/gpt-oss-120b")
         .map(|row| row.limits().unwrap().window)
@@ -138,8 +138,8 @@ fn at_an_unknown_host_the_makers_smallest_window_counts() {
 fn the_table_is_what_the_script_writes() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/config/models/make");
     let Ok(made) = Command::new("python3").args([script, "-"]).output() else {
-        // CI has it, and so have most machines.
-        assert!(std::env::var_os("CI").is_none(), "python3 is not there");
+        // CI and most machines have python3.
+        assert!(std::env::var_os("CI").is_none(), "python3 is not installed");
         return;
     };
     assert!(
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// Input, cached input and writing, in billionths of a dollar a token.
+/// Checks the prices of input, cached input and cache writes, in billionths of a dollar per token.
 fn check_prices(host: &str, model: &str, expect: Option<(i64, Option<i64>)>) {
     let usage = |cached| Usage {
         input: 1,
@@ -205,6 +205,6 @@ fn a_price_is_the_provider_s_own_and_of_that_model() {
     for nobody in ["gateway.example.org", "127.0.0.1"] {
         check_prices(nobody, "gpt-5", None);
     }
-    // A subscription: nothing is charged by the token.
+    // A subscription: not charged by the token.
     check_prices("api.githubcopilot.com", "gpt-4o", None);
 }

@@ -1,5 +1,5 @@
-//! What is said about one request when it is over: one log line, one count. A guard, because a
-//! client that leaves drops whatever served it.
+//! The log line and metrics of one request, written when the request is over. [`RequestLog`] is a
+//! guard, because a client that leaves drops whatever served the request.
 
 use std::sync::Arc;
 
@@ -19,32 +19,32 @@ use crate::rewrite::overflow::Verdict;
 use crate::traces::{CallPurpose, Operation, RequestTrace};
 use crate::upstream::TransferMeter;
 
-/// The account of one request; writes its line when dropped.
+/// Accumulates the log line, metrics and trace of one request; writes them when dropped.
 pub(crate) struct RequestLog {
     method: Method,
     path: String,
-    /// Where its upstream is mounted, if it is.
+    /// Path under which the upstream is mounted, if any.
     mount: Option<Arc<str>>,
     started: Instant,
     status: Option<StatusCode>,
     meter: Arc<TransferMeter>,
     received_bytes: u64,
     ending: Ending,
-    /// Whether the answer is of our own making, for want of another.
+    /// Whether longhaul answers with a fault of its own instead of an upstream reply.
     is_fault: bool,
     report: ChatReport,
-    /// Its conversation, where that is shown.
+    /// Handle of the conversation on the dashboard, if the dashboard is in use.
     dashboard: Option<DashboardHandle>,
-    /// Who looks at the answer as it passes.
+    /// Observer of the response body as it passes.
     observer: Option<Box<ReplyObserver>>,
-    /// What it cost, once its answer was seen to its end.
+    /// Cost of the request, once the end of the response was observed.
     cost: Option<RequestCost>,
     trace: RequestTrace,
     metrics: Arc<Metrics>,
 }
 
 impl RequestLog {
-    /// Until something else is said, the client has left.
+    /// Starts the log of `request`. The ending is `ClientLeft` until the response ends otherwise.
     pub(super) fn start<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Self {
         metrics.in_flight.add(1_u64);
         Self {
@@ -66,28 +66,28 @@ impl RequestLog {
         }
     }
 
-    /// The path that the upstream is asked for, without its query.
+    /// Sets the upstream path, without its query.
     pub(super) fn set_path(&mut self, path: &str) {
         path.clone_into(&mut self.path);
         self.trace.set_operation(|| operation(&self.method, path));
     }
 
-    /// It is for the upstream that is mounted there.
+    /// Sets the mount that serves the request.
     pub(super) fn set_mount(&mut self, mount: Option<Arc<str>>) {
         self.mount = mount;
     }
 
-    /// Measures the request's body.
+    /// Returns the meter of the request body.
     pub(super) fn meter(&self) -> &Arc<TransferMeter> {
         &self.meter
     }
 
-    /// What is recorded of it.
+    /// Returns the trace of the request.
     pub(super) fn trace(&self) -> &RequestTrace {
         &self.trace
     }
 
-    /// It is a chat that was read.
+    /// Records that the body was read as a chat.
     pub(super) fn record_chat(&mut self, conversation: &Conversation<'_>) {
         if self.trace.is_recorded() {
             let streaming = conversation.params().streaming;
@@ -95,39 +95,39 @@ impl RequestLog {
         }
     }
 
-    /// A request goes to the upstream.
+    /// Records that a request is sent to the upstream.
     pub(super) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
         self.trace.record_send(errand, request);
     }
 
-    /// The upstream has answered it, or cannot be reached.
+    /// Records the head of the upstream's reply, or the fault that prevented a reply.
     pub(super) fn record_reply<B>(&mut self, reply: &Result<Response<B>, Fault>) {
         self.trace.record_reply(reply);
     }
 
-    /// The upstream's answer was judged.
+    /// Records the verdict on the upstream's reply.
     pub(super) fn record_verdict(&mut self, verdict: Verdict) {
         self.trace.record_verdict(verdict);
     }
 
-    /// The answer is a fault of ours.
+    /// Records that the response is a fault of longhaul's own.
     pub(super) fn record_fault(&mut self, fault: Fault) {
         self.is_fault = true;
         self.trace.record_fault(fault);
     }
 
-    /// What was done to the chat.
+    /// Sets the report on the chat.
     pub(super) fn set_report(&mut self, report: ChatReport) {
         self.report = report;
     }
 
-    /// It is one of a conversation that is shown.
+    /// Sets the dashboard handle of the conversation.
     pub(super) fn set_dashboard_handle(&mut self, sighting: Option<DashboardHandle>) {
         self.dashboard = sighting;
     }
 
-    /// The head of the answer goes out. What was ours of the time until now is all that was not
-    /// spent waiting for somebody else.
+    /// Records that the head of the response goes out. The proxy's overhead is the time until now,
+    /// less the time spent waiting for others.
     pub(super) fn record_response_head(&mut self, status: StatusCode) {
         self.status = Some(status);
         let ours = self
@@ -137,12 +137,12 @@ impl RequestLog {
         self.metrics.overhead.observe(ours);
     }
 
-    /// The answer is looked at as it passes.
+    /// Sets the observer of the response body.
     pub(super) fn set_observer(&mut self, observer: Option<Box<ReplyObserver>>) {
         self.observer = observer;
     }
 
-    /// A part of the answer's body goes out.
+    /// Records a chunk of the response body.
     pub(super) fn record_chunk(&mut self, chunk: &[u8]) {
         self.received_bytes += chunk.len() as u64;
         if let Some(observer) = &mut self.observer
@@ -153,8 +153,8 @@ impl RequestLog {
         }
     }
 
-    /// The answer has ended. A client that closes at the last event, before the body has ended, as some
-    /// do, has its whole answer.
+    /// Records the end of the response. Some clients close at the last event, before the body has
+    /// ended; such a client has its whole response.
     pub(super) fn end(&mut self, ending: Ending) {
         let observer = self.observer.take();
         let heard_all = || observer.as_ref().is_some_and(|seen| seen.is_complete());
@@ -172,13 +172,14 @@ impl RequestLog {
         };
     }
 
-    /// Whether the upstream has got anything of it, as far as we know: what was made of a chat that went
-    /// nowhere saved nobody anything, and the client comes again with the same.
+    /// Whether the upstream has received any of the request, as far as longhaul can tell. A rewrite
+    /// that was never sent saved nothing, and the client will send the same request again.
     fn was_forwarded(&self) -> bool {
         self.meter.bytes() > 0 && !self.is_fault
     }
 
-    /// The log line's fields, where the request is recorded too.
+    /// Copies the fields of the log line to the trace, if the request is recorded, and closes the
+    /// trace.
     fn finish_trace(&mut self) {
         let Self { trace, report, .. } = self;
         if !trace.is_recorded() {
@@ -245,7 +246,7 @@ impl Drop for RequestLog {
     }
 }
 
-/// What a path asks for, as a span says it.
+/// Returns the operation that a span reports for `path`.
 fn operation(method: &Method, path: &str) -> Operation {
     if receive::is_chat_path(method, path) {
         Operation::Chat {
@@ -276,7 +277,8 @@ mod tests {
         assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
     }
 
-    /// What is counted as saved of a chat of 100 tokens that was made one of 40, and so treated.
+    /// Checks the tokens counted as saved for a chat that was reduced from 100 tokens to 40 and
+    /// then treated by `treat`.
     #[track_caller]
     fn check(treat: impl FnOnce(&mut RequestLog), saved: u64) {
         let metrics = Arc::<Metrics>::default();

@@ -1,4 +1,4 @@
-//! A fault as the client reads it: the API's own error shape.
+//! Responses for faults, in the error format of the API.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::error::{Fault, RetryAdvice};
 
 const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
-/// The `OpenAI` SDKs do not repeat a request whose answer has it as `false`.
+/// The `OpenAI` SDKs do not retry a request if its response sets this header to `false`.
 const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// The error object of the `OpenAI` API, in its own order.
+/// Error response of the `OpenAI` API, with members in the order that the API uses.
 #[derive(Serialize)]
 struct ErrorEnvelope<'a> {
     error: ErrorObject<'a>,
@@ -26,7 +26,7 @@ struct ErrorObject<'a> {
     code: &'a str,
 }
 
-/// The whole answer to a fault.
+/// Builds the complete response for `fault`.
 pub(super) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
     let message = fault.message(origin);
     let kind = if fault.status().is_server_error() {
@@ -40,7 +40,7 @@ pub(super) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
         param: None,
         code: fault.code(),
     };
-    // Texts and nothing else: writing them cannot fail.
+    // The value holds nothing but text, so serialising cannot fail.
     let body = serde_json::to_vec(&ErrorEnvelope { error }).unwrap_or_default();
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = fault.status();
@@ -56,7 +56,7 @@ pub(super) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
     response
 }
 
-/// Tells the operator.
+/// Logs `fault` for the operator.
 pub(super) fn log_fault(fault: Fault, origin: &str) {
     let (code, message) = (fault.code(), fault.message(origin));
     if fault.level() == tracing::Level::WARN {

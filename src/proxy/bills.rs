@@ -1,4 +1,4 @@
-//! What chats cost, and what they would have cost without longhaul.
+//! Costs of chats, and their estimated costs without longhaul.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
@@ -12,23 +12,23 @@ use crate::rewrite::money::{BilledRequest, Cost, CostComparison, PriorRequest};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::usage::Usage;
 
-/// Requests that are remembered for the price of the next one, and as many again that were asked for
-/// less lately: at about 100 bytes each, 3 MB.
+/// Requests remembered to price the next one, and as many again that were used less recently. At
+/// about 100 bytes each, 3 MB.
 const MAX_REQUESTS: usize = 16_384;
-/// For so long: providers keep what they have cached from 5 minutes to an hour.
+/// Lifetime of a remembered request: providers keep cached prompts for 5 minutes to an hour.
 const CACHE_LIFETIME: Duration = Duration::from_hours(1);
-/// How many boundaries back the request before is looked for: it lies a step or two back, behind a
-/// fork or an undo a few more.
+/// Boundaries searched backwards for the previous request. The previous request is usually a step
+/// or two back, and a few more after a fork or an undo.
 const MAX_LOOKBACK: usize = 64;
 
-/// What the requests of late were billed as.
+/// Remembers recent requests and prices chats.
 pub(super) struct CostTracker {
-    /// The upstream's, by which prices are found.
+    /// Host of the upstream, by which prices are looked up.
     host: String,
     prior: ShardedCache<CacheKey, (Instant, PriorRequest)>,
 }
 
-/// The prefix that a request was, and a hash of its model's name: caches are each model's own.
+/// Prefix of a request, and a hash of the model's name: each model has its own cache.
 type CacheKey = (RecordKey, u64);
 
 impl ShardKey for CacheKey {
@@ -37,23 +37,23 @@ impl ShardKey for CacheKey {
     }
 }
 
-/// What one chat cost, and what longhaul made of that.
+/// Cost of one chat, and the share of longhaul in that cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestCost {
     pub(super) cost: Cost,
     pub(super) comparison: CostComparison,
 }
 
-/// A request that was sent, until its reply has ended.
+/// A sent request whose reply has not ended yet.
 pub(super) struct PendingCost {
     billed: BilledRequest,
-    /// The request before it, where longhaul changed this one.
+    /// The request before this one, if longhaul changed this one.
     prior: Option<PriorRequest>,
     key: Option<CacheKey>,
 }
 
 impl CostTracker {
-    /// None yet, of requests to `host`.
+    /// Creates an empty tracker for requests to `host`.
     pub(super) fn new(host: &str) -> Self {
         Self {
             host: host.to_owned(),
@@ -61,7 +61,7 @@ impl CostTracker {
         }
     }
 
-    /// A request of a conversation is sent.
+    /// Begins tracking a request that is sent.
     pub(super) fn begin(
         &self,
         chains: &PrefixKeys,
@@ -80,19 +80,20 @@ impl CostTracker {
         }
     }
 
-    /// Whether this very request of a conversation was answered before.
+    /// Whether this exact request of a conversation was answered before.
     pub(super) fn has_answered(&self, chains: &PrefixKeys, model: &str) -> bool {
         let newest = chains.newest();
         newest.is_some_and(|(_, key)| self.prior(&(key, hash_model(model))).is_some())
     }
 
-    /// What a request was that its provider may have cached still.
+    /// Returns the remembered request for `key`, if the provider may still have it cached.
     fn prior(&self, key: &CacheKey) -> Option<PriorRequest> {
         let (billed, prior) = self.prior.get(key)?;
         (billed.elapsed() < CACHE_LIFETIME).then_some(prior)
     }
 
-    /// Its reply has ended, and its provider counted so.
+    /// Prices a request whose reply has ended, from the provider's `usage`, and remembers the
+    /// request.
     pub(super) fn settle(
         &self,
         open: &PendingCost,
@@ -118,7 +119,7 @@ impl CostTracker {
 }
 
 impl RequestCost {
-    /// The tokens taken out whose price is not known.
+    /// Removed tokens whose price is unknown; zero if the price is known.
     pub(super) fn unpriced_tokens(&self) -> Tokens {
         match self.comparison.saved {
             Some(_) => Tokens::ZERO,
@@ -142,7 +143,7 @@ mod tests {
 
     const MODEL: &str = "openai/gpt-5";
 
-    /// The chains of a conversation after so many turns.
+    /// Builds the prefix keys of a conversation after `turns` turns.
     fn chains(turns: usize) -> PrefixKeys {
         let turn = r#"{"role":"user","content":"go"},{"role":"assistant","content":"done"}"#;
         let messages = vec![turn; turns].join(",");
@@ -166,7 +167,8 @@ mod tests {
         }
     }
 
-    /// A session at prices of 1.25 and 0.125 dollars for a million: whole, cut, and as cut as before.
+    /// Session at prices of $1.25 and $0.125 per million tokens: unchanged, cut, and cut at the
+    /// same point again.
     #[test]
     fn the_first_cut_is_paid_for_and_the_next_request_saves() {
         let bills = CostTracker::new("openrouter.ai");

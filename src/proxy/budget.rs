@@ -1,4 +1,4 @@
-//! The room that all held bodies share.
+//! The memory budget that all buffered bodies share.
 
 mod spare;
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use spare::SpareBuffer;
 
-/// Bytes that may be held at once, over all requests.
+/// Bytes that may be buffered at once, over all requests.
 #[derive(Debug)]
 pub(super) struct BufferBudget {
     free: Arc<AtomicU64>,
@@ -24,12 +24,12 @@ impl BufferBudget {
         }
     }
 
-    /// The room of a long body that has gone.
+    /// Returns a handle to the spare buffer, left by a long body.
     pub(super) fn spare_buffer(&self) -> SpareBuffer {
         self.spare_buffer.clone()
     }
 
-    /// An empty reservation.
+    /// Creates an empty reservation.
     pub(super) fn reservation(&self) -> Reservation {
         Reservation {
             free: Arc::clone(&self.free),
@@ -38,8 +38,8 @@ impl BufferBudget {
         }
     }
 
-    /// An empty reservation that leaves half of the budget to others, for what is held long and can
-    /// be done without.
+    /// Creates an empty reservation that leaves half of the budget free for others. Used for data
+    /// that is held long and is dispensable.
     pub(super) fn low_priority_reservation(&self) -> Reservation {
         let mut reservation = self.reservation();
         reservation.min_free = self.limit / 2;
@@ -47,20 +47,20 @@ impl BufferBudget {
     }
 }
 
-/// A part of the budget, given back on drop.
+/// A share of the budget, returned on drop.
 #[derive(Debug)]
 pub(super) struct Reservation {
     free: Arc<AtomicU64>,
     bytes: u64,
-    /// What must be left free when it grows.
+    /// Bytes that must stay free when this reservation grows.
     min_free: u64,
 }
 
 impl Reservation {
-    /// Takes as much more as makes it `bytes` in all. On refusal nothing changes.
+    /// Grows the reservation to `bytes` in total. An error leaves the reservation unchanged.
     ///
     /// # Errors
-    /// There is not that much left.
+    /// The budget has too little left.
     pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), BudgetExhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
@@ -75,7 +75,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Takes over what another one holds of the same budget.
+    /// Merges another reservation of the same budget into this one.
     pub(super) fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
@@ -87,7 +87,7 @@ impl Drop for Reservation {
     }
 }
 
-/// The budget has not that much left.
+/// Error: the budget has too little left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct BudgetExhausted;
 
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(one.grow_to(6), Ok(()));
         assert_eq!(two.grow_to(5), Err(BudgetExhausted));
         assert_eq!(two.grow_to(4), Ok(()));
-        assert_eq!(one.grow_to(3), Ok(()), "shrinking is no request for more");
+        assert_eq!(one.grow_to(3), Ok(()), "a smaller total takes nothing");
         assert_eq!(one.grow_to(7), Err(BudgetExhausted));
     }
 
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(
             budget.low_priority_reservation().grow_to(0),
             Ok(()),
-            "it is none"
+            "always fits"
         );
     }
 

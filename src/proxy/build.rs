@@ -1,5 +1,5 @@
-//! Puts a proxy together: what all requests share, what belongs to one upstream, and what changes
-//! with the settings.
+//! Builds a proxy: state shared by all requests, state of one upstream, and state that changes with
+//! the settings.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::store::Store;
 use crate::summarise::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::{LearnedWindows, ReportedWindows, Upstream};
 
-/// Titles that are asked for at once; a conversation that finds no place has another chance with its
-/// next request.
+/// Titles requested concurrently. A conversation that exceeds the limit tries again with its next
+/// request.
 const MAX_CONCURRENT_TITLES: usize = 2;
 
 impl Proxy {
-    /// A proxy for the upstreams of `config`; connects to nothing.
+    /// Creates a proxy for the upstreams of `config`, without connecting.
     ///
     /// # Errors
     /// The certificate file or the store cannot be used.
@@ -66,8 +66,8 @@ impl Proxy {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// A proxy under other settings that knows all that this one does. What a process is built on
-    /// stays as it is, whatever `config` says of it: upstreams and store, and bounds on a whole.
+    /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
+    /// global limits keep their values, whatever `config` sets.
     ///
     /// # Errors
     /// The summariser's endpoint cannot be used.
@@ -90,7 +90,7 @@ impl Proxy {
     }
 }
 
-/// What is learned of the models of one upstream.
+/// Creates the empty knowledge about the models of one upstream.
 fn model_knowledge(store: &Arc<Store>, scope: Scope) -> Arc<ModelKnowledge> {
     Arc::new(ModelKnowledge {
         reported_windows: ReportedWindows::default(),
@@ -101,13 +101,13 @@ fn model_knowledge(store: &Arc<Store>, scope: Scope) -> Arc<ModelKnowledge> {
     })
 }
 
-/// What one upstream charges: prices go by its host.
+/// Creates the cost tracker of one upstream; prices depend on its host.
 fn cost_tracker(config: &Config) -> Arc<CostTracker> {
     Arc::new(CostTracker::new(config.upstream.base.authority().host()))
 }
 
 impl Shared {
-    /// The same towards another upstream, of whose models nothing is known yet.
+    /// Returns a copy for another upstream, with no knowledge of its models yet.
     fn for_mount(&self, mount: &str, config: Config) -> Self {
         Self {
             mount: Some(mount.into()),
@@ -118,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// The same under other settings.
+    /// Returns a copy with other settings.
     fn with_config(&self, config: Config) -> Self {
         Self {
             mounts: Vec::new(),
@@ -139,7 +139,7 @@ mod tests {
     use crate::rewrite::tokens::Tokens;
     use crate::rewrite::usage::Usage;
 
-    /// What `proxy` takes a request to have cost.
+    /// Returns the cost that `proxy` computes for a request.
     fn cost(proxy: &Proxy) -> Cost {
         const MODEL: &str = "openai/gpt-5";
         let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();

@@ -1,4 +1,4 @@
-//! A chat as it came, and what is done with it.
+//! A chat request: its parsed conversation, its settings, and the steps that serve it.
 
 mod attempt;
 mod form;
@@ -37,10 +37,10 @@ use crate::upstream::TransferMeter;
 pub(super) use attempt::{Attempt, PlanInputs};
 pub(super) use second::NextStep;
 
-/// Reads a chat's body, unless it must go on as it came.
+/// Parses a chat body, unless the request must be forwarded unchanged.
 ///
 /// # Errors
-/// The reason for that.
+/// The reason for forwarding the request unchanged.
 pub(super) fn read<'b>(
     shared: &Shared,
     head: &Parts,
@@ -53,7 +53,7 @@ pub(super) fn read<'b>(
     chat_completions::read_cached(body, scope, &shared.parse_cache)
 }
 
-/// What came, and who asked.
+/// A parsed chat request, with the proxy and the route that serve it.
 pub(super) struct ChatRequest<'c> {
     pub(super) proxy: &'c Proxy,
     pub(super) route: &'c Route,
@@ -62,11 +62,12 @@ pub(super) struct ChatRequest<'c> {
     pub(super) conversation: &'c Conversation<'c>,
     pub(super) scope: Scope,
     pub(super) meter: Arc<TransferMeter>,
-    /// What calls of ours for it are recorded under, if they are.
+    /// Trace parent of the additional calls made for this request. `None` if the calls are not
+    /// traced.
     pub(super) parent: Option<ParentContext>,
 }
 
-/// One chat. Nothing of it changes: what it is sent by travels with each [`Attempt`].
+/// The immutable state of one chat. The inputs and the plan of each send are in its [`Attempt`].
 pub(super) struct Chat<'c> {
     pub(super) request: ChatRequest<'c>,
     mode: Mode,
@@ -74,12 +75,12 @@ pub(super) struct Chat<'c> {
     prefix_keys: PrefixKeys,
     model: String,
     settings: CompactionSettings,
-    /// Itself among the conversations that are shown.
+    /// Dashboard entry of this conversation.
     pub(super) dashboard: Option<DashboardHandle>,
 }
 
 impl<'c> Chat<'c> {
-    /// A chat, and what it is planned by, once others were asked what they know of it.
+    /// Builds a chat and its plan inputs, after refreshing stored facts from other processes.
     pub(super) async fn prepare(came: ChatRequest<'c>) -> (Self, PlanInputs) {
         let shared = &*came.proxy.0;
         let wish = RequestOverrides::from_headers(&came.head.headers);
@@ -100,7 +101,7 @@ impl<'c> Chat<'c> {
         (chat, basis)
     }
 
-    /// Takes it in among the conversations that are shown.
+    /// Registers the conversation on the dashboard.
     fn register_on_dashboard(&self, basis: &PlanInputs) -> Option<DashboardHandle> {
         let shared = self.shared();
         let summary = basis.adopted().and_then(|record| record.text.clone());
@@ -112,7 +113,7 @@ impl<'c> Chat<'c> {
         })
     }
 
-    /// Whether replies are held back to see what they are.
+    /// Whether replies are held back to detect overflows.
     fn recovery_enabled(&self) -> bool {
         self.settings.recover && self.mode == Mode::On
     }
@@ -127,7 +128,7 @@ impl<'c> Chat<'c> {
 
     fn summaries(&self) -> SummarySource {
         match (self.mode, &self.shared().config.summary.model) {
-            // A shadow asks nobody: a summary is a paid call.
+            // Shadow mode requests no summaries: each is a paid call.
             (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
                 SummarySource::Digest
             }
@@ -138,7 +139,8 @@ impl<'c> Chat<'c> {
     }
 }
 
-/// What the operator asks for with this model, less what the request itself does not want.
+/// Computes the settings for this request: the operator's settings for `model`, restricted by the
+/// request's own overrides.
 fn effective_settings(
     shared: &Shared,
     wish: RequestOverrides,

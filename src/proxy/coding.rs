@@ -1,4 +1,4 @@
-//! Undoes the content codings of a body, chunk by chunk and within bounds.
+//! Decodes the content codings of a body, chunk by chunk and within bounds.
 
 mod coder;
 mod gzip;
@@ -13,49 +13,49 @@ use http::header::CONTENT_ENCODING;
 use self::coder::StreamDecoder;
 use super::budget::{BudgetExhausted, Reservation};
 
-/// The most codings that are undone of one body. One is usual; a gateway that compresses what is
-/// compressed makes it two.
+/// Maximum content codings of one body. One is usual; a gateway that compresses a compressed body
+/// makes two.
 const MAX_CODINGS: usize = 3;
 
-/// What a decoder puts out at a time.
+/// Maximum bytes that a decoder emits at a time.
 const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
 
-/// The most that a reply may inflate to while it is held.
+/// Maximum decoded bytes of a reply while it is held.
 const MAX_INFLATED_BYTES: u64 = 1024 * 1024;
 
-/// What a body may inflate to by any ratio: a run of spaces at its beginning is no bomb.
+/// Decoded bytes allowed at any ratio: a run of spaces at the beginning is not a bomb.
 const FREE_INFLATION_BYTES: u64 = 64 * 1024;
 
-/// The most that a body may inflate by beyond that. Text does not come near it, a run of one byte
+/// Maximum inflation ratio beyond [`FREE_INFLATION_BYTES`]. Text stays far below; a run of one byte
 /// reaches 1,000.
 const MAX_INFLATION_RATIO: u64 = 200;
 
-/// Why a body cannot be decoded.
+/// Reason why a body cannot be decoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum DecodeError {
-    /// It inflates by more than [`INFLATED_RATIO`].
+    /// The body inflates by more than [`MAX_INFLATION_RATIO`].
     Bomb,
-    /// It is not what its coding says.
+    /// The body does not match its coding.
     Corrupt,
-    /// It inflates to more bytes than it may.
+    /// The body inflates to more bytes than allowed.
     TooLarge,
 }
 
-/// Undoes the codings of one body. It is fed as chunks come and holds nothing back: what a chunk
-/// brings to light is there before the next one is asked for.
+/// Decodes the content codings of one body. Chunks are fed as they arrive, and no output is held
+/// back: all that a chunk yields is available before the next chunk is needed.
 ///
-/// Once it has failed, nothing more can be had of it.
+/// A decoder that has failed yields no further output.
 pub(super) struct Decoder {
-    /// From the coding that was applied last to the one that was applied first.
+    /// From the coding applied last to the coding applied first.
     layers: Vec<Layer>,
     bounds: InflationBounds,
-    /// Its part of the budget, until it is dropped.
+    /// Share of the budget, held until the decoder is dropped.
     _charged: Option<Reservation>,
 }
 
 impl Decoder {
-    /// The decoder for the codings that `headers` name; `None` where one of them is not read here.
-    /// It yields [`INFLATED_BYTES`] at the most.
+    /// Creates the decoder for the codings that `headers` name; `None` if a coding is unsupported.
+    /// The decoder yields at most [`MAX_INFLATED_BYTES`].
     pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut layers = Vec::new();
         for value in headers.get_all(CONTENT_ENCODING) {
@@ -82,16 +82,16 @@ impl Decoder {
         })
     }
 
-    /// The same, yielding `bytes` at the most.
+    /// Sets the maximum output to `bytes`.
     pub(super) fn with_max_bytes(mut self, bytes: u64) -> Self {
         self.bounds.max_bytes = bytes;
         self
     }
 
-    /// The same, with [`room`](Self::room) for it taken by `reservation`.
+    /// Charges the decoder's [`memory_bytes`](Self::memory_bytes) to `reservation`.
     ///
     /// # Errors
-    /// There is not that much left.
+    /// The budget has too little left.
     pub(super) fn charged_to(self, mut reservation: Reservation) -> Result<Self, BudgetExhausted> {
         reservation.grow_to(self.memory_bytes())?;
         Ok(Self {
@@ -100,12 +100,12 @@ impl Decoder {
         })
     }
 
-    /// Whether there is nothing to undo.
+    /// Whether there is nothing to decode.
     pub(super) fn is_identity(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// The bytes that it may hold itself, beside what it has put out: windows and tables.
+    /// Maximum bytes that the decoder holds beside its output: windows and tables.
     fn memory_bytes(&self) -> u64 {
         let piece = OUTPUT_CHUNK_BYTES as u64;
         self.layers
@@ -114,7 +114,7 @@ impl Decoder {
             .sum()
     }
 
-    /// What the next chunk adds; `None` where it is corrupt or beyond the bounds.
+    /// Decodes the next chunk; `None` if the body is corrupt or exceeds the bounds.
     pub(super) fn decode_chunk<'a>(&mut self, mut chunk: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         if self.is_identity() {
             return Some(Cow::Borrowed(chunk));
@@ -126,11 +126,11 @@ impl Decoder {
         Some(Cow::Owned(plain))
     }
 
-    /// The next piece of what `chunk` adds, and takes from `chunk` what it used; `None` once there
-    /// is nothing more in it. Whoever has nothing to undo reads the chunk itself.
+    /// Decodes the next piece of `chunk` and advances `chunk` past the input used; `None` once the
+    /// chunk is exhausted. Callers must read an identity-coded chunk directly.
     ///
     /// # Errors
-    /// The body is corrupt or beyond the bounds.
+    /// The body is corrupt or exceeds the bounds.
     pub(super) fn decode_step(&mut self, chunk: &mut &[u8]) -> Result<Option<&[u8]>, DecodeError> {
         if !fill(&mut self.layers, chunk, &mut self.bounds)? {
             return Ok(None);
@@ -138,23 +138,23 @@ impl Decoder {
         Ok(self.layers.last_mut().map(Layer::take_output))
     }
 
-    /// Whether the body may end here: each coding is at an end of its own.
+    /// Whether the body may end here: every coding is at an end of its own.
     pub(super) fn is_ended(&self) -> bool {
         self.layers.iter().all(|layer| layer.coder.is_ended())
     }
 }
 
-/// What a body may inflate to.
+/// Limits on the decoded size of a body.
 struct InflationBounds {
-    /// In all.
+    /// Maximum decoded bytes in total.
     max_bytes: u64,
-    /// Encoded bytes that were read so far.
+    /// Encoded bytes read so far.
     bytes_in: u64,
 }
 
 impl InflationBounds {
     /// # Errors
-    /// `went` is more than what came so far may inflate to.
+    /// `went` exceeds what the input so far may inflate to.
     fn check(&self, went: u64) -> Result<(), DecodeError> {
         if went > self.max_bytes {
             return Err(DecodeError::TooLarge);
@@ -166,7 +166,7 @@ impl InflationBounds {
     }
 }
 
-/// One coding, with what it put out and the next one has not read yet.
+/// A layer of decoding: one coding, with output that the next layer has not read yet.
 ///
 /// Invariant: `start <= end <= out.len()`.
 struct Layer {
@@ -174,9 +174,10 @@ struct Layer {
     out: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Bytes put out in all.
+    /// Total bytes emitted.
     bytes_out: u64,
-    /// `out` was filled to its end, so that there may be more without further input.
+    /// Whether `out` was filled to its end, so that more output may be available without further
+    /// input.
     full: bool,
 }
 
@@ -202,8 +203,8 @@ impl Layer {
     }
 }
 
-/// Has the last of `layers` put something out: from what those before it have, and where they have
-/// nothing, from `chunk`. Returns whether anything came.
+/// Makes the last of `layers` emit output, from the output of the layers before it and, if they
+/// have none, from `chunk`. Returns whether there was any output.
 fn fill(
     layers: &mut [Layer],
     chunk: &mut &[u8],

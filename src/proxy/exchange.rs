@@ -1,5 +1,5 @@
-//! One exchange: the request as the upstream gets it, and the reply, or the fault in its place, as the
-//! client does.
+//! Exchange with the upstream: builds the upstream request, and the client's reply or error
+//! response.
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -14,16 +14,16 @@ use crate::error::Fault;
 use crate::traces::CallPurpose;
 use crate::upstream::{RequestBody, UpstreamBody};
 
-/// Where a request was for, and where it goes.
+/// The requested path, its path at the upstream, and the client's HTTP version.
 pub(super) struct Route {
     pub(super) requested: PathAndQuery,
     pub(super) mapped: PathAndQuery,
-    /// What the client speaks.
+    /// HTTP version of the client.
     pub(super) client_version: Version,
 }
 
 impl Proxy {
-    /// Where a request goes, if whoever sent it is admitted.
+    /// Maps the request to its upstream path, if its key is admitted.
     pub(super) fn route<B>(
         &self,
         request: &Request<B>,
@@ -41,7 +41,7 @@ impl Proxy {
         })
     }
 
-    /// Sends a request, and brings back its reply as the client gets it.
+    /// Sends a request and returns its reply with the headers for the client.
     pub(super) async fn send(
         &self,
         route: &Route,
@@ -66,7 +66,7 @@ impl Proxy {
         Ok(self.client_reply(reply?, route))
     }
 
-    /// The request as the upstream gets it. Extensions stay: hyper keeps the spelling of the
+    /// Builds the upstream request. Extensions are kept: hyper stores the original spelling of
     /// header names in them.
     pub(super) fn upstream_request(
         &self,
@@ -91,7 +91,7 @@ impl Proxy {
         Ok(Request::from_parts(head, body))
     }
 
-    /// The reply as the client gets it, its body still as it comes.
+    /// Builds the client's reply, with the upstream body unchanged.
     pub(super) fn client_reply(
         &self,
         reply: Response<UpstreamBody>,
@@ -109,7 +109,7 @@ impl Proxy {
         Response::from_parts(head, body)
     }
 
-    /// The reply with fields that say what was done, if anything was and the client may know.
+    /// Adds headers that report the actions, if any were taken and reporting is enabled.
     pub(super) fn with_report_headers<B>(
         &self,
         mut reply: Response<B>,
@@ -134,7 +134,7 @@ impl Proxy {
     }
 }
 
-/// The path and query asked for; a tunnel has none.
+/// Returns the requested path and query. A tunnel (`CONNECT`) has none.
 fn requested_path<B>(request: &Request<B>) -> Result<PathAndQuery, Fault> {
     if request.method() == Method::CONNECT {
         return Err(Fault::NotAForwardProxy);

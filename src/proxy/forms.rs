@@ -1,4 +1,4 @@
-//! Which form of a summary each model takes, learned from what it refused.
+//! Summary placements that each model accepts, learned from refusals.
 
 mod doubts;
 
@@ -10,12 +10,13 @@ use crate::rewrite::generations::TwoGenerationCache;
 use crate::rewrite::placement::{Placement, PlacementRefusals};
 use doubts::RefusalSuspicions;
 
-/// Models remembered at once; a proxy serves few, and a client may name any.
+/// Maximum number of models in the cache. A proxy serves few, but a client may name any model.
 const MODELS: u64 = 1_024;
-/// Conversations in which a form is suspected, remembered at the least, and twice as many at the most.
+/// Conversations with a suspected placement kept in memory: at least this many, at most twice as
+/// many.
 const SUSPECTS: usize = 512;
 
-/// A conversation with one model: what another makes of it says nothing.
+/// A conversation and its model. Facts about one model do not apply to another.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(in crate::proxy) struct ConversationModelKey {
     conversation: RecordKey,
@@ -31,13 +32,13 @@ impl ConversationModelKey {
     }
 }
 
-/// What the models of the one upstream have refused.
+/// Refused placements for the models of one upstream.
 pub(super) struct SummaryPlacements {
     learned: Cache<String, PlacementRefusals>,
-    /// What was refused in one conversation with nothing to compare it with: the fault may be the
-    /// client's own, which is no other caller's concern.
+    /// Refusals in one conversation that no other request confirms. The client itself may be at
+    /// fault, so they affect no other caller.
     suspected: Mutex<TwoGenerationCache<ConversationModelKey, PlacementRefusals>>,
-    /// What was refused and may have nothing to do with its form.
+    /// Refused rewrites whose cause may not be the placement.
     pub(super) suspicions: RefusalSuspicions,
 }
 
@@ -52,13 +53,13 @@ impl Default for SummaryPlacements {
 }
 
 impl SummaryPlacements {
-    /// Where `model` takes what stands for history in that conversation.
+    /// Returns the placement to use for `model` in `conversation`.
     pub(super) fn placement_for(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
         self.refusals_in_conversation(model, conversation)
             .placement()
     }
 
-    /// Where it has refused it, or is suspected to in that conversation.
+    /// Returns the placements that `model` refused or is suspected to refuse in `conversation`.
     pub(super) fn refusals_in_conversation(
         &self,
         model: &str,
@@ -69,13 +70,13 @@ impl SummaryPlacements {
         suspects.unwrap_or_else(|| self.refusals(model))
     }
 
-    /// Where it has refused it.
+    /// Returns the placements that `model` refused.
     pub(super) fn refusals(&self, model: &str) -> PlacementRefusals {
         self.learned.get(model).unwrap_or_default()
     }
 
-    /// It refused a message list with a summary in this form, and without it none. Says whether the
-    /// next one goes elsewhere for it.
+    /// Records that `model` refused a summary in `placement` and accepted the conversation without
+    /// one. Returns whether this was new.
     pub(super) fn record_refusal(&self, model: &str, placement: Placement) -> bool {
         let before = self.refusals(model);
         let learned = before.with_refusal(placement);
@@ -83,8 +84,8 @@ impl SummaryPlacements {
         before != learned
     }
 
-    /// It refused a message list with a summary in this form in that conversation, and nothing tells
-    /// whether for the form: in this conversation alone the next one goes elsewhere.
+    /// Records an unconfirmed refusal of a summary in `placement`. Only this conversation uses the
+    /// other placement next.
     pub(super) fn suspect(&self, model: &str, conversation: RecordKey, placement: Placement) {
         let suspect = ConversationModelKey::new(conversation, model);
         let mut suspected = self.suspected.lock();
@@ -93,8 +94,8 @@ impl SummaryPlacements {
         suspected.insert(suspect, before.with_refusal(placement));
     }
 
-    /// It answered that conversation with a summary in this form: what was suspected of the other is
-    /// so. Says whether that is news of the model.
+    /// Records an accepted summary in `placement`, which confirms a suspicion against the other
+    /// placement. Returns whether this was new for the model.
     pub(super) fn record_accepted(
         &self,
         model: &str,
@@ -110,7 +111,7 @@ impl SummaryPlacements {
             && self.record_refusal(model, Placement::Separate)
     }
 
-    /// Another process has seen it refuse these.
+    /// Merges refusals seen by another process.
     pub(super) fn merge_remote(&self, model: &str, refusals: PlacementRefusals) {
         let before = self.refusals(model);
         let learned = before.merged_with(refusals);
@@ -154,7 +155,7 @@ mod tests {
         check(&[Separate, Merged, Separate], Separate);
     }
 
-    /// The key of some conversation.
+    /// Creates a conversation key.
     pub(super) fn conversation(scope: u8) -> RecordKey {
         RecordKey::from_bytes(&[scope; RecordKey::BYTES]).unwrap()
     }
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(forms.placement_for("m", Some(other)), Separate);
         assert!(forms.record_accepted("m", own, Merged));
         assert_eq!(forms.placement_for("m", Some(other)), Merged);
-        assert!(!forms.record_accepted("m", own, Merged), "it is no news");
+        assert!(!forms.record_accepted("m", own, Merged), "already known");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Which header fields go on to the next hop. Fields to drop are filtered into a new map: removing
-//! one in place would change the order of the others.
+//! Selects the header fields that are forwarded. Fields to drop are filtered into a new map:
+//! removing a field in place would reorder the others.
 
 #[cfg(test)]
 mod tests;
@@ -14,9 +14,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
 use http_body::Body;
 
-/// Request fields with it are for us and nobody else.
+/// Prefix of request fields that are addressed to longhaul and never forwarded.
 const LONGHAUL_PREFIX: &str = "x-longhaul-";
-/// What is made of the body, or may be.
+/// Fields that contain a digest or signature of the body, or may.
 static BODY_SIGNATURES: [HeaderName; 6] = [
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("content-md5"),
@@ -25,33 +25,32 @@ static BODY_SIGNATURES: [HeaderName; 6] = [
     HeaderName::from_static("signature-input"),
     HeaderName::from_static("x-amz-content-sha256"),
 ];
-/// Under which a server keeps the answer to a request, for another try of the same.
+/// Field under which a server stores the answer to a request, for retries of the same request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Whether a user's words or an agent's step began a request, to Copilot.
+/// Copilot's field for the initiator of a request: the user or an agent's step.
 const INITIATOR: HeaderName = HeaderName::from_static("x-initiator");
 
-/// The transfer coding that says where a body ends.
+/// The transfer coding that delimits a body.
 const CHUNKED: &[u8] = b"chunked";
 
-/// How a request goes on.
+/// Framing of a request's body on its way upstream.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BodyFraming {
-    /// Its body framed as the client did it.
+    /// Framed as by the client.
     Unchanged,
-    /// In chunks: HTTP/2, in which it came, needs no field to say that there is a body.
+    /// Chunked: the request came by HTTP/2, which needs no field to announce a body.
     Chunked,
-    /// Its body was read whole: framed by its length in bytes.
+    /// By length in bytes: the body was buffered.
     Length(usize),
-    /// Its body was read whole and goes on without the coding it came in: framed by its length in
-    /// bytes.
+    /// By length in bytes: the body was buffered and its content coding removed.
     DecodedLength(usize),
-    /// Asking for another protocol, its body framed as the client did it.
+    /// Framed as by the client, for a request to switch protocols.
     Upgrade,
 }
 
 impl BodyFraming {
-    /// How a request goes on whose body passes as it comes. Without a word of its framing a body would
-    /// be left out of a GET.
+    /// Returns the framing of a request whose body is streamed. Without a framing field, a body
+    /// would be left out of a GET.
     pub(super) fn for_streamed(head: &Parts, body: &impl Body) -> Self {
         let is_told = head.version != Version::HTTP_2 || head.headers.contains_key(CONTENT_LENGTH);
         if is_told || body.is_end_stream() {
@@ -62,8 +61,8 @@ impl BodyFraming {
     }
 }
 
-/// Whether the request asks to leave HTTP. Only HTTP/1.1 can ask so; one that posts something asks
-/// for an answer first (curl offers h2c with every request), which a server may give.
+/// Whether the request asks to switch protocols. Only HTTP/1.1 can do so. A POST may get a normal
+/// answer first, which a server is free to send; curl offers h2c with every request.
 pub(super) fn is_upgrade_request<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_11
         && request.method() == Method::GET
@@ -72,7 +71,7 @@ pub(super) fn is_upgrade_request<B>(request: &Request<B>) -> bool {
             .any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
-/// The request's fields as the upstream gets them, in their order; Host is the upstream's.
+/// Returns the request's fields for the upstream, in their order; `Host` names the upstream.
 pub(super) fn request(head: &Parts, host: &HeaderValue, hop: BodyFraming) -> HeaderMap {
     let named = connection_fields(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len() + 2);
@@ -116,15 +115,15 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: BodyFraming) -> Hea
     kept
 }
 
-/// The same fields without one that is for us.
+/// Returns `headers` without the field `ours`, which is addressed to longhaul.
 pub(super) fn without_field(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| *name != ours);
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 
-/// The fields of a second request: it has another body than the first, and under that one's key it
-/// would get that one's answer.
+/// Returns the fields of a retry. A retry has another body, and under the idempotency key of the
+/// first request it would get the first answer.
 pub(super) fn for_retry(headers: HeaderMap) -> HeaderMap {
     if headers.contains_key(IDEMPOTENCY_KEY) {
         without_field(&headers, &IDEMPOTENCY_KEY)
@@ -133,7 +132,7 @@ pub(super) fn for_retry(headers: HeaderMap) -> HeaderMap {
     }
 }
 
-/// Whether a request field that is no framing, Host or TE goes on.
+/// Whether a request field is forwarded; not for framing, `Host` or `TE`.
 fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, hop: BodyFraming) -> bool {
     if matches!(hop, BodyFraming::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;
@@ -144,8 +143,8 @@ fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, hop: BodyFraming
     name != EXPECT && !name.as_str().starts_with(LONGHAUL_PREFIX) && !is_hop_by_hop(name, named)
 }
 
-/// HTTP/2 may send each cookie in a field of its own, and HTTP/1.1 has one field for all of them
-/// (RFC 9113, 8.2.3).
+/// Joins cookies into one field. HTTP/2 may send each cookie in a field of its own; HTTP/1.1 has
+/// one field for all (RFC 9113, 8.2.3).
 fn join_cookies(kept: &mut HeaderMap) {
     let cookies: Vec<&[u8]> = kept
         .get_all(COOKIE)
@@ -159,16 +158,17 @@ fn join_cookies(kept: &mut HeaderMap) {
     }
 }
 
-/// Sets Content-Length where it is not set yet, and so where the first framing field stood.
+/// Sets `Content-Length` unless it is set already, so that it takes the place of the first framing
+/// field.
 fn set_length(kept: &mut HeaderMap, length: usize) {
     if let Entry::Vacant(vacant) = kept.entry(CONTENT_LENGTH) {
         vacant.insert(HeaderValue::from(length));
     }
 }
 
-/// The reply's fields as the client gets them, in their order. Its transfer codings say more of its
-/// length than `Content-Length` beside them (RFC 9112, 6.3), and a body that only the end of its
-/// connection ended goes on in chunks.
+/// Returns the reply's fields for the client, in their order. Transfer codings override a
+/// `Content-Length` beside them (RFC 9112, 6.3). A body that was delimited by the end of its
+/// connection is forwarded in chunks.
 pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     let names_protocols = matches!(
         head.status,
@@ -199,7 +199,8 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     kept
 }
 
-/// The transfer codings of a body, in the order in which they were applied; `identity` is none.
+/// Returns the transfer codings of a body, in the order in which they were applied, without
+/// `identity`.
 fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     all.get_all(TRANSFER_ENCODING)
         .into_iter()
@@ -208,7 +209,7 @@ fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
         .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
-/// Whether a body is in another transfer coding than the chunks that say where it ends.
+/// Whether a body has a transfer coding other than the chunked framing.
 pub(super) fn is_transfer_coded(all: &HeaderMap) -> bool {
     let mut codings = transfer_codings(all);
     let is_plain = codings
@@ -217,8 +218,9 @@ pub(super) fn is_transfer_coded(all: &HeaderMap) -> bool {
     !is_plain || codings.next().is_some()
 }
 
-/// Whether a field is about this connection only (RFC 9110, 7.6.1). Proxy-Authenticate and
-/// Proxy-Authorization are not: they are between a client and a forward proxy, which this is not.
+/// Whether a field concerns this connection only (RFC 9110, 7.6.1). `Proxy-Authenticate` and
+/// `Proxy-Authorization` do not: they are between a client and a forward proxy, and longhaul is not
+/// a forward proxy.
 fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
     matches!(
         name.as_str(),
@@ -226,10 +228,13 @@ fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
     ) || (name != CONTENT_LENGTH && named.contains(name))
 }
 
-/// Takes out what belongs to the client's own request and not to a summary's: a second request
-/// under its idempotency key would get the first one's answer, its body is in no coding, and a
-/// compressed reply to it is not read. Where the client says who began it, nobody did here: Copilot
-/// has a turn of the user's paid for.
+/// Returns the fields of a summary request, without those that belong to the client's own request:
+///
+/// - Under the client's idempotency key, the summary call would get the first call's answer.
+/// - The body of a summary call has no content coding.
+/// - longhaul does not read a compressed reply to it.
+///
+/// If the client names an initiator, it becomes `agent`: Copilot bills a turn of the user.
 pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     let own = [
         ACCEPT_ENCODING,
@@ -251,7 +256,8 @@ pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     kept.map(of_ours).collect()
 }
 
-/// The fields of a question of our own: the caller's credentials, and nothing else of the caller's.
+/// Returns the fields of a query by longhaul itself: the caller's credentials, and nothing else
+/// from the caller.
 pub(super) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
     let mut asking = HeaderMap::new();
     asking.insert(HOST, host.clone());
@@ -264,7 +270,7 @@ pub(super) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> Header
     asking
 }
 
-/// Whether a request is signed over its body, which a change would void.
+/// Whether the request is signed over its body, so that a change would invalidate the signature.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
     BODY_SIGNATURES
         .iter()
@@ -274,8 +280,8 @@ pub(super) fn is_signed(headers: &HeaderMap) -> bool {
             .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
 }
 
-/// Those of the fields that Connection names. It may list very many, and is read once for all
-/// fields; what it mostly says, `keep-alive` or `close`, names none.
+/// Returns the present fields that `Connection` names. `Connection` may list very many, and is
+/// parsed once for all fields. Its usual values, `keep-alive` and `close`, name no field.
 fn connection_fields(all: &HeaderMap) -> HashSet<HeaderName> {
     connection_options(all)
         .filter(|option| all.contains_key(*option))
@@ -283,7 +289,7 @@ fn connection_fields(all: &HeaderMap) -> HashSet<HeaderName> {
         .collect()
 }
 
-/// What Connection lists.
+/// Returns the options that `Connection` lists.
 fn connection_options(all: &HeaderMap) -> impl Iterator<Item = &str> {
     all.get_all(CONNECTION)
         .into_iter()

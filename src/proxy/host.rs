@@ -1,5 +1,5 @@
-//! Whether a request asks for an address or for localhost. Any other name can be made to point here
-//! by whoever owns it, and then a page of theirs can read the answer (DNS rebinding).
+//! Checks whether a request names an IP address or localhost. The owner of any other name can make
+//! it point here, and a page of theirs could then read the response (DNS rebinding).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,8 +7,8 @@ use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderValue, Request};
 
-/// Whether the host that is asked for is an address or localhost. Programs may leave it out;
-/// browsers never do.
+/// Whether the requested host is an IP address or localhost. Programs may omit the host; browsers
+/// never do.
 pub(crate) fn targets_ip_or_localhost<B>(request: &Request<B>) -> bool {
     if let Some(authority) = request.uri().authority() {
         return is_ip_or_localhost(authority);
@@ -23,7 +23,7 @@ fn parse_authority(host: &HeaderValue) -> Option<Authority> {
 
 fn is_ip_or_localhost(authority: &Authority) -> bool {
     let host = authority.host();
-    // What the brackets of an address end, more may follow.
+    // Text may follow the closing bracket of an address.
     let port = authority.as_str().strip_prefix(host);
     if !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
         return false;

@@ -1,4 +1,5 @@
-//! Who is served, and with whose key: what clients show, and what the upstream gets in its place.
+//! Client tokens and upstream keys: who is served, and which credentials are sent upstream instead
+//! of the client's.
 
 use http::header::{ACCEPT_LANGUAGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
@@ -10,18 +11,19 @@ use crate::config::{ClientTokens, Config};
 use crate::error::Fault;
 use crate::upstream::is_loopback_host;
 
-/// What browsers say of who asks. No page can write these, nor leave them out.
+/// Fetch metadata that browsers send. A page can neither set nor omit these fields.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The keys of the settings.
 #[derive(Clone)]
 pub(super) struct AccessKeys {
-    /// What clients must show.
+    /// Tokens accepted from clients; empty if no token is required.
     tokens: ClientTokens,
-    /// What goes upstream in place of what they show.
+    /// Key sent upstream in place of the client's credentials.
     upstream_key: Option<HeaderValue>,
-    /// Whether a chat may spend one of them: that, or the one for summaries and titles.
+    /// Whether a chat may spend a key of the settings: this one, or the key for summaries and
+    /// titles.
     has_spendable_key: bool,
 }
 
@@ -37,11 +39,11 @@ impl AccessKeys {
         }
     }
 
-    /// Whether who sent this is served.
+    /// Checks whether the sender of `request` is served.
     ///
     /// # Errors
-    /// `Token` where a token is asked for, and none that is known is shown; `Page` where a page of
-    /// another site would spend a key of the settings.
+    /// - `Token` if a token is required and the request presents no valid one.
+    /// - `Page` if a page of another site would spend a key of the settings.
     pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
             let spends = self.has_spendable_key && is_from_foreign_page(request);
@@ -55,7 +57,7 @@ impl AccessKeys {
             return Ok(());
         }
         let mut shown = request.headers().get_all(AUTHORIZATION).iter();
-        // Of two it is not known which an upstream would have gone by.
+        // With two values, it is unclear which one an upstream would use.
         let (Some(only), None) = (shown.next(), shown.next()) else {
             return Err(Fault::InvalidToken);
         };
@@ -63,9 +65,11 @@ impl AccessKeys {
         token.map(drop).ok_or(Fault::InvalidToken)
     }
 
-    /// `headers` as the upstream gets them: with the key of the settings, and without what was for us.
-    /// Without either they stay as they are. `head` is the one that was admitted: from `headers` may be
-    /// gone what that went by.
+    /// Returns `headers` for the upstream: with the key of the settings, and without client tokens.
+    /// If neither is set, `headers` is returned unchanged.
+    ///
+    /// `head` is the admitted request head: `headers` may lack the fields on which admission was
+    /// based.
     pub(super) fn replace_credentials(&self, head: &Parts, headers: HeaderMap) -> HeaderMap {
         let has_shown = self.tokens.is_empty() || !is_preflight(&head.method, &head.headers);
         let ours = self.upstream_key.as_ref().filter(|_| has_shown);
@@ -77,7 +81,7 @@ impl AccessKeys {
             if !CREDENTIALS.contains(name) {
                 kept.append(name, value.clone());
             } else if let Some(ours) = ours {
-                // Where the client had its own, if it had any.
+                // The key takes the place of the client's own credentials, if any.
                 kept.insert(AUTHORIZATION, ours.clone());
             }
         }
@@ -88,9 +92,9 @@ impl AccessKeys {
     }
 }
 
-/// Whether a browser asks what a page may send (CORS preflight). It asks so before the page's own
-/// request, and shows no credentials whatever the page has: what it is asked for a token for, no page
-/// can send.
+/// Whether a browser asks what a page may send (CORS preflight). The browser sends a preflight
+/// before the page's own request, and never with credentials. If preflights required a token, no
+/// page could send the request that follows.
 fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS
         && headers.contains_key(ORIGIN)
@@ -98,13 +102,14 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
         && !CREDENTIALS.iter().any(|name| headers.contains_key(name))
 }
 
-/// Whether a page of another site asks. Without tokens the listener is this machine's alone, and any
-/// page in a browser on it may send what a form can; one whose name was made to point here reads the
-/// answer, too (DNS rebinding). Programs name no origin, and those of apps and extensions no page can
-/// take on.
+/// Whether a page of another site sends the request.
 ///
-/// A browser leaves the origin out where it gets a page, an image or a script, and where it thinks
-/// that a page asks its own site: then it is told by the site and the host that it names.
+/// Without tokens only this machine can connect, but any page in a local browser may send what a
+/// form can. A page whose name was made to point here can also read the response (DNS rebinding).
+/// Programs send no origin, and no page can assume the origin of an app or extension.
+///
+/// A browser omits the origin when it loads a page, an image or a script, and when it takes the
+/// request for same-origin. Such requests are recognised by the site and the host that they name.
 fn is_from_foreign_page<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let mut origins = headers.get_all(ORIGIN).iter().peekable();
@@ -120,18 +125,18 @@ fn is_from_foreign_page<B>(request: &Request<B>) -> bool {
     })
 }
 
-/// Whether a browser says that what made it ask is of another site, or of another port.
+/// Whether a browser reports that the request was initiated by another site, or another port.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
     sites.any(|site| site == "cross-site" || site == "same-site")
 }
 
-/// Whether a browser asks for a host that may be anybody's name for this machine.
+/// Whether a browser requests a host name that anybody could have made to point to this machine.
 ///
-/// Programs may ask so: behind a reverse proxy that passes the name it is known by, in a container,
-/// by a name of the hosts file. A browser is told by `Accept-Language`, which a page can change but
-/// not leave out. Of programs Node's `fetch` sends that, and beside it `Sec-Fetch-Mode` without
-/// `Sec-Fetch-Site`; browsers send both or, to a name without TLS, neither.
+/// Programs may use such a name: behind a reverse proxy that forwards its public name, in a
+/// container, or through the hosts file. Browsers are recognised by `Accept-Language`, which a page
+/// can change but not omit. Of programs, Node's `fetch` sends that field too, with `Sec-Fetch-Mode`
+/// but without `Sec-Fetch-Site`. Browsers send both or, to a name without TLS, neither.
 fn is_dns_rebinding<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let is_browser = headers.contains_key(SEC_FETCH_SITE)
@@ -139,7 +144,7 @@ fn is_dns_rebinding<B>(request: &Request<B>) -> bool {
     is_browser && !targets_ip_or_localhost(request)
 }
 
-/// The token of `Bearer TOKEN`.
+/// Returns the token of `Bearer TOKEN`.
 fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme
@@ -180,12 +185,12 @@ mod tests {
         request
     }
 
-    /// Whether who sends these fields is served.
+    /// Returns whether a sender of these fields is served.
     fn admits(keys: &AccessKeys, fields: &[(&'static str, &str)]) -> Result<(), Fault> {
         keys.admit(&asking("GET", fields))
     }
 
-    /// The fields as the upstream gets them.
+    /// Returns the fields as the upstream receives them.
     fn put(keys: &AccessKeys, request: &Request<()>) -> HeaderMap {
         let head = request.clone().into_parts().0;
         let kept = as_sent(
@@ -249,7 +254,11 @@ mod tests {
         ];
         let summariser = |settings| admits(&keys(settings), &foreign);
         assert_eq!(summariser(&endpoint), Err(Fault::ForeignPage));
-        assert_eq!(summariser(&endpoint[..2]), Ok(()), "it has no key to spend");
+        assert_eq!(
+            summariser(&endpoint[..2]),
+            Ok(()),
+            "the endpoint has no key to spend"
+        );
         let tokens = keys(&[
             ("client_tokens_file", "FILE"),
             ("upstream.api_key_file", "FILE"),
@@ -259,7 +268,8 @@ mod tests {
         assert_eq!(admits(&tokens, &page), Ok(()));
     }
 
-    /// Whether a request with these fields, separated by `|`, is served with our key.
+    /// Checks whether a request with these fields, separated by `|`, is served with the key of the
+    /// settings.
     fn check(fields: &str, expect: Result<(), Fault>) {
         let ours = keys(&[("upstream.api_key", "sk-1")]);
         let mut request = Request::new(());
@@ -277,7 +287,7 @@ mod tests {
             let image =
                 format!("host: 127.0.0.1:8484|sec-fetch-mode: no-cors|sec-fetch-site: {site}");
             check(&image, Err(Fault::ForeignPage));
-            // A page of this machine, or an app, which a browser lets read the answer.
+            // A page of this machine, or an app: a browser lets it read the response.
             for origin in ["http://localhost:3000", "app://main"] {
                 check(&format!("{image}|origin: {origin}"), Ok(()));
             }
@@ -371,7 +381,7 @@ mod tests {
         let both = [tokens[0], ("upstream.api_key", "sk-1")];
         let page = ("origin", "https://app.example");
         let wish = ("access-control-request-method", "POST");
-        // What `Connection` names goes no further, and is no way to the key.
+        // A field that `Connection` names is not forwarded, and must not unlock the key.
         for more in [("accept", "*/*"), ("connection", "origin")] {
             let preflight = asking("OPTIONS", &[page, wish, more]);
             for settings in [&tokens[..], &both] {

@@ -1,5 +1,6 @@
-//! What replies teach of models, shared with the other processes behind one store: the marks of a
-//! conversation hang on it, and must stand where they stood before a restart and on every replica.
+//! Knowledge of models learned from replies, shared with other processes through one store. A
+//! conversation's thresholds depend on it, so they must be equal after a restart and on every
+//! replica.
 
 use std::sync::Arc;
 
@@ -8,19 +9,19 @@ use crate::rewrite::chain::{PrefixKeys, RecordKey, Scope};
 use crate::store::{ModelFacts, Store};
 use crate::upstream::{LearnedWindows, ReportedWindows};
 
-/// Who in this process learns something of models, and the store by which others do.
+/// Caches of learned facts about models, and the store that shares them.
 pub(super) struct ModelKnowledge {
     pub(super) reported_windows: ReportedWindows,
-    /// Which form of a summary each model takes.
+    /// Summary placements that each model accepts.
     pub(super) placements: SummaryPlacements,
     pub(super) windows: LearnedWindows,
     pub(super) store: Arc<Store>,
-    /// The scope of what is known of the upstream's models: no caller's.
+    /// Scope of the upstream's models, independent of callers.
     pub(super) scope: Scope,
 }
 
 impl ModelKnowledge {
-    /// Hears what others know of a conversation and of its model.
+    /// Merges stored facts about a conversation and its model into the local caches.
     pub(super) async fn refresh(&self, chains: &PrefixKeys, model: &str) {
         let known = self.store.refresh(chains, || self.model_key(model)).await;
         let Some(lore) = known else {
@@ -31,7 +32,7 @@ impl ModelKnowledge {
         self.reported_windows.merge_remote(model, lore.asked);
     }
 
-    /// Tells what has been learned of a model, where it is new.
+    /// Publishes learned facts about a model, if they are new.
     pub(super) fn publish(&self, model: &str) {
         let lore = || {
             let shown = self.windows.observations(model);

@@ -1,7 +1,8 @@
-//! The manual way: compacts a chat now and gives back its new body, which is sent to nobody.
+//! Explicit compaction: compacts a chat immediately and returns its new body. No upstream receives
+//! the body.
 //!
-//! What was done is adopted for the conversation: the agent goes on with its own history, and its
-//! next request starts from the record.
+//! The records are adopted for the conversation: the agent continues with its own history, and its
+//! next request starts from them.
 
 use std::sync::Arc;
 
@@ -27,33 +28,33 @@ use crate::rewrite::tokens::Tokens;
 use crate::traces::ParentContext;
 use crate::upstream::{ClientBody, TransferMeter};
 
-/// Where the upstream has its chats: the summary is asked for there, with the caller's own query.
+/// Chat path of the upstream. The summary is requested there, with the caller's own query.
 const CHAT: &str = "/v1/chat/completions";
 
-/// A chat that was compacted by hand.
+/// An explicitly compacted chat.
 pub(crate) struct CompactedChat {
-    /// The new body, or the one that came if nothing could be gained.
+    /// The new body, or the original if compaction would save nothing.
     pub(crate) body: Bytes,
-    /// Its plain estimate as it came.
+    /// Plain estimate of the original.
     pub(crate) before: Tokens,
-    /// What was done; none if nothing was.
+    /// Actions taken. `None` if there were none.
     pub(crate) outcome: Option<CompactionOutcome>,
 }
 
-/// What was done to a chat.
+/// Actions on an explicitly compacted chat.
 pub(crate) struct CompactionOutcome {
-    /// Its name, as replies have it in `x-longhaul-action`.
+    /// Action labels, as in the reply header `x-longhaul-action`.
     pub(crate) action: String,
-    /// The plain estimate of the new body.
+    /// Plain estimate of the new body.
     pub(crate) after: Tokens,
 }
 
-/// Whether a request is one for the manual way.
+/// Whether a request asks for explicit compaction.
 pub(super) fn is_compact_request(request: &Request<ClientBody>) -> bool {
     request.method() == Method::POST && request.uri().path() == paths::COMPACT_PATH
 }
 
-/// What is said of a body that cannot be read whole.
+/// Maps the reason that a body cannot be buffered to a fault.
 fn unread_fault(why: UnreadReason) -> Fault {
     match why {
         UnreadReason::Bomb | UnreadReason::Large => Fault::ChatTooLarge,
@@ -63,7 +64,7 @@ fn unread_fault(why: UnreadReason) -> Fault {
     }
 }
 
-/// What is said of one that would be passed on as it came.
+/// Maps the reason that a chat would be forwarded unchanged to a fault.
 fn bypass_fault(why: Bypass) -> Fault {
     match why {
         Bypass::TooLarge => Fault::ChatTooLarge,
@@ -77,10 +78,10 @@ fn bypass_fault(why: Bypass) -> Fault {
 }
 
 impl Proxy {
-    /// Answers a request for the manual way with the compacted body.
+    /// Answers an explicit compaction request with the compacted body.
     ///
     /// # Errors
-    /// The mode is off, or the body is no chat that can be read, or past a bound on one.
+    /// The mode is off, or the body is not a valid chat or exceeds a limit.
     pub(super) async fn answer_compact_request(
         &self,
         request: Request<ClientBody>,
@@ -112,10 +113,10 @@ impl Proxy {
         Ok(reply)
     }
 
-    /// Compacts a body that stands here, for a caller with the credentials in `head`.
+    /// Compacts a body in memory, for a caller with the credentials in `head`.
     ///
     /// # Errors
-    /// The mode is off, or the body is no chat that can be read, or past a bound on one.
+    /// The mode is off, or the body is not a valid chat or exceeds a limit.
     pub(crate) async fn compact_body(
         &self,
         head: Parts,
@@ -167,7 +168,7 @@ impl Proxy {
         Ok((new.body.into_bytes(), attempt.report))
     }
 
-    /// The upstream's own path for chats.
+    /// Returns the route to the upstream's chat path.
     fn chat_route(&self, head: &Parts) -> Result<Route, Fault> {
         let query = head.uri.query();
         let asked = query.map_or_else(|| CHAT.to_owned(), |query| format!("{CHAT}?{query}"));

@@ -1,4 +1,4 @@
-//! Looks at a chat's reply while it passes, and tells at its end what it shows of the window.
+//! Observes a relayed reply and, at its end, records its cost and any evidence about the window.
 
 use http::Response;
 
@@ -13,15 +13,15 @@ use crate::rewrite::window::note::SentSize;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 
-/// A request that was sent, as its observer needs to know it.
+/// A sent request, as far as its observer needs it.
 pub(super) struct ObservedRequest {
     pub(super) sent: SentSize,
-    /// The prefix of it, as it came, that later requests will have too.
+    /// Key of the stable prefix of the original request, which later requests share.
     pub(super) prefix: Option<RecordKey>,
     pub(super) bill: PendingCost,
 }
 
-/// Looks at one reply. It keeps the end of it, and neither delays nor changes a byte.
+/// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
 pub(crate) struct ReplyObserver {
     proxy: Proxy,
     model: String,
@@ -31,9 +31,11 @@ pub(crate) struct ReplyObserver {
 }
 
 impl ReplyObserver {
-    /// Whoever looks at this reply; `None` where it is no answer or cannot be read, or where there is
-    /// no room for its decoder beside half of the budget: it is held for as long as the reply streams,
-    /// and chats that come meanwhile are read with the rest.
+    /// Creates an observer. Returns `None` in these cases:
+    ///
+    /// - The reply is not successful or its coding is unsupported.
+    /// - The decoder would not fit into half of the budget. The decoder is held while the reply
+    ///   streams, and the other half is left for buffering chats.
     pub(super) fn for_reply<B>(
         proxy: &Proxy,
         reply: &Response<B>,
@@ -43,7 +45,7 @@ impl ReplyObserver {
         if reply.status() != http::StatusCode::OK {
             return None;
         }
-        // Nothing of it is kept but its end, however long it is.
+        // Only the end of the reply is kept, so its decoded length is unlimited.
         let decoder = Decoder::from_headers(reply.headers())?.with_max_bytes(u64::MAX);
         let room = proxy.0.budget.low_priority_reservation();
         let decoder = decoder.charged_to(room).ok()?;
@@ -56,8 +58,8 @@ impl ReplyObserver {
         }))
     }
 
-    /// A chunk passes. Says whether the next one is to be looked at: not where this one could not
-    /// be read.
+    /// Observes a chunk. Returns whether to observe the next one: `false` if this chunk could not
+    /// be decoded.
     #[must_use]
     pub(super) fn observe(&mut self, mut chunk: &[u8]) -> bool {
         if self.decoder.is_identity() {
@@ -73,20 +75,20 @@ impl ReplyObserver {
         }
     }
 
-    /// Whether what has passed is all that the reply has to say.
+    /// Whether the observed part is a complete reply.
     pub(super) fn is_complete(&self) -> bool {
         self.tail.is_complete()
     }
 
-    /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of
-    /// the call what was counted.
+    /// Records the end of a complete reply, and adds the usage to the call's trace span. Returns
+    /// the cost if the reply was successful.
     pub(super) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
         let shared = &*self.proxy.0;
         let parting = self.tail.finish(&shared.config.overflow_rules);
         let ObservedRequest { sent, prefix, bill } = &self.observed;
         let was_answered = match parting.verdict {
             Verdict::Fine => true,
-            // What was said until then is charged for, and what was counted.
+            // A failed reply is charged if it contains text or counted input.
             Verdict::Failed => {
                 parting.has_content || parting.usage.is_some_and(|usage| usage.input > 0)
             }
@@ -125,7 +127,7 @@ impl ReplyObserver {
         spent
     }
 
-    /// The rest of the reply is not seen. It is charged all the same, and nobody knows how much.
+    /// Stops observing. The request is charged with an unknown amount.
     pub(super) fn charge_unknown_cost(&self) -> RequestCost {
         let shared = &*self.proxy.0;
         let spent = shared.costs.settle(&self.observed.bill, &self.model, None);
@@ -136,8 +138,8 @@ impl ReplyObserver {
         spent
     }
 
-    /// The reply broke off. What was counted until then, and how it ended, is not known; an error
-    /// in it is, and may be why.
+    /// Records a reply that ended early. Its usage and finish reason are unknown, but an error in
+    /// the received part counts: it may be the cause.
     pub(super) fn finish_broken(self) -> RequestCost {
         let spent = self.charge_unknown_cost();
         let shared = &*self.proxy.0;
@@ -149,12 +151,12 @@ impl ReplyObserver {
     }
 }
 
-/// Tells the operator of a window that a reply was relayed with.
+/// Logs a window learned from a relayed reply.
 fn log_learned_window(learned: Option<Tokens>) {
     if let Some(window) = learned {
         tracing::info!(
             window = window.get(),
-            "the end of a reply shows what the model holds; its next request is held to that"
+            "learned the model's window from the end of a reply; it applies to the next request"
         );
     }
 }
@@ -170,7 +172,7 @@ mod tests {
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::money::BilledRequest;
 
-    /// The observer of an answer of this coding.
+    /// Creates the observer of a reply with this content coding.
     fn observer(proxy: &Proxy, coding: &'static str) -> Option<Box<ReplyObserver>> {
         let mut reply = Response::new(());
         let coding = HeaderValue::from_static(coding);

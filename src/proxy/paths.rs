@@ -1,4 +1,4 @@
-//! Which path of the upstream a request's path means.
+//! Maps a request's path to a path of the upstream.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use http::uri::PathAndQuery;
 use crate::config::BaseUrl;
 use crate::error::Fault;
 
-/// Paths under it are longhaul's own; everything else belongs to the upstream.
+/// Prefix of longhaul's own paths; every other path belongs to the upstream.
 const RESERVED_PREFIX: &str = "/__longhaul__";
 
-/// Where a chat is compacted by hand: the one thing under the prefix so far.
+/// Path for explicit compaction, the only path under the prefix so far.
 pub(super) const COMPACT_PATH: &str = "/__longhaul__/compact";
 
-/// The first segments of the API, as `OpenAI`, `OpenRouter` and servers like them have them: a
-/// path that begins with one of these without the base's path was meant to have it.
+/// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers. A path that
+/// begins with one of these, without the base's path, gets the base's path prepended.
 const API_SEGMENTS: &[&str] = &[
     "/assistants",
     "/audio",
@@ -47,15 +47,18 @@ const API_SEGMENTS: &[&str] = &[
     "/videos",
 ];
 
-/// The target to ask of the upstream. What is not replaced stays byte for byte: query,
-/// percent-encoding, double slashes.
+/// Maps a requested target to the upstream's target. Everything that is not replaced stays byte for
+/// byte: query, percent-encoding, double slashes.
 ///
-/// In this order: a base without a path leaves paths as they are; so does a path that begins with
-/// the base's; `/v1/…` and the API's own paths are joined to the base; anything else is asked of
-/// the base's origin.
+/// The first rule that applies wins:
+///
+/// 1. A base without a path leaves every path unchanged.
+/// 2. A path that begins with the base's path stays unchanged.
+/// 3. `/v1/…` and the API's own paths are joined to the base.
+/// 4. Any other path is requested at the base's origin.
 ///
 /// # Errors
-/// `Reserved` for a path that is ours, `Target` for one that makes no valid URL with the base.
+/// `Reserved` for a path of longhaul's own, `Target` if path and base form no valid URL.
 pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
     let path = asked.path();
     if is_under(path, RESERVED_PREFIX) {
@@ -77,9 +80,9 @@ pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, 
         .map_err(|_| Fault::InvalidTarget)
 }
 
-/// The target without `mount` at the beginning of its path; `None` where it does not lie under it.
-/// Paths are compared as they came: what is written another way, or leads there by dots, is the
-/// general upstream's to make sense of.
+/// Returns the target without `mount` at the beginning of its path; `None` if the path is not under
+/// `mount`. Paths are compared without normalisation: a path that is encoded differently, or leads
+/// there by dots, is left to the general upstream.
 pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
     if !is_under(target.path(), mount) {
         return None;
@@ -91,14 +94,14 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
         format!("/{rest}").parse()
     };
     let mut parts = target.clone().into_parts();
-    // The end of a path that could be read, from a slash on, can be read; if ever one cannot, it is
-    // still the mount's.
+    // The end of a parsed path, from a slash on, parses too. If it ever does not, the request still
+    // belongs to the mount.
     parts.path_and_query = Some(rest.unwrap_or_else(|_| PathAndQuery::from_static("/")));
     Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
-/// The place of a path in the API, for what must not grow with what is asked: its first segment that
-/// the API has, and whether there is more behind that, which may be anybody's id.
+/// Returns the API route of a path, for labels that must not grow with the requests: the first
+/// segment that belongs to the API, and `/*` if more follows, which may be an arbitrary id.
 pub(super) fn api_route(path: &str) -> Option<Cow<'static, str>> {
     if path == COMPACT_PATH {
         return Some(COMPACT_PATH.into());
@@ -115,7 +118,7 @@ pub(super) fn api_route(path: &str) -> Option<Cow<'static, str>> {
     })
 }
 
-/// Whether `path` is `prefix` or lies under it.
+/// Whether `path` equals `prefix` or lies under it.
 fn is_under(path: &str, prefix: &str) -> bool {
     path.strip_prefix(prefix)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,4 +1,4 @@
-//! Takes a request in: a chat's body is read whole, every other passes as a stream.
+//! Receives a request: buffers a chat's body whole, streams every other body.
 
 mod buffer;
 mod decoding;
@@ -28,37 +28,37 @@ use crate::error::Fault;
 use crate::metrics::{Label, Metrics, UnreadReason};
 use crate::upstream::{ChunkedBytes, ClientBody, PeekedBody, RequestBody, TransferMeter};
 
-/// A chat body from which no byte came for this long is streamed on as far as it was read: it is
-/// the upstream's to say how slow is too slow.
+/// Longest wait for the next bytes of a chat body. After it, the buffered part and the rest are
+/// streamed: the upstream decides how slow is too slow.
 const BODY_STALL: Duration = Duration::from_mins(1);
 
-/// A request's body, taken in.
+/// A received request body.
 pub(super) enum Received {
     /// A chat, read whole.
     Chat(BufferedBody),
-    /// Anything else, as it comes.
+    /// Any other body, streamed.
     Streamed {
         /// The body.
         body: RequestBody,
-        /// The part of the budget that its held beginning takes.
+        /// Budget reservation of the buffered head of the body.
         reservation: Option<Reservation>,
-        /// Why it was not read, where it is a chat.
+        /// Reason a chat was not buffered. `None` for other requests.
         why: Option<UnreadReason>,
     },
 }
 
-/// Whether the request is a chat completion: Azure and gateways have theirs under longer paths.
+/// Whether the request is a chat completion. Azure and gateways serve chats under longer paths.
 pub(super) fn is_chat(head: &Parts) -> bool {
     is_chat_path(&head.method, head.uri.path())
 }
 
-/// The same of a path that stands apart.
+/// Like [`is_chat`], for a separate method and path.
 pub(super) fn is_chat_path(method: &Method, path: &str) -> bool {
     method == Method::POST && path.ends_with(CHAT)
 }
 
 impl Proxy {
-    /// Reads a chat's body; leaves every other as a stream.
+    /// Buffers a chat's body; streams every other body.
     pub(super) async fn receive(
         &self,
         head: &Parts,
@@ -86,27 +86,27 @@ impl Proxy {
         }
     }
 
-    /// Whether chats are read, as the request says, else as the settings do.
+    /// Returns the mode that the request's header selects, or else the configured one.
     pub(super) fn mode(&self, head: &Parts) -> Mode {
         let asked = RequestOverrides::from_headers(&head.headers).mode;
         asked.unwrap_or(self.0.config.mode)
     }
 }
 
-/// What reading a body needs to know.
+/// Reader of a chat body, with its limits.
 pub(super) struct ChatBodyReader<'a> {
     pub(super) budget: &'a BufferBudget,
-    /// Bytes of one body.
+    /// Maximum bytes of one body.
     pub(super) limit: u64,
     pub(super) meter: &'a Arc<TransferMeter>,
     pub(super) metrics: &'a Metrics,
 }
 
 impl ChatBodyReader<'_> {
-    /// Reads a chat's body, or finds why it is better streamed through.
+    /// Buffers a chat's body, or streams the body if it cannot be buffered.
     ///
     /// # Errors
-    /// The body broke off or is malformed.
+    /// The body ended early or is malformed.
     pub(super) async fn receive(&self, head: &Parts, body: ClientBody) -> Result<Received, Fault> {
         if body.is_end_stream() {
             return Ok(self.stream_all(body, None));
@@ -178,7 +178,8 @@ impl ChatBodyReader<'_> {
         }
     }
 
-    /// A body that was read to its end; `only` is all of it where it came in one piece.
+    /// Finishes a body that was read to its end. `only` is the whole body if it arrived in one
+    /// chunk.
     fn finish(
         &self,
         buffer: BodyBuffer,
@@ -202,7 +203,7 @@ impl ChatBodyReader<'_> {
         Received::Chat(body.with_reservation(reservation))
     }
 
-    /// Lets a body go on of which nothing was read.
+    /// Streams a body before any of it was read.
     fn stream_all(&self, body: ClientBody, why: Option<UnreadReason>) -> Received {
         if let Some(why) = why {
             self.count_unread(why);
@@ -214,7 +215,7 @@ impl ChatBodyReader<'_> {
         }
     }
 
-    /// Lets a body go on that cannot be read whole: what was read of it, then the rest.
+    /// Streams a body that cannot be buffered whole: the buffered part, then the rest.
     fn stream_rest(
         &self,
         why: UnreadReason,

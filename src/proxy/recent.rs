@@ -1,7 +1,6 @@
-//! The conversations of late, for the dashboard: what they are about and what was done to each.
+//! Recent conversations for the dashboard: their subject, and what was done to each.
 //!
-//! It is kept in memory, only where there is a page to show it on, and goes nowhere else. Everything
-//! of it is bounded.
+//! The data is kept in memory only, is bounded, and is collected only if the dashboard is served.
 
 mod files;
 mod news;
@@ -24,29 +23,29 @@ pub(super) use sighting::{DashboardHandle, DashboardRequest};
 use told::ConversationDetails;
 pub(crate) use told::ConversationDto;
 
-/// Conversations that are shown; the one that was silent longest goes first.
+/// Maximum conversations shown; the conversation that was idle longest is evicted first.
 const MAX_CONVERSATIONS: usize = 64;
 
-/// The conversations of late. Nothing is kept until somebody shows it.
+/// Recent conversations. Nothing is collected until [`enable`](Self::enable) was called.
 #[derive(Default)]
 pub(crate) struct RecentConversations {
     enabled: AtomicBool,
-    /// Whether the text of summaries is not to be shown, whatever a request under way was told. Set
-    /// and asked under the lock, so that none comes in between.
+    /// Whether the text of summaries must be hidden, even from requests that began before the
+    /// change. Written and read under the lock, so that no request can slip in between.
     summaries_hidden: AtomicBool,
     /// Oldest first.
     conversations: Mutex<VecDeque<DashboardEntry>>,
-    /// What models call them, of more than are shown.
+    /// Titles by models, for more conversations than are shown.
     titles: Titles,
 }
 
 impl RecentConversations {
-    /// From now on there is somebody to show it to.
+    /// Starts collecting conversations.
     pub(crate) fn enable(&self) {
         self.enabled.store(true, Ordering::Release);
     }
 
-    /// The conversations, the newest first.
+    /// Returns the conversations, newest first.
     pub(crate) fn list(&self) -> Vec<ConversationDto> {
         let conversations = self.conversations.lock();
         conversations
@@ -56,14 +55,14 @@ impl RecentConversations {
             .collect()
     }
 
-    /// All that is told of one of them.
+    /// Returns the details of one conversation.
     pub(crate) fn details(&self, id: &str) -> Option<ConversationDetails> {
         let conversations = self.conversations.lock();
         let seen = conversations.iter().find(|seen| seen.dto.id == id)?;
         Some(seen.to_details())
     }
 
-    /// Whether the text of summaries may be shown from now on. If not, none is kept.
+    /// Sets whether the text of summaries may be shown. If not, the stored summaries are dropped.
     pub(super) fn set_summaries_visible(&self, shown: bool) {
         let mut conversations = self.conversations.lock();
         self.summaries_hidden.store(!shown, Ordering::Relaxed);
@@ -74,7 +73,7 @@ impl RecentConversations {
         }
     }
 
-    /// Takes a request in, where anybody looks.
+    /// Records a request; `None` if collecting is not enabled.
     pub(super) fn record_request(
         self: &Arc<Self>,
         arrival: &DashboardRequest<'_>,
@@ -84,7 +83,7 @@ impl RecentConversations {
         }
         let key = arrival.chains.first_key()?;
         let known = self.update(key, |seen| seen.progress()).unwrap_or_default();
-        // A long history takes its time; the lock is everybody's.
+        // A long history takes time to read, so it is read outside the lock.
         let news = RequestDelta::from_request(arrival, known);
         let mut conversations = self.conversations.lock();
         let at = conversations.iter().position(|seen| seen.key == key);
@@ -100,7 +99,8 @@ impl RecentConversations {
         Some(DashboardHandle::new(self, key, arrival.window))
     }
 
-    /// What comes of `change` to the conversation `key`, if it is there.
+    /// Applies `change` to the conversation `key` and returns the result; `None` if the
+    /// conversation is unknown.
     fn update<T>(
         &self,
         key: RecordKey,

@@ -1,4 +1,4 @@
-//! What was done to a chat, for the log line and the reply's header.
+//! Report of the actions on a chat, for the log line and the reply headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -13,7 +13,7 @@ const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
-/// The acts from the one that tells most of a request to the one that tells least.
+/// Actions, from the most to the least significant for a request.
 const PRECEDENCE: [Action; 10] = [
     Action::Shadow,
     Action::GaveUp,
@@ -27,34 +27,34 @@ const PRECEDENCE: [Action; 10] = [
     Action::Prune,
 ];
 
-/// What was done to one chat.
+/// Report of the actions on one chat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChatReport {
     outcome: ReportedOutcome,
-    /// The plain estimate of the request as it came.
+    /// Plain estimate of the original request.
     pub(super) before: Tokens,
-    /// And as it went on last.
+    /// Plain estimate of the last forwarded request.
     pub(super) after: Tokens,
-    /// Tool results that stand cleared in it.
+    /// Number of cleared tool results in the forwarded request.
     pub(super) pruned: usize,
-    /// What clearing them saves.
+    /// Tokens saved by clearing them.
     pub(super) reclaimed: Tokens,
 }
 
-/// Whether anything was done, so that no chat has both acts and a reason for none.
+/// Either actions or a reason for none, never both.
 #[derive(Clone, Debug, Default)]
 enum ReportedOutcome {
-    /// This was done, in that order; at least one thing.
+    /// Actions in the order taken; at least one.
     Acted(Vec<Action>),
-    /// Nothing was done, for that reason.
+    /// No action, for this reason.
     Bypassed(Bypass),
-    /// It is no chat, or none that was read.
+    /// The request is not a chat, or was not parsed.
     #[default]
     Unread,
 }
 
 impl ChatReport {
-    /// What `view` does to a conversation, where `stands` is what a summary in it counts as.
+    /// Reports the effect of `view`. `stands` is the action that a summary in the view counts as.
     pub(super) fn for_view(
         conversation: &Conversation<'_>,
         view: &ForwardedView,
@@ -68,7 +68,7 @@ impl ChatReport {
         report
     }
 
-    /// Nothing is done to a conversation that was read.
+    /// Reports a parsed conversation that is not changed.
     pub(super) fn untouched(conversation: &Conversation<'_>, why: Bypass) -> Self {
         Self {
             before: conversation.tokens(),
@@ -77,7 +77,7 @@ impl ChatReport {
         }
     }
 
-    /// A chat that went on as it came.
+    /// Reports a chat that is forwarded unchanged.
     pub(super) fn bypassed(why: Bypass) -> Self {
         Self {
             outcome: ReportedOutcome::Bypassed(why),
@@ -85,7 +85,7 @@ impl ChatReport {
         }
     }
 
-    /// Another thing was done.
+    /// Adds an action, unless it is listed already.
     pub(super) fn add(&mut self, act: Action) {
         match &mut self.outcome {
             ReportedOutcome::Acted(acts) if acts.contains(&act) => {}
@@ -96,7 +96,7 @@ impl ChatReport {
         }
     }
 
-    /// A second request was sent with `view`, made on `rung`.
+    /// Records a retry with `view`, made by the recovery step `rung`.
     pub(super) fn add_retry(
         &mut self,
         conversation: &Conversation<'_>,
@@ -118,14 +118,14 @@ impl ChatReport {
         }
     }
 
-    /// The request went on as it came after all: nothing of what was done first stands in it.
+    /// Records that the original was sent in the end, with none of the earlier changes.
     pub(super) fn revert_to_original(&mut self) {
         self.add(Action::Original);
         self.after = self.before;
         (self.pruned, self.reclaimed) = (0, Tokens::ZERO);
     }
 
-    /// Takes the numbers of what went on last.
+    /// Takes the sizes from the last forwarded view.
     pub(super) fn update_sizes(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
         self.after = view.tokens(conversation);
         (self.pruned, self.reclaimed) = view.pruned_totals();
@@ -137,13 +137,13 @@ impl ChatReport {
         }
     }
 
-    /// The acts, joined; none if nothing was done.
+    /// Returns the joined action labels, or `None` if there was no action.
     pub(super) fn action_labels(&self) -> Option<String> {
         let labels: Vec<&str> = self.actions().iter().map(|act| act.label()).collect();
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
-    /// What was done, in the order in which it was.
+    /// Returns the actions in the order taken.
     pub(super) fn actions(&self) -> &[Action] {
         match &self.outcome {
             ReportedOutcome::Acted(acts) => acts,
@@ -151,7 +151,7 @@ impl ChatReport {
         }
     }
 
-    /// Why nothing was done; none if something was.
+    /// Returns the reason for taking no action, or `None` if one was taken.
     pub(super) fn bypass(&self) -> Option<Bypass> {
         match self.outcome {
             ReportedOutcome::Bypassed(why) => Some(why),
@@ -159,14 +159,14 @@ impl ChatReport {
         }
     }
 
-    /// The act that tells most; none if nothing was done.
+    /// Returns the most significant action, or `None` if there was none.
     pub(super) fn main_action(&self) -> Option<Action> {
         PRECEDENCE
             .into_iter()
             .find(|act| self.actions().contains(act))
     }
 
-    /// Counts what was done, once the request is over.
+    /// Counts the report in the metrics, once the request has ended.
     pub(super) fn record_metrics(&self, metrics: &Metrics) {
         for act in self.actions() {
             metrics.actions.add(*act);
@@ -181,8 +181,7 @@ impl ChatReport {
         }
     }
 
-    /// Says in the fields of a reply what was done, if anything was. What only would have been done is
-    /// for the log.
+    /// Adds the reply headers that report the actions, if any. Shadow actions are only logged.
     pub(super) fn write_headers(&self, headers: &mut HeaderMap) {
         if self.actions().contains(&Action::Shadow) {
             return;

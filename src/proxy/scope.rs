@@ -1,4 +1,4 @@
-//! Whose request it is: the scope under which its records are kept.
+//! Scopes of records, derived from the caller of a request.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
@@ -8,7 +8,7 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::recall::ParseCache;
 use crate::store::Secret;
 
-/// Credentials, in the spellings of the APIs.
+/// Credential headers of the APIs.
 pub(super) static CREDENTIALS: [HeaderName; 4] = [
     AUTHORIZATION,
     HeaderName::from_static("api-key"),
@@ -16,21 +16,23 @@ pub(super) static CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
-/// What gateways in front of the APIs ask for beside those.
+/// Credential headers of gateways in front of the APIs.
 static GATEWAY_CREDENTIALS: [HeaderName; 2] = [
     HeaderName::from_static("cf-aig-authorization"),
     HeaderName::from_static("ocp-apim-subscription-key"),
 ];
 
-/// What callers are billed to.
+/// Headers that select the billing account.
 static BILLING_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("openai-organization"),
     HeaderName::from_static("openai-project"),
 ];
 
-/// What tells callers apart: credentials, gateways', too, and what they are billed to, in the order in which scopes
-/// are made of them. Cookies do not: balancers and guards against bots set new ones from one reply to
-/// the next, clients send them back, and with each the conversation would lose its records.
+/// Returns the headers that distinguish callers, in the order in which scopes are derived:
+/// credentials, gateway credentials and billing accounts.
+///
+/// Cookies are not among them. Load balancers and bot protection set new cookies with each reply
+/// and clients send them back, so each change would lose the conversation's records.
 pub(super) fn identifying_headers() -> impl Iterator<Item = &'static HeaderName> {
     CREDENTIALS
         .iter()
@@ -38,19 +40,19 @@ pub(super) fn identifying_headers() -> impl Iterator<Item = &'static HeaderName>
         .chain(&BILLING_HEADERS)
 }
 
-/// Makes scopes with a secret, so that no scope can be made without it.
+/// Derives scopes with a secret, so that no scope can be derived without the secret.
 pub(super) struct ScopeFactory {
     secret: Secret,
     by: CallerIdentity,
 }
 
 impl ScopeFactory {
-    /// Scopes with this secret of callers who are told apart so.
+    /// Creates the derivation with this secret, distinguishing callers by `by`.
     pub(super) fn new(secret: Secret, by: CallerIdentity) -> Self {
         Self { secret, by }
     }
 
-    /// The header that says who a caller is, and is for us alone.
+    /// Returns the header that identifies a caller, which is never forwarded.
     pub(super) fn caller_header(&self) -> Option<&HeaderName> {
         match &self.by {
             CallerIdentity::Credentials => None,
@@ -58,21 +60,21 @@ impl ScopeFactory {
         }
     }
 
-    /// The scope of what is known of the models at `base`, whoever asks for them.
+    /// Returns the scope of the facts about the models at `base`, which all callers share.
     pub(super) fn for_models(&self, base: &BaseUrl) -> Scope {
         let place = upstream_identity(base);
         Scope::new(self.secret.as_bytes(), &[&place[..], &[b"models"]].concat())
     }
 
-    /// A memory of messages under a secret of its own.
+    /// Creates a parse cache keyed by a secret of its own.
     pub(super) fn parse_cache(&self) -> ParseCache {
         ParseCache::new(Scope::new(self.secret.as_bytes(), &[b"recall"]))
     }
 
-    /// The scope of a request to the upstream at `base`.
+    /// Returns the scope of a request to the upstream at `base`.
     pub(super) fn for_request(&self, base: &BaseUrl, headers: &HeaderMap) -> Scope {
         let mut caller = upstream_identity(base).to_vec();
-        // One who comes without the header is nobody else for that.
+        // A request without the header keeps its credential-based scope.
         let header = self
             .caller_header()
             .filter(|name| headers.contains_key(*name));
@@ -86,14 +88,14 @@ impl ScopeFactory {
     }
 }
 
-/// Adds what one header says of a caller.
+/// Adds the values of one header to the identity of a caller.
 fn append_header<'h>(caller: &mut Vec<&'h [u8]>, name: &'h HeaderName, headers: &'h HeaderMap) {
     for value in headers.get_all(name) {
         caller.extend([name.as_str().as_bytes(), value.as_bytes()]);
     }
 }
 
-/// What tells upstreams apart.
+/// Returns the parts of the base URL that identify an upstream.
 fn upstream_identity(base: &BaseUrl) -> [&[u8]; 3] {
     [
         base.scheme().as_str().as_bytes(),

@@ -1,4 +1,4 @@
-//! What requests share.
+//! State that requests share.
 
 use std::sync::Arc;
 
@@ -22,37 +22,37 @@ use crate::store::Store;
 use crate::summarise::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
 
-/// What requests under one set of settings share. A clone knows all that this one does.
+/// State shared by all requests under one set of settings. Clones share the caches and stores.
 #[derive(Clone)]
 pub(super) struct Shared {
-    /// The path under which the upstream is mounted, if it is another one's beside the general.
+    /// Path prefix of this upstream's mount. `None` for the default upstream.
     pub(super) mount: Option<Arc<str>>,
-    /// The proxies of further upstreams; the longest path comes first.
+    /// Proxies of the mounted upstreams, longest path first.
     pub(super) mounts: Vec<Proxy>,
     pub(super) costs: Arc<CostTracker>,
     pub(super) config: Config,
     pub(super) budget: Arc<BufferBudget>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) scopes: Arc<ScopeFactory>,
-    /// Messages that were met before.
+    /// Cache of parsed messages.
     pub(super) parse_cache: Arc<ParseCache>,
-    /// Summaries under way.
+    /// Summary jobs in progress.
     pub(super) summary_jobs: SummaryJobs,
     pub(super) summary_guards: Arc<SummaryGuards>,
     pub(super) keys: AccessKeys,
     pub(super) knowledge: Arc<ModelKnowledge>,
-    /// Where summaries are asked for, if not of the upstream.
+    /// Separate endpoint for summaries. `None` to use the upstream.
     pub(super) summary_endpoint: Option<Arc<SummaryUpstream>>,
     pub(super) store: Arc<Store>,
     pub(super) unknown_paths: Arc<UnknownPaths>,
     pub(super) upstream: Arc<Upstream>,
     pub(super) recent: Arc<RecentConversations>,
-    /// Titles under way.
+    /// Permits for concurrent title calls.
     pub(super) title_permits: Arc<Semaphore>,
 }
 
 impl Shared {
-    /// Whose request it is.
+    /// Computes the scope of a request's caller.
     pub(super) fn scope(&self, head: &Parts) -> Scope {
         self.scopes
             .for_request(&self.config.upstream.base, &head.headers)
@@ -60,40 +60,40 @@ impl Shared {
 }
 
 impl Proxy {
-    /// What is counted of its requests.
+    /// Returns the metrics of this proxy's requests.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.0.metrics)
     }
 
-    /// The conversations of late, for whoever shows them.
+    /// Returns the recent conversations, for the dashboard.
     pub(crate) fn recent(&self) -> Arc<RecentConversations> {
         Arc::clone(&self.0.recent)
     }
 
-    /// What keeps summaries from doing harm.
+    /// Returns the guards that limit summaries.
     pub(crate) fn guards(&self) -> Arc<SummaryGuards> {
         Arc::clone(&self.0.summary_guards)
     }
 
-    /// Where its records are kept.
+    /// Returns the store of compaction records.
     pub(crate) fn store(&self) -> Arc<Store> {
         Arc::clone(&self.0.store)
     }
 
-    /// Waits until what was kept elsewhere can be asked for, before the first request.
+    /// Waits until the store can be queried, before the first request.
     pub(crate) async fn wait_until_ready(&self) {
         self.0.store.wait_until_ready().await;
     }
 
-    /// Keeps what is left to be kept, once nothing is served any more: summaries under way are paid
-    /// for, and are waited for, but not beyond `until`, nor where they would end with this process.
+    /// Finishes after the last request. Summaries in progress are paid for, so waits for them until
+    /// `until`, but only if the store outlives the process. Then closes the store.
     pub(crate) async fn close(&self, until: Instant) {
         let (desk, store) = (&self.0.summary_jobs, &self.0.store);
         let summaries = desk.running_count();
         if summaries > 0 && store.is_durable() {
-            tracing::info!(summaries, "waiting for summaries under way");
+            tracing::info!(summaries, "waiting for summaries in progress");
             if timeout_at(until, desk.wait_until_idle()).await.is_err() {
-                tracing::warn!("summaries were cut at the end of the drain");
+                tracing::warn!("the drain ended before all summaries; aborting the rest");
             }
         }
         store.close().await;

@@ -1,5 +1,5 @@
-//! Which conversations a model was asked to name, and when no more is asked: each title is a paid
-//! call, and what the dashboard shows is forgotten sooner than what was paid for.
+//! Titles that models gave to conversations, and when the next one is due. Each title is a paid
+//! call, so this cache outlives the dashboard's entries.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use crate::rewrite::generations::TwoGenerationCache;
 use crate::rewrite::title::Title;
 use crate::summarise::RollingHour;
 
-/// Conversations remembered at the least, and twice as many at the most.
+/// Conversations kept in memory: at least this many, at most twice as many.
 const CONVERSATIONS: usize = 2_048;
-/// A title is asked for again once a conversation has so many times the messages that it had then: a
-/// few times in the longest.
+/// Factor by which the number of messages must grow before a title is requested again: a few times
+/// even in the longest conversation.
 const GROWTH_FACTOR: usize = 4;
-/// Titles that a process asks for in an hour: one in fifteen seconds. Past it the users' own words
-/// stand.
+/// Maximum title calls per hour and process: one every fifteen seconds. Beyond it, the dashboard
+/// shows the users' own words.
 const PER_HOUR: usize = 240;
 
-/// The titles of the conversations of late.
+/// Titles of recent conversations.
 pub(super) struct Titles {
     requests: Mutex<TwoGenerationCache<RecordKey, TitleRequest>>,
     times: RollingHour,
-    /// The model that could not be asked, from when that is told until it answers.
+    /// Model whose failure was logged, until one of its calls succeeds.
     failing: Mutex<Option<String>>,
 }
 
-/// How it went for one conversation.
+/// Title request of one conversation.
 #[derive(Clone)]
 struct TitleRequest {
-    /// How many messages it had when its title was asked for last.
+    /// Number of messages at the last title request.
     messages: usize,
-    /// What it is called, once a model has said so.
+    /// The title. `None` until a model has returned one.
     title: Option<Arc<Title>>,
 }
 
@@ -46,18 +46,18 @@ impl Default for Titles {
 }
 
 impl Titles {
-    /// What a model calls the conversation.
+    /// Returns the title of the conversation.
     pub(super) fn title(&self, conversation: RecordKey) -> Option<Arc<Title>> {
         self.requests.lock().get(&conversation)?.title
     }
 
-    /// Whether a model is to say what the conversation is called, now that it has so many messages.
+    /// Whether to request a title for a conversation of this many messages.
     pub(super) fn needs_title(&self, conversation: RecordKey, messages: usize) -> bool {
         let before = self.requests.lock().get(&conversation);
         self.is_due(before.as_ref(), messages)
     }
 
-    /// The same; if so it counts as asked.
+    /// Like [`needs_title`](Self::needs_title), and records the request if one is due.
     pub(super) fn begin(&self, conversation: RecordKey, messages: usize) -> bool {
         let mut all = self.requests.lock();
         let before = all.get(&conversation);
@@ -70,7 +70,7 @@ impl Titles {
         true
     }
 
-    /// This is what the model said.
+    /// Stores the title that the model returned.
     pub(super) fn set_title(&self, conversation: RecordKey, title: Arc<Title>) {
         let mut all = self.requests.lock();
         if let Some(asked) = all.get(&conversation) {
@@ -79,7 +79,8 @@ impl Titles {
         }
     }
 
-    /// This model could be asked, or not. Says whether the second is to be told: once, until it can.
+    /// Records whether a call to `model` failed. Returns whether to log the failure: once until the
+    /// model succeeds.
     pub(super) fn should_log_failure(&self, model: &str, fails: bool) -> bool {
         let mut failing = self.failing.lock();
         let is_told = failing.as_deref() == Some(model);

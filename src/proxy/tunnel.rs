@@ -1,4 +1,4 @@
-//! What follows a 101: bytes both ways, until both ends are done or one breaks.
+//! Tunnel after a 101 response: copies bytes both ways, until both ends are done or one breaks.
 
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -14,8 +14,8 @@ use crate::lock::Mutex;
 use crate::traces::CallPurpose;
 use crate::upstream::{ClientBody, RequestBody, UpstreamBody};
 
-/// Where a connection keeps the tunnel it is about to become. A plain mutex: there is one request
-/// at a time on a connection that upgrades.
+/// Holds the tunnel that a connection is about to become. A plain mutex suffices: a connection that
+/// upgrades has one request at a time.
 #[derive(Default)]
 pub(crate) struct TunnelSlot(Mutex<Option<(OnUpgrade, OnUpgrade)>>);
 
@@ -24,7 +24,7 @@ impl TunnelSlot {
         *self.0.lock() = Some((client, upstream));
     }
 
-    /// Runs the tunnel, if one was agreed on, once HTTP on the connection is over.
+    /// Runs the agreed tunnel, if any, once HTTP on the connection is over.
     pub(crate) async fn run(&self) {
         let agreed = self.0.lock().take();
         let Some((client, upstream)) = agreed else {
@@ -34,14 +34,14 @@ impl TunnelSlot {
             return;
         };
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-        // An end that breaks takes the other with it: both are dropped here.
+        // Both ends are dropped here, so an end that breaks closes the other.
         let ended = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
         tracing::debug!(clean = ended.is_ok(), "tunnel ended");
     }
 }
 
 impl Proxy {
-    /// Sends a request that asks to leave HTTP. Where the upstream agrees, `slot` gets both ends.
+    /// Sends a request to switch protocols. If the upstream agrees, `slot` receives both ends.
     pub(super) async fn upgrade(
         &self,
         route: &Route,

@@ -1,4 +1,4 @@
-//! Tells the operator, once for each path, that the upstream does not know a path we mapped.
+//! Logs, once for each path, that the upstream does not know a path that longhaul mapped.
 
 use std::collections::HashSet;
 
@@ -6,32 +6,32 @@ use http::StatusCode;
 
 use crate::lock::Mutex;
 
-/// Distinct paths whose 404 is told to the operator; a scanner must not fill the log.
+/// Maximum distinct paths whose 404 is logged; a scanner must not fill the log.
 const MAX_LOGGED_PATHS: usize = 32;
 
-/// What came of the paths that were joined to the base. A plain mutex, never taken over an await.
+/// Results for paths that were joined to the base. A plain mutex, never held across an await.
 #[derive(Debug, Default)]
 pub(super) struct UnknownPaths(Mutex<UnknownPathState>);
 
 #[derive(Debug, Default)]
 struct UnknownPathState {
-    /// Whether something was found under the base: a 404 is then about what was asked for, such as a
-    /// model.
+    /// Whether anything was found under the base. If so, a 404 concerns the requested resource,
+    /// such as a model.
     has_found: bool,
-    /// The paths already told.
+    /// Paths already logged.
     logged: HashSet<String>,
 }
 
 impl UnknownPaths {
-    /// The upstream has answered with this status. Says what was asked and what it became, if the base
-    /// may be wrong and it was not said before.
+    /// Records a reply's status. Logs the requested and the mapped path if the base may be wrong
+    /// and the path was not logged before.
     pub(super) fn record_status(&self, status: StatusCode, asked: &str, became: &str) {
         if self.should_log(status, asked) {
             tracing::warn!(
                 asked,
                 became,
-                "the upstream does not know a path that was joined to its base, or what was asked for \
-                 there; check upstream.base"
+                "the upstream answered 404 to a path that was joined to its base; the resource \
+                 does not exist, or upstream.base is wrong"
             );
         }
     }

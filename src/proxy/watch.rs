@@ -1,4 +1,4 @@
-//! Holds a reply back just as far as it takes to know what it is.
+//! Holds a reply back only until its verdict is known.
 
 #[cfg(test)]
 mod tests;
@@ -15,39 +15,42 @@ use super::coding::Decoder;
 use crate::rewrite::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
 use crate::upstream::{PeekedBody, ReadAhead};
 
-/// The most that is held of one reply, as it comes over the wire. Errors are small, and the head
-/// of a stream without content is smaller.
+/// Maximum bytes held of one reply, as received. Errors are small, and the head of a stream before
+/// its first content is smaller.
 pub(super) const HELD_BYTES: usize = 64 * 1024;
 
-/// The longest that a reply is held. A server that sends nothing but comments for so long is
-/// prefilling, and the client must see that it lives.
+/// Maximum time a reply is held. A server that sends only comments for this long is prefilling, and
+/// the client must see that the connection is alive.
 pub(super) const HELD_FOR: Duration = Duration::from_secs(10);
 
-/// How far a reply may be held.
+/// Kinds of replies that may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoldPolicy {
-    /// Error statuses only: the request is proven to fit, so a 200 is an answer.
+    /// Error statuses only: the request is proven to fit, so a 200 is a successful reply.
     Errors,
-    /// Error statuses, and what comes with a 200 until it is seen to be an answer.
+    /// Error statuses, and 200 replies until they prove successful.
     Everything,
-    /// Nothing: whatever it is, it is relayed.
+    /// No replies: every reply is relayed at once.
     Nothing,
 }
 
-/// A reply and what it is. Whatever the verdict, the reply is whole.
+/// A reply and its verdict. The reply is complete, whatever the verdict.
 pub(super) struct JudgedReply<B: Body<Data = Bytes>> {
-    /// The reply, byte for byte as it came.
+    /// The reply, byte for byte as received.
     pub(super) response: Response<PeekedBody<B>>,
-    /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
-    /// slower than [`HELD_FOR`], broken off, encoded in a way that is not read here, or without room
-    /// for its decoder.
+    /// The verdict. [`Verdict::Fine`] also covers replies that could not be judged:
+    ///
+    /// - longer than [`HELD_BYTES`] or slower than [`HELD_FOR`];
+    /// - ended early;
+    /// - encoded in an unsupported coding;
+    /// - no space in the budget for the decoder.
     pub(super) verdict: Verdict,
-    /// Whether it broke off before it could be told: then it shows nothing of what the model holds.
+    /// Whether the reply ended before its verdict was known. Such a reply proves nothing about the
+    /// window.
     pub(super) broke_off: bool,
 }
 
-/// Judges a reply; `budget` has the room for its decoder. It never waits for more than the verdict
-/// takes.
+/// Judges a reply, waiting no longer than the verdict takes. `budget` accounts for the decoder.
 pub(super) async fn judge<B>(
     response: Response<B>,
     holding: HoldPolicy,
@@ -75,7 +78,7 @@ where
         };
         match ReplyClassifier::new(status, rules).zip(decoder()) {
             Some((reading, decoder)) if may_be_held(&held) => {
-                // On the deadline the future is dropped between two frames: nothing is lost.
+                // A timeout drops the future between two frames, so no bytes are lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))
                     .await
                     .unwrap_or(Some(Verdict::Fine))
@@ -90,12 +93,12 @@ where
     }
 }
 
-/// A body that announces more than is ever held is not held at all.
+/// Whether the body may be held: one that announces more than the maximum is not held at all.
 fn may_be_held(body: &impl Body) -> bool {
     usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
 }
 
-/// `None` where it breaks off.
+/// Reads ahead until the verdict is known. Returns `None` if the body ends early.
 async fn read<B>(
     held: &mut PeekedBody<B>,
     mut reading: ReplyClassifier<'_>,

@@ -1,4 +1,4 @@
-//! A chat's body, read whole: as it came and as it reads, and what is sent in its place.
+//! A chat's body, read whole: its original bytes, its decoded text, and the bodies built from them.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use super::headers::BodyFraming;
 use crate::rewrite::splice::{Piece, Splice};
 use crate::upstream::{ChunkedBytes, RequestBody, TransferMeter};
 
-/// What is kept of a body between two cuts is sent from where it stands if it has so many bytes. To
-/// copy fewer is cheaper than to send them apart.
+/// Minimum bytes of a retained run that is sent from the original buffer. Copying shorter runs is
+/// cheaper than sending them separately.
 const MIN_SHARED_BYTES: usize = 16 * 1024;
 
 /// A body that was read to its end.
 pub(super) struct BufferedBody {
     text: Bytes,
-    /// What came, where that is another thing than the text.
+    /// Original bytes, if they differ from the text.
     encoded: Option<Bytes>,
-    /// Its part of the budget, for as long as anything of it is held.
+    /// Budget reservation, held for as long as any part of the body is.
     reservation: Option<Arc<Reservation>>,
 }
 
-/// A body as it is sent, with the framing that goes with it.
+/// A body to send, with its framing.
 pub(super) struct FramedBody {
     pub(super) body: ChunkedBytes,
     pub(super) framing: BodyFraming,
 }
 
 impl FramedBody {
-    /// The same on its way to the upstream.
+    /// Converts the body for sending to the upstream.
     pub(super) fn into_request_body(
         self,
         meter: &Arc<TransferMeter>,
@@ -39,7 +39,7 @@ impl FramedBody {
 }
 
 impl BufferedBody {
-    /// A body that came as it reads.
+    /// Wraps a body without a content coding.
     pub(super) fn plain(text: Bytes) -> Self {
         Self {
             text,
@@ -48,7 +48,7 @@ impl BufferedBody {
         }
     }
 
-    /// A body that came as `encoded` and reads `text`.
+    /// Wraps a body that was received as `encoded` and decodes to `text`.
     pub(super) fn decoded(text: Bytes, encoded: Bytes) -> Self {
         Self {
             text,
@@ -57,7 +57,7 @@ impl BufferedBody {
         }
     }
 
-    /// The same, which takes that part of the budget.
+    /// Attaches the budget reservation.
     pub(super) fn with_reservation(self, reservation: Reservation) -> Self {
         let room = Some(Arc::new(reservation));
         Self {
@@ -66,17 +66,17 @@ impl BufferedBody {
         }
     }
 
-    /// Its part of the budget, for who holds its text for longer than the request.
+    /// Returns the budget reservation, for holders of the text that outlive the request.
     pub(super) fn reservation(&self) -> Option<Arc<Reservation>> {
         self.reservation.clone()
     }
 
-    /// What it says.
+    /// Returns the decoded text.
     pub(super) fn text(&self) -> &Bytes {
         &self.text
     }
 
-    /// The bytes that came, under the coding that they came in.
+    /// Returns the original bytes, in their original coding.
     pub(super) fn original(&self) -> FramedBody {
         let bytes = self.encoded.as_ref().unwrap_or(&self.text).clone();
         let hop = BodyFraming::Length(bytes.len());
@@ -84,7 +84,7 @@ impl BufferedBody {
         FramedBody { body, framing: hop }
     }
 
-    /// The same on its way, with its part of the budget.
+    /// Converts the original bytes for sending, with their framing and budget reservation.
     pub(super) fn into_request_body(
         self,
         meter: &Arc<TransferMeter>,
@@ -93,9 +93,8 @@ impl BufferedBody {
         (body, hop, self.reservation.and_then(Arc::into_inner))
     }
 
-    /// Its text with these replacements, which are of this very text. It goes plain: the coding that
-    /// came was the client's choice for its own bytes, and not every upstream that is sent none reads
-    /// one.
+    /// Applies `splice`, which must be of this text. The result has no content coding: the client
+    /// chose the coding for its own bytes, and not every upstream accepts one.
     pub(super) fn spliced(&self, splice: &Splice<'_>) -> FramedBody {
         let body = self.pieces(splice);
         let hop = if self.encoded.is_some() {
@@ -106,10 +105,11 @@ impl BufferedBody {
         FramedBody { body, framing: hop }
     }
 
-    /// Long runs as they stand in the one buffer, and copies of what is between them.
+    /// Collects long retained runs as slices of the original buffer, and copies everything between
+    /// them.
     ///
     /// # Panics
-    /// Those replacements are another text's.
+    /// The splice is of another text.
     fn pieces(&self, splice: &Splice<'_>) -> ChunkedBytes {
         let stands = |piece: &Piece<'_>| match piece {
             Piece::Original(text) => text.len() >= MIN_SHARED_BYTES,
@@ -140,7 +140,8 @@ mod tests {
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::plan::{Replacement, Replacements};
 
-    /// A body whose only result is cut, with so many bytes before it and behind it.
+    /// Checks a body whose only result is replaced, with `before` and `behind` bytes around the
+    /// result.
     fn check(before: usize, behind: usize, expect: usize) {
         let body = format!(
             r#"{{"messages":[{{"role":"user","content":"{}"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"a long result"}}],"user":"{}"}}"#,

@@ -1,4 +1,4 @@
-//! What a request asks of longhaul in its own headers.
+//! Overrides that a request sets in its own `x-longhaul-*` headers.
 
 use http::{HeaderMap, HeaderName};
 
@@ -8,7 +8,7 @@ const MODE: HeaderName = HeaderName::from_static("x-longhaul-mode");
 const PRUNE: HeaderName = HeaderName::from_static("x-longhaul-prune");
 const COMPACT: HeaderName = HeaderName::from_static("x-longhaul-compact");
 
-/// What a request asks of us. A word that is not known asks nothing.
+/// Overrides of one request. Unknown values are ignored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct RequestOverrides {
     /// `x-longhaul-mode: on|shadow|off`.
@@ -19,17 +19,17 @@ pub(super) struct RequestOverrides {
     pub(super) compaction: Option<CompactionOverride>,
 }
 
-/// What is asked of compaction.
+/// Override of compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum CompactionOverride {
-    /// At once, whatever the marks say.
+    /// Compact immediately, regardless of thresholds.
     Now,
-    /// Not for this request, not even after an overflow.
+    /// Do not compact this request, not even after an overflow.
     Off,
 }
 
 impl RequestOverrides {
-    /// Reads the headers.
+    /// Parses the headers.
     pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let word = |name: HeaderName| {
             let value = headers.get(name).and_then(|value| value.to_str().ok());

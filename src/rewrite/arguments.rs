@@ -1,9 +1,9 @@
-//! What a tool call is about: the one argument that a reader would name it by.
+//! Decoded tool-call arguments, and the one argument that best identifies the call.
 
 use super::conversation::{Conversation, ToolCall};
 use serde_json::Value;
 
-/// Arguments that name a file, in the spelling of the agents whose sessions we have.
+/// Arguments that name a file, as spelt by the agents whose sessions were recorded.
 const PATH_KEYS: [&str; 10] = [
     "path",
     "file_path",
@@ -17,20 +17,21 @@ const PATH_KEYS: [&str; 10] = [
     "relative_path",
 ];
 
-/// Arguments that a call is known by when it names no file.
+/// Arguments that identify a call that names no file.
 const MAIN_KEYS: [&str; 9] = [
     "command", "cmd", "pattern", "query", "url", "script", "code", "input", "name",
 ];
 
-/// Arguments of more values than this are not read: an empty one of two bytes takes some forty times
-/// as much memory. Who looks for words in them has the text.
+/// Most values in arguments that are decoded: an empty value of two bytes takes about forty times
+/// as much memory. Code that searches for words can use the undecoded text.
 const MAX_VALUES: usize = 65_536;
 
 /// The arguments of one call, decoded.
 pub(super) struct ToolArguments(Value);
 
 impl ToolArguments {
-    /// Those of `call`; what is no JSON object, or one of too many values, has none.
+    /// Decodes the arguments of `call`. Empty if they are not a JSON object or have too many
+    /// values.
     pub(super) fn decode(conversation: &Conversation<'_>, call: &ToolCall) -> Self {
         let text = call
             .arguments
@@ -42,13 +43,13 @@ impl ToolArguments {
         )
     }
 
-    /// The file it is about.
+    /// Returns the file that the call names.
     pub(super) fn path(&self) -> Option<&str> {
         self.first_string(&PATH_KEYS)
     }
 
-    /// What a reader would name the call by: its file, else its command, pattern, query …, else
-    /// its first string.
+    /// Returns the argument that best identifies the call: its file, else its command, pattern,
+    /// query and so on, else its first non-empty string.
     pub(super) fn primary(&self) -> Option<&str> {
         self.path()
             .or_else(|| self.first_string(&MAIN_KEYS))
@@ -61,7 +62,7 @@ impl ToolArguments {
             })
     }
 
-    /// The shell command it runs; agents give a list of words as well as a string.
+    /// Returns the shell command that the call runs. Agents pass a string or a list of words.
     pub(super) fn command(&self) -> Option<String> {
         ["command", "cmd", "script"]
             .iter()
@@ -75,7 +76,7 @@ impl ToolArguments {
             })
     }
 
-    /// Every name and value, in their order, values as text.
+    /// Returns every name and value, in order, with values as text.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
         self.0
             .as_object()
@@ -96,7 +97,7 @@ impl ToolArguments {
     }
 }
 
-/// Whether no more values than [`VALUES`] begin in a JSON text, but for the first.
+/// Whether at most [`MAX_VALUES`] values begin in a JSON text, not counting the first.
 fn is_within_value_limit(text: &str) -> bool {
     let (mut quoted, mut escaped) = (false, false);
     let begins = |byte: &u8| {
@@ -109,7 +110,7 @@ fn is_within_value_limit(text: &str) -> bool {
         }
         false
     };
-    // Most are too short to be looked through.
+    // Most texts are too short to exceed the limit and are not scanned.
     text.len() <= MAX_VALUES || text.bytes().filter(begins).nth(MAX_VALUES).is_none()
 }
 
@@ -133,7 +134,7 @@ mod tests {
         }
     }
 
-    /// The file that the call with these arguments is about.
+    /// Returns the file that a call with these arguments names.
     fn path(arguments: &str) -> Option<String> {
         let call = json!({"id": "a", "function": {"name": "write", "arguments": arguments}});
         let asks = json!({"role": "assistant", "content": null, "tool_calls": [call]});
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn arguments_of_too_many_values_are_not_read() {
-        // The object, the list and the comma between them are three.
+        // The object, the list and the comma between the members count as three.
         let list = |commas: usize| format!(r#"{{"path":"a.rs","x":[0{}]}}"#, ",0".repeat(commas));
         assert_eq!(path(&list(MAX_VALUES - 3)).as_deref(), Some("a.rs"));
         assert_eq!(path(&list(MAX_VALUES - 2)), None);
@@ -164,7 +165,7 @@ mod tests {
         let text = r#"[{,\\\"{"#.repeat(MAX_VALUES);
         let arguments = format!(r#"{{"content":"{text}","path":"a.rs"}}"#);
         assert_eq!(path(&arguments).as_deref(), Some("a.rs"));
-        // It ends with a backslash, and not behind it.
+        // The string ends with an escaped backslash; the quote after it is not escaped.
         let many = ",0".repeat(MAX_VALUES);
         let arguments = format!(r#"{{"root":"C:\\","path":"a.rs","x":[0{many}]}}"#);
         assert_eq!(path(&arguments), None);

@@ -1,4 +1,4 @@
-//! What to ask of a summariser: the words of each call, within its own window.
+//! Requests to a summariser: the prompt of each call, sized to the summariser's window.
 
 mod frame;
 mod live;
@@ -16,73 +16,74 @@ pub use frame::RequestTemplate;
 pub use live::cached_style_body;
 use std::ops::Range;
 
-/// The most calls of one job that nobody waits for: each is paid for. What is older than they hold is
-/// told as its digest.
+/// Maximum calls of a background job; each call is paid for. History that does not fit is condensed
+/// to a digest.
 pub const MAX_BACKGROUND_CALLS: usize = 8;
-/// The most calls of one job that a client waits for.
+/// Maximum calls of a job that a client waits for.
 pub const MAX_FOREGROUND_CALLS: usize = 1;
 
-/// Every so many compactions the summary is made from the raw history again: what an update once
-/// lost or got wrong does not stay lost. Not each time: that takes calls for all of it.
+/// Interval, in compactions, at which the summary is rebuilt from the raw history. A rebuild
+/// recovers facts that an update lost or got wrong, but takes calls for the whole history.
 const REBUILD_EVERY: u32 = 5;
-/// Models that reason count their thoughts as output: with less room they end before they begin.
+/// Minimum output limit. Reasoning counts as output, so with a lower limit a reasoning model may
+/// stop before it answers.
 const MIN_OUTPUT: Tokens = Tokens::new(4_096);
-/// What the tags around a previous summary and a transcript take, and the line ends between.
+/// Tokens of the tags and line ends around a previous summary and a transcript.
 const DELIMITER_TOKENS: Tokens = Tokens::new(48);
-/// What of the leading instructions a summariser is shown, in characters at each end: they only help it
-/// to understand what follows, and can be longer than that.
+/// Characters shown at each end of the agent's leading instructions. They only give context for the
+/// transcript, and can be longer than the transcript.
 const MAX_CONTEXT_CHARS: usize = 1_000;
-/// So much of the request of an open turn, in characters: it says which one is meant, and all of it is
-/// kept beside the summary.
+/// Maximum characters of an open turn's request. The excerpt only identifies the request, which is
+/// kept in full beside the summary.
 const MAX_REQUEST_CHARS: usize = 300;
-/// A token of the plain estimate is about so many hundredths of a word of running text.
+/// Words of running text per 100 tokens of the plain estimate.
 const WORDS_PERCENT: u32 = 75;
 
-/// The summary that a new one may carry on from.
+/// The existing summary that a new one may update.
 #[derive(Clone, Copy, Debug)]
 pub struct PreviousSummary<'t> {
-    /// The text that stood for history, as it was injected or without its wrapper.
+    /// The summary's text, with or without its wrapper.
     pub text: &'t str,
-    /// The messages up to here it stood for.
+    /// Index of the first message after the summarised history.
     pub summarised_until: usize,
-    /// The compactions up to and with that one.
+    /// Number of compactions so far, including this summary's.
     pub compactions: u32,
 }
 
-/// The summariser: how much it holds, and how often it may be asked.
+/// Limits of the summariser.
 #[derive(Clone, Copy, Debug)]
 pub struct SummariserLimits {
-    /// Its window.
+    /// The model's context window.
     pub window: Tokens,
-    /// The most calls of this job; at least one is made.
+    /// Maximum calls of this job; 0 counts as 1.
     pub max_calls: usize,
 }
 
-/// What to ask of a summariser, a call for each part.
+/// A request for a summary, with one call for each part of the transcript.
 ///
-/// Invariant: there is at least one part, and each fits the summariser's window with the system
-/// text, a running summary and the output.
+/// Invariant: there is at least one part. Each part fits the summariser's window together with the
+/// system prompt, a running summary and the output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SummaryRequest {
-    /// The system text of each call.
+    /// System prompt of each call.
     pub system: String,
-    /// The transcript, in the order in which it is to be folded.
+    /// Parts of the transcript, in the order of the calls.
     pub parts: Vec<String>,
-    /// The most that each call may answer.
+    /// Output limit of each call.
     pub max_output: Tokens,
-    /// What the first call carries on from.
+    /// The previous summary, which the first call updates.
     previous: Option<String>,
-    /// What each call but those that carry on is asked.
+    /// Instruction for a call without a previous summary.
     fresh: String,
-    /// What those are asked.
+    /// Instruction for a call that updates a summary.
     update: String,
-    /// What the last call is asked beside, if the history ends within a turn.
+    /// Extra instruction for the last call if the history ends within a turn.
     open_turn: Option<String>,
 }
 
 impl SummaryRequest {
-    /// What to ask about the messages `covered`. `None` if there is nothing new to tell, or the
-    /// summariser's window is too small to be told anything.
+    /// Builds the request for a summary of the messages `covered`. Returns `None` if no new content
+    /// exists, or if the summariser's window is too small.
     pub fn new(
         conversation: &Conversation<'_>,
         covered: Range<usize>,
@@ -108,7 +109,7 @@ impl SummaryRequest {
                 .as_deref()
                 .map(parts::conservative_tokens)
                 .unwrap_or_default();
-        // Folding carries a summary from call to call; a summary that was accepted may be over its budget.
+        // Each call passes a summary on to the next. An accepted summary may exceed its budget.
         let running = carried
             .as_deref()
             .map_or(Tokens::ZERO, parts::conservative_tokens)
@@ -138,7 +139,7 @@ impl SummaryRequest {
         })
     }
 
-    /// The body of the call for `part`; `running` is what the call before it answered.
+    /// Returns the body of the call for `part`. `running` is the previous call's answer.
     pub fn call_body(
         &self,
         part: usize,
@@ -168,25 +169,25 @@ impl SummaryRequest {
     }
 }
 
-/// Whether the summary that follows so many is made from the raw history.
+/// Whether the summary after `after` compactions is made from the raw history.
 pub fn is_rebuild_due(after: u32) -> bool {
     (after + 1).is_multiple_of(REBUILD_EVERY)
 }
 
-/// A prompt with the words filled in that a summary may have.
+/// Returns a prompt with the word limit filled in.
 fn fill_prompt(prompt: &str, budgets: &SummaryBudgets) -> String {
     let words = budgets.prose.percent(WORDS_PERCENT).to_string();
     prompt.replace("{words}", &words)
 }
 
-/// The most that one call may answer, by a summariser of this window.
+/// Returns the output limit of a call to a summariser with this window.
 fn max_output(budgets: &SummaryBudgets, window: Tokens) -> Tokens {
     Tokens::new(budgets.prose.get().saturating_mul(2))
         .max(MIN_OUTPUT)
         .min(window.divided_by(3))
 }
 
-/// What is asked beside where `cut` falls within a turn that goes on behind it.
+/// Returns the extra instruction if `cut` falls within a turn that continues after it.
 fn open_turn_prompt(conversation: &Conversation<'_>, cut: usize) -> Option<String> {
     if conversation.message(cut)?.role.is_user() {
         return None;
@@ -196,7 +197,7 @@ fn open_turn_prompt(conversation: &Conversation<'_>, cut: usize) -> Option<Strin
     Some(Prompts::open_turn(&request))
 }
 
-/// The summariser's instructions, and the agent's own to read beside them.
+/// Returns the system prompt, followed by the agent's own instructions as context.
 fn system_prompt(conversation: &Conversation<'_>) -> String {
     let mut system = Prompts::system().to_owned();
     let head = conversation.messages().iter().take(conversation.head_len());

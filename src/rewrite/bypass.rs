@@ -1,26 +1,27 @@
-//! Why a request passed untouched.
+//! Reasons for forwarding a request unchanged.
 
-/// Why a request passed untouched. Not an error: each is a normal way to be, counted by label.
+/// The reason a request was forwarded unchanged. Not an error: each is a normal outcome, counted by
+/// label.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Bypass {
-    /// A key that we act upon stands twice in one object.
+    /// An object contains a key that longhaul uses twice.
     Duplicate,
-    /// Not JSON in UTF-8, or longer than a body we can address.
+    /// The body is not JSON in UTF-8, or exceeds the addressable length.
     Malformed,
-    /// Nothing to change.
+    /// There is nothing to change.
     Nothing,
-    /// JSON, but not the shape of a chat completion.
+    /// The body is JSON, but not a chat completion.
     Shape,
-    /// Signed over its body, which a change would void.
+    /// The body is signed, and a change would invalidate the signature.
     Signed,
-    /// Longer than one body may be, or of more messages than are read.
+    /// The body exceeds the size limit, or has too many messages.
     TooLarge,
-    /// What we made of it was not smaller, or not sound: a fault of ours, and harmless.
+    /// The rewritten body was not smaller, or not sound: a bug in longhaul, without effect.
     Unsound,
 }
 
 impl Bypass {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 7] = [
         Self::Duplicate,
         Self::Malformed,
@@ -31,7 +32,7 @@ impl Bypass {
         Self::Unsound,
     ];
 
-    /// Its name in logs and metrics.
+    /// Returns the name of the reason in logs and metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Duplicate => "duplicate",

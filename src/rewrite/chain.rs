@@ -1,8 +1,8 @@
-//! Identity: a chained, normalised hash of each prefix of a conversation.
+//! Prefix keys: a chained, normalised hash of each prefix of a conversation.
 //!
-//! Agents move cache marks, regenerate ids and turn strings into parts between two requests of one
-//! conversation; none of that may change who it is. What counts is hashed as it was spelt: role,
-//! text, images, names and arguments of calls. Ids count by their place.
+//! Between two requests of one conversation, agents move cache marks, regenerate ids and turn
+//! strings into parts. None of these may change the key. The hash covers role, text, images, names
+//! and arguments of calls, all as spelt. An id counts by the position of its call.
 
 use super::FORM_VERSION;
 use super::conversation::{Content, ContentPart, Conversation, Message, PartKind, Role};
@@ -10,26 +10,26 @@ use super::generations::ShardKey;
 use super::recall::PrefixHashStep;
 use super::scan::{Literal, NotJson, Scanner};
 
-/// How many boundaries are looked up, newest first: a bound on the work for one request.
+/// Most boundaries looked up, newest first. Bounds the work per request.
 const MAX_LOOKUPS: usize = 512;
-/// What lies more boundaries back is kept once more under a newer one: whoever takes back less than
-/// the rest finds it still.
+/// Boundaries after which an entry is stored again under a newer prefix. A conversation rewound by
+/// fewer than the remaining [`MAX_LOOKUPS`] still finds the entry.
 const REKEY_DISTANCE: usize = MAX_LOOKUPS / 2;
 
 /// The hash of a prefix.
 pub(super) type PrefixHash = [u8; 32];
-/// The hash of what one message says.
+/// The hash of one message's content.
 type MessageHash = [u8; 32];
-/// For a result the id of the call that it answers, and the call's place among those before it: it
-/// counts by its place, or else by its id.
+/// For a result: the id of the call that it answers, and the index of that call among those before
+/// it. The hash covers the index; if the index is `None`, it covers the id.
 type AnsweredCall<'a> = Option<(&'a str, Option<usize>)>;
 
-/// Whose conversations these are. One scope never sees another's records.
+/// The scope of one caller's conversations. A scope never sees another scope's records.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Scope([u8; 32]);
 
 impl Scope {
-    /// The scope of a caller, from a secret and all that tells callers apart.
+    /// Derives the scope of a caller from a secret and everything that distinguishes callers.
     pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(secret);
         for part in caller {
@@ -43,7 +43,7 @@ impl Scope {
         &self.0
     }
 
-    /// What stands for it where it is shown.
+    /// Returns the public tag of the scope.
     pub fn tag(self) -> ScopeTag {
         let hash = blake3::keyed_hash(&self.0, b"tag");
         let mut tag = [0; 8];
@@ -53,7 +53,7 @@ impl Scope {
         ScopeTag(tag)
     }
 
-    /// The key of what is kept for this scope under a name, and not for a conversation.
+    /// Returns the key of data stored for this scope under a name rather than for a conversation.
     pub fn named_key(self, name: &str) -> RecordKey {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&FORM_VERSION.to_le_bytes());
@@ -65,12 +65,12 @@ impl Scope {
     }
 }
 
-/// What stands for a scope where entries are listed: enough to tell callers apart, and nothing that
-/// a key could be made with.
+/// Public tag of a scope, for listings: enough to distinguish callers, and useless for deriving
+/// keys.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ScopeTag(pub [u8; 8]);
 
-/// The identity of one prefix of one caller's conversation.
+/// The key of one prefix of one caller's conversation.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RecordKey {
     scope: ScopeTag,
@@ -78,15 +78,15 @@ pub struct RecordKey {
 }
 
 impl RecordKey {
-    /// How many bytes it is kept as.
+    /// Length of the stored form, in bytes.
     pub const BYTES: usize = 40;
 
-    /// The tag of the scope that it belongs to.
+    /// Returns the tag of the scope that the key belongs to.
     pub fn scope(self) -> ScopeTag {
         self.scope
     }
 
-    /// The bytes that it is kept as: those of its scope's tag come first.
+    /// Returns the stored form, which begins with the scope's tag.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
@@ -95,7 +95,7 @@ impl RecordKey {
         bytes
     }
 
-    /// The key that was kept as `bytes`.
+    /// Parses the stored form; `None` if `bytes` has the wrong length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
         Some(Self {
@@ -115,23 +115,24 @@ impl ShardKey for RecordKey {
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
 pub struct PrefixKeys {
-    /// The model that is asked.
+    /// The requested model.
     model: String,
-    /// How many leading messages are left out.
+    /// Number of leading messages left out of the hash.
     head_len: usize,
-    /// Where the newest unit begins.
+    /// Start of the newest unit.
     newest_unit: usize,
-    /// Where the newest run of user and system messages begins, or else the end.
+    /// Start of the trailing run of user and system messages; the end if there is none.
     trailing_input_start: usize,
-    /// Where the first message ends that the model said, or else the leading messages.
+    /// End of the first message from the model or a tool; without one, the end of the leading
+    /// messages.
     first_reply_end: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
 
 impl PrefixKeys {
-    /// Hashes a conversation. The leading system and developer messages are left out: dates and
-    /// working directories change in them.
+    /// Hashes a conversation without its leading system and developer messages, whose dates and
+    /// working directories change.
     pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
         let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
         let mut link: PrefixHash = start.into();
@@ -172,27 +173,27 @@ impl PrefixKeys {
         }
     }
 
-    /// The model that is asked: a record of another's is not in use for it.
+    /// Returns the requested model. A record of another model does not apply to it.
     pub(crate) fn model(&self) -> &str {
         &self.model
     }
 
-    /// How many leading messages are left out of the keys, and counted in the prefixes' lengths.
+    /// Returns the number of leading messages left out of the keys. Prefix lengths include them.
     pub fn head_len(&self) -> usize {
         self.head_len
     }
 
-    /// Where the newest unit begins, which is never summarised.
+    /// Returns the start of the newest unit, which is never summarised.
     pub(super) fn newest_unit(&self) -> usize {
         self.newest_unit
     }
 
-    /// The prefixes to look up, newest first, at most so many.
+    /// Returns the prefixes to look up, newest first, up to a fixed number.
     pub fn newest_first(&self) -> impl Iterator<Item = (usize, RecordKey)> + '_ {
         self.keys.iter().rev().take(MAX_LOOKUPS).copied()
     }
 
-    /// The key of the prefix of so many messages, if it ends at a boundary.
+    /// Returns the key of the prefix of `messages` messages, if it ends at a boundary.
     pub fn key_at(&self, messages: usize) -> Option<RecordKey> {
         let at = self
             .keys
@@ -201,27 +202,28 @@ impl PrefixKeys {
         self.keys.get(at).map(|(_, key)| *key)
     }
 
-    /// The shortest prefix of at least so many messages: its length and its key.
+    /// Returns the shortest prefix of at least `messages` messages: its length and its key.
     pub fn first_at_least(&self, messages: usize) -> Option<(usize, RecordKey)> {
         let at = self.keys.partition_point(|(end, _)| *end < messages);
         self.keys.get(at).copied()
     }
 
-    /// The key of the longest prefix that lasts, where that of so many messages lies too far behind it
-    /// to be found for long.
+    /// Returns the key of the stable prefix, if the prefix of `messages` messages lies so far
+    /// behind it that look-ups will soon miss it.
     pub fn closer_than(&self, messages: usize) -> Option<RecordKey> {
         let behind = self.keys.partition_point(|(end, _)| *end <= messages);
         let (at, lasting) = self.stable_prefix()?;
         (self.keys.len() - behind > REKEY_DISTANCE && at > messages).then_some(lasting)
     }
 
-    /// The key of the shortest prefix there is: what all of one conversation share.
+    /// Returns the key of the shortest prefix, which all requests of a conversation share.
     pub fn first_key(&self) -> Option<RecordKey> {
         self.keys.first().map(|(_, key)| *key)
     }
 
-    /// The key of the shortest prefix with a reply in it, or else of the shortest there is: it tells
-    /// conversations apart that begin with the same request, and is that of one as it grows.
+    /// Returns the key of the shortest prefix that contains a reply: it distinguishes conversations
+    /// that begin with the same request, and stays the same as one grows. Without a reply this is
+    /// the shortest prefix; if no prefix reaches the reply yet, the longest.
     pub fn conversation_key(&self) -> Option<RecordKey> {
         let (_, key) = self
             .first_at_least(self.first_reply_end)
@@ -229,15 +231,18 @@ impl PrefixKeys {
         Some(key)
     }
 
-    /// The key of a longer prefix than that of so many messages, one that lasts if there is one.
+    /// Returns the key of a prefix longer than `messages` messages: the stable prefix if that is
+    /// longer, else the longest.
     pub fn longer_than(&self, messages: usize) -> Option<RecordKey> {
         let mut longer = self.stable_prefix().into_iter().chain(self.newest());
         longer.find_map(|(end, key)| (end > messages).then_some(key))
     }
 
-    /// The longest prefix that later requests will have too, with its length. What stands for one
-    /// request alone, as some clients' reminders do, is in the newest messages of the user or the
-    /// system: that is the one before them, or the longest where there is none.
+    /// Returns the longest prefix that later requests will share, with its length.
+    ///
+    /// Some clients end each request with a one-off message, such as a reminder. The stable prefix
+    /// therefore ends before the trailing run of user and system messages. If nothing precedes that
+    /// run, this is the longest prefix.
     pub fn stable_prefix(&self) -> Option<(usize, RecordKey)> {
         let behind = self
             .keys
@@ -246,7 +251,7 @@ impl PrefixKeys {
         before.copied().or_else(|| self.newest())
     }
 
-    /// The key of the longest prefix there is, with its length.
+    /// Returns the longest prefix: its length and its key.
     pub fn newest(&self) -> Option<(usize, RecordKey)> {
         self.keys.last().copied()
     }
@@ -256,14 +261,15 @@ fn length_bytes(bytes: usize) -> [u8; 8] {
     (bytes as u64).to_le_bytes()
 }
 
-/// Each field goes in with a tag and its length, so that no two messages run into each other.
+/// Hashes a field with a tag and its length, so that adjacent fields cannot be confused.
 fn hash_field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
     hasher.update(&[tag]);
     hasher.update(&length_bytes(bytes.len()));
     hasher.update(bytes.as_bytes());
 }
 
-/// The link behind a message, from its notes if it was met behind the same one.
+/// Returns the prefix hash after a message, from the message's memo if that starts from the same
+/// hash.
 fn next_hash(
     conversation: &Conversation<'_>,
     message: &Message,
@@ -288,7 +294,8 @@ fn next_hash(
     behind
 }
 
-/// What came before a message, what it says, and for a result which call it answers.
+/// Hashes the prefix before a message, the message's content and, for a result, the call that it
+/// answers.
 fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<'_>) -> PrefixHash {
     let mut block = [0; 41];
     let (first, place) = block.split_at_mut(says.len());
@@ -311,7 +318,7 @@ fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<'_>
     }
 }
 
-/// What a message says, wherever it stands.
+/// Hashes the content of a message, independent of its position.
 fn message_hash(conversation: &Conversation<'_>, message: &Message) -> MessageHash {
     let mut hasher = blake3::Hasher::new();
     hash_message(&mut hasher, conversation, message);
@@ -364,7 +371,7 @@ fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &ContentPart) {
     }
 }
 
-/// The keys and values of an object but for its cache mark, which agents move.
+/// Returns the keys and values of an object, except its cache mark, which agents move.
 fn members(object: &str) -> Vec<(&str, &str)> {
     let mut members = Vec::new();
     let read = Scanner::new(object).object(|scanner, key| {
@@ -374,7 +381,7 @@ fn members(object: &str) -> Vec<(&str, &str)> {
         }
         Ok::<(), NotJson>(())
     });
-    debug_assert!(read.is_ok(), "a part was read as an object before");
+    debug_assert!(read.is_ok(), "the reader validated parts as objects");
     members
 }
 

@@ -1,4 +1,4 @@
-//! The dialect of `POST …/chat/completions`: which keys mean what.
+//! The dialect of `POST …/chat/completions`: the meaning of each key.
 
 mod called;
 mod cost;
@@ -22,13 +22,13 @@ use output::read_output_limit;
 use std::ops::Range;
 use words::{part_kind_from_type, role_from_name};
 
-/// The longest name of a model, in bytes as it is written. What is learned of models is kept by
-/// name, and the names in use are below 100.
+/// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
+/// names in use are shorter than 100 bytes.
 const MAX_MODEL_NAME_BYTES: usize = 512;
-/// Messages of one body, with their parts and calls. What is worked out of one that says nothing takes
-/// some 400 bytes, and no budget knows of it. A history of 80 MB has 40,000 of them.
+/// Most messages, parts and calls of one body together. Data derived from an empty message takes
+/// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
 const MAX_PIECES: usize = 262_144;
-/// What the wrapping of a message costs in common chat templates.
+/// Overhead of one message in common chat templates.
 const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 impl From<NotJson> for Bypass {
@@ -37,18 +37,19 @@ impl From<NotJson> for Bypass {
     }
 }
 
-/// Reads a request body: one pass, spans only. Strict on what we act upon, blind to the rest.
+/// Reads a request body in one pass, recording spans only. Checks the keys that longhaul uses
+/// strictly and ignores all others.
 ///
 /// # Errors
-/// The reason to pass the body on untouched.
+/// The reason to forward the body unchanged.
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
     read_with(body, RequestReader::default())
 }
 
-/// The same for a caller whose messages may have been met before: those are not read again.
+/// Like [`read`], but takes messages that `recall` has cached for `scope` from the cache.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub fn read_cached<'a>(
     body: &'a [u8],
     scope: Scope,
@@ -88,18 +89,18 @@ fn read_with<'a>(
     Ok(Conversation::new(body, envelope, messages, parts, calls))
 }
 
-/// What has been read so far.
+/// State of one pass over a body.
 #[derive(Default)]
 struct RequestReader<'r> {
     params: RequestParams,
     messages: Vec<Message>,
     parts: Vec<ContentPart>,
     calls: Vec<ToolCall>,
-    /// What was met before of what comes.
+    /// Cursor over the cached messages, if there is a cache.
     cursor: Option<ParseCursor<'r>>,
 }
 
-/// A string, or null for none. Anything else is not for us to read.
+/// Reads a string, or null as `None`. Any other type is an error.
 fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
     match scanner.peek() {
         Some(b'"') => Ok(Some(scanner.string()?)),
@@ -111,7 +112,7 @@ fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> 
     }
 }
 
-/// Tells a value of the wrong type from text that is no JSON at all.
+/// Distinguishes a value of the wrong type from text that is not JSON.
 fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
     scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }
@@ -197,7 +198,7 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Whether another message, part or call may be kept.
+    /// Checks that another message, part or call may be stored.
     fn check_piece_limit(&self) -> Result<(), Bypass> {
         let pieces = self.messages.len() + self.parts.len() + self.calls.len();
         if pieces < MAX_PIECES {
@@ -207,7 +208,7 @@ impl RequestReader<'_> {
         }
     }
 
-    /// Reads a message, or passes all that were met before in one look.
+    /// Reads a message, or skips all cached messages with one look-up.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {
@@ -245,7 +246,7 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Reads one member of a message that we act upon.
+    /// Reads one member of a message.
     fn message_member(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -280,7 +281,8 @@ impl RequestReader<'_> {
                 let span = scanner.value()?;
                 if span.slice(scanner.text()) != "null" {
                     draft.has_reasoning = true;
-                    // Some providers return the same thoughts under several keys, and want them so.
+                    // Some providers return the same reasoning under several keys and require it
+                    // back that way.
                     let thought = char_count(span.slice(scanner.text()));
                     draft.reasoning_chars = draft.reasoning_chars.max(thought);
                 }
@@ -377,7 +379,7 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// An element of `tool_calls`, or a legacy `function_call`, whose name and arguments stand
+    /// Reads an element of `tool_calls`, or a legacy `function_call`, which has name and arguments
     /// one level higher.
     fn call(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
@@ -402,7 +404,7 @@ impl RequestReader<'_> {
             }
             _ => beside.read_member(scanner, key, &mut seen),
         })?;
-        // Some servers repeat the name beside `function`; the upstream goes by the one inside.
+        // Some servers repeat the name beside `function`; the upstream uses the inner one.
         self.calls.push(ToolCall {
             id,
             name: inside.name.or(beside.name),
@@ -448,7 +450,7 @@ impl RequestReader<'_> {
     }
 }
 
-/// A message in the making.
+/// A partially read message.
 struct MessageDraft {
     role: Option<Role>,
     content: Content,

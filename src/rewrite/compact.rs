@@ -1,9 +1,14 @@
-//! The ladder: what to do with a request that the model refused as too long.
+//! Recovery from a request that the model refused as too long.
 //!
-//! Rungs are cumulative, and the first that fits the target is taken: clearing without the rule's
-//! guards, a record or summary or digest in place of history, the newest batch's largest results
-//! clipped, giving up. No rung asks a model itself; where one is wanted, the ladder says so and is
-//! climbed again with the answer.
+//! Recovery tries cumulative steps and takes the first that fits the target:
+//!
+//! 1. Clear results without the rule's guards.
+//! 2. Replace history by a record, a summary or a digest.
+//! 3. Clip the largest results of the newest batch.
+//! 4. Give up.
+//!
+//! No step calls a model itself. If a summary is needed, recovery says so and runs again with the
+//! result.
 
 use super::conversation::Conversation;
 use super::cut_point::{self, PinnedHead};
@@ -22,32 +27,33 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How far up the ladder an attempt stands.
+/// Recovery step that an attempt has reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RecoveryStep {
-    /// Old results cleared.
+    /// Old results are cleared.
     Cleared,
-    /// Results of the newest batch clipped.
+    /// Results of the newest batch are clipped.
     Clipped,
-    /// A digest in place of history.
+    /// A digest replaces history.
     Digest,
-    /// A summary, or a record that was ready, in place of history.
+    /// A summary, or a record that was ready, replaces history.
     Summary,
 }
 
-/// What the ladder came to.
+/// Decision on a refused request.
 #[derive(Debug)]
 pub enum RecoveryDecision {
-    /// A summary of all before this message is wanted first.
+    /// Make a summary of all messages before this index first.
     Summarise(usize),
-    /// Nothing would fit.
+    /// No rewrite would fit.
     GiveUp,
-    /// Send this.
+    /// Send this view.
     Retry(ForwardedView, RecoveryStep),
 }
 
-/// Climbs the ladder for a request that was refused as it stood in `refused`. With
-/// [`Summaries::Digest`] it never asks: a summary that has come is found as a record that is ready.
+/// Plans recovery for a request that was refused in the form `refused`. With
+/// [`SummarySource::Digest`] it never asks for a summary: a finished summary is found as a record
+/// that is ready.
 pub fn plan_recovery(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -67,12 +73,13 @@ struct RecoveryPlanner<'l, 'a> {
     policy: &'l Policy,
     ready: Option<&'l RecordMatch>,
     pinned_head: PinnedHead,
-    /// Cleared as far as the rule goes.
+    /// View with results cleared as far as the rule allows.
     cleared_by_rule: ForwardedView,
     cleared: ForwardedView,
     target: Tokens,
     max_input: Tokens,
-    /// At least a tenth has to go: what gains less would be back at the next turn.
+    /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
+    /// again at the next turn.
     max_with_progress: Tokens,
 }
 
@@ -142,7 +149,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 return RecoveryDecision::Summarise(cut);
             }
             let view = self.with_summary(cut, self.digest(cut));
-            // What stands for a short history can be longer than it.
+            // A replacement can be longer than a short history.
             if !self.can_splice(&view) {
                 continue;
             }
@@ -152,7 +159,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             }
         }
         let (view, rung) = last;
-        // Results that can be clipped give way to what was asked.
+        // Clips results rather than shorten the user's requests.
         let cut = view.summarised_until();
         let budgets = self.budgets(cut);
         if rung == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
@@ -166,7 +173,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         self.clip(view)
     }
 
-    /// The largest results behind the cut clipped, smaller and smaller, until it fits.
+    /// Clips the largest results after the cut, in ever smaller sizes, until the request fits.
     fn clip(&self, mut view: ForwardedView) -> RecoveryDecision {
         let messages = self.conversation.messages();
         let mut results: Vec<(Tokens, usize)> = (view.summarised_until()..messages.len())
@@ -175,7 +182,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             .map(|(message, at)| (message.text_tokens, at))
             .collect();
         results.sort_by(|one, other| other.cmp(one));
-        // Many results may have to be clipped for a request to fit, so its size is kept with them.
+        // Many results may need clips before the request fits, so the size is updated
+        // incrementally.
         let mut tokens = view.tokens(self.conversation);
         let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
         for end in Clip::SIZES {
@@ -210,19 +218,19 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         tokens <= self.target && tokens <= self.max_with_progress
     }
 
-    /// Whether its bytes could be sent: a rung that they cannot be made of is none.
+    /// Whether the view can be spliced into a body. A view that cannot be sent is skipped.
     fn can_splice(&self, view: &ForwardedView) -> bool {
         view.replacements(self.conversation)
             .is_some_and(|plan| Splice::new(self.conversation, &plan).is_some())
     }
 
-    /// Whether a summary could bring it down to the target: nobody is asked to write what cannot
-    /// be used.
+    /// Whether a summary could reduce the size to the target. No model is asked for a summary that
+    /// cannot be used.
     fn could_suffice(&self, cut: usize) -> bool {
         self.tokens_without_summary(cut) + self.budgets(cut).nominal() <= self.target
     }
 
-    /// What stands beside the text that stands for the history before `cut`.
+    /// Returns the size of everything except the text that replaces the history before `cut`.
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
         view.set_summary(cut, Arc::from(""));
@@ -238,7 +246,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         view
     }
 
-    /// A digest of the history before `cut` that is enough wherever one without the requests is.
+    /// Builds a digest of the history before `cut`. User requests get only space beyond a digest
+    /// without them, so they never make it too large.
     fn digest(&self, cut: usize) -> Arc<str> {
         let mut budgets = self.budgets(cut);
         let without = SummaryBudgets {
@@ -262,8 +271,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut)
     }
 
-    /// What stands behind a cut, and will stand as long as it does: what is neither cleared nor may be
-    /// clipped on a higher rung.
+    /// Returns the messages after `cut` that are retained as long as the digest: not cleared, and
+    /// not clipped in a later step.
     fn retained(&self, cut: usize) -> Range<usize> {
         let newest = self
             .conversation
@@ -276,7 +285,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     }
 }
 
-/// Clears all that the rule without its guards would.
+/// Clears everything that the rule would clear without its guards.
 fn clear_unguarded(fold: &mut PruneState, protect: Tokens) {
     fold.extend_clearable(protect);
     fold.clear_all_clearable();

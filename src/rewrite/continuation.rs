@@ -1,11 +1,11 @@
-//! A word of the user's own behind a compacted conversation, so that the agent goes on.
+//! Continuation message: asks the agent to continue after a compacted conversation.
 
 use super::chat_completions;
 use super::stand_in::quote;
 use super::wording::CONTINUE_TEXT;
 
-/// `body` with a user message behind its last that asks to go on; all else is copied. `None` where
-/// there is no message to stand behind.
+/// Appends a user message that asks to continue; copies everything else of `body`. Returns `None`
+/// if the body is not a chat or has no messages.
 pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
     let conversation = chat_completions::read(body).ok()?;
     let end = conversation.messages().last()?.span.end();

@@ -1,6 +1,7 @@
-//! A conversation as read: its messages as spans of the body, and the shape they make together.
+//! A parsed conversation: its messages as spans of the body, and the structure they form.
 //!
-//! Nothing here knows a dialect's keys; [`chat_completions`](super::chat_completions) fills it in.
+//! This module is independent of any dialect's keys; [`chat_completions`](super::chat_completions)
+//! fills in its types.
 
 mod batches;
 mod measure;
@@ -18,37 +19,37 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
     /// The model.
     Assistant,
-    /// The operator of the agent, in newer spelling.
+    /// The operator of the agent, in the newer spelling.
     Developer,
-    /// A result of a legacy `function_call`.
+    /// The result of a legacy `function_call`.
     Function,
-    /// A role we do not know: kept, never touched.
+    /// An unknown role: forwarded, never rewritten.
     Other,
     /// The operator of the agent.
     System,
-    /// A result of a tool call.
+    /// The result of a tool call.
     Tool,
-    /// The person, or the agent in their name.
+    /// The user, or the agent on the user's behalf.
     User,
 }
 
 impl Role {
-    /// System and developer messages, which instruct and are never rewritten at the head.
+    /// Whether this is a system or developer role. Such messages are never rewritten at the head.
     pub fn is_instruction(self) -> bool {
         matches!(self, Self::Developer | Self::System)
     }
 
-    /// The person's side.
+    /// Whether this is the user role.
     pub fn is_user(self) -> bool {
         self == Self::User
     }
 
-    /// Its name in logs.
+    /// Returns the name of the role in logs.
     pub fn label(self) -> &'static str {
         match self {
             Self::Assistant => "assistant",
@@ -61,27 +62,27 @@ impl Role {
         }
     }
 
-    /// Results of calls, of either generation.
+    /// Whether this is the result of a tool call or of a legacy function call.
     pub fn is_tool_result(self) -> bool {
         matches!(self, Self::Function | Self::Tool)
     }
 }
 
-/// What a message holds under `content`.
+/// The value of a message's `content` key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
-    /// No such key.
+    /// The key is missing.
     Absent,
     /// `null`.
     Null,
-    /// An array of parts; the parts themselves are asked of the conversation.
+    /// An array of parts; [`Conversation::parts`] returns the parts themselves.
     Parts(Span),
     /// A string.
     Text(Literal),
 }
 
 impl Content {
-    /// Where it stands, if it is there and not null.
+    /// Returns the span of the value, or `None` if it is missing or null.
     pub fn span(self) -> Option<Span> {
         match self {
             Self::Absent | Self::Null => None,
@@ -91,75 +92,75 @@ impl Content {
     }
 }
 
-/// What a part of a content array is.
+/// The kind of a part of a content array.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PartKind {
-    /// Sound, by reference or inline.
+    /// Audio, by reference or inline.
     Audio,
     /// A document, by reference or inline.
     File,
-    /// A picture, by reference or inline.
+    /// An image, by reference or inline.
     Image,
-    /// Anything else: what is yet to come.
+    /// Any other kind, including kinds that do not exist yet.
     Other,
     /// Text.
     Text,
-    /// Moving pictures, by reference or inline.
+    /// Video, by reference or inline.
     Video,
 }
 
-/// One part of a content array.
+/// A part of a content array.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentPart {
-    /// What it is.
+    /// The kind of content.
     pub kind: PartKind,
     /// The whole part.
     pub span: Span,
-    /// Its text, if it has one.
+    /// The text, if the part has one.
     pub text: Option<Literal>,
-    /// The value of its `cache_control`, if it has one.
+    /// The value of `cache_control`, if the part has one.
     pub cache_control: Option<Span>,
-    /// The plain estimate of what it costs; nothing for text, which counts with its message.
+    /// Plain estimate of the part; zero for text, which counts with its message.
     pub tokens: Tokens,
 }
 
-/// One call that an assistant message makes.
+/// A tool call of an assistant message.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolCall {
-    /// Its id; none for a legacy `function_call`.
+    /// The call id; `None` for a legacy `function_call`.
     pub id: Option<Literal>,
     /// The tool's name.
     pub name: Option<Literal>,
-    /// Its arguments, as the literal that holds them.
+    /// The arguments, as the string literal that holds them.
     pub arguments: Option<Literal>,
 }
 
-/// One message.
+/// A message.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The whole object.
     pub span: Span,
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What it says.
+    /// The value of `content`.
     pub content: Content,
-    /// The id of the call that it answers.
+    /// The id of the tool call that this message is the result of.
     pub tool_call_id: Option<Literal>,
-    /// Its `name`.
+    /// The value of `name`.
     pub name: Option<Literal>,
-    /// Whether it carries the model's own reasoning, signed or plain.
+    /// Whether the message carries the model's own reasoning, signed or plain.
     pub has_reasoning: bool,
-    /// The plain estimate of its text parts, joined.
+    /// Plain estimate of the text parts, joined.
     pub text_tokens: Tokens,
-    /// The plain estimate of all that it costs.
+    /// Plain estimate of the whole message.
     pub tokens: Tokens,
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
-    /// What its bytes are remembered as, where they are.
+    /// The cache entry of this message, if it is cached.
     pub(super) cached: Option<Arc<ParsedMessage>>,
 }
 
-/// Under which key a request limits its output; upstreams differ in which of them they know.
+/// The key that limits the output of a request. Upstreams differ in which key they accept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OutputKey {
     /// `max_completion_tokens`.
@@ -169,7 +170,7 @@ pub enum OutputKey {
 }
 
 impl OutputKey {
-    /// Its spelling.
+    /// Returns the spelling of the key.
     pub fn name(self) -> &'static str {
         match self {
             Self::MaxCompletionTokens => "max_completion_tokens",
@@ -178,37 +179,37 @@ impl OutputKey {
     }
 }
 
-/// The output that a request asks for: the number and where it stands, so that it can be lowered.
+/// The output limit of a request, with its position so that it can be lowered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OutputLimit {
-    /// The key that it stands under.
+    /// The key that holds the limit.
     pub key: OutputKey,
     /// The number literal.
     pub span: Span,
-    /// Its value, in tokens.
+    /// The limit, in tokens.
     pub tokens: Tokens,
 }
 
-/// What stands around the messages of a request.
+/// Parameters of a request other than its messages.
 #[derive(Clone, Debug, Default)]
 pub struct RequestParams {
     /// The `model`, if it is a string.
     pub model: Option<Literal>,
-    /// Whether the reply is asked for as a stream.
+    /// Whether the request asks for a streamed reply.
     pub streaming: bool,
     /// `max_completion_tokens`, else `max_tokens`.
     pub output_limit: Option<OutputLimit>,
-    /// The plain estimate of tool and function schemas.
+    /// Plain estimate of the tool and function schemas.
     pub tool_tokens: Tokens,
     /// `prompt_cache_key`, if it is a string.
     pub prompt_cache_key: Option<Literal>,
-    /// Keys and values that say who may serve the request, and on whose behalf.
+    /// Keys and values that select who may serve the request, and on whose behalf.
     pub routing: Vec<(Literal, Span)>,
-    /// Keys and values that say whether and how much the model reasons.
+    /// Keys and values that control whether and how much the model reasons.
     pub thinking: Vec<(Literal, Span)>,
 }
 
-/// A request body, read.
+/// A parsed request body.
 ///
 /// Invariant: the spans of `messages` ascend and do not overlap.
 #[derive(Debug)]
@@ -220,16 +221,16 @@ pub struct Conversation<'a> {
     calls: Vec<ToolCall>,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
-    /// Where turns go on after the model's reasoning.
+    /// Runs in which a turn continues after the model's reasoning.
     reasoning_runs: Vec<Range<usize>>,
-    /// What the first so many messages cost.
+    /// Plain estimate of each prefix, by its number of messages.
     prefix_tokens: Vec<Tokens>,
-    /// Where user messages wait for an answer.
+    /// Runs that begin with an unanswered user message.
     unanswered_runs: Vec<Range<usize>>,
 }
 
 impl<'a> Conversation<'a> {
-    /// Takes what a dialect found and works out batches and boundaries.
+    /// Builds a conversation from the parts a dialect parsed; finds batches and boundaries.
     pub(super) fn new(
         body: &'a str,
         envelope: RequestParams,
@@ -262,54 +263,54 @@ impl<'a> Conversation<'a> {
         read
     }
 
-    /// The body it was read from.
+    /// Returns the request body.
     pub fn body(&self) -> &'a str {
         self.body
     }
 
-    /// What stands around the messages.
+    /// Returns the parameters other than the messages.
     pub fn params(&self) -> &RequestParams {
         &self.params
     }
 
-    /// The model asked for; empty if none was named.
+    /// Returns the requested model; empty if the request names none.
     pub fn model(&self) -> Cow<'a, str> {
         self.params
             .model
             .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
     }
 
-    /// The output that it asks for, if it says how much.
+    /// Returns the requested output limit, if the request has one.
     pub fn output_tokens(&self) -> Option<Tokens> {
         self.params.output_limit.map(|output| output.tokens)
     }
 
-    /// All messages, in order.
+    /// Returns all messages, in order.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The message at `at`, if there is one.
+    /// Returns the message at index `at`, if there is one.
     pub fn message(&self, at: usize) -> Option<&Message> {
         self.messages.get(at)
     }
 
-    /// The parts of a message's content array; none for a string.
+    /// Returns the parts of a message's content array; empty if the content is a string.
     pub fn parts(&self, message: &Message) -> &[ContentPart] {
         self.parts.get(message.parts.clone()).unwrap_or_default()
     }
 
-    /// Whether no message has a part other than text.
+    /// Whether every part of every message is text.
     pub fn is_text_only(&self) -> bool {
         self.parts.iter().all(|part| part.kind == PartKind::Text)
     }
 
-    /// The calls that a message makes.
+    /// Returns the tool calls of a message.
     pub fn calls(&self, message: &Message) -> &[ToolCall] {
         self.calls.get(message.calls.clone()).unwrap_or_default()
     }
 
-    /// The text of a message: its string, or its text parts joined.
+    /// Returns the text of a message: its string, or its text parts joined.
     pub fn text(&self, message: &Message) -> Cow<'a, str> {
         match message.content {
             Content::Absent | Content::Null => Cow::Borrowed(""),
@@ -335,24 +336,26 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Batches of tool results, in order.
+    /// Returns the batches of tool results, in order.
     pub fn batches(&self) -> &[Batch] {
         &self.batches
     }
 
-    /// How many leading system and developer messages there are.
+    /// Returns the number of leading system and developer messages.
     pub fn head_len(&self) -> usize {
         self.boundaries.first().copied().unwrap_or_default()
     }
 
-    /// The lengths of the prefixes that end between two units, ascending, from the head on: where
-    /// history may be cut. The whole is one of them unless it ends in the middle of a unit.
+    /// Returns the lengths of the prefixes that end between two units, ascending, from the head on.
+    /// History may be cut at these points. The whole length is included unless the conversation
+    /// ends inside a unit.
     pub fn boundaries(&self) -> &[usize] {
         &self.boundaries
     }
 
-    /// Where the newest unit of the first `upto` messages begins, or the first user message among them
-    /// that nobody has answered yet. The beginning of an answer is part of the unit before it.
+    /// Returns the start of the newest unit among the first `upto` messages, or the first
+    /// unanswered user message if that is earlier. A trailing assistant prefill belongs to the unit
+    /// before it.
     pub(super) fn newest_unit(&self, upto: usize) -> usize {
         let end = self.without_prefill(upto);
         let before = self.boundaries.partition_point(|&cut| cut < end);
@@ -364,18 +367,18 @@ impl<'a> Conversation<'a> {
         newest.min(self.first_unanswered(upto).unwrap_or(upto))
     }
 
-    /// The plain estimate of what the whole request costs.
+    /// Returns the plain estimate of the whole request.
     pub fn tokens(&self) -> Tokens {
         self.params.tool_tokens + self.tokens_of(0..self.messages.len())
     }
 
-    /// The lengths of the prefixes that were requests: up to each user message, and up to each
-    /// result from the one on that completed its batch. Ascending.
+    /// Returns the lengths of the prefixes that were sent as requests, ascending. A prefix is one
+    /// if it ends with a user message, or with a result once its batch is complete.
     pub fn request_points(&self) -> impl Iterator<Item = usize> + '_ {
         self.request_points_after(0)
     }
 
-    /// Those of them past this length, without a look at what is before it.
+    /// Returns the request points greater than `past`, without scanning the messages before it.
     pub fn request_points_after(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
         let first = self
             .batches
@@ -403,7 +406,7 @@ impl<'a> Conversation<'a> {
         let mut batches = self.batches.iter().peekable();
         for end in head + 1..=self.messages.len() {
             while batches.next_if(|batch| batch.results.end < end).is_some() {}
-            // The one that the last message is in, if that is a result.
+            // The batch that contains the last message, if that message is a result.
             let batch = batches.peek();
             let Some(last) = self.messages.get(end - 1) else {
                 break;
@@ -426,12 +429,12 @@ impl<'a> Conversation<'a> {
 }
 
 impl Message {
-    /// What was worked out of it before, where that is remembered.
+    /// Returns the cached values derived from this message, if it is cached.
     pub(super) fn memo(&self) -> Option<&MessageMemo> {
         self.cached.as_deref().map(ParsedMessage::memo)
     }
 
-    /// Whether anything is said at all: an empty assistant message closes nothing.
+    /// Whether the content is not empty. An empty assistant message does not close a unit.
     fn has_content(&self) -> bool {
         match self.content {
             Content::Absent | Content::Null => false,

@@ -1,21 +1,22 @@
-//! Where history may be cut: between two units, with the newest tokens kept.
+//! Cut points: positions between two units at which history may be cut, with the newest tokens
+//! kept.
 
 use super::conversation::{Conversation, Role};
 use super::pace::ThrashDetector;
 use super::policy::Policy;
 use super::record::RecordMatch;
 
-/// The front of a conversation that is never summarised: the leading system and developer
-/// messages, and the first user message if it is small.
+/// Head of a conversation that is never summarised: the leading system and developer messages, and
+/// the first user message if it is small.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PinnedHead {
-    /// The first message that may be summarised.
+    /// First message that may be summarised.
     pub end: usize,
 }
 
 impl PinnedHead {
-    /// What of `conversation` is kept: under the record that it starts from what that one kept, for
-    /// its text stands for all behind; else what `policy` says.
+    /// Determines the pinned head. A conversation that starts from a record with a text keeps that
+    /// record's head, because the text covers everything after it; otherwise `policy` decides.
     pub fn new(
         conversation: &Conversation<'_>,
         policy: &Policy,
@@ -36,8 +37,9 @@ impl PinnedHead {
     }
 }
 
-/// The cut for a history of `upto` messages: at least [`Policy::keep_recent`] behind it, and more
-/// where that keeps a turn or a run of reasoning whole. `None` if there is nothing to cut.
+/// Finds the cut for a history of `upto` messages. At least [`Policy::keep_recent`] is kept after
+/// it, and more if that keeps a turn or a run of reasoning whole. Returns `None` if there is
+/// nothing to cut.
 pub fn find(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -45,7 +47,7 @@ pub fn find(
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
-    // Many points of a long history are asked about: none of them is worth a walk to its answer.
+    // A long history has many request points: a walk to the answer for each would cost too much.
     let enough = conversation.suffix_start(kept.end..upto, policy.keep_recent)?;
     let latest = enough.min(newest);
     let boundaries = inner_boundaries(conversation, kept.end, upto);
@@ -69,7 +71,7 @@ pub fn find(
         .or_else(after)
 }
 
-/// The same where it fills at this pace: half as much is kept where compacting alone does not help.
+/// Like [`find`], but keeps half as much if the conversation is thrashing.
 pub(super) fn find_adaptive(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -84,7 +86,7 @@ pub(super) fn find_adaptive(
     }
 }
 
-/// The deepest cut there is: only what must never be summarised stays.
+/// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.
 pub fn deepest(conversation: &Conversation<'_>, kept: PinnedHead, upto: usize) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     inner_boundaries(conversation, kept.end, upto)
@@ -94,9 +96,9 @@ pub fn deepest(conversation: &Conversation<'_>, kept: PinnedHead, upto: usize) -
         .find(|&cut| cut <= newest)
 }
 
-/// The request of the turn that a cut at `cut` falls within: the newest of what is before it, where
-/// that ends with the request or with results, so that the agent is still at work on it. What is
-/// behind the cut has no say: it grows.
+/// Returns the user request whose turn is still open at `cut`. A turn is open if the messages
+/// before `cut` end with the request itself or with results, so that the agent is still at work.
+/// Messages after `cut` do not count: their number grows.
 pub fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
     let before = conversation.messages().get(..cut)?;
     match before.last()?.role {
@@ -107,7 +109,7 @@ pub fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
     }
 }
 
-/// Boundaries that leave something on both sides.
+/// Returns the boundaries that leave something on both sides.
 fn inner_boundaries<'c>(
     conversation: &'c Conversation<'_>,
     start: usize,
@@ -125,16 +127,17 @@ fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
         .is_some_and(|message| message.role.is_user())
 }
 
-/// How much of what carries the model's reasoning belongs together.
+/// Extent of a run of reasoning that belongs together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ReasoningExtent {
-    /// Steps that follow each other, and each carry some.
+    /// Consecutive steps that each carry reasoning.
     Run,
-    /// All of a turn behind the first step that carries some.
+    /// All steps of a turn after the first that carries reasoning.
     Turn,
 }
 
-/// Whether a cut falls between two steps of such a run: providers that sign reasoning want it whole.
+/// Whether `cut` falls between two steps of such a run. Providers that sign reasoning require it
+/// whole.
 fn splits_reasoning(conversation: &Conversation<'_>, cut: usize, run: ReasoningExtent) -> bool {
     let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
     before.is_some_and(|message| message.role.is_tool_result())

@@ -1,4 +1,5 @@
-//! What stands for history where no model is asked: a pure function of the history.
+//! Digest of history, computed without calling a model. The digest is a pure function of the
+//! history.
 
 use super::arguments::ToolArguments;
 use super::conversation::{Conversation, Message, Role, ToolCall};
@@ -16,23 +17,23 @@ use super::wording;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A step's text and the main argument of each of its calls are clipped to so many characters.
+/// Maximum characters of a recent step's text, and of the main argument of each of its calls.
 const MAX_TEXT_CHARS: usize = 200;
 const MAX_ARGUMENT_CHARS: usize = 80;
-/// So much of an older step: what was done, without how.
+/// Maximum characters of an older step's text. Shorter limits keep the action and drop the details.
 const MAX_OLD_TEXT_CHARS: usize = 70;
 const MAX_OLD_ARGUMENT_CHARS: usize = 40;
-/// A step that makes more calls than this shows the rest as a number.
+/// Maximum calls listed for a step; the rest are shown as a count.
 const MAX_CALLS: usize = 4;
-/// The share of the steps' room, in hundredths, that the newest steps may fill in full.
+/// Percentage of the space for steps that the newest steps may fill at full length.
 const FULL_LENGTH_PERCENT: usize = 60;
-/// What the first request may take of the goal's line.
+/// Maximum characters of the first request in the goal section.
 const MAX_GOAL_CHARS: usize = 160;
-/// Sections are parted by an empty line, which each pays for from its own budget.
+/// Tokens for the empty line between sections; each section pays for one from its own budget.
 const SECTION_GAP: Tokens = Tokens::new(1);
 
-/// How much of each part what stands for the messages `covered` may hold. It hangs on nothing behind
-/// them, so that it is the same from turn to turn.
+/// Returns the budget of each section of the text that replaces the messages `covered`. The budgets
+/// do not depend on later messages, so they stay the same from turn to turn.
 pub fn summary_budgets(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -42,7 +43,8 @@ pub fn summary_budgets(
     summary_budgets_with_requests(conversation, policy, covered, requests)
 }
 
-/// The same where it is known what the first request and the newest take.
+/// Like [`summary_budgets`], for callers that already know the size of the first and the newest
+/// request.
 pub fn summary_budgets_with_requests(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -58,8 +60,8 @@ pub fn summary_budgets_with_requests(
     }
 }
 
-/// What stands for the messages `covered`: the goal and the steps, what the user said, the files and
-/// the identifiers. Its estimate never exceeds [`Budgets::nominal`].
+/// Returns the digest of the messages `covered`: the goal, the steps, the user messages, the files
+/// and the identifiers. The estimate never exceeds [`SummaryBudgets::nominal`].
 pub fn digest(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -69,8 +71,8 @@ pub fn digest(
     digest_with_retained(conversation, covered, nothing, budgets)
 }
 
-/// The same between the marks of a text of ours, as it is forwarded beside the messages `stays`. Those
-/// surely stand as long as it does: the identifiers that can be read there are not repeated.
+/// Like [`digest()`], wrapped as a forwarded message. The messages `stays` are forwarded for as
+/// long as the digest is, so identifiers that appear in them are not repeated.
 pub(super) fn wrapped_digest(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -91,8 +93,8 @@ fn digest_with_retained(
     append_generated_sections(prose, conversation, covered, stays, budgets)
 }
 
-/// `prose`, and below it what is ours in every record: what the system and the user said, the ledger,
-/// the index.
+/// Appends to `prose` the sections that longhaul generates for every record: system instructions,
+/// user messages, file activity and identifiers.
 pub(super) fn append_generated_sections(
     prose: String,
     conversation: &Conversation<'_>,
@@ -110,7 +112,7 @@ pub(super) fn append_generated_sections(
     let mut room = budgets.user_messages - SECTION_GAP;
     let instructions = render_instructions(conversation, covered.clone(), room.divided_by(2));
     if !instructions.is_empty() {
-        // What a part of a token is left of them counts as one.
+        // The estimate rounds down, so charge one more token for the remainder.
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     add(&mut text, instructions);
@@ -130,8 +132,8 @@ pub(super) fn append_generated_sections(
     text
 }
 
-/// The goal, and each step of the model as a line; those of a turn that is still open behind the
-/// history under a heading of their own.
+/// Returns the goal, and one line per step of the model. If a turn is still open after the history,
+/// its steps get a heading of their own.
 fn goal_and_steps(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -189,24 +191,25 @@ fn goal_and_steps(
     text
 }
 
-/// What stands above the steps, and how many of them do not.
+/// Headings above the steps, with the longest possible count of omitted steps.
 const STEPS_HEADING: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
-/// What stands above those of a turn that is still open.
+/// Heading above the steps of a turn that is still open.
 const OPEN_TURN_HEADING: &str = "## Turn So Far";
 
-/// A message of the model.
+/// An assistant message.
 struct AssistantStep<'c> {
     message: &'c Message,
     in_open_turn: bool,
 }
 
-/// What is shown of one.
+/// The rendered line of a step.
 struct StepLine {
     text: String,
     in_open_turn: bool,
 }
 
-/// The first request, if it is among what is covered; otherwise it still stands before it.
+/// Returns the goal section, built from the first request. Empty if `covered` does not include the
+/// first request, which is then still forwarded before the digest.
 fn goal_section(
     conversation: &Conversation<'_>,
     covered: &Range<usize>,
@@ -226,8 +229,8 @@ fn goal_section(
         .unwrap_or_default()
 }
 
-/// The newest steps in full up to their share, older ones in short, then evenly fewer of them.
-/// Newest first, with the number of those that are left out.
+/// Renders the newest steps in full up to their share, then older ones in short form, evenly
+/// sampled to fit `room`. Returns the lines, newest first, and the number of omitted steps.
 fn fit_steps(
     conversation: &Conversation<'_>,
     all: &[AssistantStep<'_>],
@@ -260,7 +263,7 @@ fn fit_steps(
         .filter(|line| !line.text.is_empty())
         .collect();
     let total: usize = older.iter().map(cost).sum();
-    // Every `stride`-th fits, as far as the average tells; the bound is held below all the same.
+    // Every `stride`-th step fits on average; the loop below enforces the bound.
     let stride = total.div_ceil(left.max(1)).max(1);
     let (before, count) = (lines.len(), older.len());
     for line in older.into_iter().step_by(stride) {
@@ -273,7 +276,7 @@ fn fit_steps(
     (lines, count - shown)
 }
 
-/// One step: its text, then its calls by name and main argument.
+/// Renders a step: its text, then each call's name and main argument.
 fn step_line(
     conversation: &Conversation<'_>,
     message: &Message,
@@ -396,7 +399,7 @@ mod tests {
                 "{window}"
             );
             assert!(digest.contains("[User]: 29 more"), "{window}");
-            // Below, not even a clipping fits.
+            // In the smallest window not even a clipped message fits.
             let some = window >= 8_000;
             assert_eq!(digest.contains("[System]: 29 rule"), some, "{window}");
             let all = window >= 200_000;

@@ -1,12 +1,11 @@
-//! Tags around what a summariser is shown, which nothing between them can close.
+//! Delimiter tags around untrusted text in a summariser's prompt; the text cannot close them.
 
-/// How many digits of the hash name a fence: more than anyone who writes a tool's result could
-/// try out.
+/// Hex digits of the hash in a tag: too many for the author of a tool result to brute-force.
 const HASH_DIGITS: usize = 16;
 
-/// `text` between two tags that carry its own hash. Nothing in it is escaped, for it is to be
-/// copied letter by letter; and it cannot hold the tag that ends it, for no text holds its own
-/// hash.
+/// Wraps `text` in two tags that carry a hash of the text. The text is not escaped, because the
+/// model has to copy from it verbatim. The text cannot contain its own closing tag, because no text
+/// can contain its own hash.
 pub(super) fn delimited(name: &str, text: &str) -> String {
     let text = text.trim();
     let hash = blake3::hash(text.as_bytes()).to_hex();
@@ -18,7 +17,7 @@ pub(super) fn delimited(name: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The text between the first tag and the only one that ends it.
+    /// Returns the text between the opening tag and the only matching closing tag.
     fn between(fenced: &str) -> &str {
         let (open, rest) = fenced.split_once('\n').unwrap();
         let close = format!("\n{}", open.replacen('<', "</", 1));
@@ -32,7 +31,7 @@ mod tests {
         for _ in 0..3 {
             let fenced = delimited("transcript", &text);
             assert_eq!(between(&fenced), text);
-            // Not even one who has seen the fence of a text can close it from within.
+            // Knowing the tags of a text does not help to close them from within.
             text = fenced;
         }
     }

@@ -1,10 +1,13 @@
-//! A map of bounded size that forgets what was not used for longest, nearly: it keeps two
-//! generations, and what is used of the older one moves to the younger.
+//! Bounded map with approximate least-recently-used eviction. The map keeps two generations and
+//! moves an entry of the older one to the younger one on use.
 //!
-//! A look takes little more than one into a `HashMap`, where one into moka's caches takes some 1,000
-//! instructions: this is for what is looked up at each boundary of a history, or often in a request.
-//! Moka's are for what weighs by its size, is let go in time or is changed by many in one step, and
-//! for what is seldom looked up.
+//! A look-up costs little more than one in a `HashMap`; one in a moka cache takes some 1,000
+//! instructions. Use this map for keys looked up at each boundary of a history, or often within a
+//! request. Use moka for keys that are rarely looked up, and for values that:
+//!
+//! - are weighted by size,
+//! - expire by time, or
+//! - are updated atomically by several threads.
 
 mod shards;
 
@@ -14,7 +17,8 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
-/// At most twice `most` values; the `most` that were used last are always among them.
+/// Cache of at most twice `generation_size` values, which always include the `generation_size`
+/// values used last.
 #[derive(Debug)]
 pub(crate) struct TwoGenerationCache<K, V, S = RandomState> {
     young: HashMap<K, V, S>,
@@ -23,7 +27,7 @@ pub(crate) struct TwoGenerationCache<K, V, S = RandomState> {
 }
 
 impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, S> {
-    /// None yet.
+    /// Creates an empty cache.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             young: HashMap::default(),
@@ -32,7 +36,7 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, 
         }
     }
 
-    /// What is kept under `key`; it counts as used.
+    /// Returns the value of `key` and marks it as used.
     pub(crate) fn get<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -46,7 +50,7 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, 
         Some(value)
     }
 
-    /// Keeps `value`, and forgets what was kept under `key`.
+    /// Stores `value` under `key`, replacing any previous value.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= self.generation_size && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);

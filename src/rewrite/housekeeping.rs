@@ -1,20 +1,20 @@
-//! Requests that an agent makes about its conversation, not in it: its own compaction, a title.
+//! Detects an agent's own housekeeping requests: compaction of its conversation, or a title.
 //!
-//! Such a request wants the history as it stands. What is adopted applies to it and an overflow is
-//! mended, but nothing new is begun for its sake: a summary of ours in front of the agent's own
-//! would be a summary of a summary.
+//! Such a request needs the history as it is. Adopted records apply and an overflow is recovered
+//! from, but nothing new starts for it: a summary by longhaul before the agent's own would be a
+//! summary of a summary.
 
 use super::conversation::Conversation;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// Characters of the newest message that are looked at, from each end: agents put the order to
-/// summarise first or last.
+/// Characters of the newest message to examine at each end: agents put the instruction to summarise
+/// first or last.
 const SCANNED_CHARS: usize = 1_500;
 
-/// How agents ask for their own compaction or for a title, in lower case. From the prompts of
-/// OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code, Zed and Kimi
-/// Code.
+/// Phrases in lower case with which agents ask for their own compaction or a title. From the
+/// prompts of OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code,
+/// Zed and Kimi Code.
 const ORDER_PHRASES: [&str; 23] = [
     "summary of the conversation",
     "summary of our conversation",
@@ -41,14 +41,14 @@ const ORDER_PHRASES: [&str; 23] = [
     "generate a title",
 ];
 
-/// All of them as one pattern, so that a text is gone through once.
+/// All phrases in one pattern, so that a text is scanned once.
 static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let orders = ORDER_PHRASES.map(regex::escape).join("|");
-    // Without a pattern nothing is an order; a test holds that there is one.
+    // If the pattern fails to compile, nothing matches; a test ensures that it compiles.
     Regex::new(&format!("(?i-u:{orders})")).ok()
 });
 
-/// Whether the newest message, a user's, is such an order.
+/// Whether the newest message is a user message with such an instruction.
 pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
     let newest = conversation.messages().last();
     newest
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_order_is_looked_for_in_so_many_characters_from_each_end() {
-        // The middle of a long text is what somebody pasted.
+        // The middle of a long text is pasted content.
         let check_between = |before: &str, chars_before, chars_after, expect| {
             let (before, after) = (before.repeat(chars_before), "z".repeat(chars_after));
             let text = format!("{before}generate a title{after}");
@@ -137,13 +137,13 @@ mod tests {
             check_between(letter, 9_000, SCANNED_CHARS - order, true);
             check_between(letter, 9_000, SCANNED_CHARS - order + 1, false);
         }
-        // A text that is hardly longer in characters has no middle.
+        // A text hardly longer than the limit, in characters, has no middle.
         check_between("金", SCANNED_CHARS - order, 0, true);
         check_between("x", SCANNED_CHARS, SCANNED_CHARS, false);
     }
 
-    /// Whether a conversation is changed whose last reply, or what is behind that, brings it past its
-    /// mark.
+    /// Whether longhaul changes a conversation that its last reply, or `behind` after it, takes
+    /// past the mark.
     fn is_changed(behind: &str) -> bool {
         let long = "word ".repeat(6_000);
         let body = format!(
@@ -191,7 +191,7 @@ mod tests {
             false,
         );
         check("user", "why does the conversation hang?", false);
-        // How an agent goes on behind its own compaction.
+        // Beginning of an agent's first message after its own compaction.
         check(
             "user",
             "The summary below covers the earlier portion of the conversation.",

@@ -1,11 +1,11 @@
-//! Which images may go when a request has too many bytes.
+//! Selection of images to drop when a request has too many bytes.
 
 use super::conversation::{Conversation, Message, PartKind};
 use super::tokens::Tokens;
 use super::wording;
 
-/// The message before which images may be replaced by markers: where the newest user turn begins.
-/// `None` if there is none to replace.
+/// Returns the message before which images may be replaced by markers: the start of the newest user
+/// turn. Returns `None` if no image precedes it.
 pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
     let messages = conversation.messages();
     let last = messages
@@ -23,7 +23,8 @@ pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
         .then_some(begins)
 }
 
-/// Which parts of a message are images, and what a marker in place of each saves.
+/// Returns the parts of a message that are images, each with the tokens that a marker in its place
+/// saves.
 pub(super) fn image_parts<'c>(
     conversation: &'c Conversation<'_>,
     message: &Message,
@@ -40,8 +41,8 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
 
-    /// One message a letter: `a`ssistant, `t`ool and `u`ser; the two latter with a picture where the
-    /// letter is a capital. A user's text is in parts either way.
+    /// Builds one message a letter: `a`ssistant, `t`ool and `u`ser. A capital `T` or `U` adds a
+    /// picture. A user's text is in parts either way.
     #[track_caller]
     fn check(letters: &str, expect: Option<usize>) {
         const IMAGE: &str =

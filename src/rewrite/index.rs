@@ -1,10 +1,14 @@
-//! The identifiers of cleared or summarised history that an agent is most likely to need again.
+//! Index of the identifiers in cleared or summarised history that an agent will most likely need
+//! again.
 //!
-//! Two kinds of them are worth a place: what *stands out* (a key, a ticket, a setting that was said
-//! once and cannot be guessed) and what is *worked with* (the files and names that come up again and
-//! again). Each has its share, and the first one's grows with the history: what is worked with
-//! changes, and what stands out adds up. A listing full of one sort of thing is no news and is damped.
-//! What still stands in the conversation has no place here.
+//! Two groups of identifiers are listed:
+//!
+//! - *Distinctive* ones: a key, a ticket, a setting that was stated once and cannot be guessed.
+//! - The *working set*: files and names that recur.
+//!
+//! Each group has a share of the budget. The distinctive share grows with the history, because
+//! distinctive identifiers accumulate while the working set changes. Long listings of similar
+//! identifiers are damped. Identifiers that are still visible in the conversation are left out.
 
 mod cue;
 mod kind;
@@ -20,25 +24,25 @@ use rank::{IdentifierSource, IdentifierStats};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// The heading it stands under.
+/// The section's heading.
 pub(super) const HEADING: &str = "## Identifiers";
 
-/// The most identifiers that are weighed at once: the bound of its memory, some 10 MB. The user's
-/// and the model's come first, then those of the newest results.
+/// Maximum identifiers to rank, which bounds memory at about 10 MB. Identifiers from the user and
+/// the model come first, then those from the newest results.
 const MAX_IDENTIFIERS: usize = 1 << 16;
-/// What stands out may take so many hundredths of the room before what is worked with has its turn
-/// (`benches/survival` found more again with these than with 30),
+/// Percentage of the space for distinctive identifiers before the working set is considered.
+/// `benches/survival` recovered more with 15 than with 30.
 const DISTINCTIVE_PERCENT: usize = 15;
-/// and so many more for each time that the history is twice as long as
+/// Percentage points added for each doubling of the history beyond [`BASE_RATIO`].
 const DISTINCTIVE_STEP: usize = 6;
-/// so many times the room,
+/// History length, in multiples of the budget, from which the distinctive share grows.
 const BASE_RATIO: usize = 4;
-/// up to this.
+/// Upper limit of the distinctive share, in per cent.
 const MAX_DISTINCTIVE_PERCENT: usize = 70;
 
-/// The index of the messages `covered`, at most `budget` tokens of it, without what stands in
-/// `present`, in the messages `stays`, or in a first user message that is kept before them. Empty if
-/// nothing is left.
+/// Returns the index of the messages `covered`, at most `budget` tokens. Identifiers that appear in
+/// `present`, in the messages `stays`, or in a pinned first user message are left out. Empty if no
+/// identifiers remain.
 pub fn index_messages(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -60,15 +64,15 @@ pub fn index_messages(
     harvest.render(&covered, history, budget)
 }
 
-/// The identifiers of one text by itself, at most `budget` tokens of them.
+/// Returns the index of a single text, at most `budget` tokens.
 pub fn index_text(text: &str, budget: Tokens) -> String {
     let mut harvest = IdentifierIndex::default();
     harvest.add_text(text, IdentifierSource::Result, 0);
     harvest.render(&(0..1), Tokens::estimate_text(text), budget)
 }
 
-/// What the calls of `message` hand over: each value of the arguments, or all of those that cannot
-/// be told apart.
+/// Calls `found` with each argument value of the calls in `message`. If the arguments of a call
+/// cannot be parsed, `found` receives them as one raw string.
 fn for_each_argument(
     conversation: &Conversation<'_>,
     message: &Message,
@@ -87,7 +91,7 @@ fn for_each_argument(
     }
 }
 
-/// All identifiers met so far.
+/// The identifiers collected so far.
 #[derive(Default)]
 struct IdentifierIndex {
     positions: HashMap<Box<str>, usize>,
@@ -95,7 +99,7 @@ struct IdentifierIndex {
 }
 
 impl IdentifierIndex {
-    /// The identifiers of the messages `covered`.
+    /// Collects the identifiers of the messages `covered`.
     fn from_messages(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
         let mut harvest = Self::default();
         let messages = conversation
@@ -126,7 +130,7 @@ impl IdentifierIndex {
         harvest
     }
 
-    /// Takes in the identifiers of one text of the message at `at`.
+    /// Adds the identifiers of one text of the message at `at`.
     fn add_text(&mut self, text: &str, source: IdentifierSource, at: usize) {
         let first = self.entries.len();
         let mut crowds: HashMap<u64, u32> = HashMap::new();
@@ -173,19 +177,19 @@ impl IdentifierIndex {
         }
     }
 
-    /// Drops what stands in `text`: it can be read there.
+    /// Removes the identifiers that appear in `text`, where the agent can still read them.
     fn exclude(&mut self, text: &str) {
         words::for_each_identifier(text, |word| {
             self.positions.remove(word.text);
         });
     }
 
-    /// Tells each identifier how many are like it.
+    /// Counts how many identifiers share each family and each directory tree.
     fn count_families(&mut self) {
         let mut families: HashMap<u64, [u32; IdentifierSource::COUNT]> = HashMap::new();
         let mut trees: HashMap<u64, u32> = HashMap::new();
         for entry in &self.entries {
-            // What the user named is no less rare for a listing in a result.
+            // A listing in a tool result does not make an identifier from the user less rare.
             let counts = families.entry(entry.family).or_default();
             for count in counts.iter_mut().take(entry.source as usize + 1) {
                 *count += 1;
@@ -203,7 +207,7 @@ impl IdentifierIndex {
         }
     }
 
-    /// Chooses, and writes down what was chosen by its kind.
+    /// Selects identifiers and renders them grouped by kind.
     fn render(mut self, covered: &Range<usize>, history: Tokens, budget: Tokens) -> String {
         self.count_families();
         let candidates: Vec<(&str, &IdentifierStats)> = self
@@ -224,14 +228,15 @@ impl IdentifierIndex {
     }
 }
 
-/// The share of what stands out, in hundredths.
+/// Returns the share of distinctive identifiers, in per cent.
 fn distinctive_percent(history: Tokens, budget: Tokens) -> usize {
     let times = history.to_chars() / (BASE_RATIO * budget.to_chars()).max(1);
     let doublings = times.max(1).ilog2() as usize;
     (DISTINCTIVE_PERCENT + DISTINCTIVE_STEP * doublings).min(MAX_DISTINCTIVE_PERCENT)
 }
 
-/// Takes what stands out up to its share, then what is worked with, then again what stands out.
+/// Selects distinctive identifiers up to their share, then the working set, then distinctive ones
+/// again.
 fn select<'t>(
     candidates: &[(&'t str, &'t IdentifierStats)],
     covered: &Range<usize>,
@@ -250,8 +255,8 @@ fn select<'t>(
         let order = |one: &(u64, &str, &IdentifierStats), other: &(u64, &str, &IdentifierStats)| {
             other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1))
         };
-        // Half as many have a place if all are of the shortest: what stands behind these is not tried,
-        // and needs no order.
+        // At most half as many fit, even if all have the shortest length. Identifiers past that
+        // point are never tried, so they are not sorted.
         let most = 2 * room / MIN_ROOM;
         if ranked.len() > most {
             ranked.select_nth_unstable_by(most, order);
@@ -284,10 +289,10 @@ fn select<'t>(
     chosen
 }
 
-/// With less room than this nothing more is tried.
+/// Minimum space, in characters, for trying another identifier.
 const MIN_ROOM: usize = 4;
 
-/// How the kinds are called, in the order in which they are listed.
+/// Labels of the kinds, in output order.
 const LABELS: [(&str, &[IdentifierKind]); 5] = [
     (
         "Values: ",
@@ -302,7 +307,8 @@ const LABELS: [(&str, &[IdentifierKind]); 5] = [
     ("Paths: ", &[IdentifierKind::Path]),
     ("Names: ", &[IdentifierKind::Name]),
 ];
-/// All labels and the ends of their lines, with a margin of three: forwarded bytes hang on it.
+/// Characters reserved for all labels and line ends, with a margin of three. Forwarded bytes depend
+/// on this number.
 const LABELS_RESERVE: usize = 48;
 
 fn render_selected(chosen: &[(&str, &IdentifierStats)]) -> String {
@@ -326,7 +332,7 @@ fn render_selected(chosen: &[(&str, &IdentifierStats)]) -> String {
     format!("{HEADING}{text}")
 }
 
-/// Whether `text` has the form of an index: its heading, and lines of identifiers in their order.
+/// Whether `text` has the shape of an index: the heading, then labelled lines in order.
 pub(super) fn is_index(text: &str) -> bool {
     let mut labels = LABELS.iter();
     let mut lines = text.split('\n');

@@ -1,16 +1,16 @@
-//! Who says what where history is told: lines that begin with a label or a heading are ours, and no
-//! text of anyone else's has one.
+//! Labels and headings in rendered history. Lines that begin with one are written by longhaul; in
+//! any other text such lines are indented.
 
 use super::wording;
 use std::borrow::Cow;
 
-/// What ends a line for those who read it, be it a model or a terminal.
+/// Characters that a model or a terminal treats as line ends.
 pub(super) const LINE_ENDS: [char; 7] = [
     '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
 ];
 
-/// How our lines begin, in any case: with a heading of the second level, who speaks, or which part
-/// of history follows.
+/// Reserved line prefixes, compared without regard to case: a second-level heading, a speaker, or a
+/// part of the history.
 const RESERVED_PREFIXES: [&str; 8] = [
     "## ",
     "[assistant]",
@@ -22,11 +22,12 @@ const RESERVED_PREFIXES: [&str; 8] = [
     "[what follows it]",
 ];
 
-/// What stands before a line that only looks like one of ours.
+/// Inserted before a foreign line that begins with a reserved prefix.
 const INDENT: &str = "  ";
 
-/// A text to stand behind a label: lines in it that look like ours are indented. So a file or a
-/// tool's result that looks like a transcript stays one message, of the one who said it.
+/// Indents each line after the first that begins with a reserved prefix. A file or a tool result
+/// that looks like a transcript thus remains one message of its speaker. The first line follows a
+/// label.
 pub(super) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut told = 0;
@@ -44,7 +45,7 @@ pub(super) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
     out.into()
 }
 
-/// The same of one line that stands behind no label.
+/// Indents `line` if it begins with a reserved prefix. For a line that does not follow a label.
 pub(super) fn escape_label(mut line: String) -> String {
     if is_reserved(&line) {
         line.insert_str(0, INDENT);
@@ -52,7 +53,8 @@ pub(super) fn escape_label(mut line: String) -> String {
     line
 }
 
-/// An indented text, clipped: its end may begin anywhere within a line.
+/// Clips an escaped text. The kept tail may start in the middle of a line, so the tail is escaped
+/// again.
 pub(super) fn clip_escaped(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     match wording::clip_chars(text, head, tail) {
         Cow::Borrowed(text) => text.into(),

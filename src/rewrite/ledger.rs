@@ -1,4 +1,4 @@
-//! Files read, files modified, commands run: from the tool calls, by rule.
+//! Files read, files modified and commands run, extracted from the tool calls by fixed rules.
 
 mod effects;
 #[cfg(test)]
@@ -12,17 +12,17 @@ use effects::CallEffect;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The heading it stands under.
+/// The section's heading.
 pub(super) const HEADING: &str = "## Files Touched";
 
-/// A command is clipped to so many characters.
+/// Maximum characters of a command; longer ones are clipped.
 const MAX_COMMAND_CHARS: usize = 100;
-/// A path longer than this is no path that anyone would look up.
+/// Maximum bytes of a path; a longer string is not a usable path.
 const MAX_PATH_BYTES: usize = 300;
-/// The most entries of one list that are weighed: the bound of its memory.
+/// Maximum entries per list, which bounds memory.
 const MAX_ENTRIES: usize = 20_000;
 
-/// The lists, each thing once.
+/// Files and commands without duplicates.
 #[derive(Debug, Default)]
 pub struct FileActivity {
     read: RecencyList,
@@ -30,20 +30,20 @@ pub struct FileActivity {
     commands: RecencyList,
 }
 
-/// What a call did to a file, as far as it says it.
+/// Effect of a call on a file, as far as the call states it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Touch {
-    /// Made it.
+    /// The file was created.
     Created,
-    /// Removed it.
+    /// The file was deleted.
     Deleted,
-    /// Changed it, or that is all that is known.
+    /// The file was changed, or may have been created or deleted.
     Modified,
-    /// Showed it.
+    /// The file was read.
     Read,
 }
 
-/// Calls `found` with each file that the calls of the messages `of` touched, in their order.
+/// Calls `found` with each file that the calls in the messages `of` touched, in order.
 pub fn for_each_touch(
     conversation: &Conversation<'_>,
     of: Range<usize>,
@@ -61,7 +61,7 @@ pub fn for_each_touch(
     }
 }
 
-/// Things and the number of the call that last named them.
+/// Items with the number of the call that last named them.
 #[derive(Debug, Default)]
 struct RecencyList {
     last_call: HashMap<String, usize>,
@@ -74,7 +74,7 @@ impl RecencyList {
         }
     }
 
-    /// Newest first; of one call, in alphabetical order.
+    /// Returns the items, newest first; items of the same call are in alphabetical order.
     fn newest_first(&self) -> Vec<&str> {
         let mut list: Vec<(&str, usize)> = self
             .last_call
@@ -87,7 +87,7 @@ impl RecencyList {
 }
 
 impl FileActivity {
-    /// What the calls of the messages `covered` did.
+    /// Collects the effects of the calls in the messages `covered`.
     pub fn from_messages(conversation: &Conversation<'_>, covered: Range<usize>) -> Self {
         let mut ledger = Self::default();
         let messages = conversation.messages().get(covered).unwrap_or_default();
@@ -99,7 +99,7 @@ impl FileActivity {
                 ledger.record_effect(effect, number)
             });
         }
-        // A file that was modified is known to have been seen.
+        // A modified file is listed as modified only.
         ledger
             .read
             .last_call
@@ -125,10 +125,11 @@ impl FileActivity {
         }
     }
 
-    /// The lists, newest first, at most `budget` tokens of them; empty if there is nothing.
+    /// Renders the lists, newest first, in at most `budget` tokens. Empty if all lists are empty.
     pub fn render(&self, budget: Tokens) -> String {
         let room = budget.to_chars().saturating_sub(HEADING.len());
-        // What is modified cannot be found again by reading; commands can be repeated.
+        // Modifications cannot be found again by reading, so they come first. Commands can be
+        // repeated.
         let lists = [
             ("\n### Modified\n", &self.modified, 45),
             ("\n### Read\n", &self.read, 55),
@@ -152,7 +153,7 @@ fn is_path(path: &str) -> bool {
     !path.trim().is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(LINE_ENDS)
 }
 
-/// As many entries as there is room for, and how many there are beyond.
+/// Renders as many entries as fit, and a count of the rest.
 fn render_list(heading: &str, entries: &[&str], room: usize) -> String {
     const COUNT: usize = "\n- [4294967295 older left out]".len();
     if entries.is_empty() {

@@ -1,5 +1,4 @@
-//! Money: amounts in whole billionths of a dollar, what tokens are sold at, and what a rewrite made
-//! of both.
+//! Amounts in whole billionths of a dollar, token prices, and the cost of replies.
 
 mod bill;
 
@@ -12,43 +11,43 @@ use super::usage::Usage;
 
 pub use bill::{BilledRequest, CostComparison, PriorRequest};
 
-/// Billionths in a dollar.
+/// Billionths per dollar.
 const NANOS: u64 = 1_000_000_000;
-/// Trillionths of a dollar in a billionth.
+/// Trillionths of a dollar per billionth.
 const PICOS_PER_NANO: u64 = 1_000;
 
-/// The most that one answer is believed to cost, in billionths of a dollar: a million dollars. So no
-/// sum of them runs over within the life of a process, whatever an upstream writes.
+/// Maximum plausible cost of one reply: a million dollars, in billionths. Larger reports are
+/// ignored, so sums cannot overflow during the life of a process.
 const MAX_PLAUSIBLE_NANOS: u64 = 1_000_000 * NANOS;
 
-/// An amount of US dollars, in billionths: exact in sums, unlike a float. Its arithmetic saturates,
-/// at nine thousand million dollars.
+/// An amount of US dollars in billionths. Unlike a float, sums are exact. Arithmetic saturates at
+/// about nine billion dollars.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[must_use]
 pub struct Usd(i64);
 
 impl Usd {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
 
-    /// So many billionths of a dollar.
+    /// Creates an amount from billionths of a dollar.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The amount in billionths of a dollar.
+    /// Returns the amount in billionths of a dollar.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// What an answer cost as its provider writes it, in dollars; none where it is no amount: less than
-    /// nothing, or more than is believed.
+    /// Converts a provider's cost of a reply, in dollars. Returns `None` if the value is negative
+    /// or implausibly large.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         Self::from_plausible_nanos(to_fixed_point(dollars, 9)?)
     }
 
-    /// An amount in ticks, ten thousand million of which are a dollar, as xAI writes it
-    /// (docs.x.ai, Cost Tracking), rounded to a billionth.
+    /// Converts a cost in ticks, rounded to a billionth. A dollar is ten billion ticks, as xAI
+    /// reports them (docs.x.ai, Cost Tracking). Returns `None` if the value is implausibly large.
     pub fn from_ticks(ticks: u64) -> Option<Self> {
         const TICKS_PER_NANO: u64 = 10;
         Self::from_plausible_nanos(div_rounded(ticks, TICKS_PER_NANO))
@@ -80,7 +79,7 @@ impl Sub for Usd {
     }
 }
 
-/// In dollars, with all nine places.
+/// Formats the amount in dollars, with all nine decimal places.
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -89,51 +88,53 @@ impl fmt::Display for Usd {
     }
 }
 
-/// In billionths of a dollar: a float would round.
+/// Serialises the amount in billionths of a dollar; a float would round.
 impl Serialize for Usd {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_i64(self.0)
     }
 }
 
-/// What a token costs, in trillionths of a dollar: that is millionths of a dollar for a million.
+/// Price of a token in trillionths of a dollar, which equals millionths of a dollar per million
+/// tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Price(u64);
 
 impl Price {
-    /// A price as lists have it: dollars for a million tokens. None for what is no price, and for
-    /// nothing: lists have 0 where nobody is charged by the token, and where nobody knows.
+    /// Parses a list price in dollars per million tokens. Returns `None` for an invalid price and
+    /// for zero: lists contain 0 both for models not charged by token and for unknown prices.
     pub fn from_dollars_per_million(dollars: &str) -> Option<Self> {
         let picos = to_fixed_point(dollars.parse().ok()?, 6)?;
         (picos > 0).then_some(Self(picos))
     }
 
-    /// What so many tokens cost, rounded to a billionth of a dollar.
+    /// Returns the cost of `tokens` tokens, rounded to a billionth of a dollar.
     fn cost_of(self, tokens: u32) -> Usd {
         let picos = self.0.saturating_mul(u64::from(tokens));
         Usd(i64::try_from(div_rounded(picos, PICOS_PER_NANO)).unwrap_or(i64::MAX))
     }
 
-    /// How much dearer a token is than at `other`; nothing where it is not.
+    /// Returns how much a token costs beyond `other`; zero if this price is not higher.
     fn excess_over(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// What a model's input is sold at.
+/// Prices of a model's input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct InputPrices {
-    /// Input that is in no cache.
+    /// Price of input that is not cached.
     pub input: Price,
-    /// Input that is read from the provider's cache, where that has a price of its own.
+    /// Price of input read from the provider's cache, if listed separately.
     pub cached: Option<Price>,
-    /// Input that is written to it, where that has a price of its own.
+    /// Price of input written to the provider's cache, if listed separately.
     pub written: Option<Price>,
 }
 
 impl InputPrices {
-    /// What the input of `usage` costs: none where some of it came from a cache and what that costs
-    /// is not known. Writing costs what other input does where no price is named for it.
+    /// Returns the cost of the input in `usage`. Returns `None` if some input came from a cache and
+    /// the cached price is unknown. Cache writes cost the normal input price unless listed
+    /// separately.
     pub fn input_cost(&self, usage: &Usage) -> Option<Usd> {
         let cached = usage.cached.unwrap_or(0).min(usage.input);
         let written = usage.written.min(usage.input - cached);
@@ -145,29 +146,29 @@ impl InputPrices {
         Some(self.input.cost_of(usage.input - cached - written) + read + write)
     }
 
-    /// What a token costs that was expected in the cache of this reply's provider and was not there.
+    /// Returns the price of a token that was expected in the cache and was missed.
     fn cache_miss_price(&self, usage: &Usage) -> Price {
         let writes = usage.written > 0;
         self.written.filter(|_| writes).unwrap_or(self.input)
     }
 }
 
-/// What one answer cost.
+/// Cost of one reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cost {
-    /// Its input at the list price. What its output cost is in no list that we have.
+    /// Cost of the input at the list price. The lists that longhaul has contain no output prices.
     Listed(Usd),
-    /// Nobody said how many tokens it took.
+    /// The provider reported no token counts.
     NotCounted,
-    /// The model's price is in no list, or not all that is needed of it.
+    /// A required price of the model is not listed.
     NotListed,
-    /// All of it, as its provider said.
+    /// Total cost as reported by the provider.
     Reported(Usd),
 }
 
 impl Cost {
-    /// What an answer with this usage cost, of a model at `prices` where they are known: the
-    /// provider's own word wins over a list, for it knows of tiers, discounts and fees.
+    /// Returns the cost of a reply with this usage, at the model's `prices` if known. The
+    /// provider's own figure takes precedence, because it includes tiers, discounts and fees.
     pub fn from_usage(usage: Option<&Usage>, prices: Option<&InputPrices>) -> Self {
         let Some(usage) = usage else {
             return Self::NotCounted;
@@ -179,7 +180,7 @@ impl Cost {
         listed.map_or(Self::NotListed, Self::Listed)
     }
 
-    /// The amount, where it is known.
+    /// Returns the amount, if known.
     pub fn amount(self) -> Option<Usd> {
         match self {
             Self::Listed(usd) | Self::Reported(usd) => Some(usd),
@@ -188,14 +189,15 @@ impl Cost {
     }
 }
 
-/// A number times ten to the `places`, rounded; none below zero or without end.
+/// Returns a number times ten to the `places`, rounded. Returns `None` if the number is negative or
+/// not finite.
 fn to_fixed_point(number: f64, places: usize) -> Option<u64> {
-    // Written out and read again: the standard library's own rounding, and no lossy cast.
+    // Format and parse: uses the standard library's rounding and avoids a lossy cast.
     let text = format!("{number:.places$}");
     text.replace('.', "").parse().ok()
 }
 
-/// `number` over `by`, to the nearest.
+/// Divides `number` by `by`, rounded to the nearest integer.
 fn div_rounded(number: u64, by: u64) -> u64 {
     number.saturating_add(by / 2) / by
 }
@@ -221,7 +223,7 @@ mod tests {
             (Usd::ZERO - Usd::from_nanos(1_500_000_000)).to_string(),
             "-1.500000000"
         );
-        // The example of xAI's own page.
+        // The example in xAI's documentation.
         let ticks = Usd::from_ticks(37_756_000).unwrap();
         assert_eq!(ticks.to_string(), "0.003775600");
         assert_eq!(Usd::from_ticks(u64::MAX), None);
@@ -316,20 +318,20 @@ mod tests {
             usage(1_000, Some(600), 300),
             Some(200_000 + 120_000 + 750_000),
         );
-        // Writing without a price of its own costs what other input does.
+        // Writing without a separate price costs the normal input price.
         check(
             prices("2", "0.2", ""),
             usage(1_000, Some(600), 300),
             Some(920_000),
         );
-        // Nobody knows what these 600 cost.
+        // The price of the 600 cached tokens is unknown.
         check(prices("2", "", ""), usage(1_000, Some(600), 0), None);
         check(
             prices("2", "", ""),
             usage(1_000, Some(0), 0),
             Some(2_000_000),
         );
-        // More in the cache than there is.
+        // The reported cache counts exceed the input.
         check(all, usage(1_000, Some(9_000), 9_000), Some(200_000));
     }
 }

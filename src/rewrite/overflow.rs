@@ -1,18 +1,25 @@
-//! Judges what a reply is: a context overflow, an output budget that is too large, a byte limit,
-//! a message list refused, an error under the status of an answer, or nothing for us.
+//! Classifies an upstream reply by its text, never by its sender. A reply is one of these:
 //!
-//! It asks what the reply says, never who sent it. The order is the whole of its judgement:
+//! - a context overflow
+//! - an output budget that is too large
+//! - a byte limit
+//! - a refused message list
+//! - an error under a success status
+//! - anything else, on which longhaul does not act
+//!
+//! The order of the steps decides the result:
 //!
 //! ```text
-//! decode → error nodes → status veto → text veto → malformed → path veto → code or text
+//! decode → error details → status veto → text veto → malformed → path veto → code or text
 //!        → numbers → floor → arithmetic
 //! ```
 //!
-//! A veto ends in [`Verdict::Fine`]: an overflow that we miss costs what it would have cost
-//! without us, a throttle that we take for one costs a conversation its history. What no step knows
-//! is fine as well, unless its status says that the request is at fault. Under the status of an
-//! answer, an error that is fine by that is [`Verdict::Failed`]. What the steps ask for is in `table`,
-//! to be read and extended by people.
+//! A veto yields [`Verdict::Fine`]. Missing an overflow is harmless, since the client sees
+//! the error it would have seen anyway. Mistaking a rate limit for an overflow discards history.
+//!
+//! An error that no step recognises is fine too, unless its status blames the request. If the
+//! status is a success, an error that would be fine is [`Verdict::Failed`]. The patterns and codes
+//! are in `table`, to be read and extended by people.
 
 mod answer;
 mod form;
@@ -36,65 +43,66 @@ pub use reading::ReplyClassifier;
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 
-/// What a reply is, and so what may be done about it.
+/// Classification of a reply, which decides the reaction of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No answer, under the status of one, and nothing that compaction cures: a throttle in a
-    /// stream, a page to sign in at. Leave it alone; it shows nothing of what the model accepts.
+    /// A success status without an answer, and with an error that compaction cannot cure: a
+    /// throttle in a stream, a login page. The proxy leaves the reply alone. It proves nothing
+    /// about what the model accepts.
     Failed,
-    /// A limit on bytes: make the request smaller in bytes, images first.
+    /// A byte limit: the request must shrink in bytes, images first.
     TooManyBytes,
-    /// Leave it alone. It is an answer, or an error that compaction does not cure.
+    /// An answer, or an error that compaction cannot cure. The proxy leaves the reply alone.
     Fine,
-    /// The message list is refused as invalid: wrong order of roles, a call without its result.
-    /// If the list was of our making, the original deserves its chance.
+    /// The message list is refused as invalid: wrong order of roles, or a call without its result.
+    /// If longhaul rewrote the list, the original deserves a try.
     Malformed,
     /// The history does not fit the window: compact.
     Overflow(Overflow),
-    /// The history fits, and only the sum with the requested output does not: ask for less.
+    /// The history fits, but not together with the requested output: request less output.
     OutputTooLarge {
-        /// The window, in tokens as upstream counts them.
+        /// Size of the window, in tokens as the upstream counts them.
         limit: u32,
-        /// The prompt; `None` where the requested output alone fills the window.
+        /// Size of the prompt in tokens. `None` if the requested output alone fills the window.
         input: Option<u32>,
-        /// The output that was asked for.
+        /// Requested output, in tokens.
         output: u32,
     },
-    /// The request is refused as it stands, and why is not known here. If it was of our making, the
-    /// original deserves a chance, but what becomes of it proves little.
+    /// The request is refused for an unknown reason. If longhaul rewrote the request, the original
+    /// deserves a try, but the outcome of that try proves little.
     Unexplained,
 }
 
-/// What an overflow tells, in tokens as upstream counts them.
+/// Facts about an overflow, in tokens as the upstream counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overflow {
-    /// Whether the reply says so, or only looks like it.
+    /// Whether the reply names an overflow or only looks like one.
     pub evidence: Evidence,
-    /// By how much the request is too large, where that is said and `used` is not.
+    /// Tokens by which the request is too large, if the reply states them but not `used`.
     pub excess: Option<u32>,
-    /// The window.
+    /// Size of the window; `None` if unknown.
     pub limit: Option<u32>,
-    /// The output that was asked for. Known while `used` is not, it means that the prompt was not
-    /// measured to its end, and that a smaller output may be all it takes: the caller's own
-    /// estimate decides.
+    /// Requested output; `None` if unknown. If `output` is known but `used` is not, the upstream
+    /// did not measure the whole prompt, and a smaller output may suffice. The caller then decides
+    /// by its own estimate.
     pub output: Option<u32>,
-    /// The prompt. `None` where it is unknown, or where the number reported is only a floor.
+    /// Size of the prompt. `None` if unknown, or if the reported number is only a lower bound.
     pub used: Option<u32>,
 }
 
-/// How sure an [`Overflow`] is.
+/// Certainty of an [`Overflow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The reply is what some servers give on an overflow, and says nothing: an empty 400, a stream
-    /// that ends without a delta. Act only where the request is near the window by one's own
-    /// estimate.
+    /// The reply carries no explanation, but some servers answer an overflow like this: an empty
+    /// 400, or a stream that ends without a delta. Act on it only if the request is near the window
+    /// by the proxy's own estimate.
     EmptyReply,
-    /// The reply names it.
+    /// The reply names an overflow.
     Stated,
 }
 
 impl Overflow {
-    /// One that is not stated, without a number.
+    /// Creates an overflow inferred from an empty reply, without numbers.
     pub fn from_empty_reply() -> Self {
         Self {
             evidence: Evidence::EmptyReply,
@@ -102,7 +110,7 @@ impl Overflow {
         }
     }
 
-    /// One that is stated, with so many numbers at the most.
+    /// Creates an overflow that the reply names, with the given window and prompt size.
     pub fn stated(limit: Option<u32>, used: Option<u32>) -> Self {
         Self {
             evidence: Evidence::Stated,
@@ -114,7 +122,7 @@ impl Overflow {
     }
 }
 
-/// Judges a body that came with an error status.
+/// Classifies a body with an error status.
 fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdict {
     let bytes = bytes
         .strip_prefix(b"\xef\xbb\xbf")
@@ -140,7 +148,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdi
     classify_details(status, &nodes, rules)
 }
 
-/// Judges a JSON body that came with a 200 and in which no answer was seen.
+/// Classifies a complete JSON body with a success status in which no answer was found so far.
 fn classify_unanswered(body: &[u8], rules: &ClassifierRules) -> Verdict {
     if sse::classify_event(Event::unnamed(body)).kind == EventKind::Content {
         return Verdict::Fine;
@@ -150,12 +158,12 @@ fn classify_unanswered(body: &[u8], rules: &ClassifierRules) -> Verdict {
             classify_failure(|nodes| nodes.add_value(&value), rules)
         }
         Ok(value) if nodes::lacks_choices(&value) => Verdict::Failed,
-        // Of another interface, perhaps, and an answer there.
+        // Possibly an answer in the shape of another API.
         Ok(_) | Err(_) => Verdict::Fine,
     }
 }
 
-/// Judges an event, or a JSON body, that came with a 200: only what states an error is read.
+/// Classifies an event, or a JSON body, with a success status. Only an explicit error is read.
 fn classify_stated_error(event: Event<'_>, rules: &ClassifierRules) -> Verdict {
     let named = event.name == b"error";
     if !named && sse::classify_event(event).kind == EventKind::Content {
@@ -173,7 +181,7 @@ fn classify_stated_error(event: Event<'_>, rules: &ClassifierRules) -> Verdict {
     }
 }
 
-/// Judges an error that came with a 200.
+/// Classifies an error with a success status.
 fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: &ClassifierRules) -> Verdict {
     let mut nodes = ErrorDetails::default();
     says(&mut nodes);
@@ -194,7 +202,7 @@ fn is_event_stream(bytes: &[u8]) -> bool {
         .any(|start| bytes.starts_with(start))
 }
 
-/// The judgement itself, in the order that the head of this file names.
+/// Applies the steps in the order given in the module documentation.
 fn classify_details(status: u16, nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
     let vetoed = |code: &String| {
         code.parse()

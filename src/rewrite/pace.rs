@@ -1,46 +1,47 @@
-//! How fast a conversation is full again after a compaction, and what is done where it always is.
+//! Thrash detection: conversations that fill up again soon after every compaction.
 //!
 //! Agents whose window fills again within three turns have been compacted hundreds of times without
-//! getting anywhere. The pace follows from the history and its records alone, so that every replica
-//! does the same about it.
+//! making progress. The state depends on the history and its records alone, so that every replica
+//! reacts alike.
 
 use super::conversation::Conversation;
 use super::policy::Policy;
 use super::record::Clip;
 use serde::{Deserialize, Serialize};
 
-/// Full again within so many requests is quick.
+/// A compaction is quick if at most so many requests came since the one before.
 const QUICK_REQUESTS: usize = 3;
-/// So many quick ones in a row, and more of the same does not help.
+/// Number of consecutive quick compactions that counts as thrashing.
 const THRASH_COMPACTIONS: u32 = 2;
 
-/// How fast a conversation fills.
+/// Detector of conversations that fill up too soon after each compaction.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThrashDetector {
-    /// How many messages there were when it was last compacted; none before the first time.
+    /// Number of messages at the last compaction; zero before the first.
     messages: usize,
-    /// How many compactions up to that one came quickly after the one before, in a row.
+    /// Number of consecutive quick compactions, up to the last one.
     quick: u32,
 }
 
 impl ThrashDetector {
-    /// A conversation that starts afresh with so many messages: an overflow was mended, and by
-    /// stronger means.
+    /// Restarts the count at so many messages: recovery from an overflow has just used stronger
+    /// means.
     pub fn restarted_at(messages: usize) -> Self {
         Self { messages, quick: 0 }
     }
 
-    /// The pace with one more compaction, of a conversation of so many messages.
+    /// Returns the state after one more compaction, at so many messages.
     #[must_use]
     pub fn after_compaction(self, conversation: &Conversation<'_>, messages: usize) -> Self {
-        // Only as far is counted as it matters.
+        // Larger counts make no difference.
         let requests = conversation.request_points_after(self.messages);
         let requests = requests.take_while(|&point| point <= messages);
         self.after_requests(requests.take(QUICK_REQUESTS + 1).count(), messages)
     }
 
-    /// The same at the last of so many requests since then.
+    /// Returns the state after one more compaction, at the last of `requests` requests since the
+    /// one before.
     #[must_use]
     pub(super) fn after_requests(self, requests: usize, messages: usize) -> Self {
         let quick = self.messages > 0 && (1..=QUICK_REQUESTS).contains(&requests);
@@ -50,7 +51,7 @@ impl ThrashDetector {
         }
     }
 
-    /// The same in a conversation whose places have moved.
+    /// Returns the state with its message index mapped by `moved`.
     pub(super) fn map_position(self, moved: impl Fn(usize) -> usize) -> Self {
         let messages = match self.messages {
             0 => 0,
@@ -59,30 +60,30 @@ impl ThrashDetector {
         Self { messages, ..self }
     }
 
-    /// Whether it was last compacted at so many messages.
+    /// Whether the last compaction was at so many messages.
     pub fn was_compacted_at(self, messages: usize) -> bool {
         self.messages == messages
     }
 
-    /// Whether compacting alone does not help: half as much is kept, all old results are cleared,
-    /// and the largest is clipped.
+    /// Whether compaction alone does not help. Then half as much is kept, all old results are
+    /// cleared, and the largest is clipped.
     pub fn is_thrashing(self) -> bool {
         self.quick >= THRASH_COMPACTIONS
     }
 
-    /// Whether it has just come to that.
+    /// Whether thrashing starts with the last compaction.
     pub fn starts_thrashing(self) -> bool {
         self.quick == THRASH_COMPACTIONS
     }
 
-    /// From how many messages on.
+    /// Number of messages at the last compaction.
     pub(super) fn compacted_len(self) -> usize {
         self.messages
     }
 }
 
-/// The clip of the largest result among the messages from `covers` to `upto` that the model has
-/// seen, if one is too large to be kept whole. `stands` says which are not cleared.
+/// Returns the clip of the largest result from `covers` to `upto` that the model has seen, or
+/// `None` if none is too large to keep whole. `stands` tells whether a result is not cleared.
 pub(super) fn clip_largest_result(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -109,7 +110,7 @@ mod tests {
     use crate::rewrite::policy::CompactionSettings;
     use crate::rewrite::tokens::Tokens;
 
-    /// A user message and an answer, so many times: each user message is a request.
+    /// Builds `turns` pairs of a user message and an answer; each user message is a request.
     fn body(turns: usize) -> String {
         let turn = r#"{"role":"user","content":"x"},{"role":"assistant","content":"y"}"#;
         format!(r#"{{"messages":[{}]}}"#, vec![turn; turns].join(","))
@@ -164,7 +165,7 @@ mod tests {
         check(&[9, 9], 0);
     }
 
-    /// The pace after compactions at so many messages.
+    /// Returns the state after compactions at these numbers of messages.
     fn after(pace: ThrashDetector, compactions: &[usize]) -> ThrashDetector {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();
@@ -195,16 +196,16 @@ mod tests {
     fn a_pace_moves_with_the_places_of_its_conversation() {
         let moved = after(ThrashDetector::default(), &[9, 15, 21]).map_position(|at| at + 2);
         assert!(moved.was_compacted_at(23) && moved.is_thrashing());
-        // One that was never compacted was not compacted there either.
+        // A conversation that was never compacted stays that way.
         assert_eq!(
             ThrashDetector::default().map_position(|at| at + 2),
             ThrashDetector::default()
         );
     }
 
-    /// The clip of a question and three reads, the last of them new, where so much is kept: at which
-    /// message, and what stays of it at each end. `tokens` says how large a message is, `gone` which
-    /// are cleared, and all before `covers` is summarised.
+    /// Returns the clip of a question and three reads, the last of them new, if `keep` tokens are
+    /// kept. `tokens` gives the sizes of messages, `gone` lists the cleared ones, and a summary
+    /// covers all before `covers`.
     fn clip(keep: u32, tokens: &[(usize, usize)], covers: usize, gone: &[usize]) -> Option<Clip> {
         const STEPS: &str = "uctctct";
         let texts: Vec<_> = tokens
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(clip(8_000, &sizes, 3, &[]), Some(ends(4, 2_000)));
         assert_eq!(clip(8_000, &sizes, 0, &[2, 4]), None);
         assert_eq!(clip(8_000, &sizes, 5, &[]), None);
-        // The newer of two.
+        // The newer of two results of equal size.
         let alike = [(2, 5_000), (4, 5_000)];
         assert_eq!(clip(8_000, &alike, 0, &[]), Some(ends(4, 2_000)));
     }

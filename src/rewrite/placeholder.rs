@@ -1,4 +1,4 @@
-//! The words that stand in place of a cleared tool result.
+//! Placeholder text that replaces a cleared tool result.
 
 use super::arguments::ToolArguments;
 use super::conversation::{Content, Conversation, Message, ToolCall};
@@ -8,37 +8,37 @@ use super::tokens::Tokens;
 use super::wording;
 use std::borrow::Cow;
 
-/// What stands in place of a cleared result.
+/// Kind of placeholder for cleared results.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Placeholder {
-    /// It names the tool, its main argument and how much there was.
+    /// Names the tool, its main argument and the size of the result.
     Described,
-    /// The same words for each.
+    /// A fixed text for every result.
     #[default]
     Fixed,
-    /// As described, and the identifiers of the result.
+    /// Like [`Described`](Self::Described), followed by the identifiers of the result.
     Index,
 }
 
-/// What stands in place of one result: a function of that result and its call alone, so that it
-/// never changes.
+/// Placeholder for one result. Depends on that result and its call alone, so it never changes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PlaceholderText {
     line: Cow<'static, str>,
-    /// The plain estimate of that.
+    /// Plain estimate of `line`.
     line_tokens: Tokens,
-    /// What the result's identifiers may take behind it.
+    /// Token budget of the result's identifiers, which follow `line`.
     index_budget: Tokens,
 }
 
-/// The identifiers of a result may take so many hundredths of it.
+/// Largest share of a result, in percent, that its identifiers may take.
 const INDEX_PERCENT: u32 = 10;
 
-/// Below this, names of arguments and kinds would be most of an index.
+/// Smallest useful index: in a smaller one, names of arguments and kinds would fill most of the
+/// space.
 const MIN_INDEX: Tokens = Tokens::new(20);
 
 impl Placeholder {
-    /// What stands for a result of `tokens`, of a call to `tool`.
+    /// Builds the placeholder for a result of `tokens`, returned by a call to `tool`.
     pub(super) fn text_for(
         self,
         conversation: &Conversation<'_>,
@@ -68,18 +68,19 @@ impl Placeholder {
 }
 
 impl PlaceholderText {
-    /// What it takes at the most.
+    /// Upper bound of the placeholder's size.
     pub fn max_tokens(&self) -> Tokens {
         self.line_tokens + self.index_budget
     }
 
-    /// Whether it is shorter in bytes too, without the index: escapes and wide characters in what
-    /// it names could make it longer than a result that it is smaller than in characters.
+    /// Whether the placeholder, without the index, is shorter than the result in bytes too. Escapes
+    /// and wide characters in tool names or arguments can make it longer although it has fewer
+    /// characters.
     pub(super) fn shortens(&self, conversation: &Conversation<'_>, message: &Message) -> bool {
         is_shorter(conversation, message, &self.line)
     }
 
-    /// The words themselves, in place of the result in `message`.
+    /// Returns the text that replaces the result in `message`.
     pub fn render(&self, conversation: &Conversation<'_>, message: &Message) -> Cow<'static, str> {
         if self.index_budget == Tokens::ZERO {
             return self.line.clone();
@@ -93,7 +94,7 @@ impl PlaceholderText {
     }
 }
 
-/// Whether what stands in `message` is a placeholder already, ours or one in the same words.
+/// Whether `message` already holds a placeholder, from longhaul or in the same wording.
 pub(super) fn is_placeholder(conversation: &Conversation<'_>, message: &Message) -> bool {
     let first = match message.content {
         Content::Absent | Content::Null => None,
@@ -110,14 +111,15 @@ pub(super) fn is_placeholder(conversation: &Conversation<'_>, message: &Message)
     may_be && wording::is_placeholder(&conversation.text(message))
 }
 
-/// How our words begin, escaped or not: a text that begins otherwise need not be decoded.
+/// Possible beginnings of a placeholder in JSON, escaped or not. Text with another beginning need
+/// not be decoded.
 const RAW_PREFIXES: [&str; 3] = ["[O", "[\\", "\\u005"];
 
 fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -> bool {
     let content = message.content.span();
     if let Content::Text(text) = message.content {
         let there = text.span().len();
-        // An escape takes six bytes at the most: a string of that length need not be compared.
+        // An escape takes at most six bytes, so no replacement of this text can be longer.
         if there > 6 * words.len() + 2 {
             return true;
         }
@@ -131,7 +133,7 @@ fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -
         .is_some_and(|(content, stands)| stands.len() < content.len())
 }
 
-/// A placeholder that says what was there; the plain one where no tool is named.
+/// Describes the cleared result; falls back to the fixed text if no tool is named.
 fn describe(
     conversation: &Conversation<'_>,
     call: Option<&ToolCall>,

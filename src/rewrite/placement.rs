@@ -1,5 +1,4 @@
-//! Where the text that stands for history goes: into a message of its own, or into the user messages
-//! beside it.
+//! Placement of the summary: a message of its own, or merged into the adjacent user messages.
 
 use super::conversation::{Content, Conversation, Message};
 use super::span::Span;
@@ -7,31 +6,32 @@ use super::stand_in::quote;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Where the text that stands for history goes.
+/// Position of the text that replaces history.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Placement {
-    /// Into the user message before or behind it, or both and it into one: some chat templates
-    /// refuse two user messages in a row. A message of its own where neither is a user's.
+    /// Merged into the user message before it, after it, or all three into one: some chat templates
+    /// refuse two user messages in a row. A message of its own if neither neighbour is a user
+    /// message.
     Merged,
     /// A user message of its own.
     #[default]
     Separate,
 }
 
-/// Where a model has refused the text that stands for history.
+/// Placements of the summary that a model has refused.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum PlacementRefusals {
-    /// In both places: then the place was not the reason, and the plain one is as good.
+    /// Both placements. Placement was not the reason then, and the separate one is as good.
     Both,
-    /// Nowhere.
+    /// No placement.
     #[default]
     Nowhere,
-    /// In a message of its own.
+    /// A message of its own.
     Separate,
 }
 
 impl PlacementRefusals {
-    /// Where the model takes it.
+    /// Returns the placement to use.
     pub fn placement(self) -> Placement {
         match self {
             Self::Separate => Placement::Merged,
@@ -39,18 +39,18 @@ impl PlacementRefusals {
         }
     }
 
-    /// It was refused there, too.
+    /// Adds a refusal of `placement`.
     #[must_use]
     pub fn with_refusal(self, placement: Placement) -> Self {
         match (self, placement) {
             (Self::Nowhere, Placement::Separate) => Self::Separate,
-            // Two requests under way may have been refused the same.
+            // Two concurrent requests may have been refused for the same reason.
             (Self::Both | Self::Separate, Placement::Separate) => self,
             (_, Placement::Merged) => Self::Both,
         }
     }
 
-    /// It was refused wherever either says.
+    /// Merges the refusals of both.
     #[must_use]
     pub fn merged_with(self, other: Self) -> Self {
         match (self, other) {
@@ -61,7 +61,8 @@ impl PlacementRefusals {
     }
 }
 
-/// What `text` replaces where it stands for the messages from `from` up to `to`, and with what.
+/// Returns the span of the body to replace, and its replacement, when `text` replaces the messages
+/// from `from` up to `to`.
 pub(super) fn history_edit(
     conversation: &Conversation<'_>,
     from: usize,
@@ -103,8 +104,8 @@ pub(super) fn history_edit(
     }
 }
 
-/// Whether the message at `at` takes in the text that stands for the messages from `from` up to
-/// `to`.
+/// Whether the text that replaces the messages from `from` up to `to` is merged into the message at
+/// `at`.
 pub(super) fn merges_into(
     conversation: &Conversation<'_>,
     from: usize,
@@ -117,7 +118,7 @@ pub(super) fn merges_into(
     is(before, from.checked_sub(1)) || is(behind, Some(to))
 }
 
-/// The user messages on both sides.
+/// Returns the user messages directly before and after.
 fn adjacent_user_messages<'c>(
     conversation: &'c Conversation<'_>,
     from: usize,
@@ -131,16 +132,16 @@ fn adjacent_user_messages<'c>(
     (before.filter(takes), conversation.message(to).filter(takes))
 }
 
-/// What a content says, as it is spelt.
+/// Message content as raw JSON.
 enum ContentJson<'s> {
-    /// The parts of an array, without its brackets.
+    /// Elements of an array, without the brackets.
     Parts(&'s str),
-    /// A string, in its quotes.
+    /// String literal, with its quotes.
     Text(Cow<'s, str>),
 }
 
 impl<'s> ContentJson<'s> {
-    /// What `message` says; none where it has no content.
+    /// Returns the content of `message`, or `None` if it has none.
     fn from_message(body: &'s str, message: &Message) -> Option<Self> {
         match message.content {
             Content::Absent | Content::Null => None,
@@ -153,7 +154,7 @@ impl<'s> ContentJson<'s> {
         }
     }
 
-    /// A string without its quotes.
+    /// Returns the string without its quotes.
     fn inner(&self) -> Option<&str> {
         match self {
             Self::Parts(_) => None,
@@ -161,7 +162,7 @@ impl<'s> ContentJson<'s> {
         }
     }
 
-    /// As parts of an array.
+    /// Converts the content to array elements.
     fn into_parts(self) -> Cow<'s, str> {
         match self {
             Self::Parts(parts) => parts.into(),
@@ -170,7 +171,7 @@ impl<'s> ContentJson<'s> {
     }
 }
 
-/// All as one content: a string if each is one, else an array of parts.
+/// Joins contents: to a string if all are strings, otherwise to an array of parts.
 fn join_contents(said: Vec<ContentJson<'_>>) -> String {
     if let Some(texts) = said
         .iter()
@@ -193,7 +194,7 @@ mod tests {
     use crate::rewrite::plan::{Replacement, Replacements};
     use crate::rewrite::splice::Splice;
 
-    /// What becomes of `messages` where "sum" stands for those from `from` up to `to`.
+    /// Checks `messages` after "sum" replaced those in `range`.
     fn check(messages: &Value, range: (usize, usize), placement: Placement, expect: &Value) {
         let body = json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! What to replace, in the words of conversations.
+//! Planning: which parts of a request to replace, and which summary is still needed.
 
 use super::conversation::Conversation;
 use super::cut_point::{self, PinnedHead};
@@ -13,43 +13,43 @@ use super::view::ForwardedView;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// One replacement.
+/// A single replacement in a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Replacement {
-    /// The messages from `from` up to `to` become one user message that says `text`.
+    /// Replaces the messages from `from` up to `to` by one user message with `text`.
     History {
-        /// The first message that goes.
+        /// First message replaced.
         from: usize,
-        /// The first that stays.
+        /// First message retained.
         to: usize,
-        /// What stands for them.
+        /// Text that replaces them.
         text: Arc<str>,
-        /// Where that goes.
+        /// Placement of the text.
         placement: Placement,
     },
-    /// An image becomes a marker.
+    /// Replaces an image by a marker.
     Image {
-        /// The message.
+        /// Index of the message.
         at: usize,
-        /// Which of its parts.
+        /// Index of the image among the message's parts.
         part: usize,
     },
-    /// The output asked for is lowered.
+    /// Lowers the requested output limit.
     Output {
-        /// To so much.
+        /// New limit.
         tokens: Tokens,
     },
-    /// The content of the result at `at` becomes `text`, in the shape that it had.
+    /// Replaces the content of the result at `at` by `text`, in the original content's shape.
     Result {
-        /// The message.
+        /// Index of the message.
         at: usize,
-        /// What stands in place of its content.
+        /// Text that replaces its content.
         text: Cow<'static, str>,
     },
 }
 
 impl Replacement {
-    /// Where among the messages and their parts it begins.
+    /// Sort key: the index of the message and of its part at which the replacement begins.
     pub(super) fn position(&self) -> (usize, usize) {
         match self {
             Self::History { from, .. } => (*from, 0),
@@ -62,7 +62,7 @@ impl Replacement {
 
 /// All replacements of one request.
 ///
-/// Invariant: the cuts in messages ascend and do not overlap.
+/// Invariant: replacements in messages are in ascending order and do not overlap.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Replacements {
     replacements: Vec<Replacement>,
@@ -73,49 +73,49 @@ impl Replacements {
         Self { replacements: cuts }
     }
 
-    /// The cuts, in the order of the messages.
+    /// Returns the replacements, in the order of the messages.
     pub fn as_slice(&self) -> &[Replacement] {
         &self.replacements
     }
 }
 
-/// Who writes what stands for history.
+/// Source of the text that replaces history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummarySource {
-    /// Nobody: a digest does, by rule.
+    /// A digest, built by rules without a model.
     Digest,
-    /// A model does, and a digest where it does not.
+    /// A model, with a digest as the fallback.
     Model,
 }
 
-/// A summary that has to be made, of all that is before `covers`.
+/// Summary that still has to be made; the index is the first message that it does not cover.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummaryNeed {
-    /// None.
+    /// No summary is needed.
     Nothing,
-    /// Before the request goes on: it does not fit as it stands.
+    /// Before the request is forwarded: it does not fit without one.
     Now(usize),
-    /// Behind the request's back, for a later one.
+    /// In the background, for a later request.
     InBackground(usize),
 }
 
-/// How a request is to be forwarded, and what is still missing for it.
+/// Plan for forwarding a request, with any summary still needed.
 #[derive(Clone, Debug)]
 pub struct RequestPlan {
-    /// How it stands now.
+    /// Conversation as it would be forwarded now.
     pub view: ForwardedView,
-    /// What has to be made.
+    /// Summary that has to be made.
     pub need: SummaryNeed,
-    /// The record that the view starts from.
+    /// Record that the view starts from.
     pub base: Option<RecordMatch>,
-    /// Whether the view holds a digest that no record has yet.
+    /// Whether the view holds a digest that is not stored in a record yet.
     pub fresh_digest: bool,
-    /// Whether results would be cleared by now, had there been enough user messages.
+    /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
 }
 
 impl RequestPlan {
-    /// The conversation stands in `view`, nothing is missing, and nothing of it is to be adopted.
+    /// Creates a plan that forwards `view`, needs no summary and has nothing to adopt.
     pub fn from_view(view: ForwardedView) -> Self {
         Self {
             view,
@@ -127,15 +127,15 @@ impl RequestPlan {
     }
 }
 
-/// Decides how a request is forwarded, from its history and what is known of it.
+/// Plans how to forward a request, from its history and its prior records.
 pub fn plan(
     conversation: &Conversation<'_>,
     policy: &Policy,
     known: &PriorRecords,
     summaries: SummarySource,
 ) -> RequestPlan {
-    // Met for the first time past its mark, a conversation gets the digest at its scheduled cut:
-    // the same bytes on every replica, at once.
+    // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
+    // at once, with the same bytes on every replica.
     let at_the_mark = match summaries {
         SummarySource::Model if known.seen => HardMarkMode::Report,
         SummarySource::Digest | SummarySource::Model => HardMarkMode::Cut,
@@ -147,11 +147,11 @@ pub fn plan(
     }
     let ready = known.ready.as_ref();
     let ready = ready.filter(|_| stands.outcome.size >= policy.thresholds.soft);
-    // What was prepared long before it is needed covers little: it is used where it gives room, or
-    // where nothing else is there.
+    // A record prepared long in advance covers little. It is used if it makes enough room, or if
+    // there is nothing else.
     let (chosen, is_enough) = match ready.map(|ready| candidate(Some(ready))) {
         Some(ready) if !stands.fits() || stands.outcome.summary_due && ready.has_headroom() => {
-            // Made for a larger window, it may leave too much.
+            // A record made for a larger window may leave too much.
             let is_enough = ready.has_headroom() || ready.fits();
             (ready, is_enough)
         }
@@ -169,7 +169,7 @@ pub fn plan(
     }
 }
 
-/// The conversation as it came, whatever is known of it: for an upstream that took it only so.
+/// Plans to forward the conversation unchanged, for an upstream that accepted it only in that form.
 pub fn plan_unmodified(conversation: &Conversation<'_>, policy: &Policy) -> RequestPlan {
     let kept = PinnedHead::new(conversation, policy, None);
     RequestPlan::from_view(ForwardedView::new(
@@ -178,7 +178,7 @@ pub fn plan_unmodified(conversation: &Conversation<'_>, policy: &Policy) -> Requ
     ))
 }
 
-/// The same with a digest where a summary was needed and none came.
+/// Like [`plan`], with a digest in place of a needed summary that was not made.
 pub fn plan_with_digest(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -188,8 +188,8 @@ pub fn plan_with_digest(
     Candidate::new(conversation, policy, base, HardMarkMode::Cut).plan
 }
 
-/// The same compacted at `cut` whatever the marks say: by the record that is ready, or a digest.
-/// `None` if that would gain nothing.
+/// Plans an explicit compaction at `cut`, whatever the thresholds: with the record that is ready,
+/// or a digest. Returns `None` if that would save nothing.
 pub fn plan_explicit_compaction(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -214,13 +214,13 @@ pub fn plan_explicit_compaction(
     (out.view.is_summarised() && gains).then_some(out)
 }
 
-/// One way to forward a request: from the record that it starts from, or from none.
+/// Candidate plan that starts from a given record, or from none.
 struct Candidate<'c, 'a> {
     conversation: &'c Conversation<'a>,
     policy: &'c Policy,
     pinned_head: PinnedHead,
     outcome: ReplayOutcome,
-    /// With nothing to be made.
+    /// Plan without any summary to be made.
     plan: RequestPlan,
 }
 
@@ -263,7 +263,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         }
     }
 
-    /// Whether the request fits beside the output that it asks for.
+    /// Whether the request fits together with the output it asks for.
     fn fits(&self) -> bool {
         let fit = self
             .policy
@@ -272,13 +272,13 @@ impl<'c, 'a> Candidate<'c, 'a> {
         self.plan.view.tokens(self.conversation) <= fit
     }
 
-    /// Whether it leaves room for a while. What the requests take is there for good, as one that is kept
-    /// is.
+    /// Whether the size is low enough to last a while. User requests in the summary are not
+    /// counted: like a pinned first message, they never go away.
     fn has_headroom(&self) -> bool {
         self.outcome.size - self.outcome.request_tokens <= self.policy.thresholds.relief
     }
 
-    /// The summary that it takes to go on.
+    /// Returns the summary needed to continue.
     fn need(&self) -> SummaryNeed {
         let Self {
             conversation,

@@ -1,4 +1,4 @@
-//! What the settings come to for one request: the numbers that decide, for its window.
+//! Policy: the numbers that decide about one request, derived from the settings for its window.
 
 #[cfg(test)]
 mod tests;
@@ -8,63 +8,66 @@ use super::placement::Placement;
 use super::prune::PruneRule;
 use super::tokens::Tokens;
 
-/// Below this window, `auto` prunes at the mark only: replayed over real sessions, a rule scaled
-/// down to a small window breaks the prompt cache four times as often as pruning at the mark.
+/// Smallest window, in tokens, for which `auto` prunes by the standard rule. Below it, `auto`
+/// prunes only at the mark: replayed over real sessions, a rule scaled down to a small window
+/// breaks the prompt cache four times as often.
 const WIDE_WINDOW: Tokens = Tokens::new(100_000);
-/// The most that is held back for the reply when the usable window is worked out.
+/// Largest reserve for the reply when the usable window is computed.
 const REPLY_RESERVE: Tokens = Tokens::new(16_384);
-/// The most of a request's own output limit that counts against the window.
+/// Largest part of a request's own output limit that counts against the window.
 const MAX_OUTPUT: Tokens = Tokens::new(32_000);
-/// Into how many steps a window is divided where counts move its marks.
+/// Number of steps into which a window is divided when token counts move its thresholds.
 const WINDOW_STEPS: u32 = 16;
-/// The window where neither a setting nor the profile gives one.
+/// Window assumed if neither a setting nor the profile gives one.
 const DEFAULT_WINDOW: Tokens = Tokens::new(200_000);
-/// The window of the `local` profile where none is given.
+/// Window of the `local` profile if none is given.
 const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
-/// Where the hard mark stands by default, in hundredths of the usable window.
+/// Default hard mark, in percent of the usable window.
 const HARD_PERCENT: u32 = 90;
-/// Where the soft mark stands by default, in hundredths of the usable window.
+/// Default soft mark, in percent of the usable window.
 const SOFT_PERCENT: u32 = 85;
-/// The soft mark stands so far below a hard mark that is given in tokens, in hundredths of it.
+/// Upper bound of a soft mark given as a share below a hard mark given in tokens, in percent of
+/// that hard mark.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
 
-/// A set of numbers to start from.
+/// Named set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
-    /// `standard` for wide or unknown windows; pruning at the mark below 100,000.
+    /// `standard` for wide or unknown windows; pruning only at the mark below 100,000 tokens.
     #[default]
     Auto,
-    /// Prunes under pressure, in shares of the window: the smallest bill.
+    /// Prunes under pressure, in shares of the window: the lowest cost.
     Frugal,
-    /// Small windows without a price on the prefix: a model on one's own machine.
+    /// Small windows with no price on the prefix: a model on the user's own machine.
     Local,
-    /// The numbers of OpenCode and tunacode, always.
+    /// Always the numbers of OpenCode and tunacode.
     Standard,
 }
 
-/// When the pruning rule is asked.
+/// Points at which the pruning rule is applied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PruneTrigger {
-    /// At every request point.
+    /// Every request point.
     Always,
-    /// Where the request reaches the hard mark, and a record would otherwise be made.
+    /// The hard mark, where otherwise a record would be made.
     HardMark,
-    /// Where the request is above [`Marks::pressure`].
+    /// Requests larger than [`Thresholds::pressure`].
     Pressure,
 }
 
-/// Where a mark stands.
+/// Configured position of a threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThresholdSetting {
-    /// So many hundredths of what the window leaves to the conversation.
+    /// Percentage of the window that is left to the conversation.
     Percent(u32),
-    /// At so many tokens, however wide the window is; under a small one, the default share holds.
+    /// Absolute number of tokens, whatever the window. In a small window the default percentage
+    /// applies if it is lower.
     Tokens(Tokens),
 }
 
 impl ThresholdSetting {
-    /// Where it stands in a window that leaves `usable`.
+    /// Resolves to tokens for a window that leaves `usable` to the conversation.
     fn resolve(self, usable: Tokens, default_percent: u32) -> Tokens {
         match self {
             Self::Percent(percent) => usable.percent(percent),
@@ -73,38 +76,38 @@ impl ThresholdSetting {
     }
 }
 
-/// What the operator asks for; what is left open, the profile says.
+/// Compaction settings of the operator. `None` leaves a number to the profile.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CompactionSettings {
-    /// The set of numbers to start from.
+    /// Profile that provides the defaults.
     pub profile: Profile,
-    /// Whether to prune at all (`DISABLE_PRUNE` says no).
+    /// Whether to prune at all (off with `DISABLE_PRUNE`).
     pub prune: bool,
-    /// Whether to make or adopt summaries before an overflow (`DISABLE_AUTOCOMPACT` says no).
+    /// Whether to make or adopt summaries before an overflow (off with `DISABLE_AUTOCOMPACT`).
     pub proactive: bool,
-    /// Whether to act on an overflow (`DISABLE_COMPACT_ON_OVERFLOW` says no).
+    /// Whether to act on an overflow (off with `DISABLE_COMPACT_ON_OVERFLOW`).
     pub recover: bool,
-    /// See [`Rule::protect`].
+    /// See [`PruneRule::protect`].
     pub protect: Option<Tokens>,
-    /// See [`Rule::minimum`].
+    /// See [`PruneRule::minimum`].
     pub minimum: Option<Tokens>,
-    /// See [`Rule::user_turns`].
+    /// See [`PruneRule::user_turns`].
     pub user_turns: Option<u32>,
-    /// See [`When`].
+    /// See [`PruneTrigger`].
     pub prune_trigger: Option<PruneTrigger>,
-    /// See [`Rule::exempt_tools`].
+    /// See [`PruneRule::exempt_tools`].
     pub exempt_tools: Vec<String>,
-    /// See [`Rule::keep_errors`].
+    /// See [`PruneRule::keep_errors`].
     pub keep_errors: bool,
-    /// See [`Rule::placeholder`].
+    /// See [`PruneRule::placeholder`].
     pub placeholder: Placeholder,
-    /// Where a record is adopted.
+    /// Hard mark: records are adopted from here on.
     pub hard: ThresholdSetting,
-    /// Where a record is prepared.
+    /// Soft mark: records are prepared from here on.
     pub soft: ThresholdSetting,
-    /// What of the newest history a record leaves as it is; a share of the window if not given.
+    /// Tokens of recent history that compaction keeps verbatim. Defaults to a share of the window.
     pub keep_recent: Option<Tokens>,
-    /// Where what stands for history goes.
+    /// Placement of the summary.
     pub placement: Placement,
 }
 
@@ -130,38 +133,38 @@ impl Default for CompactionSettings {
     }
 }
 
-/// Where a request's output has its room.
+/// Whether output tokens share the window with the input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OutputWindow {
-    /// Beside the window, which is a limit on input alone.
+    /// The window limits the input alone.
     Separate,
-    /// In the window, with the input.
+    /// Input and output share the window.
     Shared,
 }
 
-/// Where a window's marks stand.
+/// Token thresholds for a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Thresholds {
-    /// The policy window.
+    /// Policy window.
     pub window: Tokens,
-    /// What the model holds as far as that is known: the policy window is this rounded down, or
-    /// this is the window by how the conversation is counted.
+    /// Actual window of the model as far as it is known. Either `window` is this rounded down, or
+    /// this is the window scaled by the conversation's token ratio.
     pub actual_window: Tokens,
-    /// What of that the output takes.
+    /// Whether the output takes part of the window.
     pub output: OutputWindow,
-    /// The window without the reserve for the reply.
+    /// Window without the reserve for the reply.
     pub usable: Tokens,
-    /// What a conversation grows to: the usable window, or an absolute hard mark below it. What is
-    /// kept and what a summary may hold are shares of it.
+    /// Size that a conversation may grow to: the usable window, or an absolute hard mark below it.
+    /// Kept history and summary budgets are shares of it.
     pub capacity: Tokens,
-    /// A record is prepared from here on.
+    /// Soft mark: a record is prepared from here on.
     pub soft: Tokens,
-    /// A record is adopted from here on.
+    /// Hard mark: a record is adopted from here on.
     pub hard: Tokens,
-    /// `frugal` prunes above this: 60% of the room.
+    /// `frugal` prunes above this size: 60% of the capacity.
     pub pressure: Tokens,
-    /// Pruning at the mark stands alone if it comes down to this: 70% of the room, and clear of
-    /// the hard mark.
+    /// Pruning at the mark is enough if it reaches this size: 70% of the capacity, and clear of the
+    /// hard mark.
     pub relief: Tokens,
 }
 
@@ -189,12 +192,12 @@ impl Thresholds {
             soft: wishes.soft.resolve(usable, SOFT_PERCENT).min(ahead),
             hard,
             pressure: room.percent(60),
-            // The share of the hard mark that 70% is of 90%, rounded up.
+            // 78 is 70% as a share of the 90% hard mark, rounded up.
             relief: room.percent(70).min(hard.percent(78)),
         }
     }
 
-    /// What a request that asks for `output` may measure and still fit.
+    /// Returns the largest input that fits together with the requested `output`.
     pub fn max_input(&self, output: Option<Tokens>) -> Tokens {
         match self.output {
             OutputWindow::Separate => self.actual_window,
@@ -205,16 +208,17 @@ impl Thresholds {
         }
     }
 
-    /// What recovery from an overflow aims at: well inside the window, and clear of the output.
+    /// Returns the size that recovery from an overflow aims at: well inside the window, and clear
+    /// of the output.
     pub fn recovery_target(&self, output: Option<Tokens>) -> Tokens {
         self.window
             .percent(60)
             .min(self.max_input(output) - self.window.percent(5))
     }
 
-    /// What the first request and the newest may take together, beside so much that stands anyway:
-    /// of what is left below the hard mark most stays for what comes next, so that large requests
-    /// bring about no more compactions than they are worth.
+    /// Returns the budget for the first and the newest user request together, beside `taken` tokens
+    /// that are fixed. Most of the space below the hard mark is left for what follows, so that
+    /// large requests do not cause more compactions than they are worth.
     pub fn requests_budget(&self, taken: Tokens) -> Tokens {
         (self.hard - taken)
             .divided_by(4)
@@ -222,19 +226,19 @@ impl Thresholds {
     }
 }
 
-/// How much of each part a summary may hold.
+/// Token budgets for the parts of a summary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SummaryBudgets {
-    /// The model's own text, or a digest's steps: 4% of the room, 250 to 1,500.
+    /// Text of the model, or steps of a digest: 4% of the capacity, 250 to 1,500.
     pub prose: Tokens,
-    /// Files and commands: 3% of the room, at most 2,000.
+    /// Files and commands: 3% of the capacity, at most 2,000.
     pub file_activity: Tokens,
-    /// Identifiers: 10% of the room, 5% in wide windows; see [`Policy::budgets_for`].
+    /// Identifiers: 10% of the capacity, 5% in wide windows; see [`Policy::budgets_for`].
     pub identifiers: Tokens,
-    /// What the user said: a quarter of what is kept as it is.
+    /// User messages: a quarter of the recent history kept verbatim.
     pub user_messages: Tokens,
-    /// Beside it, the first request and the newest: none before a history is known, see
-    /// [`digest::budgets`](super::digest::budgets).
+    /// First and newest user request, in addition to the user messages. Zero until the history is
+    /// known; see [`digest::budgets`](super::digest::budgets).
     pub requests: Tokens,
 }
 
@@ -250,50 +254,53 @@ impl SummaryBudgets {
         }
     }
 
-    /// What a summary is taken to measure where the marks are replayed.
+    /// Size that the replay assumes for a summary.
     pub fn nominal(&self) -> Tokens {
         self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests
     }
 }
 
-/// Below [`WIDE`] the index of a history of so many rooms and more has so many hundredths of its plain
-/// budget, the last that holds: a longer history has more to know of. At a quarter of the tokens that
-/// doubles what is still known of what is far back (see `bench/COMPACTION.md`).
+/// Growth of the index budget with the length of the history, for windows below [`WIDE_WINDOW`].
+/// Each row gives a multiple of the capacity and the percentage of the plain budget from there on;
+/// the last row that applies counts.
+///
+/// A longer history has more identifiers to keep. At a quarter of the tokens, this doubles what is
+/// still known of the distant past (see `bench/COMPACTION.md`).
 const INDEX_GROWTH: [(u32, u32); 3] = [(0, 100), (2, 130), (4, 150)];
 
-/// The policy for one request.
+/// Compaction policy for one request.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The pruning rule and when it is asked; none where it is switched off.
+    /// Pruning rule and its trigger; `None` if pruning is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
-    /// How much of the newest results recovery from an overflow leaves when it clears the others,
-    /// whatever the rule's turn gate and minimum: as much as the rule, and where that does not do,
-    /// less. None where nothing is cleared.
+    /// Tokens of the newest results that recovery from an overflow protects while it clears all
+    /// others, whatever the rule's user-turn gate and minimum. Recovery tries as much as the rule
+    /// protects first, then less. `None` if it clears nothing.
     pub recovery_protect: Option<[Tokens; 2]>,
     /// Whether records are made or adopted before an overflow.
     pub proactive: bool,
-    /// Whether an overflow is acted upon.
+    /// Whether longhaul acts on an overflow.
     pub recover: bool,
-    /// Where the marks stand: when records are made and adopted, and what fits.
+    /// Thresholds that decide when records are made and adopted, and which size fits.
     pub thresholds: Thresholds,
-    /// Where the pruning rule's own marks stand. They are those of the policy window, whatever an
-    /// upstream says when it is asked: replicas ask at different times, and a rule that moved with
-    /// the answer would clear the same conversation differently on each.
+    /// Thresholds of the pruning rule, always those of the policy window. An upstream's answer
+    /// never moves them: replicas ask at different times, and would then clear the same
+    /// conversation differently.
     pub prune_thresholds: Thresholds,
-    /// What a summary is taken to measure where the rule's own marks are replayed.
+    /// Size assumed for a summary when the pruning rule's own thresholds are replayed.
     pub prune_summary_size: Tokens,
-    /// What of the newest history a record leaves as it is.
+    /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,
-    /// The first user message is kept verbatim if it is no larger.
+    /// Largest first user message, in tokens, that is kept verbatim.
     pub max_pinned_first: Tokens,
-    /// How much of each part a summary may hold.
+    /// Token budgets for the parts of a summary.
     pub budgets: SummaryBudgets,
-    /// Where what stands for history goes.
+    /// Placement of the summary.
     pub placement: Placement,
 }
 
 impl Policy {
-    /// What `wishes` come to for a model that holds `window` tokens.
+    /// Derives the policy from `wishes` for a model with a window of `window` tokens.
     pub fn new(wishes: &CompactionSettings, window: Tokens) -> Self {
         let marks = Thresholds::new(window, wishes);
         let wide = window >= WIDE_WINDOW;
@@ -350,7 +357,7 @@ impl Policy {
         }
     }
 
-    /// How much of each part what stands for `history` may hold: a longer one has a longer index.
+    /// Returns the budgets for a summary of `history` tokens: a longer history gets a larger index.
     pub fn budgets_for(&self, history: Tokens) -> SummaryBudgets {
         if self.thresholds.window >= WIDE_WINDOW {
             return self.budgets;
@@ -364,7 +371,7 @@ impl Policy {
         }
     }
 
-    /// The same where compacting alone has not helped: half as much is left as it is.
+    /// Returns the policy for a thrashing conversation: keeps half as much recent history verbatim.
     #[must_use]
     pub(super) fn tightened(&self) -> Self {
         Self {
@@ -373,9 +380,9 @@ impl Policy {
         }
     }
 
-    /// The same where the upstream was asked, and says that the model holds `tokens`. That decides
-    /// when records are made and how large they are, and what fits. It never decides what the
-    /// pruning rule clears, nor whether the first user message is kept.
+    /// Applies a window of `tokens` reported by the upstream. This decides when records are made,
+    /// how large they are, and which size fits. It never changes what the pruning rule clears, nor
+    /// whether the first user message is kept.
     #[must_use]
     pub fn with_window(mut self, wishes: &CompactionSettings, tokens: Tokens) -> Self {
         self.thresholds = Thresholds::new(tokens, wishes);
@@ -384,11 +391,13 @@ impl Policy {
         self
     }
 
-    /// The same where the conversation, by how it is counted, fills the window at `holds`.
+    /// Applies `holds`, the size at which this conversation fills the window by the upstream's
+    /// token counts.
     ///
-    /// That is what fits. The marks stay as long as a request at the hard one fits: they leave so
-    /// much room, and replicas that have seen different counts then agree. Else they are those of
-    /// `holds`, rounded down to a sixteenth of the window, so that small differences move nothing.
+    /// `holds` limits which size fits. The thresholds stay unless a request at the hard mark would
+    /// not fit: their reserve covers small differences, and replicas with different counts then
+    /// agree. Otherwise they are those of `holds`, rounded down to a sixteenth of the window so
+    /// that small differences have no effect.
     #[must_use]
     pub fn with_counted_window(mut self, wishes: &CompactionSettings, holds: Tokens) -> Self {
         let Thresholds { window, output, .. } = self.thresholds;
@@ -401,21 +410,21 @@ impl Policy {
         self
     }
 
-    /// The same where the window is a limit on input alone.
+    /// Treats the window as a limit on input alone.
     #[must_use]
     pub fn with_separate_output(mut self) -> Self {
         self.thresholds.output = OutputWindow::Separate;
         self
     }
 
-    /// The same where the model is known to hold `tokens`, of which the window is a round number.
+    /// Applies the known window of the model, if the policy window is a rounded value of it.
     #[must_use]
     pub fn with_actual_window(mut self, tokens: Tokens) -> Self {
         self.thresholds.actual_window = tokens.max(self.thresholds.window);
         self
     }
 
-    /// The window to assume where nothing is known.
+    /// Returns the window to assume if none is known.
     pub fn default_window(profile: Profile) -> Tokens {
         if profile == Profile::Local {
             LOCAL_WINDOW
@@ -425,8 +434,8 @@ impl Policy {
     }
 }
 
-/// What of the newest history a record leaves as it is: of a wish no more than leaves room for what
-/// stands for the rest and for what comes next.
+/// Returns the tokens of recent history to keep verbatim. A configured value is limited to half of
+/// the capacity, which leaves room for the summary and for what follows.
 fn keep_recent(wishes: &CompactionSettings, marks: &Thresholds) -> Tokens {
     wishes.keep_recent.map_or_else(
         || Tokens::new(20_000).min(marks.capacity.percent(11)),

@@ -1,4 +1,4 @@
-//! The prompts that summaries are asked for with: the built-in ones, and the operator's own.
+//! Prompts for summaries: the built-in ones, and the operator's replacements.
 
 use super::fence::delimited;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ const UPDATE: &str = include_str!("prompts/update.md");
 const CACHED_STYLE: &str = include_str!("prompts/live.md");
 const OPEN_TURN: &str = include_str!("prompts/turn.md");
 
-/// So many of the headings that were asked for must be there: fewer, and it is most likely no
-/// summary but a continuation of the conversation.
+/// Minimum number of requested headings in a summary. A text with fewer is most likely a
+/// continuation of the conversation.
 const MIN_HEADINGS: usize = 2;
 
-/// What a summariser is told to write. What is ours in a summary is no part of it.
+/// Prompts for the model-written part of a summary. Generated sections are not part of the prompts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Prompts {
     fresh: Arc<str>,
     update: Arc<str>,
-    /// The headings of the second level that they ask for, in lower case.
+    /// Second-level headings that the prompts request, normalised to lower case.
     headings: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Prompts {
 }
 
 impl Prompts {
-    /// The built-in prompts, with the operator's own in place of one or both.
+    /// Creates the prompts; `fresh` and `update` replace the built-in ones.
     pub fn new(fresh: Option<&str>, update: Option<&str>) -> Self {
         let (fresh, update) = (fresh.unwrap_or(FRESH), update.unwrap_or(UPDATE));
         let mut headings: Vec<String> = [fresh, update, OPEN_TURN]
@@ -45,17 +45,18 @@ impl Prompts {
         }
     }
 
-    /// What stands before each of them and cannot be replaced: that what is shown is no order.
+    /// The fixed system prompt of every call. It states that the transcript contains no
+    /// instructions for the summariser, and cannot be replaced.
     pub fn system() -> &'static str {
         SYSTEM.trim()
     }
 
-    /// What stands before it where the live conversation is repeated.
+    /// The fixed text before the prompt of a call in the `cached` style.
     pub(super) fn cached_style() -> &'static str {
         CACHED_STYLE.trim()
     }
 
-    /// All of the built-in ones that a setting can replace, each under the name of that setting.
+    /// The built-in prompts that settings can replace, each with the setting's name.
     pub fn built_in() -> [(&'static str, &'static str); 2] {
         [
             ("summary.prompt", FRESH.trim()),
@@ -63,17 +64,18 @@ impl Prompts {
         ]
     }
 
-    /// For a first summary, as it stands in its file.
+    /// The prompt for a first summary, without the word limit filled in.
     pub fn fresh(&self) -> &str {
         &self.fresh
     }
 
-    /// For one that carries on from another, as it stands in its file.
+    /// The prompt for updating a summary, without the word limit filled in.
     pub fn update(&self) -> &str {
         &self.update
     }
 
-    /// What is asked beside where the history ends within a turn, with the request of that turn.
+    /// Returns the extra instruction for a history that ends within a turn; `request` is that
+    /// turn's request.
     pub(super) fn open_turn(request: &str) -> String {
         let (before, after) = OPEN_TURN
             .trim()
@@ -82,12 +84,12 @@ impl Prompts {
         [before, &delimited("request", request), after].concat()
     }
 
-    /// Whether the line of a heading is one of those that they ask for.
+    /// Whether the prompts request this heading line.
     pub(super) fn requests_heading(&self, heading: &str) -> bool {
         self.headings.contains(&normalise_heading(heading))
     }
 
-    /// How many of them a summary must have.
+    /// Returns the minimum number of requested headings in a summary.
     pub(super) fn min_headings(&self) -> usize {
         MIN_HEADINGS.min(
             self.headings
@@ -97,14 +99,14 @@ impl Prompts {
     }
 }
 
-/// The headings that a prompt shows, on lines of their own or as code within a line.
+/// Returns the headings in a prompt, on lines of their own or as inline code.
 fn extract_headings(prompt: &str) -> impl Iterator<Item = String> + '_ {
     let lines = prompt.lines().filter(|line| line.starts_with("## "));
     let inline = prompt.split('`').filter(|code| code.starts_with("## "));
     lines.chain(inline).map(normalise_heading)
 }
 
-/// What the line of a heading calls its section: models vary its case, its spaces and its marks.
+/// Normalises a heading line for comparison: models vary case, spaces and markup.
 pub(super) fn normalise_heading(heading: &str) -> String {
     let marks = |letter: char| letter.is_whitespace() || "#*_`:".contains(letter);
     let words = heading.trim_matches(marks).split_whitespace();
@@ -125,7 +127,7 @@ mod tests {
         let fresh = sorted(FRESH);
         assert_eq!(fresh.len(), 7);
         let mut update = sorted(UPDATE);
-        // The one that the other speaks of, to be taken apart.
+        // The update prompt also mentions this heading, as a section to dissolve.
         update.retain(|heading| heading != "turn so far");
         assert_eq!(update, fresh);
     }

@@ -1,9 +1,10 @@
-//! Clearing old tool results: the rule, replayed as a fold over the history's request points.
+//! Clearing of old tool results, replayed over the history's request points.
 //!
-//! A proxy sees the whole history each time. Asking the rule afresh each time would move the cut at
-//! nearly every call and break the provider's prompt cache with it. So it is asked at every point
-//! at which the history once was a request, in order, and the cut advances only where it fires:
-//! what was cleared stays cleared, a longer history only adds, and no memory is needed.
+//! The proxy sees the whole history with every request. Applying the rule only to the newest
+//! request would move the cut at nearly every call and break the provider's prompt cache each time.
+//! So the rule is applied in order at every point at which the history once was a request, and the
+//! cut advances only when the rule fires. Cleared results stay cleared, a longer history only adds
+//! to them, and no memory is needed.
 
 use super::arguments::ToolArguments;
 use super::conversation::{Batch, Content, Conversation, Message};
@@ -12,75 +13,75 @@ use super::tokens::Tokens;
 use super::wording;
 use std::collections::HashMap;
 
-/// The rule's numbers and exceptions: functions of the history alone.
+/// The pruning rule's numbers and exceptions. Decisions depend on these and the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PruneRule {
-    /// The newest results up to so many tokens in sum are not cleared.
+    /// Newest results up to this sum of tokens are not cleared.
     pub protect: Tokens,
-    /// Results are cleared only if that frees more than this.
+    /// Results are cleared only if this frees more than so many tokens.
     pub minimum: Tokens,
-    /// And not before there are so many user messages.
+    /// User messages needed before anything is cleared.
     pub user_turns: u32,
     /// Tools whose results are never cleared.
     pub exempt_tools: Vec<String>,
-    /// Keep results that report a failure: agents learn from them.
+    /// Keeps results that report a failure: agents learn from them.
     pub keep_errors: bool,
-    /// What stands in place of a cleared result.
+    /// Kind of placeholder that replaces a cleared result.
     pub placeholder: Placeholder,
 }
 
-/// What becomes of a tool result, and why.
+/// Decision on a tool result, with its reason.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// Its content is replaced.
+    /// The content is replaced by a placeholder.
     Cleared,
-    /// Nothing in it.
+    /// The result has no content.
     Empty,
-    /// Reports a failure, and those are kept.
+    /// The result reports a failure, and failures are kept.
     Error,
-    /// Of a tool that is never cleared.
+    /// The tool is exempt: its results are never cleared.
     Exempt,
-    /// Old enough, but what would be freed is not yet worth a change.
+    /// Old enough, but clearing would not free enough yet.
     BelowMinimum,
-    /// Of the newest batch.
+    /// Part of the newest batch.
     NewestBatch,
-    /// A later result points at it, or it points at an earlier one.
+    /// A later result refers to it, or it refers to an earlier one.
     Pinned,
-    /// A placeholder already.
+    /// Already a placeholder.
     Placeholder,
     /// Among the newest tokens.
     Protected,
-    /// A placeholder would not shorten it.
+    /// A placeholder would not be shorter.
     NotShorter,
     /// Old enough, but there are too few user messages.
     TooFewTurns,
 }
 
-/// One tool result, as the fold sees it.
+/// A tool result and its pruning state.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
-    /// Where it stands among the messages.
+    /// Index of the result's message.
     pub message: usize,
-    /// Its raw size.
+    /// Size of the original text.
     pub tokens: Tokens,
-    /// What becomes of it.
+    /// Decision on the result.
     pub fate: Fate,
-    /// What clearing it frees.
+    /// Tokens that clearing frees.
     pub frees: Tokens,
-    /// Of that, what is no text: its pictures above all.
+    /// The part of `frees` that is not text: mostly images.
     non_text: Tokens,
-    /// What would stand for it.
+    /// Text that replaces the result if it is cleared.
     pub placeholder: PlaceholderText,
-    /// The earlier result that it points at.
+    /// Index of the earlier result that this one refers to.
     points_at: Option<usize>,
-    /// The first result of its batch.
+    /// Index of the first result of the same batch.
     batch_first: usize,
 }
 
-/// The tool results of a conversation and how far they are cleared.
+/// Tool results of a conversation and the progress of clearing them.
 ///
-/// Invariant: results before `cut` have had their fate decided by the rule firing; `sums[k]` is the
-/// raw size of the first `k`.
+/// Invariants: the rule has decided on all results before `cleared_end`; `sums[k]` is the original
+/// size of the first `k` results.
 #[derive(Debug)]
 pub struct PruneState {
     results: Vec<ToolResult>,
@@ -89,21 +90,21 @@ pub struct PruneState {
     cleared_end: usize,
     clearable_end: usize,
     clearable: Tokens,
-    /// Of what waits, what is no text. The rule's numbers are of text: what is kept and what is freed
-    /// are then in proportion, however many pictures come with it.
+    /// The part of `clearable` that is not text. The rule's numbers count text only, so that kept
+    /// and freed sizes stay in proportion however many images there are.
     clearable_non_text: Tokens,
-    /// Of what waits, what stands behind a summary.
+    /// The part of `clearable` that a summary already covers.
     clearable_summarised: Tokens,
     freed: Tokens,
-    /// Results of messages before this one stand behind a summary: they free nothing.
+    /// A summary covers the results of messages before this index; clearing them frees nothing.
     summarised_until: usize,
-    /// Results that were cleared and then restored, because a later one points at them. It decides
-    /// nothing: tests hold it to the oracle's count.
+    /// Number of results that were cleared and then restored because a later result refers to them.
+    /// Used only by tests, which compare it with the oracle's count.
     pub restored: usize,
 }
 
 impl PruneState {
-    /// A fold that stands before the first message; without a rule it never clears anything.
+    /// Creates the state before the first message. Without a rule, nothing is ever cleared.
     pub fn new(conversation: &Conversation<'_>, rule: Option<&PruneRule>) -> Self {
         let results = rule
             .map(|rule| list_results(conversation, rule))
@@ -129,19 +130,19 @@ impl PruneState {
         }
     }
 
-    /// All results, with their fates.
+    /// Returns all results with their fates.
     pub fn results(&self) -> &[ToolResult] {
         &self.results
     }
 
-    /// Those that are cleared.
+    /// Returns the cleared results.
     pub fn cleared(&self) -> impl Iterator<Item = &ToolResult> {
         self.results
             .iter()
             .filter(|result| result.fate == Fate::Cleared)
     }
 
-    /// The raw size of all results.
+    /// Returns the original size of all results.
     pub(super) fn total_tokens(&self) -> Tokens {
         self.sums.last().copied().unwrap_or_default()
     }
@@ -153,7 +154,8 @@ impl PruneState {
         result.is_some_and(|result| result.fate == Fate::Cleared)
     }
 
-    /// Whether the result at `message` would be cleared with those up to the limit, and still stands.
+    /// Whether the result at `message` is still present and would be cleared with all results up to
+    /// the limit.
     pub(super) fn is_clearable(&self, message: usize) -> bool {
         let at = self.results.binary_search_by_key(&message, |it| it.message);
         let waiting = at
@@ -165,27 +167,27 @@ impl PruneState {
         })
     }
 
-    /// What clearing has freed, of what still stands.
+    /// Tokens freed by clearing, without results that a summary covers.
     pub fn freed_tokens(&self) -> Tokens {
         self.freed
     }
 
-    /// What clearing up to the limit would free, of what still stands.
+    /// Tokens that clearing up to the limit would free, without results that a summary covers.
     pub fn clearable_tokens(&self) -> Tokens {
         self.clearable - self.clearable_summarised
     }
 
-    /// Of what clearing up to the limit would free, the text: what the rule's minimum counts.
+    /// Text tokens that clearing up to the limit would free. The rule's minimum counts only text.
     pub fn clearable_text_tokens(&self) -> Tokens {
         self.clearable - self.clearable_non_text
     }
 
-    /// What asking the rule would find now, its limit where it has been moved to.
+    /// Whether the rule would fire now, at the current limit.
     pub fn would_fire(&self, rule: &PruneRule, user_turns: u32) -> bool {
         user_turns >= rule.user_turns && self.clearable_text_tokens() > rule.minimum
     }
 
-    /// A summary stands for all messages before this one from here on.
+    /// Marks all messages before `message` as covered by a summary.
     pub fn mark_summarised(&mut self, message: usize) {
         let before = |end| self.results.partition_point(|result| result.message < end);
         for at in before(self.summarised_until)..before(message) {
@@ -202,7 +204,7 @@ impl PruneState {
         self.summarised_until = self.summarised_until.max(message);
     }
 
-    /// Clears the results before `message`, as a record says was done.
+    /// Clears the results before `message`, as a record did.
     pub fn clear_before(&mut self, message: usize) {
         let upto = self
             .results
@@ -215,7 +217,7 @@ impl PruneState {
         }
     }
 
-    /// The message before which all results have been decided on.
+    /// Returns the message before which all results have been decided on.
     pub fn cleared_before(&self) -> usize {
         self.cleared_end
             .checked_sub(1)
@@ -223,7 +225,8 @@ impl PruneState {
             .map_or(0, |r| r.message + 1)
     }
 
-    /// Takes in the results among the first `messages` messages, and the pins that they bring.
+    /// Adds the results among the first `messages` messages, and pins the results that they refer
+    /// to.
     pub fn ingest_until(&mut self, messages: usize) {
         while let Some(next) = self
             .results
@@ -237,7 +240,8 @@ impl PruneState {
         }
     }
 
-    /// Moves the limit of what may be cleared: past `protect` tokens, before the newest batch.
+    /// Extends the clearable results up to the newest `protect` tokens, never into the newest
+    /// batch.
     pub fn extend_clearable(&mut self, protect: Tokens) {
         let newest = self
             .ingested
@@ -247,7 +251,7 @@ impl PruneState {
             return;
         };
         let total = self.sums.get(self.ingested).copied().unwrap_or_default();
-        // The result at which the sum from the newest exceeds `protect` is a candidate itself.
+        // The result whose size takes the sum from the newest past `protect` is clearable too.
         while self.clearable_end < newest
             && self
                 .sums
@@ -258,7 +262,7 @@ impl PruneState {
         }
     }
 
-    /// One more result may be cleared.
+    /// Makes one more result clearable.
     fn extend_clearable_by_one(&mut self) {
         if let Some(result) = self.results.get(self.clearable_end) {
             self.clearable += result.frees;
@@ -270,7 +274,7 @@ impl PruneState {
         self.clearable_end += 1;
     }
 
-    /// Clears all that may be cleared.
+    /// Clears all clearable results.
     pub fn clear_all_clearable(&mut self) {
         self.clear_up_to(self.clearable_end);
     }
@@ -295,7 +299,7 @@ impl PruneState {
         self.cleared_end = self.cleared_end.max(upto);
     }
 
-    /// Says of each result that stays why it does.
+    /// Records why each retained result was kept (for `longhaul explain`).
     pub fn assign_retention_reasons(&mut self, rule: &PruneRule, user_turns: u32) {
         let waits = if user_turns < rule.user_turns {
             Fate::TooFewTurns
@@ -340,7 +344,7 @@ impl PruneState {
     }
 }
 
-/// Lists a conversation's tool results, each with what clearing it would free.
+/// Lists a conversation's tool results, each with the tokens that clearing it would free.
 fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolResult> {
     let sizes = conversation.batches().iter().map(|it| it.results.len());
     let mut results: Vec<ToolResult> = Vec::with_capacity(sizes.sum());
@@ -352,7 +356,7 @@ fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolRe
             let mut result = evaluate_result(conversation, batch, message, rule);
             result.points_at = points_at;
             result.batch_first = batch_first;
-            // Without it nobody would see, in what we forward, what the earlier read is kept for.
+            // Otherwise the forwarded request would not show why the earlier read is kept.
             if points_at.is_some() && result.fate == Fate::Protected {
                 result.fate = Fate::Pinned;
                 (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
@@ -363,7 +367,7 @@ fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolRe
     results
 }
 
-/// What clearing one result would free, or why it is never cleared.
+/// Computes how much clearing one result would free, or why it is never cleared.
 fn evaluate_result(
     conversation: &Conversation<'_>,
     batch: &Batch,
@@ -415,7 +419,7 @@ fn evaluate_result(
     result
 }
 
-/// The latest full read of each thing, kept only where some result points at an earlier one.
+/// Latest full read of each file or resource. Filled only if some result refers to an earlier one.
 struct LatestReads {
     pointers: Vec<usize>,
     latest: HashMap<(String, String), usize>,
@@ -434,7 +438,7 @@ impl LatestReads {
         }
     }
 
-    /// Takes in the result at message `at`, number `index` of all; says which one it points at.
+    /// Adds result number `index`, at message `at`. Returns the result that it refers to, if any.
     fn observe(
         &mut self,
         conversation: &Conversation<'_>,
@@ -457,7 +461,7 @@ impl LatestReads {
     }
 }
 
-/// Whether a result only points at an earlier one, from its notes if that was asked before.
+/// Whether a result only refers to an earlier one; cached in the message's notes.
 fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
     conversation.message(at).is_some_and(|message| {
         let look = || points_at_earlier_read(conversation, message);

@@ -1,15 +1,16 @@
-//! Messages that were met before, found again by their bytes: a turn costs what is new in it.
+//! Cache of parsed messages, keyed by a hash of their bytes, so that a request costs only the
+//! parsing of its new messages.
 //!
-//! An agent sends its whole history with every request, and nearly all of it just as before. What a
-//! message reads as, and most of what is worked out of it, hangs on its bytes alone, so that is kept
-//! under a fast keyed hash of them, of 128 bits. That hash is no cryptographic one, and this is what
-//! is asked of it:
+//! An agent sends its whole history with every request, nearly all of it unchanged. The parse of a
+//! message, and most data derived from that parse, depends on the message's bytes alone. The cache
+//! stores both under a fast keyed 128-bit hash of the bytes. The hash is not cryptographic. The
+//! cache relies on these properties:
 //!
-//! - Two messages that differ share a hash by chance once in 2¹²⁸ pairs.
-//! - To find two on purpose one would have to know the key, which is drawn at start and told to
-//!   nobody. `HighwayHash` is made to withstand those who choose the bytes and do not know the key.
-//! - Whoever succeeded all the same would harm nobody else: the scope is part of what is looked up,
-//!   so that no caller is given what was kept for another.
+//! - Two different messages share a hash by chance once in 2¹²⁸ pairs.
+//! - Constructing a collision requires the key, which is drawn at start and never disclosed.
+//!   `HighwayHash` is designed to resist attackers who choose the bytes but do not know the key.
+//! - A successful attacker would harm only themselves. The scope is part of the hash, so a caller
+//!   never receives an entry stored for another.
 
 mod notes;
 mod pages;
@@ -25,19 +26,18 @@ pub(super) use notes::{MessageMemo, PrefixHashStep};
 pub(super) use readings::ParsedMessage;
 pub(super) use thread::ParseCursor;
 
-/// The hash by which a message of one caller's is found again.
+/// Keyed hash of a message, or of a page of messages, of one caller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Fingerprint(u128);
 
 impl Fingerprint {
-    /// A half of it, to go on with.
+    /// Returns the upper half of the hash, to derive the key of the next message.
     fn high_bits(self) -> u64 {
         (self.0 >> 64) as u64
     }
 }
 
-/// What the messages that were met last were read as. The core is lent it by whoever lives longer
-/// than a request.
+/// Parses of the most recently used messages. The caller owns the cache, which outlives requests.
 pub struct ParseCache {
     key: [u64; 4],
     messages: ParsedMessages,
@@ -45,7 +45,7 @@ pub struct ParseCache {
 }
 
 impl ParseCache {
-    /// An empty memory under a secret, a scope that is no caller's.
+    /// Creates an empty cache with `secret` as its key, a scope that belongs to no caller.
     pub fn new(secret: Scope) -> Self {
         let (words, _) = secret.bytes().as_chunks();
         let mut key = [0; 4];
@@ -71,8 +71,8 @@ impl ParseCache {
 }
 
 impl std::fmt::Debug for ParseCache {
-    /// Neither its key nor what it keeps.
+    /// Omits the key and the entries.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recall").finish_non_exhaustive()
+        f.debug_struct("ParseCache").finish_non_exhaustive()
     }
 }

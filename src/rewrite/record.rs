@@ -1,4 +1,5 @@
-//! What an accepted request did to its history, kept so that every later one starts from it.
+//! Compaction records: the rewrite of an accepted request, stored so that later requests start from
+//! it.
 
 use super::chain::{PrefixKeys, RecordKey};
 use super::pace::ThrashDetector;
@@ -7,21 +8,21 @@ use super::wording;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A tool result shortened in place to its beginning and end.
+/// Clip of a tool result: only its beginning and end are kept.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clip {
-    /// The message.
+    /// Index of the message.
     pub message: usize,
-    /// What stays of its beginning.
+    /// Tokens kept at the beginning.
     pub head: Tokens,
-    /// What stays of its end.
+    /// Tokens kept at the end.
     pub tail: Tokens,
 }
 
 impl Clip {
-    /// What may stay of a result at each end, largest first: fixed sizes, so that a clip made twice is
-    /// made alike.
+    /// Possible sizes of each end, largest first. They are fixed so that repeated clips are
+    /// identical.
     pub(super) const SIZES: [Tokens; 4] = [
         Tokens::new(2_000),
         Tokens::new(1_000),
@@ -29,8 +30,8 @@ impl Clip {
         Tokens::new(200),
     ];
 
-    /// The clip of the result at `message`, which measures `text`, with `end` of it at each end; none
-    /// where the note between them would leave it no shorter.
+    /// Creates a clip of the result at `message`, of size `text`, that keeps `end` at each end.
+    /// Returns `None` if the note between the ends would leave it no shorter.
     pub(super) fn new(message: usize, text: Tokens, end: Tokens) -> Option<Self> {
         (text > end + end + wording::MAX_CLIP_NOTE).then_some(Self {
             message,
@@ -39,59 +40,59 @@ impl Clip {
         })
     }
 
-    /// What it saves of a result that measures `text`, the note left out.
+    /// Returns the tokens saved in a result of size `text`, not counting the note.
     pub(super) fn saved_tokens(&self, text: Tokens) -> Tokens {
         text - self.head - self.tail
     }
 }
 
-/// What was done to a conversation up to the prefix that this is kept under.
+/// Rewrite of a conversation up to the prefix under which the record is stored.
 ///
-/// The names are those of the original design's `CompactionRecord`, and those that stores keep it
-/// under: a change to them is a change of their format.
+/// Field names are those of the original design's `CompactionRecord` and of the stored format:
+/// renaming one changes the format.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompactionRecord {
-    /// The whole text of the message that stands for history; none where no history was cut.
+    /// Whole text of the message that replaces history; `None` if no history was cut.
     pub text: Option<Arc<str>>,
-    /// The model's own part of it, from which the next one is brought up to date.
+    /// The model's own part of `text`, which the next summary updates.
     pub summary: Option<Arc<str>>,
-    /// The one before.
+    /// Summary before this one.
     pub previous_summary: Option<Arc<str>>,
-    /// How many system and developer messages led the conversation when it was made. The places
-    /// below count them, and their number changes from request to request.
+    /// Number of leading system and developer messages when the record was made. The indices below
+    /// include them, and their number changes from request to request.
     pub head: usize,
-    /// Where the prefix ends that it was made for; none where that is the one that it is kept under.
+    /// End of the prefix that the record was made for; `None` if it is stored under that prefix.
     pub made_for: Option<usize>,
-    /// What `text` stands for begins here, behind the head and a first message that is kept.
+    /// First message that `text` replaces, after the head and a pinned first message.
     pub history_from: usize,
-    /// Messages before this one are stood for by `text`.
+    /// `text` covers the messages before this index.
     pub compacted_message_count: usize,
-    /// Tool results before this message are cleared as far as a placeholder shortens them.
+    /// Tool results before this message are cleared if a placeholder shortens them.
     pub cleared_before: usize,
-    /// Results shortened in place.
+    /// Clipped results.
     pub clips: Vec<Clip>,
     /// Images before this message are replaced by a marker.
     pub images_before: usize,
-    /// The policy window that a refusal had shown when it was made, if one had.
+    /// Policy window learned from a refusal before the record was made, if any.
     pub window: Option<Tokens>,
-    /// The plain estimate of the request without it.
+    /// Plain estimate of the request without the record.
     pub tokens_before: Tokens,
-    /// And with it.
+    /// Plain estimate of the request with the record.
     pub tokens_after: Tokens,
-    /// How fast the conversation had filled when it was made.
+    /// Thrash state when the record was made.
     pub pace: ThrashDetector,
-    /// How many records deep this conversation is.
+    /// Number of successive records of this conversation.
     pub compaction_count: u32,
-    /// The model whose conversation it is.
+    /// Model of the conversation.
     pub model: String,
-    /// When, in seconds since 1970.
+    /// Time of the compaction, in seconds since 1970.
     pub last_compacted_at: u64,
 }
 
 impl CompactionRecord {
-    /// The same to be kept under a longer prefix than the one that it was made for, which ends at
-    /// `at`.
+    /// Returns a copy to be stored under a longer prefix; the record itself was made for the prefix
+    /// that ends at `at`.
     pub(crate) fn renewed_at(&self, at: usize) -> Self {
         Self {
             made_for: Some(at),
@@ -99,15 +100,15 @@ impl CompactionRecord {
         }
     }
 
-    /// Where the prefix ends that it was made for, behind so many leading messages, if it was found
-    /// under the one that ends at `at`.
+    /// Returns the end of the prefix that the record was made for, in a conversation with `head`
+    /// leading messages. The record was found under the prefix that ends at `at`.
     pub(crate) fn prefix_end(&self, at: usize, head: usize) -> usize {
         self.made_for.map_or(at, |made| self.map_index(made, head))
     }
 
-    /// Whether it leaves the newest unit of a conversation as the client sent it: one who has gone back
-    /// to where its cut lies asks for an answer to what it stands for. Clips may be of the newest
-    /// results, and were made for them.
+    /// Whether the newest unit of the conversation stays as the client sent it. If a user rewinds
+    /// to the record's cut, their request must be sent unchanged. Clips do not count: they may be
+    /// made for the newest results.
     pub(crate) fn keeps_newest_unit(&self, chains: &PrefixKeys) -> bool {
         let covered = self
             .text
@@ -117,8 +118,8 @@ impl CompactionRecord {
         self.map_index(changed, chains.head_len()) <= chains.newest_unit()
     }
 
-    /// What it is worth to another model: its text. What was cleared and clipped beside that was for a
-    /// window that is not the other's.
+    /// Returns the part that another model can use: the text. Clearing and clips were made for the
+    /// window of the first model.
     fn for_other_model(&self, model: &str) -> Option<Self> {
         self.text.as_ref()?;
         Some(Self {
@@ -133,12 +134,12 @@ impl CompactionRecord {
         })
     }
 
-    /// Where `at` lies behind so many leading messages.
+    /// Maps index `at` to a conversation with `head` leading messages.
     fn map_index(&self, at: usize, head: usize) -> usize {
         at.saturating_sub(self.head) + head
     }
 
-    /// The record in the places that it has behind so many leading messages.
+    /// Returns the record with its indices mapped to a conversation with `head` leading messages.
     #[must_use]
     fn with_head(self: Arc<Self>, head: usize) -> Arc<Self> {
         if self.head == head {
@@ -163,34 +164,35 @@ impl CompactionRecord {
     }
 }
 
-/// A record as it was found: where its prefix ends, and whether a request that used it was
-/// accepted.
+/// Record found in the store for a conversation.
 #[derive(Clone, Debug)]
 pub struct RecordMatch {
-    /// The prefix that it was made for ends before this message.
+    /// End of the prefix that the record was made for (exclusive message index).
     pub prefix_end: usize,
-    /// Whether a request to this model with it was accepted: then it is used always, else only when needed.
+    /// Whether this model accepted a request with the record. Such a record always applies, others
+    /// only when needed.
     pub adopted: bool,
-    /// The record, its places in the conversation that it was found for.
+    /// Record, with indices of the conversation that it was found for.
     pub record: Arc<CompactionRecord>,
 }
 
-/// What is known of a conversation before its request is planned.
+/// Stored records of a conversation, looked up before its request is planned.
 #[derive(Clone, Debug, Default)]
 pub struct PriorRecords {
-    /// The deepest record in use.
+    /// Deepest record in use.
     pub adopted: Option<RecordMatch>,
-    /// A deeper one that waits to be needed.
+    /// Deeper record that is used only when needed.
     pub ready: Option<RecordMatch>,
-    /// Where the record in use has to be kept once more: it is about to be out of sight.
+    /// Key under which the record in use has to be stored again before it is too far back to be
+    /// found.
     pub renewal: Option<RecordKey>,
-    /// Whether some prefix of this conversation has been through here before.
+    /// Whether longhaul has seen some prefix of this conversation before.
     pub seen: bool,
 }
 
 impl RecordMatch {
-    /// A record as it was found under the prefix that ends at `at`, in use if `adopted`. One of another
-    /// model waits until it is needed, whatever it is to that one.
+    /// Creates the match of a record found under the prefix that ends at `at`, in use if `adopted`.
+    /// A record of another model waits until it is needed, even if that model has adopted it.
     fn new(
         record: Arc<CompactionRecord>,
         (at, adopted): (usize, bool),
@@ -214,19 +216,19 @@ impl RecordMatch {
 }
 
 impl PriorRecords {
-    /// Whether a record is known now that covers more than those `before`, ready or in use: the next
-    /// request is planned with it.
+    /// Whether there is now a record, ready or in use, that covers more than those in `before`. The
+    /// next request is then planned with it.
     pub fn covers_more_than(&self, before: &Self) -> bool {
         self.summarised_until() > before.summarised_until()
     }
 
-    /// How many messages the largest record stands for, ready or in use.
+    /// Returns the number of messages before the end of the largest covered range, ready or in use.
     pub fn summarised_until(&self) -> Option<usize> {
         let found = self.ready.iter().chain(&self.adopted);
         found.map(|it| it.record.compacted_message_count).max()
     }
 
-    /// Looks through what a store says of each prefix, newest first.
+    /// Looks up the records of all prefixes in a store, newest first.
     pub fn look_up(
         chains: &PrefixKeys,
         mut look: impl FnMut(RecordKey) -> Option<(bool, Arc<CompactionRecord>)>,
@@ -234,7 +236,7 @@ impl PriorRecords {
     ) -> Self {
         let mut known = Self::default();
         for (at, key) in chains.newest_first() {
-            // Kept once more, a record may be met before one that was made for more.
+            // A record stored again may be found before one that was made for a longer prefix.
             if known
                 .adopted
                 .as_ref()
@@ -250,7 +252,8 @@ impl PriorRecords {
             if !record.keeps_newest_unit(chains) {
                 continue;
             }
-            // Of two alike, the model's own: the other would not be kept beside it.
+            // Between two equally deep records, the model's own wins: the other would not be stored
+            // beside it.
             let own = usize::from(record.model == chains.model());
             let Some(found) = RecordMatch::new(record, (at, adopted), chains) else {
                 continue;
@@ -267,7 +270,7 @@ impl PriorRecords {
                 known.renewal = chains.closer_than(at);
             }
         }
-        // One that waits is none where it was made for less.
+        // A waiting record counts only if it was made for a longer prefix than the one in use.
         let adopted = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
         known.ready = known.ready.filter(|found| found.prefix_end > adopted);
         known

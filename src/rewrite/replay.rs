@@ -1,17 +1,24 @@
-//! The replay: how a conversation stands now, worked out from its history alone.
+//! Replay: derives a conversation's current state from its history alone.
 //!
-//! At each point at which the history once was a request, the pruning rule is asked and the size is
-//! held against the marks, in order. So the same conversation stands the same on any replica and
-//! after a restart. Sizes are the plain estimate, and a summary's is its nominal one, or its
-//! own where it was made for a larger window. What is outside the history (system head, tools)
-//! counts rounded up to an eighth of a power of two: small changes in it move nothing.
+//! At each point at which the history once was a request, in order, the replay applies the pruning
+//! rule and compares the size with the thresholds. So a conversation has the same state on any
+//! replica and after a restart.
 //!
-//! There are two sets of marks. The rule's own say where it clears by itself, and are those of the
-//! policy window. The others say where history gives way to a record, and may be those of a window
-//! that the upstream was asked for, as each replica did at a time of its own. So what is cleared
-//! without a record is the same everywhere, and where history is cut may differ, as far as the
-//! replicas have different records. Below its own mark the rule clears nothing, in the break of a
-//! cut neither.
+//! - Sizes are plain estimates. A summary counts with its nominal size, or its own if it was made
+//!   for a larger window.
+//! - Content outside the history (system head, tools) counts rounded up to an eighth of a power of
+//!   two, so that small changes there have no effect.
+//!
+//! There are two sets of thresholds:
+//!
+//! - The pruning rule's own thresholds decide when it clears by itself. They are those of the
+//!   policy window.
+//! - The others decide when history gives way to a record. They may belong to a window reported by
+//!   the upstream, which each replica asks at a different time.
+//!
+//! So clearing without a record is the same everywhere. The place of a cut may differ between
+//! replicas that have different records. Below its own mark the rule clears nothing, not even
+//! together with a cut.
 
 mod saved;
 
@@ -29,45 +36,46 @@ use super::wording::unwrap_summary;
 use saved::{clip_savings, image_savings};
 use std::ops::Range;
 
-/// What the replay does where the hard mark is reached and pruning is not enough.
+/// Behaviour at the hard mark if pruning is not enough.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HardMarkMode {
-    /// Cut the history there, as a digest does on every replica alike.
+    /// Cut the history there: a digest takes its place, on every replica alike.
     Cut,
-    /// Go on, and say so: a summary has to be made first.
+    /// Continue and report it: a summary has to be made first.
     Report,
 }
 
-/// How a conversation stands at its end.
+/// State of a conversation at its end.
 #[derive(Debug)]
 pub struct ReplayOutcome {
-    /// Its tool results.
+    /// Tool results.
     pub prune_state: PruneState,
-    /// Messages before this one are stood for by a summary; the kept front if there is none.
+    /// A summary covers the messages before this index. Without a summary, the end of the pinned
+    /// head.
     pub summarised_until: usize,
-    /// Whether `covers` was cut by this replay, not by the record it began from.
+    /// Whether this replay made the cut at `summarised_until`, not the record that it started from.
     pub cut_here: bool,
-    /// Of what was behind that cut when it was made, the messages that stand until the next.
+    /// Messages after that cut, as of when it was made, that are retained until the next cut.
     pub retained: Range<usize>,
-    /// Results that were clipped because the conversation was full again too soon.
+    /// Results clipped because the conversation filled up again too soon.
     pub clips: Vec<Clip>,
-    /// How fast it fills.
+    /// Tracks how fast the conversation fills.
     pub thrash: ThrashDetector,
-    /// Whether the hard mark was reached with nothing done about it.
+    /// Whether the hard mark was reached and nothing was done.
     pub summary_due: bool,
-    /// Its size by the replay's measure.
+    /// Size as the replay measures it.
     pub size: Tokens,
-    /// What the first request and the newest take of it in a summary.
+    /// Tokens of `size` that the first and the newest user request take in a summary.
     pub request_tokens: Tokens,
-    /// Whether pruning at the mark would be enough, so that no summary is needed for it.
+    /// Whether pruning at the mark would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
-    /// Whether a break at the mark can help at all.
+    /// Whether compacting at the mark can help at all.
     pub can_compact: bool,
-    /// Whether results would be cleared by now, had there been enough user messages.
+    /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
 }
 
-/// Replays a conversation from the record it starts from, if there is one.
+/// Replays a conversation, starting from record `base` if there is one.
 pub fn replay(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -76,7 +84,7 @@ pub fn replay(
     at_the_mark: HardMarkMode,
 ) -> ReplayOutcome {
     let mut state = Replay::new(conversation, policy, kept, base, at_the_mark);
-    // Where nothing was ever done, the last point tells as much as all of them.
+    // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
         conversation
             .request_points()
@@ -92,31 +100,31 @@ pub fn replay(
     state.finish(done)
 }
 
-/// What a point comes to at the hard mark.
+/// Outcome of replaying one request point at the hard mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum HardMarkOutcome {
     /// Results were cleared.
     Cleared,
     /// The history was cut.
     Cut,
-    /// The mark is not reached.
+    /// The mark was not reached.
     NotReached,
-    /// Neither helps.
+    /// Neither clearing nor cutting helped.
     Unresolved,
 }
 
-/// What stands for history, by its nominal size.
+/// Assumed sizes of the summary that replaces history.
 #[derive(Clone, Copy, Debug)]
 struct AssumedSummary {
-    /// Beside the marks.
+    /// Compared with the compaction thresholds.
     nominal: Tokens,
-    /// What the first request and the newest take of that.
+    /// The part of `nominal` that the first and the newest user request take.
     requests: Tokens,
-    /// Beside the rule's own marks.
+    /// Compared with the pruning rule's own thresholds.
     for_pruning: Tokens,
 }
 
-/// Up to which message something new may be begun for a request.
+/// Returns the message up to which a request may start something new.
 fn plannable_until(conversation: &Conversation<'_>) -> usize {
     let messages = conversation.messages();
     if is_agent_compaction(conversation) {
@@ -127,45 +135,46 @@ fn plannable_until(conversation: &Conversation<'_>) -> usize {
     }
 }
 
-/// The state between two points.
+/// Replay state between two request points.
 struct Replay<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
     pinned_head: PinnedHead,
     hard_mark_mode: HardMarkMode,
-    /// Up to where something may be begun: where this is an agent's own compaction, to the last reply.
-    /// The results behind that were in no request before it.
+    /// Message up to which something new may start. For an agent's own compaction, that is its last
+    /// reply: no earlier request contained the results after it.
     plannable_until: usize,
-    /// Whether a break at the mark can help at all.
+    /// Whether compacting at the mark can help at all.
     can_compact: bool,
-    /// Whether a digest stands in at once. Then clearing is not tried first: what it clears is in no
-    /// index, and the next break comes the sooner. Where the rule's own mark comes first, it clears there.
+    /// Whether a digest takes the history's place at once. Then clearing is not tried first:
+    /// cleared content is in no index, and the next cut would come sooner. If the rule's own mark
+    /// comes first, the rule clears there.
     cuts_first: bool,
     turns: UserTurnCounter,
     prune_state: PruneState,
     summarised_until: usize,
     cut_here: bool,
     retained: Range<usize>,
-    /// What is taken to stand for history, where it was cut.
+    /// Assumed summary of the history that was cut.
     summary: Option<AssumedSummary>,
-    /// What the first request and the newest take of it.
+    /// Sizes of the first and the newest user request.
     request_sizes: RequestSizes,
     fixed_tokens: Tokens,
-    /// Up to here the record has had its say.
+    /// The record determines everything up to this message.
     settled_until: usize,
-    /// What the record cleared, until it is taken over.
+    /// Message before which the record cleared results, until this has been applied.
     record_cleared: Option<usize>,
-    /// What is clipped, and what each clip saves.
+    /// Clipped messages, each with the tokens that its clip saves.
     clip_savings: Vec<(usize, Tokens)>,
-    /// The messages whose images the record dropped, and what that saves of each.
+    /// Messages whose images the record dropped, each with the tokens that this saves.
     image_savings: Vec<(usize, Tokens)>,
-    /// Clips of this replay's own.
+    /// Clips made by this replay.
     clips: Vec<Clip>,
     thrash: ThrashDetector,
-    /// The requests since the compaction that the pace was worked out for.
+    /// Requests since the last compaction that `thrash` counts.
     requests_since_cut: usize,
-    /// Whether a record was made because compacting alone did not help, and what goes with that is
-    /// still to be done: as late in the history as it was.
+    /// Whether the record was made while thrashing and its extra measures are still to be applied.
+    /// They are applied as late in the history as they were then.
     tighten_pending: bool,
 }
 
@@ -211,15 +220,15 @@ impl<'r, 'a> Replay<'r, 'a> {
         {
             let upto = base.record.compacted_message_count;
             let summary = state.assume_summary(upto);
-            // Made for a larger window, it may take more than this one grants. A digest of this one's
-            // never does: with its record and without, the conversation stands the same.
+            // A record made for a larger window may have a text larger than this window allows. A
+            // digest of this window never is: the state is the same with its record and without.
             let nominal = summary
                 .nominal
                 .max(Tokens::estimate_text(unwrap_summary(text)));
             state.set_summary(upto, AssumedSummary { nominal, ..summary });
         }
-        // What can never go has to leave room for a summary below the mark. Where it does not, no break
-        // helps, and the upstream says what it makes of the request.
+        // Content that can never be removed has to leave room for a summary below the mark.
+        // Otherwise no compaction helps, and the upstream decides about the request.
         let stays = state.fixed_tokens + state.pinned_tokens() + policy.budgets.nominal();
         state.can_compact = stays < policy.thresholds.hard;
         state.cuts_first = policy.proactive
@@ -230,7 +239,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// Whether there is nothing to do at any point: all results are among the newest, and the whole
-    /// is below both hard marks.
+    /// conversation is below both hard marks.
     fn is_idle(&self) -> bool {
         let policy = self.policy;
         let rule = policy.prune.as_ref().map(|(_, rule)| rule);
@@ -239,7 +248,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             && self.size(self.conversation.messages().len()) < lowest
     }
 
-    /// What once was a request up to `point`.
+    /// Replays the request that ended at `point`.
     fn step(&mut self, point: usize) -> HardMarkOutcome {
         self.turns.count_up_to(self.conversation, point);
         self.ingest_until(point);
@@ -262,12 +271,12 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// How it stands behind the last point, which came to `done`.
+    /// Returns the final state; `done` is the outcome of the last point.
     fn finish(mut self, done: HardMarkOutcome) -> ReplayOutcome {
         let (policy, messages) = (self.policy, self.conversation.messages().len());
         self.turns.count_up_to(self.conversation, messages);
         let size = self.size(messages);
-        // A rule whose own mark lies beyond the one at which history is cut comes too late.
+        // A rule whose own mark is above the mark for cutting history comes too late.
         let pruning_suffices = policy.prune_thresholds.hard <= policy.thresholds.hard
             && self.pruning_suffices(messages);
         let user_turns = self.turns.count;
@@ -295,7 +304,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Takes the results up to `point` in, with what the record did to them, and moves the rule's limit.
+    /// Adds the results up to `point`, applies the record's clearing, and extends the rule's limit.
     fn ingest_until(&mut self, point: usize) {
         self.requests_since_cut += usize::from(point > self.thrash.compacted_len());
         self.prune_state.ingest_until(point);
@@ -313,7 +322,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Clears all old results and clips the largest of those that still stand.
+    /// Clears all old results and clips the largest of the remaining ones.
     fn tighten(&mut self, point: usize) {
         self.prune_state.extend_clearable(Tokens::ZERO);
         self.prune_state.clear_all_clearable();
@@ -321,7 +330,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         let (conversation, policy) = (self.conversation, self.policy);
         let clip =
             pace::clip_largest_result(conversation, policy, self.summarised_until, point, stands);
-        // What a record has clipped already is as short as it gets.
+        // A result that the record has clipped already is as short as it gets.
         let new = clip.filter(|clip| self.clip_savings.iter().all(|(at, _)| *at != clip.message));
         if let Some(clip) = new {
             self.clip_savings
@@ -330,7 +339,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Clears where the rule says so.
+    /// Clears results if the rule fires.
     fn apply_rule(&mut self, point: usize) {
         let Some((when, rule)) = &self.policy.prune else {
             return;
@@ -348,13 +357,13 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// At the rule's own hard mark: clears if that is much. Whether it did.
+    /// Clears results at the rule's own hard mark if that frees enough. Returns whether it did.
     fn clear_at_hard_mark(&mut self, point: usize) -> bool {
         if !self.is_at_prune_mark(point) {
             return false;
         }
         let clears = self.pruning_suffices(point) || {
-            // Where no record comes in the same break, clearing has to be worth one by itself.
+            // Without a record in the same cache break, clearing alone has to be worth one.
             let tenth = self.prune_size(point).percent(10);
             !self.policy.proactive && self.rule_would_fire() && self.clearable_tokens() >= tenth
         };
@@ -364,9 +373,11 @@ impl<'r, 'a> Replay<'r, 'a> {
         clears
     }
 
-    /// At the hard mark, where clearing alone was not much: cuts the history, and clears in the same
-    /// break. Whether anything was done. What would not gain a tenth is not done: it would be back at
-    /// the next turn, and each time break the prompt cache.
+    /// Cuts the history at the hard mark when clearing alone freed too little, and clears results
+    /// in the same cache break. Returns whether anything was done.
+    ///
+    /// Skipped if it saves less than a tenth: the mark would be reached again at the next turn,
+    /// with a broken prompt cache each time.
     fn cut(&mut self, point: usize) -> bool {
         let prunes = self.is_at_prune_mark(point) && self.rule_would_fire();
         let size = self.size(point);
@@ -404,12 +415,12 @@ impl<'r, 'a> Replay<'r, 'a> {
         true
     }
 
-    /// Of the messages from `cut` up to `point`, those that stay as they are until the next cut.
+    /// Returns the messages from `cut` to `point` that stay unchanged until the next cut.
     fn surely_retained(&self, cut: usize, point: usize) -> Range<usize> {
         if self.policy.prunes_between_cuts() {
             return point..point;
         }
-        // The break of the cut may clear results too, but none of these.
+        // The cut may clear results in the same cache break, but none of these.
         let protect = self.policy.prune.as_ref().map(|(_, rule)| rule.protect);
         let is_protected = |&at: &usize| {
             protect.is_none_or(|protect| self.conversation.tokens_of(at..point) <= protect)
@@ -417,7 +428,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         (cut..point).find(is_protected).unwrap_or(point)..point
     }
 
-    /// What is taken to stand for the history before `cut`.
+    /// Computes the assumed size of a summary of the history before `cut`.
     fn assume_summary(&mut self, cut: usize) -> AssumedSummary {
         let (conversation, policy) = (self.conversation, self.policy);
         let history = self.pinned_head.end..cut;
@@ -432,7 +443,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Whether the rule has something to clear where it is asked at the mark.
+    /// Whether the rule is applied at the mark and has something to clear.
     fn rule_would_fire(&self) -> bool {
         match &self.policy.prune {
             Some((PruneTrigger::HardMark, rule)) => {
@@ -442,7 +453,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Whether clearing at the rule's mark brings the size down far enough to stand alone.
+    /// Whether clearing at the rule's mark reduces the size enough without a cut.
     fn pruning_suffices(&self, point: usize) -> bool {
         self.rule_would_fire()
             && self.prune_size(point) - self.clearable_tokens()
@@ -462,12 +473,12 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.prune_state.mark_summarised(upto);
     }
 
-    /// What the conversation measures up to `point`, beside the marks.
+    /// Returns the size up to `point` that is compared with the compaction thresholds.
     fn size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.nominal)
     }
 
-    /// What it measures beside the rule's own marks.
+    /// Returns the size up to `point` that is compared with the pruning rule's own thresholds.
     fn prune_size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.for_pruning)
     }
@@ -483,14 +494,14 @@ impl<'r, 'a> Replay<'r, 'a> {
             - self.saved_by_images()
     }
 
-    /// The first user message, where it is kept.
+    /// Returns the size of the first user message if it is pinned.
     fn pinned_tokens(&self) -> Tokens {
         self.conversation
             .tokens_of(self.conversation.head_len()..self.pinned_head.end)
     }
 }
 
-/// Counts user messages as the points pass.
+/// Counts user messages while the replay advances.
 #[derive(Default)]
 struct UserTurnCounter {
     counted_until: usize,

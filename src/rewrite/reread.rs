@@ -1,4 +1,4 @@
-//! The price of forgetting: calls that ask once more for what was cleared.
+//! Refetches: tool calls that repeat an earlier call whose result was cleared or summarised.
 
 use super::conversation::{Conversation, Role, ToolCall};
 use super::scan::Literal;
@@ -6,22 +6,22 @@ use super::view::ForwardedView;
 use serde_json::Value;
 use std::cell::OnceCell;
 
-/// Arguments up to so many bytes are compared by their meaning, longer ones by their bytes: whoever
-/// reads something again names it shortly.
+/// Maximum bytes of arguments to compare as JSON; longer ones are compared byte by byte. A call
+/// that reads something again usually has short arguments.
 const MAX_PARSED_BYTES: usize = 1_000;
 
-/// When so many bytes of earlier arguments were read for their meaning, the search ends.
+/// Total bytes of earlier arguments to parse before the search stops.
 const PARSE_BUDGET_BYTES: usize = 1 << 20;
 
-/// How many of the newest calls are asked about, each of which is held against all before it.
+/// Maximum newest calls to check; each is compared with all earlier calls.
 const MAX_CALLS: usize = 16;
 
-/// How many of the newest calls are of the same tool with the same arguments as an earlier one whose
-/// result does not stand in `view` any more: cleared, or behind what stands for history.
+/// Counts the newest calls that repeat an earlier call, with the same tool and arguments, whose
+/// result is cleared or summarised in `view`.
 ///
-/// Of calls that are alike the latest counts: where its result still stands, nothing was forgotten
-/// that would have been of use. Only the last message of the model is asked about, so that a call
-/// counts once and not with every request that repeats it.
+/// If several earlier calls are equal, only the latest counts: if its result is still visible, the
+/// agent had not lost anything. Only calls of the model's last message are checked, so that a call
+/// counts once and not again in every request that repeats it.
 pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
     if !view.is_pruned() && !view.is_summarised() {
         return 0;
@@ -59,7 +59,8 @@ pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) ->
     gone
 }
 
-/// What a call asks for, as it was written; sum and meaning are worked out once.
+/// The tool name and raw arguments of a call. Byte sum and parsed arguments are computed on first
+/// use.
 struct CallSignature<'a> {
     name: &'a str,
     arguments: &'a str,
@@ -98,21 +99,21 @@ impl<'a> CallSignature<'a> {
                 .is_some_and(|own| other.parsed_arguments() == Some(own))
     }
 
-    /// What all the bytes but spaces come to, in whatever order: it differs for nearly all arguments
-    /// that mean something else, at a fraction of what reading them takes.
+    /// Returns the sum of all bytes except spaces. The sum differs for almost all arguments with a
+    /// different meaning, and costs far less than parsing.
     fn byte_sum(&self) -> u32 {
         let counted = |byte: u8| u32::from(byte) * u32::from(byte != b' ');
         let sum = || self.arguments.bytes().map(counted).sum();
         *self.byte_sum.get_or_init(sum)
     }
 
-    /// The arguments, whatever the spaces between them and the order of their keys.
+    /// Returns the parsed arguments, whose comparison ignores whitespace and key order.
     fn parsed_arguments(&self) -> Option<&Value> {
         let read = || serde_json::from_str(&self.literal?.decode(self.body)).ok();
         self.parsed_arguments.get_or_init(read).as_ref()
     }
 
-    /// How many bytes were read for its meaning.
+    /// Returns the number of bytes that were parsed.
     fn parsed_bytes(&self) -> usize {
         self.parsed_arguments
             .get()
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Calls with results of a thousand characters, as a conversation of the one who asks.
+    /// Returns a body with these calls, each with a result of 1,000 characters.
     fn body(calls: &[(&str, &str)]) -> String {
         let mut messages = vec![json!({"role": "user", "content": "go"})];
         for (at, (name, arguments)) in calls.iter().enumerate() {
@@ -144,7 +145,7 @@ mod tests {
         json!({"model": "m", "messages": messages}).to_string()
     }
 
-    /// What is counted where the results of the first `cleared` calls are cleared, and the first
+    /// Checks the count when the results of the first `cleared` calls are cleared and the first
     /// `covered` messages are summarised.
     fn check(calls: &[(&str, &str)], cleared: usize, covered: usize, expect: usize) {
         let body = body(calls);
@@ -194,14 +195,14 @@ mod tests {
     fn another_call_is_none() {
         check(&[A, B, ("read", r#"{"path":"c"}"#)], 2, 0, 0);
         check(&[A, B, ("list", A.1)], 2, 0, 0);
-        // The same letters in another order.
+        // The byte sum is equal: same letters in a different order.
         let turned = ("read", r#"{"line":"ba"}"#);
         check(&[("read", r#"{"line":"ab"}"#), B, turned], 2, 0, 0);
         let long = |end: char| format!("{{\"path\":\"{}{end}\"}}", "p".repeat(MAX_PARSED_BYTES));
         let (one, other) = (long('1'), long('2'));
         check(&[("read", &one), B, ("read", &other)], 1, 0, 0);
         check(&[("read", &one), B, ("read", &one)], 1, 0, 1);
-        // Past the bound no meaning is compared, whichever of the two is longer.
+        // Beyond the limit, meaning is not compared, whichever of the two is longer.
         let spaced = format!("{}{}", A.1, " ".repeat(MAX_PARSED_BYTES));
         check(&[A, B, ("read", &spaced)], 1, 0, 0);
         check(&[("read", &spaced), B, A], 1, 0, 0);
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn no_more_than_so_much_is_read_to_find_one() {
-        // All of the same letters, so that only their meaning tells them apart.
+        // The byte sums are equal, so only parsing can tell the arguments apart.
         let spelt = |at: usize| {
             let (before, behind) = ("a".repeat(at), "a".repeat(MAX_PARSED_BYTES - 20 - at));
             format!(r#"{{"path":"{before}b{behind}"}}"#)

@@ -1,4 +1,4 @@
-//! What the user and the system said, in their own words.
+//! Verbatim user messages and system instructions of summarised history.
 
 use super::conversation::{Conversation, Message, PartKind};
 use super::labels::{clip_escaped, escape_labels};
@@ -8,26 +8,31 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The heading of what the user said.
+/// Heading of the section with user messages.
 pub(super) const HEADING: &str = "## What the User Said";
-/// The heading of what system and developer messages said.
+/// Heading of the section with system and developer messages.
 pub(super) const INSTRUCTIONS_HEADING: &str = "## Instructions from the System";
 
-/// A message is clipped to no less than this, in characters; with less room it is left out.
+/// Minimum characters of a clipped message; with less space the message is left out.
 const MIN_CLIPPED_CHARS: usize = 120;
-/// What stands around each message, and around a clipping: the note of that, the label, and what is
-/// left out, counted. More than they take, and forwarded bytes hang on it.
+/// Characters reserved around each message and each clipping: the clip note, the label and the
+/// count of omitted messages. The value is more than they need. Forwarded bytes depend on this
+/// number.
 const OVERHEAD_CHARS: usize = 80;
 
-/// What stands before each message that is told of, and an empty line before that.
+/// Characters before each message: an empty line and the label's punctuation.
 const LABEL_CHARS: usize = "\n\n[]: ".len();
-/// Who says the requests.
+/// The user's label, and the word for the user in the count of omitted messages.
 const USER_SPEAKER: [&str; 2] = ["User", "user"];
 
-/// The text of the user messages of `covered` that are not ours, in order. The first request and the
-/// newest have `requests` for themselves, and are whole where that is enough. The others have `budget`:
-/// the newest as they are, older ones clipped at both ends and then left out with a count. Empty if
-/// there is none.
+/// Renders the user messages of `covered`, in order, without those that longhaul wrote.
+///
+/// - The first and the newest request have the separate budget `requests`, and are kept whole if
+///   they fit.
+/// - The others share `budget`. Starting from the newest, each message is kept whole or clipped in
+///   the middle. Once that fails, all older messages are omitted and counted.
+///
+/// Empty without user messages, or if none fits.
 pub fn render_user_messages(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -38,25 +43,25 @@ pub fn render_user_messages(
     let texts: Vec<String> = user_texts(conversation, covered)
         .map(Cow::into_owned)
         .collect();
-    // Where nothing else has room, they pay for what stands around them.
+    // If `budget` cannot cover the heading and the overhead, the requests pay for both.
     let around = (HEADING.len() + OVERHEAD_CHARS).saturating_sub(budget.to_chars());
     let own = ReservedChars::allocate(&texts, first, requests.to_chars().saturating_sub(around));
     render_section(HEADING, USER_SPEAKER, &texts, budget, own)
 }
 
-/// What the first request and the newest of a history take where they stand as they are. Of a history
-/// that has grown only what is new is looked at.
+/// Rendered size of the first and the newest request of a growing history. Updates read only the
+/// messages that are new.
 #[derive(Debug, Default)]
 pub struct RequestSizes {
-    /// The history that was asked about last.
+    /// The history of the latest update.
     covered: Range<usize>,
-    /// In characters: the first, where another is the newest.
+    /// Characters of the first request, if a later one is the newest.
     first_chars: Option<usize>,
     newest_chars: Option<usize>,
 }
 
 impl RequestSizes {
-    /// Of the history `covered`.
+    /// Returns the size for the history `covered`.
     pub fn measure(&mut self, conversation: &Conversation<'_>, covered: Range<usize>) -> Tokens {
         if self.covered.start != covered.start || self.covered.end > covered.end {
             *self = Self::default();
@@ -82,7 +87,7 @@ impl RequestSizes {
     }
 }
 
-/// What the user said in `covered`.
+/// Returns the texts of the user messages in `covered`.
 fn user_texts<'c>(
     conversation: &'c Conversation<'_>,
     covered: Range<usize>,
@@ -96,7 +101,8 @@ fn user_texts<'c>(
         .map(escape_labels)
 }
 
-/// Whether the first request is among what is covered; otherwise it still stands before it.
+/// Whether `covered` includes the first request; otherwise the request is still forwarded before
+/// it.
 pub(super) fn includes_first_request(
     conversation: &Conversation<'_>,
     covered: &Range<usize>,
@@ -106,8 +112,8 @@ pub(super) fn includes_first_request(
     !before.any(|message| message.role.is_user())
 }
 
-/// The same of the system and developer messages of `covered`: each text once, where it came last,
-/// since agents repeat their reminders.
+/// Renders the system and developer messages of `covered`. Agents repeat their reminders, so each
+/// distinct text is kept once, at its last position.
 pub fn render_instructions(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -134,7 +140,7 @@ pub fn render_instructions(
     )
 }
 
-/// The characters that the first request and the newest have for themselves.
+/// Characters reserved for the first and the newest request.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReservedChars {
     first: usize,
@@ -142,7 +148,8 @@ struct ReservedChars {
 }
 
 impl ReservedChars {
-    /// `room` for those of `texts`: each has half of it at least, and what the other does not need.
+    /// Divides `room` between the first and the newest of `texts`. Each gets at least half, plus
+    /// the space that the other does not need.
     fn allocate(texts: &[String], first: bool, room: usize) -> Self {
         let takes = |text: Option<&String>| {
             text.map(|text| rendered_chars(text, USER_SPEAKER[0]))
@@ -157,25 +164,27 @@ impl ReservedChars {
     }
 }
 
-/// What `text` takes behind its speaker's label, in characters.
+/// Returns the characters of `text` with its label.
 fn rendered_chars(text: &str, label: &str) -> usize {
     text.chars().count() + LABEL_CHARS + label.len()
 }
 
-/// What is left for the messages that are told of.
+/// Remaining space for messages.
 struct RemainingRoom<'l> {
-    /// Who says them.
+    /// The speaker's label.
     label: &'l str,
-    /// Whether all of them fit.
+    /// Whether all messages fit without clipping.
     fits_all: bool,
-    /// In characters.
+    /// Remaining characters.
     chars_left: usize,
 }
 
 impl RemainingRoom<'_> {
-    /// What is kept of `text`, which has `own` characters of its own beside what is left.
+    /// Returns `text`, whole or clipped, and charges its size. `own` is the number of characters
+    /// reserved for this text alone. Returns `None` if the text does not fit.
     fn fit<'t>(&mut self, text: &'t str, own: usize) -> Option<Cow<'t, str>> {
-        // One long message must not push all older ones out: it has half of what is left.
+        // A long message gets half of the remaining space, so that it does not displace all older
+        // ones.
         let share = if self.fits_all {
             self.chars_left
         } else {
@@ -197,7 +206,8 @@ impl RemainingRoom<'_> {
     }
 }
 
-/// `texts` under a heading, each behind the first of the `speaker`'s names.
+/// Renders `texts` under a heading. `speaker` holds the label, and the name for the count of
+/// omitted messages.
 fn render_section(
     heading: &str,
     speaker: [&str; 2],
@@ -245,7 +255,7 @@ fn render_section(
     out
 }
 
-/// A message's text, with a marker for each picture, document and recording.
+/// Returns a message's text with a marker for each image, file, recording and video.
 pub(super) fn text_with_markers<'a>(
     conversation: &Conversation<'a>,
     message: &Message,
@@ -262,7 +272,7 @@ pub(super) fn text_with_markers<'a>(
     text
 }
 
-/// What tells of a part of this kind where it cannot be shown.
+/// Returns the marker for a part that is not text, or `None` if the part needs none.
 fn media_marker(kind: PartKind) -> Option<&'static str> {
     match kind {
         PartKind::Audio => Some(wording::AUDIO_MARKER),
@@ -278,8 +288,8 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
 
-    /// What is made of `texts` within a budget: four times as many characters, 21 of which go to the
-    /// heading and 80 to a note of what was left out.
+    /// Checks the rendering of `texts` within a budget. The space is four characters per token; 21
+    /// go to the heading and 80 to the count of omitted messages.
     fn check(texts: &[&str], budget: u32, expect: &[&str], refuse: &[&str]) {
         let messages: Vec<String> = texts
             .iter()
@@ -346,7 +356,7 @@ mod tests {
         );
     }
 
-    /// How a text of so many `x` ends up where so many are left of it at its start and its end.
+    /// Returns a text of `chars` times `x`, clipped to `head` and `tail` characters.
     fn shortened(chars: usize, head: usize, tail: usize) -> String {
         let (start, end) = ("x".repeat(head), "x".repeat(tail));
         let left_out = chars - head - tail;
@@ -356,7 +366,7 @@ mod tests {
     #[test]
     fn what_all_fits_has_no_shares() {
         let (long, short) = ("x".repeat(220), "y".repeat(59));
-        // With what stands before each, the 299 characters that there are.
+        // With their labels, both texts take exactly the available 299 characters.
         let both = format!("\n\n[User]: {short}\n\n[User]: {long}");
         check(&[&short, &long], 100, &[&both], &["left out"]);
     }
@@ -372,7 +382,7 @@ mod tests {
     #[test]
     fn a_long_message_has_half_of_what_is_left_two_thirds_of_it_for_its_start() {
         let long = "x".repeat(40_000);
-        // Half of 1,499 is 749; 80 of those go to what stands around a clipping.
+        // Half of 1,499 is 749; a clipping reserves 80 of them.
         let expect = shortened(40_000, 446, 223);
         check(&["the very first", &long], 400, &[&expect], &[]);
     }
@@ -381,9 +391,9 @@ mod tests {
     fn a_message_is_clipped_to_no_less_than_is_worth_reading() {
         let long = "x".repeat(4_000);
         let least = shortened(4_000, 80, 40);
-        // Half of what is left would be less.
+        // Half of the remaining space would be less.
         check(&[&long], 100, &[&least], &[]);
-        // Exactly as much is left as that takes, and one character less.
+        // The remaining space is exactly the minimum, then one character less.
         let newest = |chars| "y".repeat(chars);
         check(&[&long, &newest(89)], 100, &[&least], &["earlier"]);
         check(
@@ -394,8 +404,8 @@ mod tests {
         );
     }
 
-    /// What is made of `texts`, the first of them the first request, within a plain budget of 100 and
-    /// so much for the requests.
+    /// Renders `texts`, starting with the first request, with a general budget of 100 and
+    /// `requests` tokens for the requests.
     fn beside(texts: &[&str], requests: u32) -> String {
         let message = |text: &&str| serde_json::json!({"role": "user", "content": text});
         let messages: Vec<_> = texts.iter().map(message).collect();
@@ -425,11 +435,11 @@ mod tests {
         ];
         assert!(said.starts_with(&expect[0]) && said.ends_with(&expect[1]));
         assert!(!said.contains(&other) && said.contains("characters left out"));
-        // What is before them has the first request already.
+        // A range that starts later does not include the first request.
         assert_eq!(requests(1..4).get(), 2_010_u32.div_ceil(4));
         assert_eq!(requests(3..4), requests(1..4));
         assert_eq!(requests(4..4), Tokens::ZERO);
-        // However it grows, shrinks or begins.
+        // The incremental result is the same when the history grows, shrinks or starts elsewhere.
         let mut grown = RequestSizes::default();
         for covered in [0..0, 0..1, 0..2, 0..4, 0..3, 1..3, 1..4, 0..4] {
             let expect = requests(covered.clone());
@@ -444,7 +454,7 @@ mod tests {
     #[test]
     fn of_two_requests_that_are_too_large_each_has_half_and_what_the_other_leaves() {
         let [long, short] = [4_000, 390].map(|chars| "x".repeat(chars));
-        // Each 800 characters, 80 of which go to what stands around a clipping.
+        // Each gets 800 characters; a clipping reserves 80 of them.
         let both = beside(&[&long, "yes", &long], 400);
         assert_eq!(both.matches(&shortened(4_000, 480, 240)).count(), 2);
         assert!(both.contains("yes"));

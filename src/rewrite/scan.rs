@@ -1,8 +1,8 @@
-//! One pass over JSON text that finds spans and builds nothing.
+//! Single-pass JSON scanner that finds spans and builds no tree.
 //!
-//! The whole grammar of RFC 8259 is checked, so that a body we would misread is one we do not
-//! read; nesting costs a byte a level and no stack. String literals are counted in Unicode
-//! characters as they are passed: the plain estimate needs no second look at them.
+//! The scanner checks the whole grammar of RFC 8259, so longhaul never acts on a body that it would
+//! misread. Nesting costs one byte per level and no stack. The scanner counts the Unicode
+//! characters of string literals as it passes them, so the plain estimate needs no second pass.
 
 mod block;
 
@@ -12,11 +12,11 @@ use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// The text is not JSON (or is cut off, or too long to address).
+/// The text is not JSON, is truncated, or exceeds the addressable length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct NotJson;
 
-/// A string literal: where it stands, quotes included, and what it decodes to in length.
+/// A string literal: its span, including quotes, and its decoded length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Literal {
     span: Span,
@@ -25,17 +25,18 @@ pub struct Literal {
 }
 
 impl Literal {
-    /// Where it stands, quotes included.
+    /// Returns the span, including quotes.
     pub fn span(self) -> Span {
         self.span
     }
 
-    /// Unicode characters of the decoded text; a lone surrogate counts as one.
+    /// Returns the number of Unicode characters of the decoded text; a lone surrogate counts as
+    /// one.
     pub fn chars(self) -> u32 {
         self.chars
     }
 
-    /// The same literal so many bytes further on, modulo 2³².
+    /// Returns the literal shifted by `by` bytes, modulo 2³².
     pub(super) fn shifted(self, by: u32) -> Self {
         Self {
             span: self.span.shifted(by),
@@ -43,12 +44,12 @@ impl Literal {
         }
     }
 
-    /// Whether its text is spelt with escapes.
+    /// Whether the text contains escapes.
     pub(super) fn is_escaped(self) -> bool {
         self.escaped
     }
 
-    /// The text between the quotes, undecoded.
+    /// Returns the text between the quotes, undecoded.
     pub fn raw(self, body: &str) -> &str {
         let quoted = self.span.slice(body);
         quoted
@@ -56,7 +57,7 @@ impl Literal {
             .unwrap_or_default()
     }
 
-    /// The text it stands for; lone surrogates become U+FFFD.
+    /// Returns the decoded text; lone surrogates become U+FFFD.
     #[inline]
     pub fn decode(self, body: &str) -> Cow<'_, str> {
         let raw = self.raw(body);
@@ -68,30 +69,30 @@ impl Literal {
     }
 }
 
-/// Whether a literal's raw text spells any character by its number.
+/// Whether a literal's raw text contains a `\u` escape.
 pub(super) fn has_unicode_escape(raw: &str) -> bool {
     static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
     ESCAPE.find(raw.as_bytes()).is_some()
 }
 
-/// A cursor over JSON text. Each method leaves it behind what it read.
+/// A cursor over JSON text. Each method leaves the cursor after the value it read.
 pub(super) struct Scanner<'a> {
     text: &'a str,
     position: usize,
 }
 
 impl<'a> Scanner<'a> {
-    /// A cursor at the beginning of `text`.
+    /// Creates a cursor at the beginning of `text`.
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, position: 0 }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub(super) fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The next byte that is not white space, not yet taken.
+    /// Skips white space and returns the next byte without consuming it.
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
             let byte = self.byte()?;
@@ -102,19 +103,19 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What is left of the text.
+    /// Returns the remaining text.
     pub(super) fn remaining(&self) -> &'a str {
         self.text.get(self.position..).unwrap_or_default()
     }
 
-    /// Passes a value of so many bytes that was read before.
+    /// Skips a value of `bytes` bytes that is known to be valid.
     pub(super) fn advance(&mut self, bytes: usize) -> Result<Span, NotJson> {
         let start = self.position;
         self.position += bytes;
         self.span_from(start)
     }
 
-    /// Nothing but white space is left.
+    /// Checks that only white space remains.
     pub(super) fn finish(&mut self) -> Result<(), NotJson> {
         if self.peek().is_none() {
             Ok(())
@@ -123,7 +124,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes an object, calling `member` in front of each value, which it must read.
+    /// Reads an object. Calls `member` before each value, which `member` must read.
     pub(super) fn object<E: From<NotJson>>(
         &mut self,
         mut member: impl FnMut(&mut Self, Literal) -> Result<(), E>,
@@ -143,7 +144,7 @@ impl<'a> Scanner<'a> {
         Ok(self.span_from(start)?)
     }
 
-    /// Passes an array, calling `element` in front of each value, which it must read.
+    /// Reads an array. Calls `element` before each value, which `element` must read.
     pub(super) fn array<E: From<NotJson>>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), E>,
@@ -161,7 +162,7 @@ impl<'a> Scanner<'a> {
         Ok(self.span_from(start)?)
     }
 
-    /// Passes a string literal and counts what it decodes to.
+    /// Reads a string literal and counts its decoded characters.
     pub(super) fn string(&mut self) -> Result<Literal, NotJson> {
         let start = self.consume_open(b'"')?;
         let mut surplus = ExtraBytes::default();
@@ -171,7 +172,8 @@ impl<'a> Scanner<'a> {
         let mut marks = short.unwrap_or_else(|| BlockMask::from_bytes(block));
         loop {
             let block = self.remaining_bytes();
-            // Where the last escape ends: the next block begins there if it reaches out of this one.
+            // End of the last escape. The next block begins there if the escape extends past this
+            // block.
             let mut passed = 0;
             while marks.special != 0 {
                 let at = marks.first_special();
@@ -201,7 +203,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The literal from `start` to here.
+    /// Builds the literal from `start` to the cursor.
     fn literal(&self, start: usize, surplus: &ExtraBytes) -> Result<Literal, NotJson> {
         let span = self.span_from(start)?;
         let quotes = 2;
@@ -213,7 +215,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Passes any one value.
+    /// Reads any value.
     pub(super) fn value(&mut self) -> Result<Span, NotJson> {
         self.peek().ok_or(NotJson)?;
         let start = self.position;
@@ -260,7 +262,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes any one value that nobody needs.
+    /// Skips any value.
     pub(super) fn skip(&mut self) -> Result<(), NotJson> {
         self.value().map(drop)
     }
@@ -351,7 +353,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Bytes of a literal beyond one for each character.
+/// Bytes of a literal beyond one per character.
 #[derive(Default)]
 struct ExtraBytes {
     escapes: usize,
@@ -375,10 +377,10 @@ impl ByteSet {
     }
 }
 
-/// What stands behind a backslash and is an escape with it.
+/// Bytes that form a two-byte escape after a backslash.
 #[expect(
     clippy::indexing_slicing,
-    reason = "a byte is below 256, and the compiler runs this"
+    reason = "a byte is below 256, and this runs at compile time"
 )]
 static SIMPLE_ESCAPES: ByteSet = {
     let mut bytes = [false; 256];
@@ -390,7 +392,7 @@ static SIMPLE_ESCAPES: ByteSet = {
     ByteSet(bytes)
 };
 
-/// The length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
+/// Returns the length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
 fn escape_length(rest: &[u8]) -> Result<usize, NotJson> {
     match rest {
         [b'\\', b'u', units @ ..] => unit_escape_length(units),
@@ -399,7 +401,8 @@ fn escape_length(rest: &[u8]) -> Result<usize, NotJson> {
     }
 }
 
-/// The same for what follows `\u`; by itself, so that the common escapes are decided in line.
+/// Returns the length of the escape whose `\u` precedes `units`. A separate function, so that
+/// common escapes are handled inline.
 #[cold]
 fn unit_escape_length(units: &[u8]) -> Result<usize, NotJson> {
     let unit = hex4(units).ok_or(NotJson)?;
@@ -419,7 +422,7 @@ fn hex4(bytes: &[u8]) -> Option<u32> {
     })
 }
 
-/// Decodes the inside of a checked literal.
+/// Decodes the inside of a validated literal.
 fn decode(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;

@@ -2,8 +2,8 @@
 
 /// A byte range of one request body.
 ///
-/// Invariant: `start <= end`, and both lie on token boundaries of the JSON text it was taken from,
-/// so a slice of the body is always a whole JSON value (or a whole run of them).
+/// Invariant: `start <= end`, and both are token boundaries of the JSON text. A slice of the body
+/// is therefore always a whole JSON value, or a run of whole values.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Span {
     start: u32,
@@ -11,34 +11,36 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span from `start` to `end`, in bytes. `None` past 4 GiB or if the ends are crossed.
+    /// Creates a span from `start` to `end`, in bytes. Returns `None` past 4 GiB or if `start >
+    /// end`.
     pub(super) fn new(start: usize, end: usize) -> Option<Self> {
         let start = u32::try_from(start).ok()?;
         let end = u32::try_from(end).ok()?;
         (start <= end).then_some(Self { start, end })
     }
 
-    /// The bytes of `body` that this span covers; empty if `body` is not the text it came from.
+    /// Returns the bytes of `body` in this span; empty if `body` is too short for the span.
     pub fn slice(self, body: &str) -> &str {
         body.get(self.start()..self.end()).unwrap_or_default()
     }
 
-    /// Where it begins, in bytes.
+    /// Returns the start, in bytes.
     pub fn start(self) -> usize {
         self.start as usize
     }
 
-    /// Where it ends, in bytes.
+    /// Returns the end, in bytes.
     pub fn end(self) -> usize {
         self.end as usize
     }
 
-    /// Where it begins, as it is kept.
+    /// Returns the start as stored.
     pub(super) fn start_u32(self) -> u32 {
         self.start
     }
 
-    /// It so many bytes further on, modulo 2³²: never more than the text of its new place has.
+    /// Shifts the span by `by` bytes, modulo 2³². Spans shifted into another text always fit that
+    /// text.
     pub(super) fn shifted(self, by: u32) -> Self {
         Self {
             start: self.start.wrapping_add(by),
@@ -46,12 +48,12 @@ impl Span {
         }
     }
 
-    /// How many bytes it covers.
+    /// Returns the length, in bytes.
     pub(super) fn len(self) -> usize {
         self.end() - self.start()
     }
 
-    /// The span from the beginning of this one to the end of `last`.
+    /// Returns the span from the start of this one to the end of `last`.
     pub(super) fn extended_to(self, last: Self) -> Self {
         Self {
             start: self.start,

@@ -1,30 +1,30 @@
-//! The new bytes: replacements spliced in, all outside the cuts as it was.
+//! The rewritten body: replacements spliced in, every other byte unchanged.
 
 use super::conversation::Conversation;
 use super::plan::{Replacement, Replacements};
 use super::span::Span;
 use super::{placement, stand_in, wording};
 
-/// One replacement of bytes.
+/// A replacement of a byte range.
 #[derive(Debug)]
 struct ByteEdit {
     delete: Span,
     insert: String,
 }
 
-/// A run of the new bytes.
+/// A run of bytes of the rewritten body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Piece<'s> {
-    /// What stands between two cuts of the body, there where it stands.
+    /// Bytes of the original body between two replacements, borrowed in place.
     Original(&'s str),
-    /// What takes the place of a cut.
+    /// Inserted text that replaces original bytes.
     Inserted(&'s str),
 }
 
-/// Replacements in one body.
+/// A body with its replacements.
 ///
-/// Invariant: sorted, disjoint, on token boundaries of the body; no edit is longer than what it
-/// replaces.
+/// Invariant: edits are sorted, disjoint and on token boundaries of the body; no edit is longer
+/// than the bytes it replaces.
 #[derive(Debug)]
 pub struct Splice<'a> {
     body: &'a str,
@@ -33,16 +33,17 @@ pub struct Splice<'a> {
 }
 
 impl<'a> Splice<'a> {
-    /// What `plan` makes of a conversation's bytes. `None` if that would not be smaller, or not
-    /// sound: then the plan is at fault, and the original is what goes on.
+    /// Resolves `plan` to byte edits of the conversation's body. Returns `None` if the plan is
+    /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. The
+    /// original body is forwarded then.
     pub fn new(conversation: &Conversation<'a>, plan: &Replacements) -> Option<Self> {
         let mut edits: Vec<ByteEdit> = plan
             .as_slice()
             .iter()
             .map(|cut| byte_edit(conversation, cut))
             .collect::<Option<_>>()?;
-        // Cuts are in the order of the messages; the output that is asked for stands before them as
-        // often as behind them.
+        // Replacements follow the order of the messages, but the output limit may stand before or
+        // after the messages.
         edits.sort_by_key(|edit| edit.delete.start());
         let ordered = edits.windows(2).all(|pair| match pair {
             [one, next] => one.delete.end() <= next.delete.start(),
@@ -66,7 +67,7 @@ impl<'a> Splice<'a> {
         })
     }
 
-    /// The new bytes, piece by piece.
+    /// Returns the pieces of the rewritten body, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let mut edits = self.edits.iter();
         let (mut start, mut put) = (Some(0), None);
@@ -83,18 +84,23 @@ impl<'a> Splice<'a> {
         })
     }
 
-    /// Copies the body with the replacements made.
+    /// Copies the body with the replacements applied.
     pub fn apply(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.length);
         for piece in self.pieces() {
             out.extend_from_slice(piece.text().as_bytes());
         }
-        debug_assert_eq!(out.len(), self.length, "a splice is as long as it said");
+        debug_assert_eq!(
+            out.len(),
+            self.length,
+            "the length is computed from the edits"
+        );
         out
     }
 
-    /// How many bytes outside the cuts what is sent, `chunks` one behind the other, does not have as
-    /// the body has them: none, or whatever made it is at fault. Bytes too many count as well.
+    /// Counts the bytes of `chunks`, joined, that differ from the body outside the replacements.
+    /// Missing and surplus bytes count too. Any value but zero means that the code that built
+    /// `chunks` is faulty.
     pub fn corrupted_bytes<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
         let mut sent = ChunkReader {
             rest: &[],
@@ -112,7 +118,7 @@ impl<'a> Splice<'a> {
 }
 
 impl<'s> Piece<'s> {
-    /// What it says.
+    /// Returns the text of the piece.
     pub fn text(self) -> &'s str {
         match self {
             Self::Original(text) | Self::Inserted(text) => text,
@@ -120,14 +126,14 @@ impl<'s> Piece<'s> {
     }
 }
 
-/// What is sent, as it is gone through.
+/// Sequential reader over chunks.
 struct ChunkReader<'o, C> {
     rest: &'o [u8],
     chunks: C,
 }
 
 impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
-    /// The next bytes that stand together, at most so many; none at the end.
+    /// Returns the next contiguous bytes, at most `most`; empty at the end.
     fn next_bytes(&mut self, most: usize) -> &'o [u8] {
         while self.rest.is_empty() {
             let Some(chunk) = self.chunks.next() else {
@@ -140,7 +146,7 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
         next
     }
 
-    /// How many of the next bytes are not those of `kept`; it is passed with them.
+    /// Reads as many bytes as `kept` has and counts those that differ from it.
     fn count_differing(&mut self, mut kept: &[u8]) -> usize {
         let mut differing = 0;
         while !kept.is_empty() {
@@ -150,7 +156,7 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
             }
             let (here, rest) = kept.split_at(there.len());
             kept = rest;
-            // The very bytes of the body, and not a copy of them, cannot differ from them.
+            // A slice borrowed from the body itself cannot differ from it.
             if !std::ptr::eq(here, there) && here != there {
                 differing += here.iter().zip(there).filter(|(a, b)| a != b).count();
             }
@@ -168,7 +174,7 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
         }
     }
 
-    /// How many bytes have not been gone through.
+    /// Returns the number of unread bytes.
     fn remaining_len(self) -> usize {
         self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
     }
@@ -182,7 +188,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
             text,
             placement,
         } => {
-            // Whole units go, so no call loses its result.
+            // Only whole units are removed, so that no call loses its result.
             conversation.boundaries().binary_search(to).ok()?;
             if conversation.message(*from)?.role.is_tool_result() {
                 return None;
@@ -263,7 +269,7 @@ mod tests {
         }
     }
 
-    /// What is spliced of a chat whose result is `a long result`.
+    /// Checks whether a chat with the result `a long result` can be spliced.
     fn check(cuts: Vec<Replacement>, expect: bool) {
         let conversation = read(CHAT.as_bytes()).unwrap();
         let plan = Replacements::new(cuts);
@@ -306,15 +312,15 @@ mod tests {
                 usize::from(!inside)
             );
         }
-        assert_eq!(splice.corrupted_bytes([&*sound, b"xy"]), 2, "too much");
+        assert_eq!(splice.corrupted_bytes([&*sound, b"xy"]), 2, "surplus bytes");
         assert_eq!(
             splice.corrupted_bytes([&sound[..sound.len() - 3]]),
             3,
-            "too little"
+            "missing bytes"
         );
         assert!(
             splice.corrupted_bytes([CHAT.as_bytes()]) > 0,
-            "nothing was cut"
+            "the original body"
         );
     }
 }

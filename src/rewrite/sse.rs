@@ -1,4 +1,4 @@
-//! Splits a byte stream of server-sent events into events, whatever its chunks.
+//! Splits a byte stream of server-sent events into events, however it is chunked.
 
 mod finish;
 mod glance;
@@ -10,29 +10,31 @@ use memchr::{memchr, memchr2};
 pub use finish::FinishReason;
 pub use glance::{EventInfo, EventKind, classify_event};
 
-/// What one event may hold before the rest of it is counted and no longer kept: eight times the
-/// longest line that the strictest known client reads (aiohttp, 131,072 bytes), so that no real
-/// delta is cut, and a stream without line ends costs no more than this.
+/// Maximum number of data bytes kept per event; the rest is only counted.
+///
+/// The bound is eight times the longest line that the strictest known client reads (aiohttp,
+/// 131,072 bytes). So no real delta is cut, and a stream without line ends cannot use more memory.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
-/// What is kept of an event's name; the names in use are below 64 bytes.
+/// Maximum number of bytes kept of an event's name; the names in use are shorter than 64 bytes.
 const MAX_NAME_BYTES: usize = 256;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// One event, borrowed from the [`Splitter`] that found it.
+/// An event, borrowed from the [`Splitter`] that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The value of its last `event` line; empty where there is none.
+    /// Value of the last `event` line; empty if there is none.
     pub name: &'a [u8],
-    /// Its `data` lines, joined with a line feed.
+    /// Values of the `data` lines, joined with a line feed.
     pub data: &'a [u8],
-    /// Bytes of data past [`EVENT_BYTES`] that were not kept: zero for a whole event.
+    /// Number of data bytes beyond [`MAX_EVENT_BYTES`] that were dropped: zero for a complete
+    /// event.
     pub dropped: usize,
 }
 
 impl<'a> Event<'a> {
-    /// An event without a name.
+    /// Creates an event without a name.
     pub fn unnamed(data: &'a [u8]) -> Self {
         Self {
             name: b"",
@@ -42,33 +44,39 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Finds the events of a stream chunk by chunk. Any chunking of the same bytes gives the same
-/// events.
+/// Incremental splitter of an event stream. The events do not depend on how the bytes are split
+/// into chunks.
 ///
-/// It reads as the WHATWG living standard says: lines end in LF, CR or CRLF, one byte order mark
-/// at the start is skipped, a line that begins with a colon is a comment, one space after the
-/// colon of a field is not part of its value. It differs in one thing: an event that the end of
-/// the stream cut off is an event all the same ([`Splitter::finish`]), since several servers close
-/// without the last empty line.
+/// The parser follows the WHATWG living standard:
+///
+/// - Lines end in LF, CR or CRLF.
+/// - One byte order mark at the start is skipped.
+/// - A line that begins with a colon is a comment.
+/// - One space after the colon of a field is not part of its value.
+///
+/// There is one deviation: an event cut off by the end of the stream is still an event
+/// ([`Splitter::finish`]), since several servers close without the last empty line.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// The part of an unfinished line that earlier chunks brought.
+    /// The beginning of an unfinished line, from earlier chunks.
     partial_line: Vec<u8>,
-    /// Bytes of that line which were not kept.
+    /// Number of bytes dropped from the unfinished line.
     line_dropped: usize,
     name: Vec<u8>,
     data: Vec<u8>,
-    /// `data` lines of the event so far: one of them may be empty, so the bytes do not tell.
+    /// Number of `data` lines in the current event. A `data` line may be empty, so the length of
+    /// `data` is not enough.
     data_lines: usize,
     dropped: usize,
-    /// The last byte was a carriage return: a line feed that follows belongs to it.
+    /// Whether the last byte was a carriage return, so that a line feed belongs to the same line
+    /// end.
     after_carriage_return: bool,
-    /// The first line is behind us, and with it the place where a byte order mark may stand.
+    /// Whether the first line, which may begin with a byte order mark, is complete.
     past_first_line: bool,
 }
 
 impl Splitter {
-    /// Reads the next bytes and hands over each event that they complete.
+    /// Reads the next bytes and calls `each` for every event that they complete.
     pub fn push(&mut self, chunk: &[u8], mut each: impl FnMut(Event<'_>)) {
         let mut rest = chunk;
         if self.after_carriage_return && !rest.is_empty() {
@@ -88,7 +96,7 @@ impl Splitter {
         self.append_to_line(rest);
     }
 
-    /// Hands over the event that the end of the stream cut off, if there is one.
+    /// Calls `each` for an event that the end of the stream cut off, if there is one.
     pub fn finish(mut self, mut each: impl FnMut(Event<'_>)) {
         if !self.partial_line.is_empty() {
             self.end_line(b"", &mut each);
@@ -96,7 +104,8 @@ impl Splitter {
         self.dispatch(&mut each);
     }
 
-    /// Completes the current line with `part`. A line that came in one chunk is read where it is.
+    /// Completes the current line with `part`. A line contained in one chunk is parsed without a
+    /// copy.
     fn end_line(&mut self, part: &[u8], each: &mut impl FnMut(Event<'_>)) {
         if self.partial_line.is_empty() && part.len() <= MAX_EVENT_BYTES {
             self.read_line(part, 0, each);
@@ -159,7 +168,7 @@ impl Splitter {
     }
 }
 
-/// Appends what keeps `kept` within `bound`; returns how many bytes did not fit.
+/// Appends `part` to `kept` up to `bound` bytes in total; returns the number of bytes dropped.
 fn append_bounded(kept: &mut Vec<u8>, part: &[u8], bound: usize) -> usize {
     let room = bound.saturating_sub(kept.len()).min(part.len());
     let (fits, rest) = part.split_at(room);

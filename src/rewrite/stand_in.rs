@@ -1,10 +1,11 @@
-//! What stands in place of a message's content: a text, in the shape that the content had.
+//! Replacement content of a message: a text, in the JSON shape of the original content.
 
 use super::conversation::{Content, Conversation, Message};
 use super::span::Span;
 
-/// `text` as the content of `message`: a string where there was a string; where there was an
-/// array, one text part that carries the last cache mark found.
+/// Formats `text` as the content of `message`: a string if the content was a string, or one text
+/// part if it was an array. The part carries the array's last cache mark. Returns `None` if the
+/// message has no content.
 pub(super) fn content_in_shape(
     conversation: &Conversation<'_>,
     message: &Message,
@@ -25,16 +26,17 @@ pub(super) fn content_in_shape(
     }
 }
 
-/// A `cache_control` member with the value at `mark`, to stand behind another member.
+/// Formats a `cache_control` member with the value at `mark`, to follow another member. Empty
+/// without a mark.
 pub(super) fn cache_control_member(conversation: &Conversation<'_>, mark: Option<Span>) -> String {
     mark.map(|mark| format!(",\"cache_control\":{}", mark.slice(conversation.body())))
         .unwrap_or_default()
 }
 
-/// Whether nothing in `text` is escaped where it is a JSON string literal.
+/// Whether `text` needs no escape in a JSON string literal.
 pub(super) fn needs_no_escape(text: &str) -> bool {
     let is_escaped = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
-    // They are counted, since a loop that may end early looks at one byte at a time.
+    // Counted, because a loop that may end early examines one byte at a time.
     text.as_bytes()
         .iter()
         .filter(|byte| is_escaped(byte))
@@ -42,14 +44,14 @@ pub(super) fn needs_no_escape(text: &str) -> bool {
         == 0
 }
 
-/// `text` as a JSON string literal.
+/// Formats `text` as a JSON string literal.
 pub(super) fn quote(text: &str) -> String {
     if needs_no_escape(text) {
         return ["\"", text, "\""].concat();
     }
-    // Its quotation marks, and some escapes.
+    // Room for the quotation marks and some escapes.
     let mut quoted = Vec::with_capacity(text.len() + text.len() / 8 + 2);
-    // A string always has a literal, and that is text: nothing here can fail.
+    // A string always serialises, to valid UTF-8, so neither call can fail.
     _ = serde_json::to_writer(&mut quoted, text);
     String::from_utf8(quoted).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Judging what a summariser wrote, and making of it what stands for history.
+//! Validates a summariser's answer and composes the text that replaces history.
 
 mod sections;
 
@@ -11,44 +11,44 @@ use super::tokens::Tokens;
 use sections::Section;
 use std::ops::Range;
 
-/// Why a summary is not taken.
+/// The reason for rejecting a summary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummaryRejection {
-    /// It did not come to its own end.
+    /// The answer was cut off before its end.
     CutOff,
-    /// Nothing was written, or only reasoning.
+    /// The answer is empty, or contains only reasoning.
     Empty,
-    /// It is no smaller than what it would stand for.
+    /// The summary is not smaller than the history it would replace.
     NotSmaller,
-    /// Every section says "(none)".
+    /// Every section is "(none)".
     NothingSaid,
-    /// It calls tools, or writes calls as text.
+    /// The answer calls tools, or contains tool calls as text.
     ToolCalls,
-    /// It is far over its budget, and not in what can be dropped.
+    /// The summary is far over its budget even after finished items are dropped.
     TooLong,
-    /// It does not have the form that was asked for: most likely it continues the conversation.
+    /// The requested headings are missing; most likely the answer continues the conversation.
     MissingHeadings,
 }
 
-/// What a summariser wrote, accepted: no reasoning, no fence, within its bounds.
+/// An accepted summary by a model: within its bounds, without reasoning and code fence.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AcceptedSummary(String);
 
 impl AcceptedSummary {
-    /// The text.
+    /// The text of the summary.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Prose may be so many times its budget once finished items are dropped; beyond, it is refused.
+/// Maximum size of a summary, in multiples of its budget, after finished items are dropped.
 const MAX_OVERRUN: u32 = 3;
 
-/// Tags between which models think aloud.
+/// Names of the tags around a model's reasoning.
 const REASONING_TAGS: [&str; 4] = ["think", "thinking", "analysis", "reasoning"];
 
-/// Marks of a tool call written as text, in the spellings of several model families. Taken for a
-/// summary, such text would go into the order for the next one, and spoil that too.
+/// Markers of tool calls written as text, as spelt by several model families. If accepted, such
+/// text would enter the prompt for the next summary and spoil that too.
 const TOOL_CALL_MARKERS: [&str; 9] = [
     "<tool_call>",
     "<function_calls>",
@@ -61,11 +61,11 @@ const TOOL_CALL_MARKERS: [&str; 9] = [
     "<minimax:tool_call>",
 ];
 
-/// Takes what a summariser wrote, asked with `prompts`, to stand for `replaced` tokens of history,
-/// or says why not.
+/// Validates the summariser's answer to `prompts` as a replacement for `replaced` tokens of
+/// history.
 ///
 /// # Errors
-/// The reason; the history then stays as it is, or the digest serves.
+/// Returns the reason for the rejection. The history then stays unchanged, or the digest is used.
 pub fn accept(
     text: &str,
     finish: FinishReason,
@@ -96,8 +96,8 @@ pub fn accept(
     {
         return Err(SummaryRejection::MissingHeadings);
     }
-    // The files are ours to list: from the calls, not from memory. Words before the first heading
-    // are a preface where headings were asked for.
+    // longhaul lists the files itself, from the calls rather than from the model's memory. If
+    // headings were requested, text before the first heading is a preface.
     let headed = prompts.min_headings() > 0;
     sections.retain(|section| !(headed && section.heading.is_empty() || section.is_generated()));
     if sections.iter().all(Section::is_blank) {
@@ -115,28 +115,29 @@ pub fn accept(
     Ok(AcceptedSummary(text))
 }
 
-/// What stands for the messages `covered`: the prose, and below it what is ours. Its estimate is at
-/// most [`Budgets::nominal`] and what the prose has beyond its own budget.
+/// Returns the text that replaces the messages `covered`: the summary, then the generated sections.
+/// The estimate is at most [`SummaryBudgets::nominal`] plus the summary's excess over its own
+/// budget.
 pub fn compose(
     prose: &AcceptedSummary,
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     budgets: &SummaryBudgets,
 ) -> String {
-    // It may be used much later, when what is behind it now has been cleared.
+    // The text may be used much later, when the messages now after it have been cleared.
     let nothing = covered.end..covered.end;
     append_generated_sections(prose.0.clone(), conversation, covered, nothing, budgets)
 }
 
-/// Of a text that stood for history, the part that is not ours: what an update carries on from. The
-/// rest is made afresh from the history.
+/// Returns the model-written sections of a record's text, as the base for an update. The generated
+/// sections are rebuilt from the history.
 pub fn model_sections(text: &str) -> String {
     let mut sections = Section::parse(text);
     sections.retain(|section| !section.is_generated());
     sections::join(&sections)
 }
 
-/// `text` without what is thought aloud; an open thought that never closes is all thought.
+/// Returns `text` without reasoning. A reasoning tag that is never closed extends to the end.
 pub(super) fn strip_reasoning(text: &str) -> String {
     let mut rest = text.trim();
     let mut out = String::new();
@@ -148,7 +149,7 @@ pub(super) fn strip_reasoning(text: &str) -> String {
             .and_then(|open| open.split_once(&close))
             .map_or("", |(_, after)| after);
     }
-    // Some servers swallow the opening tag.
+    // Some servers drop the opening tag.
     for tag in REASONING_TAGS {
         if let Some((_, after)) = rest.rsplit_once(&format!("</{tag}>")) {
             rest = after;
@@ -159,8 +160,8 @@ pub(super) fn strip_reasoning(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// Where the first thought begins, and in which tag. It looks once at what is before it: an answer may
-/// be megabytes of thoughts.
+/// Finds the first opening reasoning tag: its position and name. The text before the tag is scanned
+/// once, because an answer may contain megabytes of reasoning.
 fn find_reasoning_tag(text: &str) -> Option<(usize, &'static str)> {
     text.match_indices('<').find_map(|(at, _)| {
         let name = text.get(at + 1..)?;
@@ -172,7 +173,7 @@ fn find_reasoning_tag(text: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// `text` without a code fence around the whole of it.
+/// Returns `text` without a code fence that encloses all of it.
 fn strip_code_fence(text: &str) -> &str {
     let inner = text
         .strip_prefix("```")

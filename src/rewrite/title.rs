@@ -1,5 +1,5 @@
-//! What a conversation is called where a person looks through many: asking a model, and taking its
-//! answer. None of it ever enters a conversation.
+//! Conversation titles for the dashboard: the request to a model, and the parsing of its answer.
+//! Titles never enter a conversation.
 
 use super::brief::RequestTemplate;
 use super::conversation::{Conversation, Message, Role};
@@ -10,26 +10,28 @@ use super::wording;
 
 const PROMPT: &str = include_str!("prompts/title.md");
 
-/// The longest title, in characters: about 20 tokens.
+/// Maximum characters of a title: about 20 tokens.
 pub const MAX_TITLE_CHARS: usize = 80;
-/// The longest text below it, in characters: about 100 tokens.
+/// Maximum characters of the text below the title: about 100 tokens.
 pub const MAX_BODY_CHARS: usize = 400;
-/// What is shown of each message, in characters.
+/// Maximum characters shown of each message.
 const MAX_MESSAGE_CHARS: usize = 1_000;
-/// What the answer may have: title and text are about 120, the rest is for a model that reasons first.
+/// Output limit of the call. Title and text take about 120 tokens; the rest is for models that
+/// reason first.
 const OUTPUT_LIMIT: Tokens = Tokens::new(1_000);
 
 /// A title and the text below it, each one line of plain text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Title {
-    /// At most [`TITLE`] characters, never empty.
+    /// The title, never empty: at most [`MAX_TITLE_CHARS`] characters, plus an ellipsis if cut.
     pub title: String,
-    /// At most [`BODY`] characters.
+    /// The text: at most [`MAX_BODY_CHARS`] characters, plus an ellipsis if cut.
     pub body: String,
 }
 
-/// The body of a request for a title of `conversation`: the beginnings of its first and last user
-/// message and of the last text of the model.
+/// Returns the body of a request for a title of `conversation`. The request shows the beginnings of
+/// the first and last user message and of the model's last text. Returns `None` without a user
+/// message.
 pub fn request_body(
     conversation: &Conversation<'_>,
     frame: &RequestTemplate<'_>,
@@ -57,7 +59,7 @@ pub fn request_body(
     ))
 }
 
-/// Reads what a model answered; none where it has no words in it.
+/// Parses a model's answer. Returns `None` if the answer contains no words.
 pub fn parse(answer: &str) -> Option<Title> {
     let answer = strip_reasoning(answer);
     let mut lines = answer
@@ -76,7 +78,7 @@ fn excerpt(conversation: &Conversation<'_>, message: &Message) -> String {
     wording::one_line(&conversation.text(message), MAX_MESSAGE_CHARS)
 }
 
-/// A line without what marks it up.
+/// Strips Markdown markup from both ends of a line.
 fn strip_markup(line: &str) -> String {
     let marks = |letter: char| letter.is_whitespace() || "#*_`\"'>-".contains(letter);
     line.trim_matches(marks).to_owned()

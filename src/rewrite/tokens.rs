@@ -1,18 +1,18 @@
-//! The plain estimate of tokens: Unicode characters over four.
+//! The plain estimate of tokens: Unicode characters divided by four.
 //!
-//! It is pinned by [`FORM_VERSION`](super::FORM_VERSION): the fold's boundaries hang on it, and the
-//! provider's prompt cache hangs on those.
+//! [`FORM_VERSION`](super::FORM_VERSION) covers this estimate: pruning boundaries depend on it, and
+//! the provider's prompt cache depends on those boundaries.
 
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// Characters that make one token in the plain estimate.
+/// Characters per token in the plain estimate.
 const CHARS_PER_TOKEN: u32 = 4;
-/// The steps between one power of two and the next, where a number of tokens is rounded up.
+/// Rounding steps between one power of two and the next.
 const ROUNDING_STEPS: u32 = 8;
 
-/// A number of tokens, in the plain estimate's own units. Its arithmetic saturates.
+/// A number of tokens, in units of the plain estimate. Arithmetic saturates.
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -20,41 +20,41 @@ const ROUNDING_STEPS: u32 = 8;
 pub struct Tokens(u32);
 
 impl Tokens {
-    /// None at all.
+    /// Zero tokens.
     pub const ZERO: Self = Self(0);
 
-    /// Exactly `count` tokens.
+    /// Creates a value of exactly `count` tokens.
     pub const fn new(count: u32) -> Self {
         Self(count)
     }
 
-    /// The plain estimate of a text of so many Unicode characters.
+    /// Returns the plain estimate of a text with `chars` Unicode characters.
     pub const fn estimate_chars(chars: u32) -> Self {
         Self(chars / CHARS_PER_TOKEN)
     }
 
-    /// The plain estimate of a text.
+    /// Returns the plain estimate of a text.
     pub fn estimate_text(text: &str) -> Self {
         Self::estimate_chars(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// So many hundredths of it, rounded down.
+    /// Returns `hundredths` per cent of this value, rounded down.
     pub fn percent(self, hundredths: u32) -> Self {
         let part = u64::from(self.0) * u64::from(hundredths) / 100;
         Self(u32::try_from(part).unwrap_or(u32::MAX))
     }
 
-    /// It over `parts`, rounded down; all of it for no parts.
+    /// Divides by `parts`, rounding down; unchanged if `parts` is zero.
     pub fn divided_by(self, parts: u32) -> Self {
         Self(self.0.checked_div(parts).unwrap_or(self.0))
     }
 
-    /// It times `numerator` over `denominator`, rounded down; unscaled over nothing.
+    /// Multiplies by `numerator / denominator`, rounding down; unchanged if `denominator` is zero.
     pub fn scaled(self, numerator: Self, denominator: Self) -> Self {
         let product = u64::from(self.0) * u64::from(numerator.0);
         let scaled = product
@@ -63,13 +63,14 @@ impl Tokens {
         Self(u32::try_from(scaled).unwrap_or(u32::MAX))
     }
 
-    /// It as characters, the estimate the other way round.
+    /// Converts the estimate back to characters.
     pub const fn to_chars(self) -> usize {
         self.0 as usize * CHARS_PER_TOKEN as usize
     }
 
-    /// Rounded up to an eighth of the largest power of two in it, so that small changes in what it
-    /// measures move nothing. It grows by less than an eighth.
+    /// Rounds up to a multiple of an eighth of the largest power of two not above the value. Small
+    /// changes in a measured size then usually leave the result the same. The value grows by less
+    /// than an eighth.
     pub fn round_up_to_eighth(self) -> Self {
         let power = self.0.checked_ilog2().map_or(0, |log| 1 << log);
         let step = (power / ROUNDING_STEPS).max(1);

@@ -1,4 +1,4 @@
-//! History as a summariser reads it.
+//! Transcript of history for a summariser.
 
 use super::arguments::ToolArguments;
 use super::conversation::{Conversation, Role, ToolCall};
@@ -6,14 +6,14 @@ use super::labels::{LINE_ENDS, escape_labels};
 use super::said::text_with_markers;
 use super::wording;
 
-/// Results and values of arguments keep so many characters at each end: the middle of a long
-/// result hardly ever decides what a summary says.
+/// Characters kept at each end of a long result or argument value. The middle of a long result
+/// rarely affects a summary.
 const END_CHARS: usize = 500;
 
-/// Names of tools and arguments are no longer than this where they are names.
+/// Maximum characters of a tool or argument name.
 const MAX_NAME_CHARS: usize = 100;
 
-/// One message of the transcript; empty if it says nothing. Reasoning is left out.
+/// Renders the message at `at`, without reasoning. Empty if the message has no content.
 pub fn render_message(conversation: &Conversation<'_>, at: usize) -> String {
     let Some(message) = conversation.message(at) else {
         return String::new();
@@ -39,12 +39,12 @@ pub fn render_message(conversation: &Conversation<'_>, at: usize) -> String {
     entry
 }
 
-/// A text under its label.
+/// Appends `text` after its label.
 fn push_labelled(entry: &mut String, label: &str, text: &str) {
     entry.extend([label, &escape_labels(text.into()), "\n"]);
 }
 
-/// `[Tool Call]: name(arg="value", …)`.
+/// Appends a call as `[Tool Call]: name(arg="value", …)`.
 fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &ToolCall) {
     let name = call
         .name
@@ -64,7 +64,7 @@ fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &ToolCal
         let raw = raw.decode(conversation.body());
         if raw.trim() != "{}" {
             let raw = wording::clip_chars(raw.trim(), END_CHARS, END_CHARS);
-            // On one line, as the values are that could be told apart.
+            // Raw arguments stay on one line, like parsed ones.
             entry.push_str(&raw.replace(LINE_ENDS, " "));
         }
     }

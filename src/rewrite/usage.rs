@@ -1,4 +1,4 @@
-//! What a provider counted for one request, in whatever shape it reports it.
+//! Token usage of one request, read from every shape in which providers report it.
 
 mod told;
 
@@ -6,22 +6,22 @@ use super::money::Usd;
 use serde::Deserialize;
 use told::UsageValue;
 
-/// Tokens of one request and its reply, as the provider counts them.
+/// Tokens of one request and its reply, in the provider's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The whole prompt, what came from a cache or went into one included.
+    /// The whole prompt, including tokens read from or written to a cache.
     pub input: u32,
-    /// What was generated, thinking included; `None` where that is not said.
+    /// Generated tokens, including reasoning; `None` if not reported.
     pub output: Option<u32>,
-    /// What of the prompt was read from a cache; `None` where that is not said.
+    /// Prompt tokens read from a cache; `None` if not reported.
     pub cached: Option<u32>,
-    /// What of the prompt was written to one, as far as that is said.
+    /// Prompt tokens written to a cache; 0 if not reported.
     pub written: u32,
-    /// What all of it cost, where the provider says so.
+    /// Total cost of the request; `None` if not reported.
     pub cost: Option<Usd>,
 }
 
-/// A `usage` object, by the names of all that report one.
+/// A `usage` object, with the keys of all known providers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct UsageObject {
@@ -34,18 +34,18 @@ pub struct UsageObject {
     cache_creation_input_tokens: UsageValue,
     prompt_tokens_details: UsageValue,
     input_tokens_details: UsageValue,
-    /// Of Moonshot.
+    /// Moonshot.
     cached_tokens: UsageValue,
-    /// Of `DeepSeek`.
+    /// `DeepSeek`.
     prompt_cache_hit_tokens: UsageValue,
     cost: UsageValue,
     cost_details: UsageValue,
     is_byok: UsageValue,
-    /// Of xAI.
+    /// xAI.
     cost_in_usd_ticks: Option<UsageValue>,
 }
 
-/// The `timings` of llama.cpp.
+/// The `timings` object of llama.cpp.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct LlamaCppTimings {
@@ -58,14 +58,21 @@ pub struct LlamaCppTimings {
 }
 
 impl Usage {
-    /// Reads a `usage` object; `None` where it does not count the prompt.
+    /// Reads a `usage` object; `None` if it does not count the prompt.
     ///
-    /// Three conventions are in use. Where the prompt is `prompt_tokens`, or `input_tokens` of
-    /// the Responses API, it includes the cache. `input_tokens` of Anthropic leaves it out:
-    /// `cache_read_input_tokens` and `cache_creation_input_tokens` stand beside it, and the sum of
-    /// the three is the prompt. Gateways mix the names, and then the total tells, or that a part
-    /// is larger than the whole.
-    #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
+    /// Three conventions are in use:
+    ///
+    /// - `prompt_tokens` includes the cache.
+    /// - `input_tokens` of the Responses API includes the cache.
+    /// - `input_tokens` of Anthropic excludes the cache: the prompt is the sum of `input_tokens`,
+    ///   `cache_read_input_tokens` and `cache_creation_input_tokens`.
+    ///
+    /// Gateways mix the names. The cache is then excluded if the total says so, or if the cached
+    /// part is larger than the reported prompt.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "consumed: the object has no other use"
+    )]
     pub fn from_object(usage: UsageObject) -> Option<Self> {
         let open = usage.prompt_tokens.tokens();
         let named = open.or_else(|| usage.input_tokens.tokens())?;
@@ -86,7 +93,7 @@ impl Usage {
             tells || cache > named
         };
         let input = if stands_apart { sum } else { named };
-        // Some count thinking in the total alone: Gemini, xAI.
+        // Gemini and xAI count reasoning tokens in the total alone.
         let hidden = total.map(|total| total.saturating_sub(input));
         Some(Self {
             input,
@@ -100,10 +107,15 @@ impl Usage {
         })
     }
 
-    /// Reads `timings`, which llama.cpp gives with every reply: the part of the prompt that was
-    /// evaluated, and the part that was not. Older ones leave the second out, and then the prompt
-    /// is not known.
-    #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
+    /// Reads `timings`, which llama.cpp sends with every reply: the evaluated and the cached part
+    /// of the prompt.
+    ///
+    /// Returns `None` for older versions, which omit the cached part and so leave the prompt's size
+    /// unknown.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "consumed: the object has no other use"
+    )]
     pub fn from_timings(timings: LlamaCppTimings) -> Option<Self> {
         let cached = timings.cache.tokens()?;
         Some(Self {
@@ -116,7 +128,7 @@ impl Usage {
 }
 
 impl UsageObject {
-    /// What is said to have come from a cache by those that count it within the prompt.
+    /// Returns the cached tokens reported by providers that count them within the prompt.
     fn cached_within_prompt(&self) -> Option<u32> {
         self.prompt_tokens_details
             .cached_tokens
@@ -125,9 +137,12 @@ impl UsageObject {
             .or_else(|| self.prompt_cache_hit_tokens.tokens())
     }
 
-    /// What a provider says the request cost, in dollars. `OpenRouter` has it under `cost`, and with
-    /// a key of the caller's own (`is_byok`) only its fee, the rest beside it; Perplexity has the sum
-    /// in an object; xAI counts ticks.
+    /// Returns the cost that the provider reports, in dollars.
+    ///
+    /// - `OpenRouter` reports it as `cost`. With the caller's own key (`is_byok`), `cost` is only
+    ///   its fee, and the upstream's price is in `cost_details`.
+    /// - Perplexity reports the sum within an object.
+    /// - xAI counts ticks.
     fn reported_cost(&self) -> Option<Usd> {
         if let Some(ticks) = self.cost_in_usd_ticks {
             return ticks.integer.and_then(Usd::from_ticks);
@@ -163,7 +178,7 @@ mod tests {
             cached,
             ..Usage::default()
         });
-        // Of money and of writing other tests tell.
+        // Other tests cover the cost and cache writes.
         let found = read(usage).map(|usage| Usage {
             written: 0,
             cost: None,
@@ -232,7 +247,7 @@ mod tests {
                 "input_tokens_details": {"cached_tokens": 64}}),
             Some((100, Some(5), Some(64))),
         );
-        // All of it was in the cache.
+        // The whole prompt was cached.
         check(
             &json!({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 100}}),
             Some((100, None, Some(100))),

@@ -1,4 +1,4 @@
-//! How a conversation is forwarded: what stands for which of its messages.
+//! View of a conversation as it is forwarded: which messages are replaced, and by which text.
 
 use super::conversation::Conversation;
 use super::cut_point::PinnedHead;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How a conversation is forwarded.
+/// Conversation as it is forwarded.
 #[derive(Clone, Debug)]
 pub struct ForwardedView {
     pinned_head: PinnedHead,
@@ -38,7 +38,7 @@ struct ClearedResult {
 }
 
 impl ForwardedView {
-    /// A view in which only results are cleared, as `fold` says.
+    /// Creates a view in which only tool results are cleared, according to `fold`.
     pub fn new(kept: PinnedHead, fold: &PruneState) -> Self {
         let mut view = Self {
             pinned_head: kept,
@@ -56,15 +56,15 @@ impl ForwardedView {
         view
     }
 
-    /// What stands for history goes there.
+    /// Sets the placement of the summary.
     #[must_use]
     pub fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// The same with what stands for history in the user messages beside it; none where nothing does,
-    /// or neither message beside it takes it in.
+    /// Returns the view with its summary merged into the adjacent user messages, or `None` without
+    /// a summary or an adjacent user message.
     pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
         let view = self.clone().with_placement(Placement::Merged);
         let beside = [
@@ -76,7 +76,7 @@ impl ForwardedView {
         takes.then_some(view)
     }
 
-    /// With what `record` did: its summary, its clips, its images.
+    /// Applies `record`: its summary, clips and dropped images.
     #[must_use]
     pub fn with_record(mut self, record: &CompactionRecord) -> Self {
         if let Some(text) = &record.text {
@@ -91,17 +91,17 @@ impl ForwardedView {
         self
     }
 
-    /// How fast the conversation fills.
+    /// Returns the thrash state.
     pub fn thrash(&self) -> ThrashDetector {
         self.thrash
     }
 
-    /// From here on it fills at this pace.
+    /// Sets the thrash state.
     pub(super) fn set_thrash(&mut self, pace: ThrashDetector) {
         self.thrash = pace;
     }
 
-    /// Takes over what `fold` has cleared.
+    /// Copies the cleared results from `fold`.
     pub fn set_cleared(&mut self, fold: &PruneState) {
         self.cleared_before = fold.cleared_before();
         self.cleared = fold
@@ -114,20 +114,20 @@ impl ForwardedView {
             .collect();
     }
 
-    /// `text` stands for the messages from the kept front up to `upto`.
+    /// Replaces the messages from the pinned head up to `upto` by `text`.
     pub fn set_summary(&mut self, upto: usize, text: Arc<str>) {
         self.summarised_until = upto.max(self.pinned_head.end);
         self.text = Some(text);
     }
 
-    /// Shortens results in place; earlier clips of them give way.
+    /// Clips results; replaces their earlier clips.
     pub fn add_clips(&mut self, clips: impl IntoIterator<Item = Clip>) {
         let mut all = self.clips_by_message();
         all.extend(clips.into_iter().map(|clip| (clip.message, clip)));
         self.clips = all.into_values().collect();
     }
 
-    /// The clips, each under its message.
+    /// Returns the clips by message index.
     pub(super) fn clips_by_message(&self) -> BTreeMap<usize, Clip> {
         let clips = self.clips.iter();
         clips.map(|clip| (clip.message, *clip)).collect()
@@ -138,34 +138,35 @@ impl ForwardedView {
         self.images_before = self.images_before.max(message);
     }
 
-    /// Lowers what the request asks for as output.
+    /// Lowers the output limit of the request.
     pub fn set_output_limit(&mut self, output: Tokens) {
         self.output_limit = Some(output);
     }
 
-    /// Messages before this one are stood for by a summary, or kept for good.
+    /// Index before which every message is covered by a summary or pinned.
     pub fn summarised_until(&self) -> usize {
         self.summarised_until
     }
 
-    /// Whether a summary stands in it.
+    /// Whether the view contains a summary.
     pub fn is_summarised(&self) -> bool {
         self.text.is_some()
     }
 
-    /// The plain estimate of the summary that stands in it, if one does.
+    /// Returns the plain estimate of the summary, if there is one.
     pub fn summary_tokens(&self) -> Option<Tokens> {
         self.text.as_deref().map(Tokens::estimate_text)
     }
 
-    /// Whether any result is cleared that still stands.
+    /// Whether any result is cleared that no summary covers.
     pub fn is_pruned(&self) -> bool {
         self.cleared
             .iter()
             .any(|cleared| cleared.at >= self.summarised_until)
     }
 
-    /// How many results that still stand are cleared, and what that saves.
+    /// Returns the number of cleared results that no summary covers, and the tokens that this
+    /// saves.
     pub fn pruned_totals(&self) -> (usize, Tokens) {
         let standing = self
             .cleared
@@ -176,12 +177,12 @@ impl ForwardedView {
         })
     }
 
-    /// Whether a marker stands for any image.
+    /// Whether any image is replaced by a marker.
     pub fn drops_images(&self, conversation: &Conversation<'_>) -> bool {
         self.dropped_images(conversation).next().is_some()
     }
 
-    /// The plain estimate of what it costs.
+    /// Returns the plain estimate of the view's size.
     pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
         let messages = conversation.messages().len();
         let mut tokens = conversation.params().tool_tokens
@@ -202,7 +203,8 @@ impl ForwardedView {
                 .sum()
     }
 
-    /// The cuts that make it, or none if it is the conversation as it came.
+    /// Returns the replacements that produce the view, or `None` if it equals the original
+    /// conversation.
     pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Replacements> {
         let mut cuts: Vec<Replacement> = Vec::new();
         if let Some(text) = &self.text
@@ -244,7 +246,7 @@ impl ForwardedView {
         (!cuts.is_empty()).then(|| Replacements::new(cuts))
     }
 
-    /// What of it is worth keeping, once a request that used it was accepted.
+    /// Returns the record to store once a request that used this view was accepted.
     pub fn to_record(&self, conversation: &Conversation<'_>) -> CompactionRecord {
         CompactionRecord {
             text: self.text.clone(),
@@ -259,7 +261,7 @@ impl ForwardedView {
         }
     }
 
-    /// The shortest prefix that holds all that this view changes.
+    /// Returns the length, in messages, of the shortest prefix that contains all changes.
     pub fn changed_prefix_len(&self) -> usize {
         let clips = self
             .clips
@@ -286,26 +288,26 @@ impl ForwardedView {
             .is_ok()
     }
 
-    /// Whether the result at `message` is cleared or behind what stands for history.
+    /// Whether the result at `message` is cleared or covered by the summary.
     pub(super) fn hides_result(&self, message: usize) -> bool {
         let covered =
             self.text.is_some() && (self.pinned_head.end..self.summarised_until).contains(&message);
         covered || self.is_cleared(message)
     }
 
-    /// The clips that show: a result that was cleared since then is no longer there to be clipped.
+    /// Returns the clips of results that are neither covered by a summary nor cleared since.
     fn visible_clips(&self) -> impl Iterator<Item = &Clip> {
         self.clips
             .iter()
             .filter(|clip| clip.message >= self.summarised_until && !self.is_cleared(clip.message))
     }
 
-    /// Whether the content of the result at `at` is replaced as a whole.
+    /// Whether the whole content of the result at `at` is replaced.
     fn replaces_content(&self, at: usize) -> bool {
         self.is_cleared(at) || self.clips.iter().any(|clip| clip.message == at)
     }
 
-    /// Whether the message at `at` is rewritten already, to take in what stands for history.
+    /// Whether the summary is merged into the message at `at`.
     fn merges_summary_into(&self, conversation: &Conversation<'_>, at: usize) -> bool {
         let (from, to) = (self.pinned_head.end, self.summarised_until);
         self.placement == Placement::Merged
@@ -313,7 +315,7 @@ impl ForwardedView {
             && placement::merges_into(conversation, from, to, at)
     }
 
-    /// The images that markers stand for: each with its message, its part of that, and what goes.
+    /// Returns the images replaced by markers: message index, part index and tokens saved.
     fn dropped_images<'c>(
         &'c self,
         conversation: &'c Conversation<'_>,

@@ -1,8 +1,8 @@
-//! What is known of a window: what replies teach, in the plain estimate's own units, and which of
-//! those who say something is believed.
+//! Context windows: their sources in order of trust, and learning them from replies in estimated
+//! tokens.
 //!
-//! Providers count by their own tokenizers. A limit learned in our units makes every mark come
-//! right for a denser tokenizer while the estimate itself stays as it is.
+//! Providers count with their own tokenizers. A limit learned in estimated tokens corrects every
+//! threshold for a denser tokenizer, while the estimate itself stays unchanged.
 
 pub mod count;
 #[cfg(feature = "exact-tokens")]
@@ -18,14 +18,15 @@ use super::policy::{CompactionSettings, Policy};
 use super::tokens::Tokens;
 use count::{TokenCalibration, TokenRatio};
 
-/// How much more of a conversation than of the refused one may fill a window for it to count as no
-/// less dense: a part of the refused one.
+/// A conversation counts as equally dense as the refused one if it exceeds the refused window by at
+/// most 1/`DENSITY_TOLERANCE`.
 const DENSITY_TOLERANCE: u32 = 8;
 
-/// Of fewer tokens most are the template's, and how many are counted says nothing of how dense text is.
+/// Below this size, most tokens belong to the prompt template, so a count reveals nothing about the
+/// text's token ratio.
 const SHORT_REQUEST: Tokens = Tokens::new(1_000);
 
-/// What to expect of a provider that has counted nothing of this conversation yet.
+/// Computes the token ratio to expect from a provider that has not counted this conversation yet.
 pub fn expected_ratio(conversation: &Conversation<'_>) -> TokenRatio {
     #[cfg(feature = "exact-tokens")]
     if let Some(exact) = exact::measure(conversation) {
@@ -34,11 +35,13 @@ pub fn expected_ratio(conversation: &Conversation<'_>) -> TokenRatio {
     script::predict(conversation)
 }
 
-/// The window that a refusal of a request of `estimate` tokens shows.
+/// Computes the window, in estimated tokens, from a refusal of a request of `estimate` tokens.
 ///
-/// With both numbers it is the limit, scaled by our count over the upstream's, unless the request was
-/// short and refused for the output that it asked for. Without the upstream's count nothing can be
-/// scaled: then it is the limit, but never more than nine tenths of what was just refused.
+/// - With both numbers: the limit, scaled by longhaul's estimate over the upstream's count. If the
+///   request was short and was refused because of the requested output: the limit itself.
+/// - With the limit only: the limit, but at most nine tenths of the refused request, since nothing
+///   can be scaled.
+/// - Without a limit: nine tenths of the refused request.
 pub fn window_from_refusal(estimate: Tokens, overflow: &Overflow) -> Tokens {
     let refused = estimate.percent(90);
     let limit = overflow.limit.map(Tokens::new);
@@ -55,8 +58,7 @@ pub fn window_from_refusal(estimate: Tokens, overflow: &Overflow) -> Tokens {
     }
 }
 
-/// The same beside what was `known` before: a refusal without a number does not make a window larger
-/// again than the last one showed it.
+/// Like [`window_from_refusal`], but at most the `known` window if the refusal states no limit.
 pub fn window_from_repeated_refusal(
     estimate: Tokens,
     overflow: &Overflow,
@@ -67,8 +69,8 @@ pub fn window_from_repeated_refusal(
     known.map_or(learned, |known| known.min(learned))
 }
 
-/// A learned window as the policy takes it: rounded down to two digits, so that replicas that learned
-/// from different requests mostly agree, and small differences move no mark.
+/// Rounds a learned window down to two significant digits. Replicas that learned from different
+/// requests then mostly agree, and small differences move no threshold.
 pub fn to_two_digits(learned: Tokens) -> Tokens {
     let mut step = 1;
     while learned.get() / step >= 100 {
@@ -77,38 +79,39 @@ pub fn to_two_digits(learned: Tokens) -> Tokens {
     Tokens::new(learned.get() / step * step)
 }
 
-/// What is known of one model's window, by who says so.
+/// The windows of one model that the different sources state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowSources {
-    /// The operator.
+    /// The operator's setting.
     pub setting: Option<Tokens>,
-    /// A refusal: the window that the conversation's record was made for, or else what was learned
-    /// last.
+    /// A refusal: the window for which the conversation's record was made, or else the window
+    /// learned last.
     pub refusal: Option<RefusalWindow>,
-    /// The upstream, asked. No part of the policy window.
+    /// The upstream's model listing. Never part of the policy window.
     pub reported: Option<Tokens>,
-    /// The table of models.
+    /// The built-in table of models.
     pub table: Option<TableWindow>,
-    /// The number that is assumed where nobody says anything.
+    /// The window assumed if no source states one.
     pub default: Tokens,
 }
 
-/// What a refusal says of a window, as a policy window.
+/// The window that a refusal reveals, as a policy window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefusalWindow {
-    /// As the provider counts: how much of the estimate that is hangs on the conversation.
+    /// In provider tokens. The corresponding number of estimated tokens depends on the
+    /// conversation.
     Stated {
-        /// The limit that was stated.
+        /// The limit that the upstream stated.
         stated: Tokens,
-        /// What that came to, in the estimate's own units, for the text that was refused.
+        /// The limit in estimated tokens, for the text that was refused.
         refused: Tokens,
     },
-    /// In the estimate's own units.
+    /// In estimated tokens.
     Estimated(Tokens),
 }
 
 impl RefusalWindow {
-    /// How much it is, by whoever counts.
+    /// Returns the window in its own unit.
     pub fn tokens(self) -> Tokens {
         match self {
             Self::Stated { stated: tokens, .. } | Self::Estimated(tokens) => tokens,
@@ -116,31 +119,31 @@ impl RefusalWindow {
     }
 }
 
-/// What a table says of a window.
+/// The window that the table of models states.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TableWindow {
-    /// So much for input, and room beside it for output.
+    /// A limit on input alone; the output does not count towards it.
     Input(Tokens),
-    /// So much for both.
+    /// A limit on input and output together.
     Total(Tokens),
 }
 
-/// Who said what a window is taken to be.
+/// The source from which the policy window was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SelectedSource {
-    /// Nobody: it is assumed.
+    /// No source: the default is assumed.
     Default,
     /// A refusal.
     Refusal,
-    /// The operator.
+    /// The operator's setting.
     Setting,
-    /// The table.
+    /// The table of models.
     Table,
 }
 
 impl WindowSources {
-    /// The policy window, and who is believed for it: the operator, unless a refusal has shown that
-    /// it is too large; then a refusal, then the table.
+    /// Returns the policy window and its source. The order of trust is: the setting, a refusal, the
+    /// table, the default. A refusal overrides a setting that is larger than the refused window.
     pub fn policy_window(&self) -> (Tokens, SelectedSource) {
         match (
             self.setting,
@@ -159,8 +162,8 @@ impl WindowSources {
         }
     }
 
-    /// The same for a conversation that was refused at its second send, too, and shown a window by that
-    /// for itself alone.
+    /// Applies the window that this conversation alone learned from a second refusal, if it is
+    /// smaller than the refused window.
     #[must_use]
     pub fn with_conversation_window(self, own: Option<Tokens>) -> Self {
         let refused = self.refusal.map(RefusalWindow::tokens);
@@ -171,8 +174,9 @@ impl WindowSources {
         }
     }
 
-    /// What the upstream said, where it is believed: above the table, below the operator and below a
-    /// refusal, which is the upstream's own last word.
+    /// Returns the window from the upstream's model listing if that source prevails. The listing
+    /// ranks above the table, but below the setting and below a refusal, which is the upstream's
+    /// own last word.
     pub fn trusted_report(&self) -> Option<Tokens> {
         match self.policy_window().1 {
             SelectedSource::Default | SelectedSource::Table => self.reported,
@@ -180,12 +184,12 @@ impl WindowSources {
         }
     }
 
-    /// Whether nobody said anything, the upstream neither.
+    /// Whether no source states a window, not even the upstream's listing.
     pub fn is_assumed(&self) -> bool {
         self.reported.is_none() && self.policy_window().1 == SelectedSource::Default
     }
 
-    /// What `wishes` come to for such a model.
+    /// Builds the policy of `wishes` for this model.
     pub fn policy(&self, wishes: &CompactionSettings) -> Policy {
         let (window, believed) = self.policy_window();
         let policy = Policy::new(wishes, window);
@@ -198,8 +202,8 @@ impl WindowSources {
         }
     }
 
-    /// The same for one conversation, with what is known of how it is counted. A window that a
-    /// refusal of the same conversation has shown is in the estimate's own units already.
+    /// Builds the policy of `wishes` for one conversation, with its window converted by `counts`. A
+    /// window from a refusal of the same conversation is in estimated tokens already.
     pub fn calibrated_policy(
         &self,
         wishes: &CompactionSettings,
@@ -207,7 +211,7 @@ impl WindowSources {
         counts: impl FnOnce() -> TokenCalibration,
     ) -> Policy {
         let policy = self.policy(wishes);
-        // Most requests are far from any mark however they are counted.
+        // Most requests are far below every threshold at any token ratio.
         if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.pressure) {
             return policy;
         }
@@ -215,7 +219,8 @@ impl WindowSources {
             (SelectedSource::Refusal, Some(RefusalWindow::Estimated(_))) => policy,
             (SelectedSource::Refusal, Some(RefusalWindow::Stated { stated, refused })) => {
                 let holds = counts().estimated_window(stated);
-                // About as dense as what was refused: that says more than a ratio does.
+                // The text is about as dense as the refused text, whose window is more accurate
+                // than any ratio.
                 if holds <= refused + refused.divided_by(DENSITY_TOLERANCE) {
                     policy.with_window(wishes, to_two_digits(refused))
                 } else {
@@ -252,7 +257,7 @@ mod tests {
         Tokens::new(thousands * 1_000)
     }
 
-    /// The policy window, who is believed for it, and the window that the marks follow.
+    /// Checks the policy window, its source, and the window that the thresholds follow.
     fn check(sayings: WindowSources, window: u32, believed: SelectedSource, marks: u32) {
         let policy = sayings.policy(&CompactionSettings::default());
         let window = k(window);
@@ -318,7 +323,7 @@ mod tests {
         assert_eq!(output(sayings), OutputWindow::Shared);
     }
 
-    /// A conversation whose one message is `text`.
+    /// Builds a conversation with `text` as its only message.
     fn one_message(text: &str) -> String {
         format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}]}}"#)
     }
@@ -357,11 +362,11 @@ mod tests {
             };
             window_from_refusal(Tokens::new(9_000), &overflow).get()
         };
-        // Ten are counted where the estimate has nine.
+        // The provider counts ten tokens for nine estimated ones.
         assert_eq!(learned(Some(8_000), Some(10_000), None), 7_200);
         assert_eq!(learned(Some(8_000), None, Some(2_000)), 7_200);
         assert_eq!(learned(Some(1), Some(1), None), 9_000);
-        // Without a count, the limit, below nine tenths of what was refused.
+        // Without a count: the limit, at most nine tenths of the refused request.
         assert_eq!(learned(Some(8_000), None, None), 8_000);
         assert_eq!(learned(Some(8_192), None, None), 8_100);
         assert_eq!(learned(Some(8_192), Some(0), None), 8_100);
@@ -440,8 +445,8 @@ mod tests {
             default: k(8),
             ..NOTHING
         };
-        // Of 8,000 tokens 7,000 are usable, and 4,200 are the first mark. At the densest, a quarter
-        // of that may be counted as much.
+        // 7,000 of 8,000 tokens are usable, and the first threshold is at 4,200. At the highest
+        // ratio, a provider may count that much for a quarter as many estimated tokens.
         let holds = |sayings: WindowSources, tokens: u32| {
             let asked = Cell::new(false);
             let counts = || {
@@ -472,7 +477,7 @@ mod tests {
         };
         let estimated = refused(RefusalWindow::Estimated(k(8)));
         assert_eq!(holds(estimated, 1_050), (8_000, false));
-        // Of 7,000 that fit: a sixth more than what was refused is less dense, an eighth is not.
+        // 7,000 fit: a sixth more than the refused window is less dense, an eighth is not.
         for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_200)] {
             let counted = refused(RefusalWindow::Stated {
                 stated: k(8),

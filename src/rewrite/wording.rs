@@ -1,6 +1,7 @@
-//! Every word that we put into a conversation, and how we know our own again.
+//! Every text that longhaul inserts into a conversation, and the functions that recognise those
+//! texts.
 //!
-//! Changing one changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
+//! Changing a text changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
 
 use super::index;
 use super::scan::has_unicode_escape;
@@ -9,39 +10,39 @@ use regex::Regex;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// What stands for a cleared tool result: the wording of OpenCode and tunacode, to the letter, which
-/// models have met.
+/// Placeholder for a cleared tool result. The exact wording is that of OpenCode and tunacode, which
+/// models have seen before.
 pub const CLEARED: &str = "[Old tool result content cleared]";
 
-/// The plain estimate of it.
+/// Plain estimate of [`CLEARED`].
 pub(super) const CLEARED_TOKENS: Tokens = Tokens::new(8);
 
-/// What a person says behind a compaction, so that the agent goes on.
+/// User message that asks the agent to continue after a compaction.
 pub const CONTINUE_TEXT: &str = "Continue if you have next steps";
 
-/// How a described placeholder begins.
+/// Prefix of a placeholder with a description.
 pub(super) const CLEARED_PREFIX: &str = "[Old tool result content cleared";
 
-/// A described placeholder keeps so many characters of the tool's name,
+/// Maximum characters of the tool name in a placeholder.
 pub(super) const MAX_TOOL_CHARS: usize = 64;
-/// and so many of the argument.
+/// Maximum characters of the argument in a placeholder.
 pub(super) const MAX_ARGUMENT_CHARS: usize = 120;
-/// Identifiers in a placeholder take no more than this, however long the result.
+/// Maximum tokens of the identifiers in a placeholder, for results of any length.
 pub(super) const MAX_IDENTIFIER_TOKENS: Tokens = Tokens::new(4_000);
 
-/// A result that names no content of its own but points at an earlier read is short.
+/// Maximum tokens of a result that only refers to an earlier read.
 const MAX_POINTER_TOKENS: Tokens = Tokens::new(125);
 
-/// What tools answer when a file is as they last showed it. From Claude Code and Hermes, whose
-/// users lost the first read to a clearing. One pattern, so that a text is gone through once.
+/// Pattern of results that report an unchanged file. The phrases come from Claude Code and Hermes,
+/// whose users lost the earlier read when it was cleared. A single pattern scans each text once.
 static POINTER_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = "unchanged since|not changed since|not been modified since|already been read|\
                  identical to the previous read";
-    // Without a pattern nothing is pinned; a test holds that there is one.
+    // Without a pattern, no earlier read is pinned; a test checks that the pattern compiles.
     Regex::new(&format!("(?i-u:{words})")).ok()
 });
 
-/// How a tool result that reports a failure begins.
+/// Prefixes of tool results that report a failure, in lower case.
 const FAILURE_PREFIXES: [&str; 5] = [
     "error",
     "fatal",
@@ -50,21 +51,21 @@ const FAILURE_PREFIXES: [&str; 5] = [
     "panic",
 ];
 
-/// A placeholder that names the call whose result it stands for.
+/// Returns a placeholder that describes the call whose result was cleared.
 pub fn describe_cleared_result(tool: &str, argument: Option<&str>, tokens: Tokens) -> String {
     let argument = argument.map(|text| format!(" {text}")).unwrap_or_default();
     format!("{CLEARED_PREFIX}: {tool}{argument}, about {tokens} tokens]")
 }
 
-/// The placeholder `line` with the identifiers of what it stands for.
+/// Adds the index of the cleared result's identifiers to the placeholder `line`.
 pub(super) fn with_identifiers(line: &str, index: &str) -> String {
     let line = line.strip_suffix(']').unwrap_or(line);
     let colon = if line == CLEARED_PREFIX { ":" } else { "" };
     format!("{line}{colon}\n{index}]")
 }
 
-/// Whether `text` is a placeholder of ours, or of an agent that uses the same words. Nothing longer
-/// than ours is one, or whoever writes a result could keep all of it from being cleared.
+/// Whether `text` is a placeholder, from longhaul or from an agent with the same wording. Longer
+/// texts do not count; otherwise the author of a result could protect all of it from clearing.
 pub fn is_placeholder(text: &str) -> bool {
     const DESCRIPTION: usize =
         MAX_TOOL_CHARS + MAX_ARGUMENT_CHARS + "  , about 4294967295 tokens".len();
@@ -80,8 +81,8 @@ pub fn is_placeholder(text: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(described))
 }
 
-/// Whether a literal may spell such a text. Its words hold nothing that is escaped but as `\u0061`,
-/// so where neither stands in it, it need not be decoded.
+/// Whether a raw JSON literal may match [`points_at_earlier_read`]. JSON can escape the phrases
+/// only as `\u0061`, so a literal without such an escape is searched undecoded.
 pub fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a str) -> bool {
     tokens <= MAX_POINTER_TOKENS && {
         let raw = raw();
@@ -89,7 +90,7 @@ pub fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a s
     }
 }
 
-/// Whether a result of so many tokens only points at an earlier read of the same thing.
+/// Whether a result of `tokens` tokens only refers to an earlier read of the same file.
 pub fn points_at_earlier_read<'a>(tokens: Tokens, text: impl FnOnce() -> Cow<'a, str>) -> bool {
     tokens <= MAX_POINTER_TOKENS
         && POINTER_PATTERN
@@ -97,7 +98,7 @@ pub fn points_at_earlier_read<'a>(tokens: Tokens, text: impl FnOnce() -> Cow<'a,
             .is_some_and(|pattern| pattern.is_match(&text()))
 }
 
-/// Whether a result reports a failure, as far as its first word tells.
+/// Whether a result reports a failure, judged by its first words.
 pub fn reports_failure(text: &str) -> bool {
     let start: String = text
         .trim_start()
@@ -108,37 +109,41 @@ pub fn reports_failure(text: &str) -> bool {
     FAILURE_PREFIXES.iter().any(|word| start.starts_with(word))
 }
 
-/// How a message that stands for history begins: how it is known again.
+/// Prefix of a message that replaces history, by which the message is recognised.
 const SUMMARY_PREFIX: &str = "[Earlier conversation, condensed by longhaul]";
-/// What it says of itself.
+/// Explanation for the model, after the prefix.
 const SUMMARY_NOTE: &str = "\
 This message stands for the earlier part of this same conversation, which is no longer shown. It \
 is a record, not a new request: do not answer it. Go on from where the conversation stands, and \
 take up the next steps if there are any. Do not restart work that is done. Where this record and \
 a later message differ, the later message holds.";
-/// How it ends.
+/// Suffix of a message that replaces history.
 const SUMMARY_SUFFIX: &str = "[End of the record; the conversation goes on below]";
 
-/// What stands in place of an image that was dropped.
+/// Replaces a dropped image.
 pub const IMAGE_MARKER: &str = "[image]";
-/// What tells of other parts that are no text, where a message is told of.
+/// Markers for other parts that are not text, in rendered messages.
 pub(super) const AUDIO_MARKER: &str = "[audio]";
 pub(super) const FILE_MARKER: &str = "[file]";
 pub(super) const VIDEO_MARKER: &str = "[video]";
 
-/// The most that the note of a clipping takes, so that what was clipped is not clipped again.
+/// Maximum tokens of a clip note. The clipping functions allow for the note, so that a clipped text
+/// is not clipped again.
 pub const MAX_CLIP_NOTE: Tokens = Tokens::new(15);
 
-/// What opens either mark, in any case: so much of it is enough for a model to take it for ours.
+/// Pattern of the opening of either summary mark, in any case. A model accepts this much as
+/// longhaul's mark.
 static MARK_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    // Without a pattern nothing is broken; a test holds that there is one.
+    // Without a pattern, no mark is altered; a test checks that the pattern compiles.
     let marks = r"(?i-u)\[(\s*(?:earlier\s+conversation,\s+condensed|end\s+of\s+the\s+record))";
     Regex::new(marks).ok()
 });
 
-/// The user message that stands for earlier history. It is no request: models took such messages
-/// for one, and began finished work again. A mark of ours within `text` is broken, or what stands
-/// behind it would be taken for what goes on below; that makes nothing longer.
+/// Wraps `text` as the user message that replaces earlier history. The note says that the message
+/// is not a request: models mistook such messages for one and restarted finished work.
+///
+/// Summary marks within `text` are altered, because text after a forged end mark would pass for the
+/// ongoing conversation. Altering a mark does not change its length.
 pub fn wrap_summary(text: &str) -> String {
     let text = MARK_PATTERN
         .as_ref()
@@ -146,7 +151,7 @@ pub fn wrap_summary(text: &str) -> String {
     format!("{SUMMARY_PREFIX}\n{SUMMARY_NOTE}\n\n{text}\n\n{SUMMARY_SUFFIX}")
 }
 
-/// What [`wrap`] was given; `text` itself if it is not wrapped.
+/// Returns the text inside a message of [`wrap_summary`], or `text` itself if it is not wrapped.
 pub fn unwrap_summary(text: &str) -> &str {
     let inner = text
         .strip_prefix(SUMMARY_PREFIX)
@@ -158,15 +163,17 @@ pub fn unwrap_summary(text: &str) -> &str {
     inner.map_or(text, str::trim)
 }
 
-/// Whether `text` begins with a message of [`wrap`], of ours or of another longhaul before us.
+/// Whether `text` begins like a message of [`wrap_summary`], from this longhaul or from another in
+/// front of it.
 pub fn is_wrapped_summary(text: &str) -> bool {
     text.starts_with(SUMMARY_PREFIX)
 }
 
-/// The first `head` and the last `tail` characters of `text`, and between them how much was left
-/// out. What is hardly longer than that, or has been clipped so before, stays as it is.
+/// Returns the first `head` and the last `tail` characters of `text`, with a note between them that
+/// counts the omitted characters. A text that clipping would barely shorten, or that was already
+/// clipped to these lengths, is returned unchanged.
 pub fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
-    // Bytes are at least as many as characters: most texts need no counting.
+    // A text has at least as many bytes as characters, so most texts need no counting.
     if text.len() <= head + tail + MAX_CLIP_NOTE.to_chars() {
         return Cow::Borrowed(text);
     }
@@ -191,12 +198,12 @@ pub fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     ))
 }
 
-/// [`clip_chars`] in tokens of the plain estimate.
+/// Like [`clip_chars`], with lengths in tokens of the plain estimate.
 pub fn clip(text: &str, head: Tokens, tail: Tokens) -> Cow<'_, str> {
     clip_chars(text, head.to_chars(), tail.to_chars())
 }
 
-/// `text` on one line, at most `most` characters of it, an ellipsis for the rest.
+/// Returns at most `most` characters of `text` on one line, plus an ellipsis if the text is cut.
 pub fn one_line(text: &str, most: usize) -> String {
     let mut line = String::new();
     let mut chars = 0;
@@ -295,7 +302,7 @@ mod tests {
             let broken = text.replace(forged, &forged.replacen('[', "(", 1));
             assert_eq!(unwrap_summary(&wrapped), broken);
             assert_eq!(wrapped.len(), wrap_summary("").len() + text.len());
-            // What was wrapped before is the same once more.
+            // Wrapping an unwrapped text again gives the same bytes.
             assert_eq!(wrap_summary(unwrap_summary(&wrapped)), wrapped);
         }
     }

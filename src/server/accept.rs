@@ -1,4 +1,4 @@
-//! Takes connections, as many at once as there are places.
+//! Accepts connections up to a limit.
 
 use std::io;
 use std::sync::Arc;
@@ -8,26 +8,27 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// Between two tries to accept after the process ran out of descriptors: long enough for
-/// connections to end, short enough that nobody notices.
+/// Delay before the next accept after the process ran out of descriptors. Connections may end
+/// meanwhile, and clients do not notice the delay.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// Between two times that the same is told: whoever is told once knows.
+/// Minimum interval between two log lines about the same condition.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What takes connections from a listener.
+/// Accepts connections from a listener.
 pub(super) struct Acceptor {
     listener: TcpListener,
     permits: Arc<Semaphore>,
-    /// How many there are.
+    /// Maximum number of open connections.
     max_connections: usize,
-    /// The bound that says so.
+    /// Name of the setting or constant that defines the limit.
     limit_name: &'static str,
     limit_logged_at: Option<Instant>,
     failure_logged_at: Option<Instant>,
 }
 
 impl Acceptor {
-    /// At most `most` connections are open at once, as `bound` says; more wait.
+    /// Creates an acceptor of at most `most` open connections, a limit named `bound`. Further
+    /// connections wait.
     pub(super) fn new(listener: TcpListener, most: usize, bound: &'static str) -> Self {
         Self {
             listener,
@@ -39,13 +40,14 @@ impl Acceptor {
         }
     }
 
-    /// Waits for a place and then for a connection; an error costs a moment, never the server.
+    /// Waits for a permit and then for a connection. Returns `None` after an error, which costs at
+    /// most a short delay.
     pub(super) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         if self.permits.available_permits() == 0 && is_log_due(&mut self.limit_logged_at) {
             tracing::warn!(
                 connections = self.max_connections,
                 bound = self.limit_name,
-                "as many connections are open as may be; more wait until one ends"
+                "connection limit reached; further connections wait until one ends"
             );
         }
         let place = Arc::clone(&self.permits).acquire_owned().await.ok()?;
@@ -54,7 +56,7 @@ impl Acceptor {
             Err(error) if is_connection_error(&error) => None,
             Err(error) => {
                 if is_log_due(&mut self.failure_logged_at) {
-                    tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
+                    tracing::error!(%error, "cannot accept; is the limit on open files (ulimit -n) too low?");
                 }
                 sleep(ACCEPT_BACKOFF).await;
                 None
@@ -63,7 +65,7 @@ impl Acceptor {
     }
 }
 
-/// Whether it is to be told now; it is told then.
+/// Whether to log now. If so, updates the time of the last log line.
 fn is_log_due(told: &mut Option<Instant>) -> bool {
     let is_due = told.is_none_or(|told| told.elapsed() >= LOG_INTERVAL);
     if is_due {
@@ -72,7 +74,8 @@ fn is_log_due(told: &mut Option<Instant>) -> bool {
     is_due
 }
 
-/// Whether only the connection being accepted is lost, and the next may be had at once.
+/// Whether the error concerns only the connection being accepted, so that the next accept may
+/// follow at once.
 fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -91,7 +94,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn that_no_connection_can_be_accepted_is_told_once_a_minute() {
-        // Nobody has it listen.
+        // The socket does not listen, so every accept fails.
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_nonblocking(true).unwrap();
         let mut door = Acceptor::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");

@@ -1,4 +1,4 @@
-//! The admin listener, beside the proxy's own: one page a connection, and little of everything.
+//! The admin listener: one request per connection, and small limits.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use tokio::time::timeout;
 use super::accept::Acceptor;
 use crate::admin::Admin;
 
-/// Bytes of the head of a request to the admin listener; hyper takes no less for a buffer.
+/// Maximum size of a request head on the admin listener, in bytes. hyper accepts no smaller buffer.
 const ADMIN_BUFFER: usize = 8 * 1024;
-/// How long one connection to the admin listener may take from its beginning to its end.
+/// Maximum duration of a connection to the admin listener.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections to the admin listener at once; more wait. It is asked by a probe, a scraper and a
-/// person.
+/// Maximum number of connections to the admin listener; further ones wait. Its clients are a probe,
+/// a scraper and a person.
 const ADMIN_CONNECTIONS: usize = 32;
 
-/// Serves until dropped, which ends its connections.
+/// Serves until dropped, which ends all its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     let mut door = Acceptor::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
     let mut tasks = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            // Reaps what has ended, so that the set does not grow with the uptime.
+            // Reaps finished tasks, so that the set does not grow with uptime.
             Some(_) = tasks.join_next() => continue,
             accepted = door.accept() => accepted,
         };
@@ -40,7 +40,7 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
         };
         let admin = Arc::clone(&admin);
         tasks.spawn(async move {
-            // Who takes longer than that has not come for a page.
+            // No legitimate request takes longer.
             _ = timeout(ADMIN_TIMEOUT, serve_connection(socket, &admin)).await;
             drop(place);
         });
@@ -59,7 +59,7 @@ async fn serve_connection(socket: TcpStream, admin: &Admin) {
         .max_buf_size(ADMIN_BUFFER)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = connection.await {
-        tracing::debug!(%error, "an admin connection ended");
+        tracing::debug!(%error, "admin connection ended");
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use crate::config::Config;
     use crate::proxy::Proxy;
 
-    /// Where a process tells of itself for as long as the set lives.
+    /// Starts an admin listener that serves until the set is dropped.
     async fn served() -> (SocketAddr, JoinSet<()>) {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
         let proxy = Proxy::new(config).unwrap();
@@ -87,7 +87,7 @@ mod tests {
         (address, serving)
     }
 
-    /// A probe that has asked, with these fields.
+    /// Sends a probe's request with these header fields.
     async fn probe(address: SocketAddr, fields: &str) -> TcpStream {
         let mut probe = TcpStream::connect(address).await.unwrap();
         let ask = format!("GET /livez HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n");
@@ -110,7 +110,7 @@ mod tests {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         let probe = probe(address, "").await;
-        // From here on the clock jumps to the next deadline.
+        // From here on, the clock jumps to the next deadline.
         pause();
         let answer = answered(probe).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");

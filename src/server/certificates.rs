@@ -1,4 +1,4 @@
-//! TLS towards clients: the certificate that they are shown, read again when its files change.
+//! TLS towards clients: the listener's certificate, reloaded when its files change.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,34 +19,34 @@ use crate::config::TlsFiles;
 use crate::error::Problem;
 use crate::lock::{Mutex, RwLock};
 
-/// Between two looks whether the files of the listener's certificate have changed: those who renew
-/// one do so days before it is needed.
+/// Interval between checks of the certificate files. Operators renew certificates days before they
+/// expire.
 const CERTIFICATE_POLL: Duration = Duration::from_secs(10);
-/// Bytes of a file with certificates or a key: a chain of a dozen with room to spare. Past this it
-/// is another file by mistake.
+/// Maximum size of a certificate or key file in bytes: ample for a chain of a dozen certificates. A
+/// larger file was configured by mistake.
 const CERTIFICATE_BYTES: u64 = 1 << 20;
 
 const CERTIFICATE_SETTING: &str = "tls.certificate_file";
 const KEY_SETTING: &str = "tls.key_file";
 
-/// What every TLS session begins with: a record of the handshake (RFC 8446, 5.1).
+/// First byte of every TLS session: the type of a handshake record (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// The listener's certificate and key, as they are now.
+/// The listener's current certificate and key.
 pub(crate) struct Certificates {
     files: TlsFiles,
     acceptor: RwLock<TlsAcceptor>,
-    /// What was read last, whether or not it could be used: it is judged once.
+    /// Digest of the files as last read, usable or not, so that each version is judged once.
     last_digest: Mutex<blake3::Hash>,
 }
 
-/// What somebody who has connected turned out to speak.
+/// Result of a handshake with a client.
 pub(super) enum HandshakeResult {
-    /// Nothing, or no TLS that could be agreed on.
+    /// The client sent nothing, or the TLS handshake failed.
     NoSession,
-    /// Something else than TLS; none of it was read.
+    /// The client speaks another protocol than TLS. Nothing was consumed.
     NotTls(TcpStream),
-    /// TLS.
+    /// A TLS session.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -54,7 +54,7 @@ impl Certificates {
     /// Reads the files for the first time.
     ///
     /// # Errors
-    /// They cannot be read, or hold no chain and key that belong together.
+    /// The files cannot be read, or do not hold a matching chain and key.
     pub(crate) fn open(files: TlsFiles) -> Result<Self, Problem> {
         let pair = CertificateAndKey::read(&files)?;
         Ok(Self {
@@ -64,9 +64,11 @@ impl Certificates {
         })
     }
 
-    /// Reads the files again. What cannot be used is told of once, and what was used before stays.
+    /// Reads the files again. If the new ones cannot be used, logs that once and keeps the previous
+    /// certificate.
     pub(crate) fn reload(&self) {
-        // Held while they are read: of two who read at once, none puts back what the other found gone.
+        // Locked during the read, so that of two concurrent reloads the older does not overwrite
+        // the newer.
         let mut seen = self.last_digest.lock();
         let read = CertificateAndKey::read(&self.files);
         let digest = match &read {
@@ -79,10 +81,12 @@ impl Certificates {
         match read.and_then(|pair| pair.build_acceptor(&self.files)) {
             Ok(acceptor) => {
                 *self.acceptor.write() = acceptor;
-                tracing::info!("clients are shown the new certificate from here on");
+                tracing::info!("certificate reloaded; new connections use it");
             }
             Err(problem) => {
-                tracing::warn!("clients are shown the certificate as it was: {problem}");
+                tracing::warn!(
+                    "cannot reload the certificate, keeping the previous one: {problem}"
+                );
             }
         }
     }
@@ -92,12 +96,12 @@ impl Certificates {
         loop {
             sleep(CERTIFICATE_POLL).await;
             let own = Arc::clone(&self);
-            // A file system may take its time.
+            // Blocking: a file system may be slow.
             _ = tokio::task::spawn_blocking(move || own.reload()).await;
         }
     }
 
-    /// Agrees on TLS with somebody who has connected.
+    /// Performs the TLS handshake with a client.
     pub(super) async fn accept(&self, socket: TcpStream) -> HandshakeResult {
         let mut first = [0];
         match socket.peek(&mut first).await {
@@ -109,14 +113,14 @@ impl Certificates {
         match acceptor.accept(socket).await {
             Ok(session) => HandshakeResult::Tls(Box::new(session)),
             Err(error) => {
-                tracing::debug!(%error, "no TLS session with a client");
+                tracing::debug!(%error, "TLS handshake failed");
                 HandshakeResult::NoSession
             }
         }
     }
 }
 
-/// What the two files hold.
+/// Contents of the two files.
 struct CertificateAndKey {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -135,22 +139,24 @@ impl CertificateAndKey {
         blake3::hash(&[*certificate.as_bytes(), *key.as_bytes()].concat())
     }
 
+    /// Builds the acceptor.
+    ///
     /// # Errors
-    /// They are no chain and key that belong together. No error shows anything of them.
+    /// The contents are not a matching chain and key. No error shows any part of them.
     fn build_acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, Problem> {
         let no_chain =
             |reason| certificate_problem(CERTIFICATE_SETTING, &files.certificate, reason);
         let chain = CertificateDer::pem_slice_iter(&self.certificate)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| no_chain("it is no PEM file".into()))?;
+            .map_err(|_| no_chain("it is not a PEM file".into()))?;
         if chain.is_empty() {
-            return Err(no_chain("it holds no certificate in PEM".into()));
+            return Err(no_chain("it contains no certificate in PEM".into()));
         }
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
             let reason = if matches!(error, PemError::NoItemsFound) {
-                "it holds no private key in PEM that is not encrypted"
+                "it contains no private key in PEM that is not encrypted"
             } else {
-                "it is no PEM file"
+                "it is not a PEM file"
             };
             certificate_problem(KEY_SETTING, &files.key, reason.into())
         })?;
@@ -166,7 +172,8 @@ impl CertificateAndKey {
     }
 }
 
-/// The whole of a file. What is cut off would be another chain.
+/// Reads a whole file. A file that is too large is an error, since a truncated chain would be a
+/// different chain.
 fn read_file(setting: &'static str, path: &Path) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     File::open(path)
@@ -179,7 +186,7 @@ fn read_file(setting: &'static str, path: &Path) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// What keeps a chain and a key that could be read from being used.
+/// Returns the problem with a chain and key that were parsed but cannot be used.
 fn pair_problem(files: &TlsFiles, error: &rustls::Error) -> Problem {
     if matches!(error, rustls::Error::InconsistentKeys(_)) {
         let whose = files.certificate.display();
@@ -206,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of files with these texts.
+    /// Checks the result of opening files with these texts.
     fn check(certificate: &str, key: &str, expect: Result<(), [&str; 2]>) {
         let dir = tempfile::tempdir().unwrap();
         let files = TlsFiles {

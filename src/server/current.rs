@@ -1,5 +1,4 @@
-//! What requests are served under: settings that are read again take the place of those before,
-//! for the requests that come after.
+//! The server state that a reload replaces: later requests use the new settings.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use crate::error::Problem;
 use crate::lock::RwLock;
 use crate::proxy::Proxy;
 
-/// A hold on a server that serves. Clones hold the same one.
+/// Handle to a running server. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ReloadableProxy {
     proxy: Arc<RwLock<Proxy>>,
@@ -27,16 +26,16 @@ impl ReloadableProxy {
         }
     }
 
-    /// Who serves a request that comes now.
+    /// Returns the proxy for a request that arrives now.
     pub(super) fn proxy(&self) -> Proxy {
         self.proxy.read().clone()
     }
 
-    /// Has requests that come from here on served under `config`, and `settings` shown for it.
-    /// Those under way end as they began.
+    /// Serves later requests under `config`, and shows `settings` in the admin pages. Active
+    /// requests keep their settings.
     ///
     /// # Errors
-    /// As for a start. Nothing has changed then.
+    /// Same as at start. Nothing has changed then.
     pub(crate) fn reload(&self, config: Config, settings: String) -> Result<(), Problem> {
         let renewed = self.proxy().with_config(config)?;
         *self.proxy.write() = renewed;
@@ -46,7 +45,7 @@ impl ReloadableProxy {
         Ok(())
     }
 
-    /// Reads the certificate again that clients are shown, if they are shown one.
+    /// Reloads the certificate shown to clients, if TLS is configured.
     pub(crate) fn reload_certificate(&self) {
         if let Some(certificates) = &self.certificates {
             certificates.reload();

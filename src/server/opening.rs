@@ -1,4 +1,4 @@
-//! What a connection begins with: the few bytes that tell HTTP/1.1 from HTTP/2.
+//! Detects HTTP/1.1 or HTTP/2 from the first bytes of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -7,28 +7,28 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// What an HTTP/2 connection begins with (RFC 9113, 3.4).
+/// Preface of an HTTP/2 connection (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// A connection of which the beginning was read, and is read once more.
+/// A connection whose first bytes were read and are replayed.
 pub(super) struct PrefacedStream<I> {
     read_bytes: io::Cursor<Vec<u8>>,
     io: I,
 }
 
 impl<I: AsyncRead + Unpin> PrefacedStream<I> {
-    /// Reads until it is told what is spoken. Takes as long as the client does: no protocol is in
-    /// charge yet, and so nobody's timeout.
+    /// Reads until the protocol is certain. The caller must apply a timeout, since no protocol
+    /// implementation does so yet.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// Returns errors of the connection.
     pub(super) async fn detect(mut io: I) -> io::Result<(Protocol, Self)> {
         let mut first = Vec::with_capacity(PREFACE.len());
         while first != PREFACE && PREFACE.starts_with(&first) {
@@ -64,8 +64,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for PrefacedStream<I> {
         }
         let fits = self.read_bytes.remaining().min(buffer.remaining());
         buffer.put_slice(self.read_bytes.copy_to_bytes(fits).as_ref());
-        // With what follows, in one read: a reader that was given a little makes its room twice as
-        // large for the rest, and keeps it. What ends the connection is met again by the next read.
+        // Returns the following bytes in the same read: after a short read, the reader doubles its
+        // buffer and keeps the larger one. The next read reports any error again.
         _ = Pin::new(&mut self.io).poll_read(cx, buffer);
         Poll::Ready(Ok(()))
     }
@@ -107,8 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// What a connection turns out to speak that begins with these bytes, a few at a time, and then
-    /// whether all of them are read.
+    /// Sends `bytes` a few at a time, then checks the detected protocol and that all bytes are
+    /// read.
     async fn check(bytes: &[u8], expect: Protocol) {
         for at_once in [1, 2, 23, 24, 25, bytes.len()] {
             let (mut client, server) = duplex(at_once);

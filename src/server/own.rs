@@ -1,4 +1,4 @@
-//! Refuses an upstream that is this very listener: every request would come back to it forever.
+//! Refuses an upstream that is longhaul's own listener: every request would loop forever.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::time::timeout;
 use crate::config::BaseUrl;
 use crate::error::Problem;
 
-/// A resolver that does not answer by then does not hold the start up: the check for a loop is a
-/// kindness, not a gate.
+/// Timeout of the lookup at start. A slow resolver must not delay the start: the loop check is a
+/// courtesy, not a gate.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Refuses upstreams that requests would come back from to `listen`.
+/// Refuses upstreams whose requests would come back to `listen`.
 ///
 /// # Errors
-/// One of them is that listener. A name that does not resolve is nobody's.
+/// An upstream is that listener. Names that do not resolve are accepted.
 pub(crate) async fn refuse_self_loop(
     bases: impl IntoIterator<Item = &BaseUrl>,
     listen: SocketAddr,
@@ -50,17 +50,17 @@ async fn refuse_loop_to(base: &BaseUrl, listen: SocketAddr) -> Result<(), Proble
     Ok(())
 }
 
-/// Whether connecting to `upstream` reaches `listen`, the port being the same.
+/// Whether connecting to `upstream` reaches `listen`, given equal ports.
 fn reaches_listener(upstream: IpAddr, listen: SocketAddr) -> bool {
     let listening = listen.ip().to_canonical();
-    // Connecting to the unspecified address connects to this machine.
+    // Connecting to the unspecified address reaches this machine.
     let loops_back = upstream.is_loopback() || upstream.is_unspecified();
     upstream == listening
         || (upstream.is_unspecified() && listening.is_loopback())
         || (listening.is_unspecified() && (loops_back || is_local_address(upstream)))
 }
 
-/// A socket can be bound to an address of this machine only.
+/// Whether `address` belongs to this machine: sockets bind to local addresses only.
 fn is_local_address(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }

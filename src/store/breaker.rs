@@ -1,4 +1,4 @@
-//! Whether the far tier is asked at all: not while it has just failed several times.
+//! Circuit breaker for the durable store: after several failures in a row, it is not called.
 
 use std::time::Duration;
 
@@ -6,43 +6,43 @@ use tokio::time::Instant;
 
 use crate::lock::Mutex;
 
-/// So many failures in a row open it: one may be a lost packet.
+/// Failures in a row that open the breaker. A single one may be a lost packet.
 pub(super) const MAX_FAILURES: u32 = 3;
-/// How long nothing is asked then. After that one call is let through, which costs one request its
-/// deadline at the worst; once a second, nobody notices.
+/// Pause after which an open breaker lets one call through. Such a call costs one request its
+/// deadline at worst, which goes unnoticed once a second.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-/// How long after an outage was told of no other is. A tier at the edge of what it can do goes off and
-/// comes back every few seconds.
+/// Time after a reported outage in which no other is reported. A store at the edge of its capacity
+/// fails and recovers every few seconds.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// A breaker in front of the far tier.
+/// Circuit breaker in front of the durable store.
 #[derive(Default)]
 pub(super) struct ReadBreaker(Mutex<ReadBreakerState>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct ReadBreakerState {
     failures: u32,
-    /// When the next call is let through, while it is open.
+    /// When an open breaker lets the next call through.
     retry_at: Option<Instant>,
-    /// When an outage was told of last.
+    /// When an outage was last reported.
     reported_at: Option<Instant>,
-    /// Whether this is the outage that was told of, so that its end is news.
+    /// Whether the current outage was reported, so that its end is reported too.
     is_reported: bool,
 }
 
-/// What a call that ended has changed, where that is to be told.
+/// Change of state after a call, as far as it is to be reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BreakerTransition {
-    /// The far tier is used again.
+    /// The durable store is used again.
     Recovered,
-    /// Nothing, or nothing new: an outage soon after another is not told of.
+    /// No change, or an outage soon after a reported one.
     Unreported,
-    /// The far tier is not asked any more.
+    /// The durable store is not called any more.
     Opened,
 }
 
 impl ReadBreaker {
-    /// Whether a call may be made now. While the breaker is open, one may after each pause.
+    /// Whether a call may be made now. An open breaker lets one through after each pause.
     pub(super) fn allows_call(&self) -> bool {
         let mut state = self.0.lock();
         match state.retry_at {
@@ -55,12 +55,12 @@ impl ReadBreaker {
         }
     }
 
-    /// Whether it is open.
+    /// Whether the breaker is open.
     pub(super) fn is_open(&self) -> bool {
         self.0.lock().retry_at.is_some()
     }
 
-    /// A call was answered.
+    /// Records an answered call.
     pub(super) fn record_success(&self) -> BreakerTransition {
         let mut state = self.0.lock();
         let before = std::mem::take(&mut *state);
@@ -72,7 +72,7 @@ impl ReadBreaker {
         }
     }
 
-    /// A call was not answered.
+    /// Records a failed call.
     pub(super) fn record_failure(&self) -> BreakerTransition {
         let now = Instant::now();
         let mut state = self.0.lock();
@@ -81,7 +81,7 @@ impl ReadBreaker {
             return BreakerTransition::Unreported;
         }
         state.retry_at = Some(now + PAUSE);
-        // One that was kept quiet at its beginning is told of if it lasts.
+        // An outage that began too soon after another to be reported is reported if it lasts.
         if state.is_reported
             || state
                 .reported_at
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(
                 breaker.record_failure(),
                 BreakerTransition::Unreported,
-                "it is told once"
+                "it is reported once"
             );
         }
         tokio::time::advance(PAUSE).await;
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(breaker.record_success(), BreakerTransition::Recovered);
         for _ in 0..3 {
             assert_eq!(fails(), BreakerTransition::Unreported);
-            assert!(!breaker.allows_call(), "quiet, and still not asked");
+            assert!(!breaker.allows_call(), "not reported, and still not called");
             assert_eq!(breaker.record_success(), BreakerTransition::Unreported);
         }
         assert_eq!(fails(), BreakerTransition::Unreported);

@@ -1,4 +1,4 @@
-//! What the requests of each conversation were counted as, found again by their prefixes.
+//! Provider counts of requests, found again by the conversation's prefixes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,26 +7,25 @@ use crate::rewrite::chain::{PrefixKeys, RecordKey};
 use crate::rewrite::generations::{ShardKey, ShardedCache};
 use crate::rewrite::window::count::{CountSample, TokenRatio};
 
-/// How many requests are remembered with their counts, and as many again that were asked for less
-/// lately: at some 80 bytes each, 10 MB at the most.
+/// Entries per cache generation. Two generations of about 80 bytes an entry take 10 MB at most.
 const COUNTS_PER_GENERATION: usize = 65_536;
-/// How many boundaries back a count is looked for. A request that was answered lies a step or two
-/// back; behind a fork or an undo, a few more.
+/// Maximum boundaries to search back for a count. The last answered request lies one or two
+/// boundaries back; after a fork or an undo, a few more.
 const MAX_LOOKBACK: usize = 64;
 
-/// What one request was counted as, and what its model's average was then: the marks of its
-/// conversation hang on both, and must stand where they stood on another replica too.
+/// The count of one request, and its model's average ratio at that time. The thresholds of the
+/// conversation depend on both, and must be equal on another replica.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CountedRequest {
-    /// The request.
+    /// The request's estimate and count.
     pub(crate) pair: CountSample,
-    /// The average with it.
+    /// The model's average ratio, including this request.
     pub(crate) density: Option<TokenRatio>,
 }
 
-/// The counts of requests, by the prefix that each of them was and the model that counted it.
-/// Names of models are not kept: a client may send any, of any length.
+/// Counts of requests, by the prefix that each request was and by the model that counted it. Model
+/// names are not stored: a client may send any name, of any length.
 pub(super) struct CountCache {
     by_prefix: ShardedCache<(RecordKey, NoteName), CountedRequest>,
 }
@@ -46,13 +45,13 @@ impl Default for CountCache {
 }
 
 impl CountCache {
-    /// The newest of a conversation.
+    /// Returns the newest count of a conversation, if any.
     pub(super) fn newest(&self, chains: &PrefixKeys, model: NoteName) -> Option<CountedRequest> {
         let mut keys = chains.newest_first().take(MAX_LOOKBACK);
         keys.find_map(|(_, key)| self.by_prefix.get(&(key, model)))
     }
 
-    /// Remembers one.
+    /// Stores the count of a request.
     pub(super) fn insert(&self, key: RecordKey, model: NoteName, counted: CountedRequest) {
         self.by_prefix.insert((key, model), counted);
     }

@@ -1,9 +1,11 @@
-//! What a far tier is: a store behind memory that outlives the process.
+//! Durable stores, which are behind memory and outlive the process.
 //!
-//! It keeps one entry under each key and looks into nothing of it: records and notes are sealed
-//! bytes ([`format`](super::format)). All that changes an entry is a [`Change`], and each can be
-//! repeated without harm. Deadlines and the breaker are not its business but that of
-//! [`tiered`](super::tiered): a call that is given up is dropped.
+//! A durable store keeps one entry under each key and never looks into its contents: records and
+//! notes are sealed bytes ([`format`](super::format)). Every modification of an entry is a
+//! [`Change`], and each can be repeated without harm.
+//!
+//! Deadlines and the circuit breaker belong to [`tiered`](super::tiered): a call that is given up
+//! is dropped.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,79 +16,78 @@ use super::file::FileStore;
 use super::redis::RedisStore;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
 
-/// Where entries lie that outlive the process.
+/// Storage of entries that outlive the process.
 pub(crate) enum DurableStore {
-    /// In a file of this process alone.
+    /// A file that only this process uses.
     File(FileStore),
-    /// At a server that replicas share.
+    /// A server that replicas share.
     Redis(Box<RedisStore>),
-    /// In a test.
+    /// A test double.
     #[cfg(test)]
     Scripted(super::scripted::ScriptedStore),
 }
 
-/// What is kept under one key.
+/// The value stored under one key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct StoredEntry {
-    /// The sealed record. The first that was written stays.
+    /// The sealed record. The first one written stays.
     pub(crate) record: Option<Bytes>,
-    /// Whether a request with the record was accepted. Goes back to false only with the record that
-    /// it was of.
+    /// Whether a request with the record was accepted. Reverts to false only when the record is
+    /// discarded.
     pub(crate) adopted: bool,
-    /// Whether a request that ended here has been through. Never goes back to false.
+    /// Whether a request that ended here has passed through. Never reverts to false.
     pub(crate) seen: bool,
-    /// Whether what we made of the conversation was refused here. Never goes back to false.
+    /// Whether a rewrite of the conversation was refused here. Never reverts to false.
     pub(crate) refused: bool,
-    /// Sealed notes by their names, in any order. The last that was written under a name stays.
+    /// Sealed notes by name, in any order. The last one written under a name stays.
     pub(crate) notes: Vec<(NoteName, Bytes)>,
 }
 
-/// The name of a note among those of one entry.
+/// Name of a note within its entry.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct NoteName(pub(crate) [u8; 8]);
 
-/// One thing to write into an entry, which is made if it is not there.
+/// A modification of an entry, which is created if absent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Change {
-    /// A request with the record was accepted.
+    /// Marks the record as adopted: a request with it was accepted.
     Adopted,
-    /// Takes this record away again if it is still the one that is there, and its mark of use with
-    /// it: it cannot be read.
+    /// Removes this unreadable record and its adoption mark, if it is still the stored one.
     Discard(Bytes),
-    /// A request that ended here has been through.
+    /// Marks the prefix as seen: a request that ended here has passed through.
     Seen,
-    /// A note takes the place of one of that name.
+    /// Stores a note, replacing any of that name.
     Note(NoteName, Bytes),
-    /// A record, unless one is there.
+    /// Stores a record, unless one exists.
     Record(Bytes),
-    /// What we made of the conversation was refused here.
+    /// Marks the prefix as refused: a rewrite of the conversation was refused here.
     Refused,
 }
 
-/// What is written under one key, whole and in this order: who reads sees all of it or nothing.
+/// All changes to one entry, applied in order and atomically: a reader sees all of them or none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EntryWrite {
-    /// The key.
+    /// Key of the entry.
     pub(crate) key: RecordKey,
-    /// What changes there.
+    /// Changes to the entry.
     pub(crate) changes: Vec<Change>,
 }
 
-/// What stands under a key after a [`Write`] that had a [`Change::Record`] in it; of any other write
-/// it may say nothing ([`Winner::default`]).
+/// The record under a key after an [`EntryWrite`] with a [`Change::Record`]. For any other write it
+/// may be [`Winner::default`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Winner {
-    /// The record that is there now: the one that was written first, by whomever.
+    /// The stored record: the first one written, by any process.
     pub(crate) record: Option<Bytes>,
-    /// Whether it is adopted.
+    /// Whether the record is adopted.
     pub(crate) adopted: bool,
 }
 
-/// The far tier did not do what it was asked. It may still have done it, and nothing follows but
-/// that it is not known.
+/// A failed call to the durable store. The store may still have done the work, so the state of the
+/// entry is unknown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Unavailable {
-    /// Why, in a few words for the operator. Never an address, a key or a value.
+    /// Short reason for the operator. Never contains an address, a key or a value.
     pub(crate) why: &'static str,
 }
 
@@ -96,41 +97,41 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// Who may write the summary of a key.
+/// Outcome of an attempt to lease the right to write the summary of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LeaseAttempt {
-    /// We may, until it ends; the token that it was asked for with proves it.
+    /// This process has the lease until it ends. The token of the request proves it.
     Acquired,
-    /// Somebody else may.
+    /// Another process has the lease.
     Taken,
 }
 
-/// What tells one holder of a lease from another: drawn anew for each lease.
+/// Identity of one holder of a lease, generated anew for each lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseToken(pub(crate) u128);
 
-/// Whether a lease is still ours.
+/// Outcome of renewing a lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LeaseRenewal {
-    /// It ended, and somebody else may hold it now.
+    /// The lease has ended; another process may have it now.
     Lost,
-    /// It ends later than it did.
+    /// The lease ends later than it did.
     Extended,
 }
 
-/// One entry as `longhaul store` lists it.
+/// An entry as `longhaul store` lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ListedEntry {
-    /// Its key.
+    /// Key of the entry.
     pub(crate) key: RecordKey,
-    /// What is kept under it.
+    /// Value stored under the key.
     pub(crate) entry: StoredEntry,
-    /// How long ago it was used last, where that is known.
+    /// Time since the last use, if known.
     pub(crate) idle: Option<Duration>,
 }
 
 impl DurableStore {
-    /// Waits until it can be asked, or is known to be away; for a bounded time.
+    /// Waits for a bounded time until the store can be called, or is known to be unavailable.
     pub(crate) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
         match self {
             Self::File(file) => file.ensure_open(),
@@ -140,8 +141,8 @@ impl DurableStore {
         }
     }
 
-    /// The entries under `keys`, in their order, in one round trip; at most 512 of them, all of one
-    /// scope. What is found counts as used: its time to live begins anew.
+    /// Reads the entries under `keys`, in their order, in one round trip: at most 512 keys, all of
+    /// one scope. A read counts as use: the time to live of an entry begins anew.
     pub(crate) async fn read(
         &self,
         keys: &[RecordKey],
@@ -154,8 +155,8 @@ impl DurableStore {
         }
     }
 
-    /// Writes, and says what stands there now, in the order of `writes`. They may be of any scopes;
-    /// each is whole, all together need not be.
+    /// Applies `writes`, which may be of any scopes, and returns the resulting records in their
+    /// order. Each write is atomic; all together need not be.
     pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
         match self {
             Self::File(file) => file.write(writes).await,
@@ -165,7 +166,7 @@ impl DurableStore {
         }
     }
 
-    /// Takes the lease of a key for `ttl`, unless somebody has it.
+    /// Acquires the lease of a key for `ttl`, unless another process has it.
     pub(crate) async fn lease(
         &self,
         key: RecordKey,
@@ -173,7 +174,7 @@ impl DurableStore {
         ttl: Duration,
     ) -> Result<LeaseAttempt, Unavailable> {
         match self {
-            // Nobody else has the file open, and this process has its own desk.
+            // No other process has the file open, and this process has its own `SummaryJobs`.
             Self::File(_) => Ok(LeaseAttempt::Acquired),
             Self::Redis(redis) => redis.lease(key, token, ttl).await,
             #[cfg(test)]
@@ -181,7 +182,7 @@ impl DurableStore {
         }
     }
 
-    /// Makes a lease end `ttl` from now, if it is still ours.
+    /// Makes a lease end `ttl` from now, if `token` still holds it.
     pub(crate) async fn renew(
         &self,
         key: RecordKey,
@@ -196,7 +197,7 @@ impl DurableStore {
         }
     }
 
-    /// Ends a lease, if it is still ours.
+    /// Ends a lease, if `token` still holds it.
     pub(crate) async fn release(
         &self,
         key: RecordKey,
@@ -210,8 +211,8 @@ impl DurableStore {
         }
     }
 
-    /// Shows every entry, or those of one scope, one after the other in no order. For the command
-    /// line: what is shown does not count as used. An entry that changes meanwhile may be shown
+    /// Calls `show` with every entry, or with those of one scope, in no particular order. For the
+    /// command line: a listing does not count as use. An entry that changes meanwhile may be shown
     /// twice.
     pub(crate) async fn for_each_entry(
         &self,
@@ -226,7 +227,7 @@ impl DurableStore {
         }
     }
 
-    /// Takes every entry away, or those of one scope; says how many.
+    /// Removes every entry, or those of one scope. Returns how many.
     pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
         match self {
             Self::File(file) => file.purge(scope).await,
@@ -236,7 +237,7 @@ impl DurableStore {
         }
     }
 
-    /// Lets go of what is held open. Nothing is asked afterwards.
+    /// Closes the store. No call may follow.
     pub(crate) async fn close(&self) {
         match self {
             Self::File(file) => file.close().await,
@@ -246,8 +247,7 @@ impl DurableStore {
         }
     }
 
-    /// Whether other processes write there too. What they have written since is known only by
-    /// asking.
+    /// Whether other processes write to the store too. Only a read shows what they have written.
     pub(crate) fn is_shared(&self) -> bool {
         match self {
             Self::File(_) => false,

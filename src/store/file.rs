@@ -1,10 +1,12 @@
-//! Entries in a file of this process alone.
+//! Entries in a file that only this process uses.
 //!
-//! One thread reads and one writes, for the disk may block either: a read waits for no write, and
-//! neither holds up a request's own thread. Each batch of writes is one transaction, on the disk
-//! before it is answered: a kill at any moment, or a power cut, leaves the file as it was after one
-//! of them. To let the system write when it likes would save a few milliseconds that nobody waits
-//! for, and cost a summary, or the prompt cache of a conversation, at each crash.
+//! One thread reads and one writes, because the disk may block either. A read never waits for a
+//! write, and neither blocks a request's own thread.
+//!
+//! Each batch of writes is one transaction, which is on the disk before it is answered. After a
+//! kill at any moment, or a power cut, the file is as it was after one of them. If the system could
+//! delay the writes, it would save a few milliseconds for which no request waits. Each crash would
+//! then cost a summary, or the prompt cache of a conversation.
 
 mod caught;
 mod mark;
@@ -28,15 +30,15 @@ use open::StoreFile;
 use table::ListRange;
 use threads::{FileThreads, ReadCommand, WriteCommand};
 
-/// How many entries are shown at a time.
+/// Number of entries listed at a time.
 const LIST_PAGE_ENTRIES: usize = 256;
 
-/// What a file is opened for.
+/// Purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Intent {
-    /// To see what is kept, or take it away: nothing is made, and nothing set aside.
+    /// To list or remove entries: no file is created, and none is set aside.
     Inspect,
-    /// To keep records there.
+    /// To store records.
     Use,
 }
 
@@ -50,12 +52,15 @@ const CLOSED: Unavailable = Unavailable {
 };
 
 impl FileStore {
-    /// Opens the file at `path`, or makes it, and takes the scope secret from beside it. One of ours
-    /// that is damaged or of another version is set aside. One that was there and cannot be written
-    /// now is closed until it can be: a proxy that is started again is no worse than one that ran on.
+    /// Opens or creates the file at `path`, and reads the scope secret beside it.
+    ///
+    /// - A store that is damaged or of another version is set aside.
+    /// - An existing store that cannot be written now stays closed until it can be: a proxy that is
+    ///   restarted is no worse off than one that kept running.
     ///
     /// # Errors
-    /// Another process has it, it is not ours, or it was never there and cannot be made.
+    /// If another process has the file, if it is not a store of longhaul's, or if it never existed
+    /// and cannot be created.
     pub(crate) fn open(
         path: &Path,
         config: &StoreConfig,
@@ -71,15 +76,15 @@ impl FileStore {
         Ok((Self { threads }, secret))
     }
 
-    /// Whether the file at `path` could be opened or made, as far as that shows without taking it.
+    /// Checks whether the file at `path` could be opened or created, without locking it.
     ///
     /// # Errors
-    /// It is not ours, or it was never there and cannot be made.
+    /// If it is not a store of longhaul's, or if it never existed and cannot be created.
     pub(super) fn check(path: &Path) -> Result<(), Problem> {
         open::check(path)
     }
 
-    /// Whether it is open.
+    /// Checks that the file is open.
     pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
         self.threads.ensure_open()
     }
@@ -129,7 +134,7 @@ impl FileStore {
             .await
     }
 
-    /// Closes the file. What was written is on the disk.
+    /// Closes the file. Everything written is on the disk.
     pub(super) async fn close(&self) {
         _ = self.call_writer(WriteCommand::Close).await;
     }

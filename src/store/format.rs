@@ -1,9 +1,9 @@
-//! The bytes that records and notes are kept as.
+//! Encoding of records and notes as sealed bytes.
 //!
-//! They begin with the version of this format and of the forms that records hold, and with a check
-//! over all that follows and the key that it is kept under, made with the scope secret. So what was
-//! damaged, what another version wrote, and what was made or moved by somebody without the secret
-//! is not read: it is a miss.
+//! Sealed bytes begin with the version of this format and the version of the forms that records
+//! hold. A seal tag follows: a hash of the key and the value, keyed with the scope secret. Bytes
+//! that are damaged, that another version wrote, or that were made or moved without the secret are
+//! not read. Reading them is a miss.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -14,36 +14,36 @@ use super::secret::Secret;
 use crate::rewrite::FORM_VERSION;
 use crate::rewrite::chain::RecordKey;
 
-/// The version of these bytes, and of what a far tier keeps beside them. Raised whenever they
-/// change, so that no version takes those of another for its own.
+/// Version of these bytes, and of the data that a durable store keeps beside them. Raised with
+/// every change, so that no version takes another's bytes for its own.
 pub(super) const FORMAT: u8 = 2;
-/// What sealed bytes begin with.
+/// First bytes of every sealed value.
 const MAGIC: [u8; 3] = *b"lh\0";
-/// Bytes of the check.
+/// Bytes of the seal tag.
 const TAG_BYTES: usize = 16;
-/// Bytes in front of what is sealed: magic, format, form version, check.
+/// Bytes in front of the value: magic, format, form version, seal tag.
 const HEADER_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>() + TAG_BYTES;
-/// The largest that is kept. A record of the widest window there is has less than a tenth of it.
+/// Maximum size of a sealed value. A record of the widest window takes less than a tenth of it.
 pub(super) const MAX_SEALED_BYTES: usize = 8 << 20;
 
-/// What tells two sealed texts under one key apart, without reading them.
+/// Keyed hash of a sealed value. Distinguishes two values under one key without reading them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct SealTag([u8; TAG_BYTES]);
 
-/// Seals with the scope secret, and opens what was sealed with it.
+/// Seals values with the scope secret, and opens them.
 pub(super) struct RecordSealer {
     key: [u8; 32],
 }
 
 impl RecordSealer {
-    /// The seal of a secret.
+    /// Derives the sealing key from a secret.
     pub(super) fn new(secret: &Secret) -> Self {
         Self {
             key: secret.derive("longhaul 2026 seal of what stores keep"),
         }
     }
 
-    /// What is kept for `value` under `key`; `None` for what is too large to be kept.
+    /// Seals `value` for `key`. Returns `None` if the result is too large to be stored.
     pub(super) fn seal(&self, key: RecordKey, value: &impl Serialize) -> Option<Bytes> {
         let mut sealed = header().to_vec();
         sealed.resize(HEADER_BYTES, 0);
@@ -55,7 +55,8 @@ impl RecordSealer {
         (sealed.len() <= MAX_SEALED_BYTES).then(|| Bytes::from(sealed))
     }
 
-    /// What was kept under `key`, if this version wrote it and it is whole.
+    /// Opens a value that was sealed for `key`. Returns `None` unless this version wrote it and it
+    /// is intact.
     pub(super) fn open<T: DeserializeOwned>(&self, key: RecordKey, sealed: &[u8]) -> Option<T> {
         let (_, value) = sealed.split_at_checked(HEADER_BYTES)?;
         let sound = sealed.starts_with(&header())
@@ -68,7 +69,7 @@ impl RecordSealer {
         }
     }
 
-    /// The name of the note of one model: of the same length whatever a client calls it.
+    /// Returns the name of a model's note, which has the same length for every model name.
     pub(super) fn note_name(&self, model: &str) -> NoteName {
         let hash = blake3::keyed_hash(&self.key, model.as_bytes());
         let mut name = [0; 8];
@@ -88,7 +89,7 @@ impl RecordSealer {
     }
 }
 
-/// The check of sealed bytes, as they have it.
+/// Reads the seal tag of sealed bytes without verifying it.
 pub(super) fn read_tag(sealed: &[u8]) -> Option<SealTag> {
     let check = sealed.get(HEADER_BYTES - TAG_BYTES..HEADER_BYTES)?;
     Some(SealTag(check.try_into().ok()?))
@@ -197,7 +198,7 @@ mod tests {
         let mut wrong = vec![more];
         for name in whole.as_object().unwrap().keys() {
             let mut less = whole.clone();
-            // One that may be absent is written as null, and may be left out.
+            // An optional field is written as null, and may be left out.
             if !less
                 .as_object_mut()
                 .unwrap()

@@ -1,4 +1,4 @@
-//! Whose turn it is to make a summary: one process's among all that share a far tier.
+//! Leases for making a summary: one process at a time, among all that share a durable store.
 
 use std::time::Duration;
 
@@ -11,35 +11,36 @@ use super::secret;
 use super::tiered::{TieredInner, TieredStore};
 use crate::rewrite::chain::RecordKey;
 
-/// How long a lease lasts if its holder dies: what that costs whoever needs the summary next.
+/// Time to live of a lease. If its holder dies, the next process that needs the summary waits for
+/// this long.
 pub(super) const LEASE_TTL: Duration = Duration::from_secs(10);
-/// How often a holder renews it: two in a row may be lost.
+/// Interval between renewals. Two in a row may be lost.
 const RENEW_INTERVAL: Duration = Duration::from_secs(3);
-/// How soon one who waits for another's summary looks again at first, and at the longest.
+/// First and longest pause between two checks for another process's summary.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
-/// How long another's summary is waited for in all, behind the requests' backs: the two minutes of
-/// a call, and those of the next.
+/// Total time to wait for another process's summary, in the background: two minutes for one call,
+/// and two for the next.
 const MAX_WAIT: Duration = Duration::from_mins(4);
 
-/// Who makes the summary of a key.
+/// Outcome of waiting for the right to make a summary.
 pub(crate) enum LeaseOutcome<'s> {
-    /// Somebody else has made it, or is at it for longer than anybody waits.
+    /// Another process has made the summary, or takes longer than any process waits.
     Elsewhere,
-    /// We do.
+    /// This process makes the summary.
     Acquired(LeaseGuard<'s>),
 }
 
-/// Our turn; over when dropped.
+/// Guard of a lease, which is released on drop.
 pub(crate) struct LeaseGuard<'s> {
-    /// None where nobody else could have it.
+    /// `None` if no other process could take the lease.
     lease: Option<(&'s TieredStore, RecordKey, LeaseToken)>,
 }
 
 impl Store {
-    /// Waits until nobody else makes the summary of `key`, or has made it. Without an answer of the
-    /// far tier each process goes on alone.
+    /// Waits until no other process makes the summary of `key`, or one has made it. If the durable
+    /// store does not answer, each process goes on alone.
     pub(crate) async fn acquire_summary_lease(&self, key: RecordKey) -> LeaseOutcome<'_> {
-        // It may have been made between the look at the store and this.
+        // The summary may have been made since the store was last read.
         if self.memory.get(key).is_some() {
             return LeaseOutcome::Elsewhere;
         }
@@ -65,7 +66,7 @@ impl Store {
                     let held = LeaseGuard {
                         lease: Some((tier, key, token)),
                     };
-                    // And by others, between the look at the store and the lease.
+                    // Another process may have made it between that read and the lease.
                     return if tier.refresh_prefix(key).await {
                         LeaseOutcome::Elsewhere
                     } else {
@@ -86,7 +87,7 @@ impl Store {
 }
 
 impl LeaseGuard<'_> {
-    /// Does `work`, during which the turn stays ours as long as the far tier answers.
+    /// Runs `work` and renews the lease meanwhile, as long as the durable store answers.
     pub(crate) async fn renew_during<T>(&self, work: impl Future<Output = T>) -> T {
         let Some((tier, key, token)) = self.lease else {
             return work.await;
@@ -101,14 +102,14 @@ impl LeaseGuard<'_> {
 impl Drop for LeaseGuard<'_> {
     fn drop(&mut self) {
         if let Some((tier, key, token)) = self.lease {
-            // What finds no room ends by itself.
+            // If the queue is full, the lease expires by itself.
             _ = tier.queue.try_push(StoreJob::Release(key, token));
         }
     }
 }
 
-/// Renews a lease again and again. One that was lost is not taken back: its new holder works at the
-/// same, and the first of the two to write is right.
+/// Renews a lease repeatedly. A lost lease is not taken back: its new holder makes the same
+/// summary, and the first of the two to write wins.
 async fn keep_renewing(
     inner: &TieredInner,
     key: RecordKey,
@@ -121,7 +122,7 @@ async fn keep_renewing(
         let asked = inner.durable.renew(key, token, LEASE_TTL);
         let renewed: Option<LeaseRenewal> = inner.guarded_write(inner.wait, asked).await;
         if renewed == Some(LeaseRenewal::Lost) {
-            tracing::debug!("the lease of a summary was lost; it is made to its end");
+            tracing::debug!("lost the lease of a summary; finishing the summary anyway");
             return std::future::pending().await;
         }
     }

@@ -1,5 +1,5 @@
-//! What a model's replies have taught, as far as it decides what is forwarded: the same for every
-//! replica, and after a restart.
+//! Learned facts about a model, as far as they decide the forwarded bytes: equal on every replica,
+//! and kept over a restart.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,24 +8,24 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::TokenRatio;
 use crate::rewrite::window::lesson::{LearnedWindow, Timestamped};
 
-/// What is known of one model of one upstream. What was never learned is none, and says nothing
-/// against what others know.
+/// Facts about one model of one upstream. A fact that was never learned is `None`, which overrides
+/// nothing when merged.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelFacts {
-    /// The window, learned from a refusal or from the end of a reply. That it was learned wrongly is
-    /// a lesson, too.
+    /// The window learned from a refusal or from the end of a reply; `None` inside once it proved
+    /// wrong.
     pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
-    /// What it counts for the plain estimate, on average.
+    /// The average token ratio.
     pub(crate) density: Option<Timestamped<TokenRatio>>,
-    /// What the upstream says that it holds, or that it does not say.
+    /// The window that the upstream reports; `None` inside if it reports none.
     pub(crate) asked: Option<Timestamped<Option<Tokens>>>,
-    /// Where it has refused a summary.
+    /// The placements in which the model has refused a summary.
     pub(crate) refusals: PlacementRefusals,
 }
 
 impl ModelFacts {
-    /// It without what was learned by a clock that ran ahead, seen from `now`.
+    /// Drops facts that a fast clock stamped, seen from `now`.
     pub(super) fn without_future_facts(self, now: u64) -> Self {
         Self {
             window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
@@ -35,8 +35,8 @@ impl ModelFacts {
         }
     }
 
-    /// It with what somebody else knows: of each the later lesson, and all refusals. Who was told
-    /// what, in which order and how often, makes no difference.
+    /// Merges the facts of another process: the later value of each, and all refusals. Order and
+    /// repetition make no difference.
     pub(super) fn merge(self, other: Self) -> Self {
         Self {
             window: self.window.max(other.window),
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Few times and few values, so that many lessons are of the same time.
+    /// Few times and few values, so that many have the same time.
     fn lesson<T>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Timestamped<T>>>
     where
         T: std::fmt::Debug + 'static,

@@ -1,4 +1,4 @@
-//! Records and marks in memory: bounded, first writer wins.
+//! In-memory store of records and marks: bounded, first writer wins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,58 +15,59 @@ use crate::rewrite::chain::{PrefixKeys, RecordKey};
 use crate::rewrite::generations::ShardedCache;
 use crate::rewrite::record::{CompactionRecord, PriorRecords};
 
-/// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
+/// Bytes of a record without its texts: key, numbers, and the cache's own bookkeeping.
 const ENTRY_OVERHEAD_BYTES: u32 = 512;
-/// Of how many prefixes it is remembered that they were met, and of as many again that were used
-/// less lately: at some 50 bytes each, 26 MB at the most.
+/// Number of prefixes remembered as seen, and as many again that were used less recently. At some
+/// 50 bytes each, they take at most 26 MB.
 const MAX_SEEN: usize = 262_144;
-/// How many conversations are remembered of which a rewrite was refused.
+/// Maximum number of conversations for which a refused rewrite is remembered.
 const MAX_REFUSED: u64 = 4_096;
-/// Of how many models for each of them.
+/// Maximum number of models remembered for each of them.
 const MAX_REFUSING_MODELS: usize = 16;
 
-/// What this process remembers. The least recently used go first: by the cache's usual policy a new
-/// record would have to be asked for more often than an old one before it is kept at all.
+/// Store in the memory of this process. Evicts the least recently used records. By the cache's
+/// default policy, a new record would be kept only if it were requested more often than an old one.
 pub(super) struct MemoryStore {
     pub(super) records: Cache<RecordKey, Arc<CachedRecord>>,
     seen: ShardedCache<RecordKey, ()>,
-    /// Prefixes of which an upstream refused what we made of them, and took the original, with the
-    /// models that did. None are named where another process met it: that may have been any.
+    /// Prefixes at which an upstream refused a rewrite and accepted the original, with the models
+    /// that did. The list is empty if another process has seen the refusal: any model may have
+    /// refused.
     refused: Cache<RecordKey, Vec<NoteName>>,
-    /// Prefixes at which a model took a rewrite after that, and how much of it. Of this process alone:
-    /// another, or this one after a restart, is refused once more before it knows.
+    /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
+    /// another process, or this one after a restart, is refused once more first.
     tolerances: Cache<(RecordKey, NoteName), RewriteTolerance>,
-    /// Whether there was ever a record, and a refusal: most conversations need neither, and each
-    /// would be looked for at every boundary of every request.
+    /// Whether there was ever a record, and a refusal. Most conversations have neither, so the
+    /// flags save a look-up at every boundary of every request.
     ever_stored: EverStored,
     pub(super) counts: CountCache,
 }
 
-/// What a model takes of what we make of a conversation, as far as it has shown.
+/// Share of a rewrite that a model accepts, as far as observed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RewriteTolerance {
-    /// Nothing was refused, or it was taken since.
+    /// No rewrite was refused, or a whole one was accepted since.
     All,
-    /// It was refused, and taken since without a summary.
+    /// A rewrite was refused; one without a summary was accepted since.
     ClearingOnly,
-    /// It was refused.
+    /// A rewrite was refused.
     Nothing,
 }
 
-/// What there was since the start. Set before anything of it can be found.
+/// Flags for values stored since the start. Each is set before the first such value can be found.
 #[derive(Default)]
 struct EverStored {
     records: AtomicBool,
     refusals: AtomicBool,
 }
 
-/// A record with its one mutable bit, which only ever goes to true.
+/// A record with its only mutable bit, which only changes to true.
 pub(super) struct CachedRecord {
     pub(super) record: Arc<CompactionRecord>,
-    /// The same bit for whatever record takes this one's place.
+    /// Whether the record is adopted. A record that replaces this one shares the bit.
     adopted: Arc<AtomicBool>,
-    /// What the far tier has it sealed with. Without it the record is provisional: the far tier has
-    /// not said yet whose stays.
+    /// Seal tag of the durable store's copy. `None` while the record is provisional: the durable
+    /// store has not confirmed yet which record stays.
     confirmed_tag: Option<SealTag>,
 }
 
@@ -80,19 +81,20 @@ impl CachedRecord {
     }
 }
 
-/// What came of holding a record of the far tier against what is here.
+/// Outcome of merging a record of the durable store into memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MergeOutcome {
-    /// It is what is here now. Here it was adopted, and there it is not yet.
+    /// Memory has the record now. It is adopted here, but not yet in the durable store.
     AdoptedHereOnly,
-    /// It is what is here now.
+    /// Memory has the record now.
     Merged,
-    /// It cannot be read. What was here is left as it was.
+    /// The record cannot be read. Memory is unchanged.
     Unreadable,
 }
 
 impl MemoryStore {
-    /// Nothing yet, with room for records of `bytes` in all, each kept for `idle` from its last use.
+    /// Creates an empty store with room for `bytes` of records, each kept for `idle` after its last
+    /// use.
     pub(super) fn new(bytes: u64, idle: Duration) -> Self {
         let records = Cache::builder()
             .max_capacity(bytes)
@@ -110,7 +112,7 @@ impl MemoryStore {
         }
     }
 
-    /// What is known of a conversation.
+    /// Returns the prior records of a conversation.
     pub(super) fn prior_records(&self, chains: &PrefixKeys) -> PriorRecords {
         let has_records = self.ever_stored.records.load(Ordering::Acquire);
         PriorRecords::look_up(
@@ -126,9 +128,11 @@ impl MemoryStore {
         )
     }
 
-    /// The prefixes of a conversation of which a far tier may know more, newest first: down to the
-    /// prefix that the deepest record in use was made for which it has confirmed. That one is the last
-    /// of them, so that it stays in use there too.
+    /// Returns the prefixes of a conversation for which a durable store may have news, newest
+    /// first.
+    ///
+    /// The list ends with the prefix that the deepest adopted and confirmed record was made for.
+    /// That prefix is read too, so that its record stays in use in the durable store.
     pub(super) fn keys_to_refresh(&self, chains: &PrefixKeys) -> Vec<RecordKey> {
         let mut keys = Vec::new();
         let mut deepest = 0;
@@ -148,7 +152,7 @@ impl MemoryStore {
         keys
     }
 
-    /// Keeps a record, unless one is there; says which one is kept.
+    /// Stores a record unless one exists. Returns the stored one.
     pub(super) fn insert_if_absent(
         &self,
         key: RecordKey,
@@ -165,8 +169,9 @@ impl MemoryStore {
         entry.into_value()
     }
 
-    /// Keeps a record with which a request has been accepted, unless one is there: that is taken to
-    /// have been accepted, if it is the same model's. Says which one is kept, and whether it is so.
+    /// Stores a record with which a request has been accepted, unless one exists. An existing
+    /// record is marked as adopted if it is the same model's. Returns the stored record, and
+    /// whether it is that model's.
     pub(super) fn adopt(
         &self,
         key: RecordKey,
@@ -181,7 +186,7 @@ impl MemoryStore {
         (kept, is_accepted)
     }
 
-    /// The record that the far tier has, sealed with `check`, takes the place of what is here.
+    /// Replaces the record in memory with the durable store's, which is sealed with `check`.
     pub(super) fn merge_record(
         &self,
         key: RecordKey,
@@ -216,17 +221,17 @@ impl MemoryStore {
         outcome
     }
 
-    /// The record under a key.
+    /// Returns the record under a key.
     pub(super) fn get(&self, key: RecordKey) -> Option<Arc<CachedRecord>> {
         self.records.get(&key)
     }
 
-    /// A request that ends at this prefix has been through here.
+    /// Records that a request ending at this prefix has passed through.
     pub(super) fn mark_seen(&self, key: RecordKey) {
         self.seen.insert(key, ());
     }
 
-    /// A model does not take what we made of the conversation with this prefix.
+    /// Records that a model refused the rewrite of the conversation with this prefix.
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
         self.ever_stored.refusals.store(true, Ordering::Release);
         self.tolerances.invalidate(&(key, model));
@@ -237,18 +242,18 @@ impl MemoryStore {
         }
     }
 
-    /// The same, met by another process with a model that it does not name.
+    /// Records a refusal that another process has seen, by a model that it does not name.
     pub(super) fn record_remote_refusal(&self, key: RecordKey) {
         self.ever_stored.refusals.store(true, Ordering::Release);
         self.refused.entry(key).or_default();
     }
 
-    /// Whether it was refused at this very prefix.
+    /// Whether a rewrite was refused at exactly this prefix.
     pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
         self.refused.contains_key(&key)
     }
 
-    /// A model took that much of what we made of a conversation, having refused it before.
+    /// Records how much of a rewrite a model accepted after it had refused one.
     pub(super) fn record_rewrite_acceptance(
         &self,
         key: RecordKey,
@@ -258,7 +263,8 @@ impl MemoryStore {
         self.tolerances.insert((key, model), takes);
     }
 
-    /// What the model takes of a conversation: what it showed at the longest of its prefixes counts.
+    /// Returns how much of a rewrite the model accepts. The observation at the longest prefix of
+    /// the conversation counts.
     pub(super) fn rewrite_tolerance(
         &self,
         chains: &PrefixKeys,
@@ -280,7 +286,8 @@ impl MemoryStore {
     }
 }
 
-/// Takes over that a record is adopted; says whether only this process knows that it is.
+/// Merges the durable store's adoption bit into the local one. Returns whether the record is
+/// adopted only here.
 fn merge_adopted(bit: &AtomicBool, adopted: bool) -> MergeOutcome {
     if adopted {
         bit.store(true, Ordering::Release);

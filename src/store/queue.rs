@@ -1,4 +1,4 @@
-//! What is written behind the requests' backs, in the order in which it was asked for.
+//! Queue of background writes, processed in order.
 
 use std::mem;
 use std::sync::{Arc, OnceLock, Weak};
@@ -10,30 +10,30 @@ use super::far::LeaseToken;
 use super::tiered::{PendingChange, TieredInner, WRITE_TIMEOUT};
 use crate::rewrite::chain::RecordKey;
 
-/// How many jobs may wait. A request has three; past this they are given up.
+/// Maximum number of waiting jobs. A request has three; jobs beyond the limit are dropped.
 const MAX_WAITING: usize = 1_024;
-/// How many are written at once.
+/// Maximum number of jobs in one batch.
 const MAX_BATCH: usize = 128;
 
-/// Something to be done at the far tier.
+/// A job for the durable store.
 #[derive(Debug)]
 pub(super) enum StoreJob {
-    /// Tells when all that was asked for before is done.
+    /// Signals that all earlier jobs are done.
     Flush(oneshot::Sender<()>),
     /// Ends a lease.
     Release(RecordKey, LeaseToken),
-    /// Writes under a key.
+    /// Changes the entry under a key.
     Write(RecordKey, Vec<PendingChange>),
 }
 
-/// The jobs, and the task that does them, which is started with the first one.
+/// The jobs, and the task that processes them, which starts with the first job.
 pub(super) struct WriteQueue {
     jobs: OnceLock<mpsc::Sender<StoreJob>>,
     inner: Weak<TieredInner>,
 }
 
 impl WriteQueue {
-    /// An empty one.
+    /// Creates an empty queue.
     pub(super) fn new(inner: &Arc<TieredInner>) -> Self {
         Self {
             jobs: OnceLock::new(),
@@ -41,13 +41,13 @@ impl WriteQueue {
         }
     }
 
-    /// Puts a job at the end; says whether there was room.
+    /// Appends a job. Returns whether there was room.
     #[must_use]
     pub(super) fn try_push(&self, job: StoreJob) -> bool {
         self.jobs().is_some_and(|jobs| jobs.try_send(job).is_ok())
     }
 
-    /// Waits until all that was put in before is done.
+    /// Waits until all earlier jobs are done.
     pub(super) async fn flush(&self) {
         let (done, told) = oneshot::channel();
         if let Some(jobs) = self.jobs()
@@ -57,7 +57,8 @@ impl WriteQueue {
         }
     }
 
-    /// None where no task can be started: a reply may be dropped with the runtime itself.
+    /// Returns the sender of jobs, or `None` if no task can be started: a reply may be dropped with
+    /// the runtime itself.
     fn jobs(&self) -> Option<&mpsc::Sender<StoreJob>> {
         if let Some(jobs) = self.jobs.get() {
             return Some(jobs);
@@ -71,7 +72,7 @@ impl WriteQueue {
     }
 }
 
-/// Does jobs until nobody is left to have any.
+/// Processes jobs until the queue is dropped.
 async fn process_jobs(inner: Weak<TieredInner>, mut waiting: mpsc::Receiver<StoreJob>) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while waiting.recv_many(&mut batch, MAX_BATCH).await > 0 {

@@ -1,7 +1,7 @@
 //! Entries at a Redis or Valkey server, or a Cluster of them, that replicas share.
 //!
-//! Each entry is one hash that is written by one script and read by one command, so nobody sees half
-//! of a write. What the server says that makes no sense is what is not there.
+//! Each entry is one hash, written by one script and read by one command, so no reader sees half of
+//! a write. A malformed entry counts as absent.
 
 mod entry;
 mod line;
@@ -25,39 +25,39 @@ use line::ReconnectingConnection;
 use server::{CommandRoute, RedisClient};
 use why::{MALFORMED_ANSWER, unavailable};
 
-/// How many keys are looked through at a time where all are: few enough that the server serves others
-/// in between.
+/// Number of keys in one page of a scan: few enough that the server serves others in between.
 const SCAN_COUNT: usize = 256;
 
-/// Takes a lease, or makes ours end later: an answer may have been lost on its way.
+/// Script that takes a lease, or extends it if the same token holds it: an answer may have been
+/// lost.
 const LEASE_SCRIPT: &str = "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1";
-/// Makes a lease end later that is ours still.
+/// Script that extends a lease, if the token still holds it.
 const RENEW_SCRIPT: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
-/// Ends a lease that is ours still.
+/// Script that ends a lease, if the token still holds it.
 const RELEASE_SCRIPT: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])";
 
-/// Entries at a server. Connects within a runtime at once, else when it is first asked, and again by
+/// Store at a server. Connects at once within a runtime, otherwise at the first call. Reconnects by
 /// itself.
 pub(crate) struct RedisStore {
     client: RedisClient,
     connection: OnceLock<ReconnectingConnection>,
-    /// How long an entry is kept from its last use.
+    /// Time that an entry is kept after its last use.
     ttl: Duration,
 }
 
 impl RedisStore {
-    /// The server at `url`.
+    /// Creates the store for the server at `url`.
     ///
     /// # Errors
-    /// What is wrong with the settings, without the password.
+    /// If the settings are invalid. The message never contains the password.
     pub(crate) fn new(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
         let redis = Self {
             client: client(url, config)?,
@@ -70,10 +70,10 @@ impl RedisStore {
         Ok(redis)
     }
 
-    /// Whether the settings name a server; connects to nothing.
+    /// Checks that the settings name a server, without connecting to it.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub(super) fn check(url: &RedisUrl, config: &StoreConfig) -> Result<(), Problem> {
         client(url, config).map(drop)
     }
@@ -102,7 +102,7 @@ impl RedisStore {
         }
         let entries = answers.into_iter().step_by(2);
         let read = |answer| {
-            // What is no hash is no entry. Any other error says nothing of what is there.
+            // A key that is not a hash is not an entry. Any other error leaves the entry unknown.
             if let Value::ServerError(error) = &answer
                 && error.code() != "WRONGTYPE"
             {
@@ -230,7 +230,7 @@ impl RedisStore {
         Ok(purged)
     }
 
-    /// Sends commands that may be none.
+    /// Sends commands, if there are any.
     async fn send_if_any(
         &self,
         node: &CommandRoute,
@@ -242,7 +242,7 @@ impl RedisStore {
         self.connection().send_to(node, commands).await
     }
 
-    /// What of an entry's time is over, from what is left of it.
+    /// Computes how long an entry is idle from its remaining time to live.
     fn idle_time(&self, left: &Value) -> Option<Duration> {
         let Value::Int(left) = left else {
             return None;
@@ -251,7 +251,7 @@ impl RedisStore {
         self.ttl.checked_sub(left)
     }
 
-    /// Runs a script on a lease, and says whether it found what it sought.
+    /// Runs a script on a lease. Returns whether it succeeded.
     async fn run_lease_script(
         &self,
         script: &str,
@@ -283,10 +283,10 @@ impl RedisStore {
     }
 }
 
-/// One node's entries, page by page.
+/// Scan of one node's entries, page by page.
 struct Scan {
     pattern: String,
-    /// Where the next page begins; `None` behind the last.
+    /// Start of the next page; `None` after the last.
     cursor: Option<u64>,
 }
 
@@ -298,7 +298,7 @@ impl Scan {
         }
     }
 
-    /// The names of some more entries, with their keys; none behind the last.
+    /// Returns the names of some more entries with their keys, or `None` after the last page.
     async fn next_page(
         &mut self,
         line: &ReconnectingConnection,
@@ -328,7 +328,7 @@ fn single_command(command: Cmd) -> Pipeline {
     commands
 }
 
-/// The answer to one command.
+/// Returns the answer to a single command.
 fn single_answer(answers: Vec<Value>) -> Result<Value, Unavailable> {
     let answer = answers.into_iter().next().ok_or(MALFORMED_ANSWER)?;
     answer.extract_error().map_err(|error| unavailable(&error))

@@ -1,5 +1,5 @@
-//! A far tier for tests, shared by as many stores as a test has, which fails and hangs as it is
-//! told.
+//! Durable store for tests that fails and hangs as scripted. A test can share it among any number
+//! of stores.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,19 +12,19 @@ use super::far::{
 };
 use crate::rewrite::chain::RecordKey;
 
-/// The most fields of an entry, as at a server: where it is full, no further note is taken.
+/// Maximum number of fields of an entry, as at a server. A full entry accepts no further note.
 pub(super) const MAX_FIELDS: usize = 64;
 
-/// How it answers.
+/// Scripted behaviour of every call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ScriptedReply {
-    /// At once.
+    /// Answers at once.
     AtOnce,
-    /// With a failure.
+    /// Fails.
     Fails,
-    /// So late.
+    /// Answers after this delay.
     Late(Duration),
-    /// Never.
+    /// Never answers.
     Never,
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct ScriptedStore(Arc<Mutex<ScriptState>>);
 
 pub(super) struct ScriptState {
     pub(super) answers: ScriptedReply,
-    /// Each with when it is forgotten.
+    /// Entries, each with the time of its expiry.
     pub(super) entries: HashMap<RecordKey, (StoredEntry, Instant)>,
-    /// How long an entry is kept that nobody reads or writes.
+    /// Time to live of an entry after its last read or write.
     pub(super) ttl: Duration,
     pub(super) leases: HashMap<RecordKey, (LeaseToken, Instant)>,
-    /// The keys of every read, answered or not.
+    /// Keys of every read, answered or not.
     pub(super) reads: Vec<Vec<RecordKey>>,
     pub(super) writes: usize,
-    /// Whether other processes write there too.
+    /// Whether other processes write to the store too.
     pub(super) is_shared: bool,
 }
 

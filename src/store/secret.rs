@@ -1,4 +1,4 @@
-//! The scope secret: what keys and seals are made with, so that nobody without it can make one.
+//! The scope secret, from which keys and seals are derived: without it, neither can be forged.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use crate::error::Problem;
 /// Bytes of a secret.
 pub(super) const LENGTH: u64 = 32;
 
-/// 32 bytes that no rendering shows.
+/// A secret of 32 bytes, which `Debug` does not show.
 #[derive(Clone)]
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    /// This secret.
+    /// Creates a secret from its bytes.
     pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// A new one.
+    /// Generates a new secret.
     ///
     /// # Errors
-    /// The system gives no randomness.
+    /// If the system's random number generator fails.
     pub(crate) fn generate() -> Result<Self, Problem> {
         random_bytes().map(Self)
     }
 
-    /// The one that follows from a text, whose strength it has.
+    /// Derives a secret from a text, and is only as strong as the text.
     pub(super) fn from_text(text: &str) -> Self {
         Self(blake3::derive_key(
             "longhaul 2026 scope secret of a setting",
@@ -34,12 +34,12 @@ impl Secret {
         ))
     }
 
-    /// Another key from it, for this purpose alone.
+    /// Derives another key, for this purpose only.
     pub(super) fn derive(&self, purpose: &'static str) -> [u8; 32] {
         blake3::derive_key(purpose, &self.0)
     }
 
-    /// The secret itself.
+    /// Returns the bytes of the secret.
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -51,18 +51,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The one of the settings, if one is set.
+/// Returns the secret of the settings, if one is set.
 pub(super) fn from_settings(config: &StoreConfig) -> Option<Secret> {
     let set = config.scope_secret.as_ref();
     set.map(|set| Secret::from_text(set.expose()))
 }
 
-/// Bytes that nobody can guess.
+/// Returns unpredictable bytes from the system's random number generator.
 pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Problem> {
     let mut bytes = [0; N];
     let random = rustls::crypto::ring::default_provider().secure_random;
     match random.fill(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Problem::Store("the system gives no randomness".into())),
+        Err(_) => Err(Problem::Store(
+            "the system's random number generator failed".into(),
+        )),
     }
 }

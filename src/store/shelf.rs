@@ -1,4 +1,4 @@
-//! The store as `longhaul store` shows it: what is kept of whom, and never what was said.
+//! Inspection of the store for `longhaul store`: entries by scope, never the text of conversations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,43 +14,43 @@ use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
 use crate::rewrite::record::CompactionRecord;
 
-/// How long an answer is waited for. Whoever asks sits before it.
+/// Timeout of a call. An operator waits for its result.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A store that is looked at and not used.
+/// A store that is opened for inspection only.
 pub(crate) struct StoreInspector {
     durable: DurableStore,
     sealer: RecordSealer,
 }
 
-/// One record, without its texts.
+/// A record without its texts.
 #[derive(Debug)]
 pub(crate) struct RecordListing {
     pub(crate) scope: ScopeTag,
-    /// None where this version, or this secret, cannot read it.
+    /// `None` if this version, or this secret, cannot read the record.
     pub(crate) record: Option<CompactionRecord>,
     pub(crate) adopted: bool,
     pub(crate) bytes: usize,
-    /// How long ago it was used last, where that is known.
+    /// Time since the last use, if known.
     pub(crate) idle: Option<Duration>,
 }
 
-/// What is kept of one scope.
+/// Statistics of one scope.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScopeStats {
-    /// Prefixes of which anything is known.
+    /// Number of prefixes with an entry.
     pub(crate) entries: u64,
     pub(crate) records: u64,
     pub(crate) adopted: u64,
-    /// Of records.
+    /// Bytes of records.
     pub(crate) bytes: u64,
 }
 
 impl StoreInspector {
-    /// The store of the settings, which is not made where it is not.
+    /// Opens the store of the settings. A missing store is not created.
     ///
     /// # Errors
-    /// There is none that outlives a process, or it cannot be used.
+    /// If the settings name no durable store, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
         let OpenedStore {
             durable: far,
@@ -58,8 +58,8 @@ impl StoreInspector {
         } = open_durable(config, Intent::Inspect)?;
         let far = far.ok_or_else(|| {
             Problem::Store(
-                "store.at is memory, which ends with its process; name the store with --store \
-                 file:PATH or redis://HOST:PORT"
+                "store.at is memory, which does not outlive its process; name the store with \
+                 --store file:PATH or redis://HOST:PORT"
                     .into(),
             )
         })?;
@@ -69,7 +69,7 @@ impl StoreInspector {
         })
     }
 
-    /// Its records, or those of one scope: the last used first.
+    /// Lists all records, or those of one scope, the most recently used first.
     pub(crate) async fn list(
         &self,
         scope: Option<ScopeTag>,
@@ -94,7 +94,7 @@ impl StoreInspector {
         Ok(lines)
     }
 
-    /// What is kept of each scope, or of one.
+    /// Computes the statistics of each scope, or of one.
     pub(crate) async fn stats(
         &self,
         scope: Option<ScopeTag>,
@@ -113,18 +113,18 @@ impl StoreInspector {
         Ok(scopes)
     }
 
-    /// Takes all away, or what is kept of one scope; says how many entries that were.
+    /// Removes every entry, or those of one scope. Returns how many.
     pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Problem> {
         await_answer(self.durable.purge(scope)).await
     }
 
-    /// Lets go of it.
+    /// Closes the store.
     pub(crate) async fn close(&self) {
         self.durable.close().await;
     }
 }
 
-/// What was said is of no interest here, and is not kept longer than it takes to read the rest.
+/// Drops the texts of a record, which are not needed once the rest is read.
 fn clear_texts(line: &mut RecordListing) {
     if let Some(record) = &mut line.record {
         record.text = None;

@@ -1,5 +1,5 @@
-//! What this process knows of models, with what others have told of them, and whether the far tier
-//! has all of it.
+//! A cache of the facts about models that this process knows, its own and those of others, and
+//! whether the durable store has all of them.
 
 use moka::ops::compute::Op;
 use moka::sync::Cache;
@@ -8,28 +8,28 @@ use super::lore::ModelFacts;
 use crate::rewrite::chain::RecordKey;
 use crate::wall_clock;
 
-/// Models of which it is remembered what was learned; a client may name any.
+/// Maximum models remembered; a client may name any.
 const MAX_MODELS: u64 = 1_024;
 
-/// What is known of each model, by its own key.
+/// The facts about each model, by the model's key.
 pub(super) struct ModelFactsCache {
     models: Cache<RecordKey, CachedFacts>,
 }
 
-/// What is known of one.
+/// The facts about one model.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct CachedFacts {
     facts: ModelFacts,
-    /// Whether the far tier is known to have that.
+    /// Whether the durable store is known to have these facts.
     is_synced: bool,
 }
 
-/// Whether the far tier has what is known here.
+/// Whether the durable store has the facts cached here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum SyncState {
-    /// All of it.
+    /// The durable store has all of them.
     Synced,
-    /// Less, or nobody knows.
+    /// The durable store lacks some, or its content is unknown.
     Incomplete,
 }
 
@@ -42,12 +42,12 @@ impl Default for ModelFactsCache {
 }
 
 impl ModelFactsCache {
-    /// What is known of a model.
+    /// Returns the facts about a model.
     pub(super) fn get(&self, model: RecordKey) -> ModelFacts {
         without_future_facts(self.models.get(&model).unwrap_or_default().facts)
     }
 
-    /// Whether the far tier has that.
+    /// Returns whether the durable store has the facts about a model.
     pub(super) fn sync_state(&self, model: RecordKey) -> SyncState {
         match self.models.get(&model) {
             Some(kept) if kept.is_synced => SyncState::Synced,
@@ -55,7 +55,8 @@ impl ModelFactsCache {
         }
     }
 
-    /// This process has learned `lore`; says whether the far tier may lack it.
+    /// Merges facts that this process learned. Returns whether the durable store may lack some of
+    /// them.
     pub(super) fn merge_learned(&self, model: RecordKey, lore: ModelFacts) -> SyncState {
         let mut there = SyncState::Synced;
         self.update(model, |kept| {
@@ -72,7 +73,8 @@ impl ModelFactsCache {
         there
     }
 
-    /// The far tier has `lore`; says whether it lacks some of what is known with that.
+    /// Merges facts read from the durable store. Returns whether the durable store lacks some of
+    /// the result.
     pub(super) fn merge_durable(&self, model: RecordKey, theirs: ModelFacts) -> SyncState {
         let mut there = SyncState::Synced;
         let theirs = without_future_facts(theirs);
@@ -90,7 +92,7 @@ impl ModelFactsCache {
         there
     }
 
-    /// Many replies end at once, and nothing that one of them tells is lost.
+    /// Updates an entry atomically: many replies end at once, and no update may be lost.
     fn update(&self, model: RecordKey, change: impl FnOnce(CachedFacts) -> CachedFacts) {
         self.models.entry(model).and_compute_with(|entry| {
             let before = entry.map(moka::Entry::into_value);
@@ -104,7 +106,7 @@ impl ModelFactsCache {
     }
 }
 
-/// What nobody learned by a clock that ran ahead: it would win over all that is learned since.
+/// Drops facts that a fast clock stamped, which would override all newer ones.
 fn without_future_facts(lore: ModelFacts) -> ModelFacts {
     lore.without_future_facts(wall_clock::unix_millis())
 }

@@ -1,4 +1,4 @@
-//! What the store keeps, for whom and for how long.
+//! Tests of the store: its records, their scopes and their limits.
 
 use super::*;
 use crate::rewrite::chain::Scope;
@@ -16,13 +16,13 @@ const ROOM: u64 = 1 << 20;
 const READ: Duration = Duration::from_millis(50);
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
-/// A store that nothing lies behind.
+/// Creates a store with nothing behind memory.
 fn memory(room: u64) -> Store {
     let secret = Secret::from_bytes([7; 32]);
     Store::from_parts(room, WEEK, None, secret, &Arc::default())
 }
 
-/// The keys of a conversation in which turn about is taken.
+/// Returns the keys of a conversation whose roles alternate.
 fn chains(said: &[&str]) -> PrefixKeys {
     chains_of(0, said)
 }
@@ -49,7 +49,7 @@ fn key(chains: &PrefixKeys, messages: usize) -> RecordKey {
     chains.key_at(messages).unwrap()
 }
 
-/// Where a record was found, and what it says.
+/// Returns where a record was found, and its text.
 fn said(found: Option<&RecordMatch>) -> Option<(usize, &str)> {
     found.map(|found| (found.prefix_end, found.record.text.as_deref().unwrap()))
 }
@@ -108,7 +108,7 @@ fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
         .memory
         .insert_if_absent(key(&small, 2), record("small"));
     assert!(!store.adopt(key(&large, 2), record("large")));
-    // The other's is as it was.
+    // The other model's record is unchanged.
     check(&store, &small, None, Some((2, "small")));
     check(&store, &large, None, Some((2, "small")));
     assert!(store.adopt(key(&small, 2), record("small")));
@@ -261,7 +261,8 @@ fn its_bytes_are_bounded_and_the_newest_stay() {
     let texts: Vec<String> = (0..100).map(|at| format!("{at:04096}")).collect();
     for text in &texts {
         let chains = chains(&[text]);
-        // Asked for first, as by any request, so that no later one counts for more than an older.
+        // Looked up first, as by any request, so that no later record counts for more than an
+        // earlier one.
         store.prior_records(&chains);
         store.adopt(key(&chains, 1), record(text));
         store.memory.records.run_pending_tasks();

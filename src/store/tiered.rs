@@ -1,9 +1,10 @@
-//! Memory in front of a far tier: what is asked of it, how long that may take, and who is right
-//! where the two differ.
+//! Memory in front of a durable store: the calls between them, their timeouts, and which side wins
+//! when the two differ.
 //!
-//! The far tier is. A record that only this process has is provisional and is offered until the far
-//! tier has said whose it keeps. That costs a conversation at most one break of its prefix, after
-//! which every replica forwards the same bytes; each keeping its own would break it at every turn.
+//! The durable store wins. A record that only this process has is provisional, and is offered until
+//! the durable store has confirmed whose record it keeps. That breaks a conversation's prefix at
+//! most once, after which every replica forwards the same bytes. If each replica kept its own
+//! record, the prefix would break at every turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,27 +25,27 @@ use crate::metrics::{DurableStoreOutcome, Metrics};
 use crate::rewrite::chain::{PrefixKeys, RecordKey};
 use crate::rewrite::record::CompactionRecord;
 
-/// How long a write behind a request's back may take. A disk that is busy takes a second.
+/// Timeout of a background write. A busy disk takes a second.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// What did not answer within its time.
+/// Error for a call that exceeded its timeout.
 const TIMED_OUT: Unavailable = Unavailable {
     why: "no answer in time",
 };
-/// The name of the one note under a model's own key.
+/// Name of the only note under a model's own key.
 const MODEL_FACTS: NoteName = NoteName(*b"\0learned");
 
-/// A far tier and the memory in front of it.
+/// A durable store with memory in front of it.
 pub(super) struct TieredStore {
     pub(super) inner: Arc<TieredInner>,
     pub(super) queue: WriteQueue,
 }
 
-/// What requests share with the queue's own task.
+/// State that requests share with the queue's own task.
 pub(super) struct TieredInner {
     pub(super) durable: DurableStore,
     pub(super) memory: Arc<MemoryStore>,
     pub(super) sealer: Arc<RecordSealer>,
-    /// How long a request waits for the far tier, in all.
+    /// Total time that a request waits for the durable store.
     pub(super) wait: Duration,
     read_breaker: ReadBreaker,
     write_breaker: WriteBreaker,
@@ -52,19 +53,19 @@ pub(super) struct TieredInner {
     model_facts: ModelFactsCache,
 }
 
-/// Something to be written.
+/// A modification of an entry that is still to be written.
 #[derive(Clone, Debug)]
 pub(super) enum PendingChange {
-    /// This, as it is.
+    /// This change, as it is.
     Change(Change),
-    /// What is known of a model by then, with what is there.
+    /// The facts about a model at the time of writing, merged with the stored ones.
     ModelFacts,
-    /// A record, unless one is there. It is sealed when it is written.
+    /// A record, unless one exists. Sealed when it is written.
     Record(Arc<CompactionRecord>),
 }
 
 impl TieredStore {
-    /// `near` in front of `far`, which a request waits for as long as this.
+    /// Puts `near` in front of `far`. A request waits at most `wait` for `far`.
     pub(super) fn new(
         (far, wait): (DurableStore, Duration),
         near: Arc<MemoryStore>,
@@ -87,8 +88,8 @@ impl TieredStore {
         }
     }
 
-    /// Brings memory up to date with what the far tier has of a conversation, and of the model whose
-    /// own key is `model`: what is known of that by then.
+    /// Updates memory with the durable store's entries for a conversation, and for the model whose
+    /// own key is `model`. Returns the facts known about that model.
     pub(super) async fn refresh(&self, chains: &PrefixKeys, model: RecordKey) -> ModelFacts {
         let inner = &*self.inner;
         let keys = inner.memory.keys_to_refresh(chains);
@@ -112,7 +113,7 @@ impl TieredStore {
         inner.model_facts.get(model)
     }
 
-    /// Brings memory up to date with what the far tier has of one prefix; says whether a record is
+    /// Updates memory with the durable store's entry for one prefix. Returns whether a record is
     /// there.
     pub(super) async fn refresh_prefix(&self, key: RecordKey) -> bool {
         let entries = self
@@ -126,7 +127,7 @@ impl TieredStore {
         self.inner.memory.get(key).is_some()
     }
 
-    /// Has something written behind the request's back.
+    /// Queues changes to be written in the background.
     pub(super) fn queue_write(&self, key: RecordKey, wanted: Vec<PendingChange>) {
         if !self.queue.try_push(StoreJob::Write(key, wanted)) {
             self.inner
@@ -136,7 +137,7 @@ impl TieredStore {
         }
     }
 
-    /// Has a record written that is kept here, and what is known of it here.
+    /// Queues the write of a record in memory, with its adoption mark.
     pub(super) fn queue_record(&self, key: RecordKey, kept: &CachedRecord) {
         let mut wanted = Vec::with_capacity(2);
         if !kept.is_confirmed() {
@@ -150,20 +151,20 @@ impl TieredStore {
         }
     }
 
-    /// Has something written and waits until it is, or until that is given up.
+    /// Writes changes, and waits until they are written or given up.
     pub(super) async fn write_through(&self, key: RecordKey, wanted: Vec<PendingChange>) {
         self.inner.write(&[(key, wanted)]).await;
     }
 
-    /// Remembers what this process has learned of the model with this key, and has it written where
-    /// it is new.
+    /// Merges what this process has learned about the model with this key, and queues a write if it
+    /// is new.
     pub(super) fn publish_model_facts(&self, model: RecordKey, lore: ModelFacts) {
         if self.inner.model_facts.merge_learned(model, lore) == SyncState::Incomplete {
             self.queue_write(model, vec![PendingChange::ModelFacts]);
         }
     }
 
-    /// The far tier has this under a key.
+    /// Merges the durable store's entry into memory, and queues what the entry lacks.
     fn merge_entry(&self, key: RecordKey, entry: Option<StoredEntry>) {
         let inner = &*self.inner;
         let entry = entry.unwrap_or_default();
@@ -205,12 +206,12 @@ impl TieredStore {
 }
 
 impl TieredInner {
-    /// Whether it is asked, as far as the last calls tell.
+    /// Whether the durable store is unavailable, judged by the last calls.
     pub(super) fn is_away(&self) -> bool {
         self.read_breaker.is_open()
     }
 
-    /// Asks the far tier for what it has, unless it has just failed several times. `None` is a miss.
+    /// Reads from the durable store, unless it has just failed several times. `None` is a miss.
     pub(super) async fn guarded_read<T>(
         &self,
         within: Duration,
@@ -223,12 +224,12 @@ impl TieredInner {
         match self.count_outcome(timeout(within, call).await) {
             Ok(answer) => {
                 if self.read_breaker.record_success() == BreakerTransition::Recovered {
-                    tracing::info!("the store answers again and is used again");
+                    tracing::info!("the store answers again; using it");
                 }
                 if let Some(why) = self.write_breaker.record_read_success() {
                     tracing::warn!(
                         why,
-                        "the store answers and takes no writes; what is new is kept in memory alone"
+                        "the store answers but takes no writes; keeping new records in memory only"
                     );
                 }
                 Some(answer)
@@ -243,11 +244,11 @@ impl TieredInner {
         }
     }
 
-    /// Has the far tier change something, unless it is away or has refused that several times. `None`
-    /// if it is not known to be done.
+    /// Writes to the durable store, unless it is unavailable or has refused several writes. Returns
+    /// `None` if the write is not known to be done.
     ///
-    /// Only questions find out whether it is back: every request has one, and each pause lets one
-    /// call through, which a write that is refused would use up.
+    /// Only reads probe whether the store is back. Every request has one, and each pause lets one
+    /// call through, which a refused write would use up.
     pub(super) async fn guarded_write<T>(
         &self,
         within: Duration,
@@ -271,7 +272,7 @@ impl TieredInner {
         }
     }
 
-    /// What came of a call within its time, counted.
+    /// Counts the outcome of a call, and turns a timeout into an error.
     fn count_outcome<T>(
         &self,
         ended: Result<Result<T, Unavailable>, Elapsed>,
@@ -285,7 +286,7 @@ impl TieredInner {
         answer
     }
 
-    /// Writes these, and holds what stands there then against what is here.
+    /// Writes changes, then merges the resulting records into memory.
     pub(super) async fn write(&self, wanted: &[(RecordKey, Vec<PendingChange>)]) {
         let mut writes = Vec::with_capacity(wanted.len());
         for (key, wanted) in wanted {
@@ -312,18 +313,19 @@ impl TieredInner {
                 adopted,
             } = winner
             {
-                // What was adopted here was written as adopted, or is when it is read next.
+                // A record adopted here was written as adopted, or will be after its next read.
                 _ = self.merge_record(write.key, &sealed, adopted);
             }
         }
     }
 
-    /// Whether the far tier may know something of a model that is not known here.
+    /// Whether the durable store may have facts about a model that memory lacks.
     fn may_have_newer_facts(&self, model: RecordKey) -> bool {
         self.durable.is_shared() || self.model_facts.sync_state(model) == SyncState::Incomplete
     }
 
-    /// What `entry` says of the model whose own key it stands under; none if it cannot be read.
+    /// Reads the facts about a model from `entry`, which is stored under the model's own key.
+    /// Returns `None` if they cannot be read.
     fn read_model_facts(&self, model: RecordKey, entry: Option<StoredEntry>) -> Option<ModelFacts> {
         let notes = entry.map(|entry| entry.notes).unwrap_or_default();
         match notes.iter().find(|(name, _)| *name == MODEL_FACTS) {
@@ -332,9 +334,11 @@ impl TieredInner {
         }
     }
 
-    /// The note on a model, with what it says already: that may be what this process asked for too
-    /// early, or in vain. Where it cannot be read now it stays as it is until the model's next
-    /// request.
+    /// Builds the change that stores the facts about a model. Reads and merges the stored facts
+    /// first: this process may have read them too early, or failed to.
+    ///
+    /// Returns `None` if the store lacks nothing. If the stored facts cannot be read now, they stay
+    /// unchanged until the model's next request.
     async fn model_facts_change(&self, model: RecordKey) -> Option<Change> {
         let there = self
             .guarded_read(WRITE_TIMEOUT, self.durable.read(&[model]))
@@ -375,7 +379,7 @@ impl TieredInner {
             .merge_record(key, check, adopted, || self.sealer.open(key, sealed))
     }
 
-    /// What is offered to the far tier where it has no record: the one that is kept here.
+    /// Returns the changes that offer the local record to a durable store without one.
     fn local_record_changes(&self, key: RecordKey) -> Vec<PendingChange> {
         let Some(kept) = self.memory.get(key) else {
             return Vec::new();

@@ -1,34 +1,36 @@
-//! Whether the far tier keeps what it is told. One that answers every question may refuse every
-//! write: its user lacks a permission, its memory or its disk is full, it is a read-only copy.
+//! Circuit breaker for writes to the durable store. A store that answers every read may refuse
+//! every write: its user lacks a permission, its memory or its disk is full, or it is a read-only
+//! replica.
 //!
-//! That is no reason not to ask it, so it is no business of the [`Breaker`](super::breaker::Breaker),
-//! whose count each answer begins anew. Writes are spared in the same way, and the operator is told.
+//! Such a store must still be read, so the breaker for reads cannot detect this: each answered read
+//! resets its count. Writes are skipped in the same way, and the operator is notified.
 
 use tokio::time::Instant;
 
 use super::breaker::{MAX_FAILURES, PAUSE, REPORT_INTERVAL};
 use crate::lock::Mutex;
 
-/// How writes went.
+/// Circuit breaker for writes.
 #[derive(Default)]
 pub(super) struct WriteBreaker(Mutex<WriteBreakerState>);
 
 #[derive(Default)]
 struct WriteBreakerState {
-    /// Why the last write failed, if nothing was asked since.
+    /// Reason of the last failed write, if no read has ended since.
     last_failure: Option<&'static str>,
-    /// How many questions in a row were answered after a write that failed.
+    /// Number of reads in a row that were answered after a failed write.
     refusals: u32,
-    /// When the next write is let through, while they are refused.
+    /// When the next write is let through, while writes are refused.
     retry_at: Option<Instant>,
-    /// When this was told of last.
+    /// When refused writes were last reported.
     reported_at: Option<Instant>,
-    /// Whether these failures were told of, so that their end is news.
+    /// Whether the current failures were reported, so that their end is reported too.
     is_reported: bool,
 }
 
 impl WriteBreaker {
-    /// Whether something may be written now. While writes are refused, one may after each pause.
+    /// Whether a write may be made now. While writes are refused, one is let through after each
+    /// pause.
     pub(super) fn allows_call(&self) -> bool {
         let now = Instant::now();
         self.with_state(|state| match state.retry_at {
@@ -41,12 +43,12 @@ impl WriteBreaker {
         })
     }
 
-    /// One failed, for this reason.
+    /// Records a failed write with its reason.
     pub(super) fn record_failure(&self, why: &'static str) {
         self.with_state(|state| state.last_failure = Some(why));
     }
 
-    /// One was kept. Says whether it was told that none is.
+    /// Records a successful write. Returns whether failing writes had been reported.
     pub(super) fn record_success(&self) -> bool {
         self.with_state(|state| {
             state.reset();
@@ -54,8 +56,8 @@ impl WriteBreaker {
         })
     }
 
-    /// A question was answered. Says why writes fail, where that is to be told: the tier is there, so
-    /// it refuses them.
+    /// Records an answered read. Returns why writes fail, if that is to be reported: the store
+    /// answers reads, so it refuses the writes.
     pub(super) fn record_read_success(&self) -> Option<&'static str> {
         let now = Instant::now();
         self.with_state(|state| {
@@ -78,7 +80,8 @@ impl WriteBreaker {
         })
     }
 
-    /// A question was not answered: why writes fail is the same, and told of as that.
+    /// Records a failed read. Writes fail for the same reason then, and the outage is reported
+    /// instead.
     pub(super) fn record_read_failure(&self) {
         self.with_state(WriteBreakerState::reset);
     }
@@ -89,7 +92,7 @@ impl WriteBreaker {
 }
 
 impl WriteBreakerState {
-    /// Nothing has failed.
+    /// Forgets all failures.
     fn reset(&mut self) {
         self.last_failure = None;
         self.refusals = 0;
@@ -101,7 +104,7 @@ impl WriteBreakerState {
 mod tests {
     use super::*;
 
-    /// What is told after so many writes that fail, each with an answer to a question behind it.
+    /// Returns what is reported after `times` failed writes, each followed by an answered read.
     fn told(writes: &WriteBreaker, times: u32) -> Vec<&'static str> {
         let round = |_| {
             writes.record_failure("why");
@@ -115,16 +118,19 @@ mod tests {
         let writes = WriteBreaker::default();
         assert!(!writes.record_success());
         assert_eq!(told(&writes, MAX_FAILURES - 1), [""; 0]);
-        assert!(!writes.record_success(), "it takes so many in a row");
+        assert!(
+            !writes.record_success(),
+            "fewer failures in a row than needed"
+        );
         assert_eq!(told(&writes, MAX_FAILURES - 1), [""; 0]);
         assert_eq!(told(&writes, MAX_FAILURES), ["why"]);
         assert!(writes.record_success());
         assert!(!writes.record_success());
-        // Those that come and go are told of now and then.
+        // Failures that come and go are reported only now and then.
         assert_eq!(told(&writes, MAX_FAILURES), [""; 0]);
         assert!(
             !writes.record_success(),
-            "what was not told has no end to tell"
+            "the end of unreported failures is not reported"
         );
         tokio::time::advance(REPORT_INTERVAL).await;
         assert_eq!(told(&writes, 2 * MAX_FAILURES), ["why"]);

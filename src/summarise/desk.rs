@@ -1,8 +1,8 @@
-//! One job for each record: who asks for the same one waits for the same one.
+//! Single-flight summary jobs: requests that need the same record wait for the same job.
 //!
-//! When the last who waits leaves, the job is aborted and its connection closed: a person who
-//! cancels pays for nothing more. If the same record is then asked for again, that was a client's
-//! timeout and no cancel, and the job runs to its end whoever leaves.
+//! When the last waiter leaves, the job is aborted and its connection closed: a user who cancels
+//! pays for nothing more. If the same record is then requested again, the waiter had timed out
+//! rather than cancelled. The new job runs to its end whether or not anyone waits.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
@@ -15,10 +15,10 @@ use tokio::task::AbortHandle;
 use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 
-/// Keys remembered whose job was aborted.
+/// Maximum number of remembered keys whose job was aborted.
 const REMEMBERED_ABORTS: u64 = 4_096;
 
-/// The jobs under way.
+/// The running jobs.
 #[derive(Clone)]
 pub(crate) struct SummaryJobs {
     running: Arc<Mutex<HashMap<RecordKey, RunningJob>>>,
@@ -28,9 +28,9 @@ pub(crate) struct SummaryJobs {
 struct RunningJob {
     done: watch::Receiver<bool>,
     waiters: usize,
-    /// It runs to its end whoever leaves.
+    /// Whether the job runs to its end even without waiters.
     is_detached: bool,
-    /// None until it is started.
+    /// `None` until the task is spawned.
     task: Option<AbortHandle>,
 }
 
@@ -44,12 +44,12 @@ impl Default for SummaryJobs {
 }
 
 impl SummaryJobs {
-    /// Whether a job for this record is under way.
+    /// Whether a job for this record is running.
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
         self.running.lock().contains_key(&key)
     }
 
-    /// Waits with others for the first of these records whose job is under way.
+    /// Joins the running job of the first of these records that has one.
     pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<JobHandle> {
         let mut running = self.running.lock();
         if running.is_empty() {
@@ -61,23 +61,23 @@ impl SummaryJobs {
         })
     }
 
-    /// How many jobs are under way.
+    /// Returns the number of running jobs.
     pub(crate) fn running_count(&self) -> usize {
         self.running.lock().len()
     }
 
-    /// Waits until no job is under way.
+    /// Waits until no job is running.
     pub(crate) async fn wait_until_idle(&self) {
         loop {
             let job = |jobs: &HashMap<_, RunningJob>| Some(jobs.values().next()?.done.clone());
             let running = job(&self.running.lock());
             let Some(mut done) = running else { return };
-            // The sender goes with the job: gone is ended, too.
+            // The job owns the sender: if the sender is gone, the job has ended too.
             _ = done.wait_for(|done| *done).await;
         }
     }
 
-    /// Starts a job that nobody waits for, unless it is under way.
+    /// Starts a job without a waiter, unless one for the record is running.
     pub(crate) fn start_detached(
         &self,
         key: RecordKey,
@@ -87,7 +87,7 @@ impl SummaryJobs {
         waiter.detach();
     }
 
-    /// Waits with others for the job of this record, which is started if it is not under way.
+    /// Joins the running job of this record, or starts `job` if there is none.
     pub(crate) fn join(
         &self,
         key: RecordKey,
@@ -100,8 +100,8 @@ impl SummaryJobs {
                 key,
                 done_sender: tell,
             };
-            // Never under the lock: a runtime that shuts down drops the job here and now, and where
-            // it is dropped it takes the lock.
+            // Spawn outside the lock: a runtime that shuts down drops the job right here, and that
+            // drop takes the lock.
             let task = tokio::spawn(async move {
                 let _finished = finished;
                 job.await;
@@ -113,8 +113,8 @@ impl SummaryJobs {
         waiter
     }
 
-    /// A place among those who wait for the job of this record; where it is yet to be started, with
-    /// what tells them of its end.
+    /// Returns a handle to the job of this record. If the job is new, also returns the sender that
+    /// signals its end.
     fn join_or_create(&self, key: RecordKey) -> (JobHandle, Option<watch::Sender<bool>>) {
         let mut running = self.running.lock();
         let mut starts = None;
@@ -131,7 +131,7 @@ impl SummaryJobs {
         (self.new_handle(key, entry), starts)
     }
 
-    /// One more place among those who wait for `job`.
+    /// Creates one more handle to `job`.
     fn new_handle(&self, key: RecordKey, job: &mut RunningJob) -> JobHandle {
         job.waiters += 1;
         JobHandle {
@@ -142,7 +142,8 @@ impl SummaryJobs {
     }
 }
 
-/// The place of a job in `running`, unless another of the same key has taken it.
+/// Returns the map entry of the job with this `done` channel, or `None` if a newer job of the same
+/// key replaced it.
 fn same_job_entry<'r>(
     running: &'r mut HashMap<RecordKey, RunningJob>,
     key: RecordKey,
@@ -154,7 +155,7 @@ fn same_job_entry<'r>(
     }
 }
 
-/// Takes a job off the desk when it ends, however it does.
+/// Removes a job from the map when it ends, fails or is aborted.
 struct CompletionGuard {
     jobs: SummaryJobs,
     key: RecordKey,
@@ -163,7 +164,7 @@ struct CompletionGuard {
 
 impl Drop for CompletionGuard {
     fn drop(&mut self) {
-        // One that was aborted ends later than it left the desk, where the next may be under way.
+        // An aborted job ends after its removal from the map, which may already hold the next job.
         let done = self.done_sender.subscribe();
         if let Some(job) = same_job_entry(&mut self.jobs.running.lock(), self.key, &done) {
             job.remove();
@@ -172,7 +173,7 @@ impl Drop for CompletionGuard {
     }
 }
 
-/// One who waits for a job.
+/// A waiter's handle to a job.
 pub(crate) struct JobHandle {
     jobs: SummaryJobs,
     key: RecordKey,
@@ -182,11 +183,11 @@ pub(crate) struct JobHandle {
 impl JobHandle {
     /// Waits until the job has ended.
     pub(crate) async fn completed(&mut self) {
-        // The sender goes with the job: gone is ended, too.
+        // The job owns the sender: if the sender is gone, the job has ended too.
         let _ = self.done.wait_for(|done| *done).await;
     }
 
-    /// Leaves, but lets the job run to its end.
+    /// Lets the job run to its end even after this handle is dropped.
     pub(crate) fn detach(&self) {
         if let Some(mut job) = same_job_entry(&mut self.jobs.running.lock(), self.key, &self.done) {
             job.get_mut().is_detached = true;
@@ -206,7 +207,8 @@ impl Drop for JobHandle {
             return;
         }
         let job = entry.remove();
-        // Whoever finds the desk empty finds this, too.
+        // Inserted before the lock is released: a caller that sees no running job also sees this
+        // entry.
         self.jobs.aborted.insert(self.key, ());
         drop(running);
         if let Some(task) = job.task {
@@ -237,7 +239,8 @@ mod tests {
             .1
     }
 
-    /// A job that counts its starts, and tells when it was dropped unfinished.
+    /// Returns a job that counts its starts, the sender that finishes it, and a receiver that fails
+    /// once the job is dropped.
     fn job(
         starts: &Arc<AtomicUsize>,
     ) -> (
@@ -305,7 +308,7 @@ mod tests {
         drop(desk.join(key(), one));
         let (two, finish, dropped) = job(&starts);
         drop(desk.join(key(), two));
-        // By now the runtime has done away with what was aborted.
+        // By now the runtime has dropped the aborted job.
         yield_now().await;
         assert!(desk.is_running(key()));
         finish.send(()).unwrap();
@@ -356,7 +359,7 @@ mod tests {
         assert!(dropped.await.is_err());
     }
 
-    /// Asks for a job when it is dropped.
+    /// Joins a job when dropped.
     struct AsksAtItsEnd(SummaryJobs);
 
     impl Drop for AsksAtItsEnd {

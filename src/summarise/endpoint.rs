@@ -1,4 +1,4 @@
-//! An endpoint for summaries alone, with a credential of the operator's own.
+//! The endpoint dedicated to summaries, with the operator's own credential.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::config::{CHAT, SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
 use crate::upstream::Upstream;
 
-/// Where summaries are asked for, if not where the conversation is.
+/// Destination of summaries if it is not the conversation's upstream.
 pub(crate) struct SummaryUpstream {
     pub(crate) upstream: Arc<Upstream>,
     uri: Uri,
@@ -19,7 +19,8 @@ pub(crate) struct SummaryUpstream {
 }
 
 impl SummaryUpstream {
-    /// The endpoint that `summary` names, reached as the upstream of `like` is; connects to nothing.
+    /// Creates the endpoint that `summary` names, with the connection settings of `like`. Returns
+    /// `None` if `summary` names no endpoint. Opens no connection.
     ///
     /// # Errors
     /// The certificate file cannot be used.
@@ -52,13 +53,14 @@ impl SummaryUpstream {
         }
         Ok(Some(Self {
             upstream: Arc::new(Upstream::new(&config)?),
-            // A base that was read makes a target; if ever one does not, nobody is reached.
+            // A valid base always gives a valid target. If it ever did not, calls would fail to
+            // connect.
             uri: uri.unwrap_or_default(),
             headers,
         }))
     }
 
-    /// The head of a request to it: nothing in it is a caller's.
+    /// Returns the head of a request to the endpoint. It holds nothing from a caller.
     pub(crate) fn request_head(&self) -> Parts {
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;

@@ -1,5 +1,5 @@
-//! What keeps summaries from doing harm: a breaker, a pause after throttling, one at a time behind
-//! a caller's back, and caps on what is asked for in an hour.
+//! Guards that limit summaries: a backoff after failures, a pause after throttling, one background
+//! job per caller, and hourly caps.
 
 mod breaker;
 mod hourly;
@@ -22,12 +22,12 @@ pub(crate) use hourly::RollingHour;
 use hourly::{HourlyCaps, HourlyReservation};
 use unused::Unused;
 
-/// How long nobody is asked after an upstream said that it has too much to do.
+/// Pause in summary calls after an upstream reported overload.
 const PAUSE: Duration = Duration::from_mins(5);
-/// Callers remembered at once.
+/// Maximum number of remembered callers.
 const MAX_CALLERS: u64 = 4_096;
 
-/// How summaries have gone.
+/// Results of past summaries, and the limits derived from them.
 pub(crate) struct SummaryGuards {
     callers: CallerStates,
     backoff: SummaryBackoff,
@@ -36,53 +36,53 @@ pub(crate) struct SummaryGuards {
     metrics: Arc<Metrics>,
 }
 
-/// How those of one caller have gone.
+/// State of one caller's summaries.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallerState {
     paused_until: Option<Instant>,
-    /// The same for what nobody waits for: it would take the place of chats that were refused one.
+    /// End of the pause for background summaries alone. They would compete with chats that the
+    /// upstream already throttles.
     background_paused_until: Option<Instant>,
-    /// A job behind this caller's back has not ended.
+    /// Whether a background job of this caller is running.
     in_background: bool,
 }
 
-/// What keeps summaries from being asked for at the moment.
+/// Reasons that currently withhold summaries, with counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct GuardHealth {
-    /// Places in histories where several failed in a row, of late: nobody is asked for what has grown
-    /// out of them.
+    /// Prefixes of history with several recent failures in a row. Conversations that extend them
+    /// get no summaries.
     pub(crate) failing: usize,
-    /// Callers whose upstream has too much to do.
+    /// Callers whose upstream reported overload.
     pub(crate) paused: usize,
-    /// Conversations for which none is made ahead: the last ones were of no use.
+    /// Conversations without background summaries because the last ones were not used.
     pub(crate) unused: usize,
-    /// Callers of whom that is so for all their conversations.
+    /// Callers without background summaries for any of their conversations, for the same reason.
     pub(crate) unused_callers: usize,
-    /// Whether the process has asked for as many as it may in an hour.
+    /// Whether the process has reached its hourly cap.
     pub(crate) spent: bool,
-    /// Callers who have asked for as many as one may.
+    /// Callers that have reached their hourly cap.
     pub(crate) spent_callers: usize,
 }
 
-/// How those of each caller have gone.
+/// State per caller.
 #[derive(Clone, Debug)]
 struct CallerStates(Cache<Scope, CallerState>);
 
-/// One summary that is thought of: whose, of which conversation, up to where.
+/// A summary under consideration: the caller, the conversation and the cut.
 #[derive(Debug)]
 pub(crate) struct SummaryPermit {
     scope: Scope,
-    /// What the conversation is known by as it grows.
+    /// The key that identifies the conversation as it grows.
     conversation: RecordKey,
     cut: RecordKey,
     tokens: Tokens,
     failure_streak: Option<FailureStreak>,
-    /// None where somebody waits for it.
+    /// `None` if a client waits for the summary.
     background: Option<BackgroundSlot>,
 }
 
-/// While this lives, a job behind a caller's back is under way, or thought to be: whatever becomes of
-/// the task that has it.
+/// Holds a caller's background slot until dropped, whatever happens to the task that owns it.
 #[derive(Debug)]
 struct BackgroundSlot {
     callers: CallerStates,
@@ -105,8 +105,8 @@ impl CallerStates {
         self.0.get(&scope).unwrap_or_default()
     }
 
-    /// Changes how it goes for a caller, unless that is as it should be. Several end at once, and
-    /// each counts.
+    /// Updates a caller's state atomically, since several jobs may end at once. `change` returns
+    /// `None` to leave the state as it is.
     fn update(&self, scope: Scope, change: impl FnOnce(CallerState) -> Option<CallerState>) {
         self.0.entry(scope).and_compute_with(|entry| {
             let before = entry.map(moka::Entry::into_value).unwrap_or_default();
@@ -115,7 +115,7 @@ impl CallerStates {
     }
 }
 
-/// Whether an upstream that answers so has too much to do.
+/// Whether `status` means that the upstream is rate-limited or overloaded.
 pub(crate) fn is_overload_status(status: StatusCode) -> bool {
     matches!(
         status,
@@ -124,8 +124,8 @@ pub(crate) fn is_overload_status(status: StatusCode) -> bool {
 }
 
 impl SummaryGuards {
-    /// Guards under which a conversation may ask for so many summaries an hour. What they withhold is
-    /// counted.
+    /// Creates guards that allow each conversation `per_hour` summaries an hour. Withheld summaries
+    /// are counted in `metrics`.
     pub(crate) fn new(per_hour: usize, metrics: &Arc<Metrics>) -> Self {
         Self {
             callers: CallerStates(Cache::new(MAX_CALLERS)),
@@ -136,7 +136,7 @@ impl SummaryGuards {
         }
     }
 
-    /// A ticket for the summary up to `cut` of a caller's conversation of `tokens`.
+    /// Creates the permit for the summary up to `cut` of a caller's conversation of `tokens`.
     pub(crate) fn permit(
         &self,
         scope: Scope,
@@ -159,12 +159,13 @@ impl SummaryGuards {
         self.count_withheld(self.withheld_reason(ticket))
     }
 
-    /// The same of what is no summary: it is not counted.
+    /// Like [`allows`](Self::allows), for calls other than summaries: a refusal is not counted as a
+    /// withheld summary.
     pub(crate) fn allows_title(&self, ticket: &SummaryPermit) -> bool {
         self.withheld_reason(ticket).is_none()
     }
 
-    /// What keeps a summary from being asked for.
+    /// Returns the reason to withhold a summary, if any.
     fn withheld_reason(&self, ticket: &SummaryPermit) -> Option<WithheldReason> {
         let paused = self.callers.get(ticket.scope).paused_until;
         if paused.is_some_and(|until| Instant::now() < until) {
@@ -177,7 +178,7 @@ impl SummaryGuards {
         self.hourly.reached_cap(ticket.scope, ticket.conversation)
     }
 
-    /// Whether nothing keeps one; what does is counted.
+    /// Whether no reason withholds a summary. Counts the reason if there is one.
     fn count_withheld(&self, withheld: Option<WithheldReason>) -> bool {
         if let Some(why) = withheld {
             self.metrics.withheld.add(why);
@@ -185,8 +186,8 @@ impl SummaryGuards {
         withheld.is_none()
     }
 
-    /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
-    /// as long as the ticket is kept.
+    /// Returns the permit for a background summary if one may start now. The caller's background
+    /// slot is taken until the permit is dropped.
     pub(crate) fn try_acquire_background(
         &self,
         mut ticket: SummaryPermit,
@@ -219,7 +220,7 @@ impl SummaryGuards {
         ticket.background.is_some().then_some(ticket)
     }
 
-    /// A chat of this caller was refused: its upstream has too much to do.
+    /// Records that the upstream throttled a chat of this caller.
     pub(crate) fn record_throttled_chat(&self, scope: Scope) {
         self.callers.update(scope, |state| {
             Some(CallerState {
@@ -229,8 +230,8 @@ impl SummaryGuards {
         });
     }
 
-    /// A job is started, which is paid for at `till`. It counts for as long as what is given back is
-    /// kept, and if it was charged for, for an hour.
+    /// Records the start of a job whose cost `till` accumulates. The job counts towards the hourly
+    /// caps until the returned value is dropped. If it was charged, it counts for an hour.
     pub(crate) fn record_start(
         &self,
         ticket: &SummaryPermit,
@@ -239,7 +240,7 @@ impl SummaryGuards {
         self.hourly.reserve(ticket.scope, ticket.conversation, till)
     }
 
-    /// A job has ended so.
+    /// Records the end of a job.
     pub(crate) fn record_end(&self, ticket: SummaryPermit, outcome: Result<(), SummaryError>) {
         let SummaryPermit {
             scope,
@@ -282,13 +283,14 @@ impl SummaryGuards {
         }
     }
 
-    /// A request of this conversation with a summary was accepted.
+    /// Records that the upstream accepted a request of this conversation that uses a new summary.
     pub(crate) fn record_use(&self, scope: Scope, chains: &PrefixKeys) {
         self.unused.record_use(scope, chains.conversation_key());
     }
 
-    /// A request of this conversation that starts from the record `made` was accepted, not the first
-    /// to do so: if that summary was made here, it was used by another process first.
+    /// Records that the upstream accepted a request that starts from the record `made`, and not as
+    /// the first request to do so. If this process made that summary, another process was the first
+    /// to use it.
     pub(crate) fn record_later_use(&self, scope: Scope, chains: &PrefixKeys, made: RecordKey) {
         if let Some(conversation) = chains.conversation_key()
             && self.unused.is_newest(conversation, made)
@@ -297,7 +299,7 @@ impl SummaryGuards {
         }
     }
 
-    /// How they stand now.
+    /// Returns the current state.
     pub(crate) fn health(&self) -> GuardHealth {
         let now = Instant::now();
         let states = || self.callers.0.iter().map(|(_, state)| state);

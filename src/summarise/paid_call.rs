@@ -1,4 +1,4 @@
-//! A call that was sent, to its end: what is paid for it, and what is recorded of it.
+//! Lifecycle of one call that was sent: its cost and its trace span.
 
 use http::StatusCode;
 
@@ -7,10 +7,10 @@ use crate::error::Fault;
 use crate::rewrite::usage::Usage;
 use crate::traces::{CallSpan, NO_ANSWER};
 
-/// A call under way. Dropped, it was cut short: what it costs is not known.
+/// A call in progress. A call dropped before it finishes was cut short, so its cost is unknown.
 pub(super) struct PaidCall<'t> {
     metered: MeteredCall<'t>,
-    /// None where it is not recorded.
+    /// `None` if the call is not traced.
     span: Option<CallSpan>,
 }
 
@@ -22,13 +22,13 @@ impl<'t> PaidCall<'t> {
         }
     }
 
-    /// It reached nobody.
+    /// Finishes a call that did not reach the upstream.
     pub(super) fn finish_unreachable(mut self, why: Fault) {
         self.record_fault(why);
         self.metered.finish_free();
     }
 
-    /// The head of the reply is here.
+    /// Records the status of the reply's head.
     pub(super) fn record_status(&mut self, status: StatusCode) {
         if let Some(attempt) = &mut self.span {
             attempt.record_status(status);
@@ -38,7 +38,8 @@ impl<'t> PaidCall<'t> {
         }
     }
 
-    /// It was refused, as its status says, or what came under the status of an answer.
+    /// Finishes a call that was refused, by its status or by an error in the body of a successful
+    /// reply.
     pub(super) fn finish_refused(mut self) {
         if let Some(attempt) = self.span.as_mut().filter(|_| self.metered.is_accepted()) {
             attempt.fail(NO_ANSWER);
@@ -46,7 +47,7 @@ impl<'t> PaidCall<'t> {
         self.metered.finish_free();
     }
 
-    /// It was answered, and counted so.
+    /// Finishes a call that was answered, with the usage that the upstream reported.
     pub(super) fn finish_answered(mut self, usage: Option<&Usage>) {
         if let Some(attempt) = &mut self.span {
             attempt.finish_with_usage(usage);
@@ -54,7 +55,7 @@ impl<'t> PaidCall<'t> {
         self.metered.finish_answered(usage);
     }
 
-    /// Its answer broke off, and may be charged all the same.
+    /// Finishes a call whose reply broke off. The upstream may charge for it all the same.
     pub(super) fn finish_broken(mut self) {
         self.record_fault(Fault::UpstreamBroke);
     }

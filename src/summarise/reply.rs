@@ -1,4 +1,4 @@
-//! What a summariser answered: a stream or a whole body, to its text and its end.
+//! Parses a summariser's reply, streamed or whole, into its text and finish reason.
 
 mod completion;
 mod stated;
@@ -13,25 +13,25 @@ use crate::rewrite::sse::{Event, EventKind, FinishReason, Splitter, classify_eve
 use crate::rewrite::usage::Usage;
 use completion::Completion;
 
-/// The most that is read of one answer: a summary has a few kilobytes, and the rest of a stream
-/// is envelopes.
+/// Maximum number of bytes read of one reply. A summary has a few kilobytes; the rest of a stream
+/// is JSON around the deltas.
 const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
-/// A summariser's answer.
+/// A summariser's reply.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct SummariserReply {
-    /// What it wrote.
+    /// The generated text.
     pub(super) text: String,
-    /// How it ended.
+    /// The finish reason.
     pub(super) finish: FinishReason,
-    /// What it was counted as, where that is said.
+    /// The usage that the upstream reported, if any.
     pub(super) usage: Option<Usage>,
 }
 
 /// Reads a reply to its end.
 ///
 /// # Errors
-/// It is a refusal, by its status or by what it says, breaks off or has no end.
+/// The reply is a refusal by its status or its body, breaks off, or exceeds [`ANSWER_BYTES`].
 pub(super) async fn read<B>(reply: Response<B>) -> Result<SummariserReply, SummaryError>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -63,24 +63,24 @@ where
     heard.into_reply(status)
 }
 
-/// What has been heard so far.
+/// State of a reply being read.
 #[derive(Debug, Default)]
 struct ReplyCollector {
     text: String,
     finish: Option<FinishReason>,
     usage: Option<Usage>,
     has_tool_calls: bool,
-    /// Something was generated: a thought at least, which is paid for.
+    /// Whether the model generated anything. Reasoning counts too, since it is paid for.
     has_generated: bool,
     has_failed: bool,
-    /// Of what went wrong, where it says so.
+    /// The status stated in an error, if any.
     error_status: Option<StatusCode>,
 }
 
 impl ReplyCollector {
     fn push_event(&mut self, event: &Event<'_>) {
         if event.data == b"[DONE]" {
-            // Some servers name no reason and say only that they are done.
+            // Some servers send no finish reason, only `[DONE]`.
             self.finish = self.finish.or(Some(FinishReason::Stop));
             return;
         }
@@ -95,7 +95,7 @@ impl ReplyCollector {
         }
     }
 
-    /// A chunk of a stream, or a whole completion.
+    /// Adds a chunk of a stream, or a whole completion.
     fn push_completion(&mut self, completion: &Completion<'_>) {
         if let Some(error) = completion.error() {
             self.has_failed = true;
@@ -112,8 +112,8 @@ impl ReplyCollector {
         self.finish = choice.finish().or(self.finish);
     }
 
-    /// What was heard, under this status. Where nothing was generated or counted, what went wrong is a
-    /// refusal; else what was generated was cut off by it.
+    /// Returns the reply that was read under `status`. An error is a refusal if nothing was
+    /// generated or counted. Otherwise it cut the generated text off.
     fn into_reply(self, status: StatusCode) -> Result<SummariserReply, SummaryError> {
         let is_counted = self.usage.is_some_and(|usage| usage.input > 0);
         if self.has_failed && !self.has_generated && !is_counted {
@@ -288,7 +288,7 @@ mod tests {
         .await;
         let named = "event:error\ndata:{\"code\":\"Throttling\",\"message\":\"m\"}\n\n";
         check(200, named, refused(429)).await;
-        // Which refusal it is, it does not say.
+        // The error does not state a status.
         check(200, r#"{"error":"no"}"#, refused(200)).await;
         let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
         let reply = Response::new(Full::new(Bytes::from(counted)));
@@ -302,7 +302,7 @@ mod tests {
         let end = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
         let reply = format!("{thought}{HELLO}{end}");
         check(200, &reply, Ok(("hello", FinishReason::Stop))).await;
-        // All of the budget went into them.
+        // Reasoning used up the whole budget.
         let spent =
             format!("{thought}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
         check(200, &spent, Ok(("", FinishReason::Length))).await;

@@ -1,4 +1,4 @@
-//! What calls of ours cost, whoever uses what they answered.
+//! Cost of longhaul's own calls, whether or not a request uses their result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -7,20 +7,20 @@ use crate::metrics::{AuxiliaryPurpose, Metrics};
 use crate::rewrite::money::{Cost, InputPrices, Usd};
 use crate::rewrite::usage::Usage;
 
-/// Adds up what the calls for one text cost.
+/// Adds up the cost of the calls made for one text.
 pub(crate) struct CostMeter {
     metrics: Arc<Metrics>,
     purpose: AuxiliaryPurpose,
-    /// Of the model that is asked, where they are known.
+    /// Prices of the called model, if known.
     prices: Option<InputPrices>,
-    /// In billionths of a dollar.
+    /// Billionths of a dollar.
     paid_nanos: AtomicI64,
     unknown_calls: AtomicU64,
     any_accepted: AtomicBool,
 }
 
 impl CostMeter {
-    /// Nothing yet, for calls of this purpose to a model of these prices.
+    /// Creates a meter at zero for calls of this purpose to a model with these prices.
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         purpose: AuxiliaryPurpose,
@@ -36,24 +36,25 @@ impl CostMeter {
         }
     }
 
-    /// What is known to have been paid, and how many calls cost nobody knows what.
+    /// Returns the known cost, and the number of calls of unknown cost.
     pub(crate) fn total(&self) -> (Usd, u64) {
         let paid = Usd::from_nanos(self.paid_nanos.load(Ordering::Relaxed));
         (paid, self.unknown_calls.load(Ordering::Relaxed))
     }
 
-    /// Whether any call was taken: its reply began as an answer does, and was none that refuses.
+    /// Whether the upstream accepted any call: the status was a success and the body was not a
+    /// refusal.
     pub(super) fn any_call_accepted(&self) -> bool {
         self.any_accepted.load(Ordering::Relaxed)
     }
 
-    /// Whether any call was charged for, or may have been.
+    /// Whether any call was charged, or may have been.
     pub(super) fn any_call_charged(&self) -> bool {
         self.any_call_accepted() || self.unknown_calls.load(Ordering::Relaxed) > 0
     }
 
-    /// A call is made. Until something else is said, what it costs is not known: so it is where it
-    /// is cut short.
+    /// Starts a call. Its cost is unknown until it is set, and stays unknown if the call is cut
+    /// short.
     pub(super) fn start_call(&self) -> MeteredCall<'_> {
         MeteredCall {
             meter: self,
@@ -63,32 +64,32 @@ impl CostMeter {
     }
 }
 
-/// One call; counted when dropped.
+/// A single call, counted on drop.
 pub(super) struct MeteredCall<'t> {
     meter: &'t CostMeter,
-    /// None if it is free.
+    /// `None` if the call is free.
     cost: Option<Cost>,
     is_accepted: bool,
 }
 
 impl MeteredCall<'_> {
-    /// Its reply begins as an answer does.
+    /// Marks the call as accepted: its reply has a success status.
     pub(super) fn mark_accepted(&mut self) {
         self.is_accepted = true;
     }
 
-    /// Whether its reply began so.
+    /// Whether the reply has a success status.
     pub(super) fn is_accepted(&self) -> bool {
         self.is_accepted
     }
 
-    /// It was refused, under whatever status, or reached nobody: nobody charges for that.
+    /// Finishes a call that was refused or never arrived. Upstreams do not charge for either.
     pub(super) fn finish_free(mut self) {
         self.cost = None;
         self.is_accepted = false;
     }
 
-    /// It was answered, and counted so.
+    /// Finishes a call that was answered, with the usage that the upstream reported.
     pub(super) fn finish_answered(mut self, usage: Option<&Usage>) {
         self.cost = Some(Cost::from_usage(usage, self.meter.prices.as_ref()));
     }

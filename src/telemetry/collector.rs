@@ -1,8 +1,8 @@
-//! Where traces are to go, as the variables of OpenTelemetry say it
+//! The trace destination, from the OpenTelemetry environment variables
 //! (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>).
 //!
-//! They are not settings of ours: whoever runs a collector sets them for all its programs. So what
-//! cannot be followed here keeps nobody from starting; it is said.
+//! They are not longhaul settings: operators set them for all their programs. So an unsupported
+//! value does not prevent the start; longhaul logs it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,40 +10,40 @@ use std::time::Duration;
 
 use http::Uri;
 
-/// Why a build without them has no traces.
+/// Reason given by builds without trace export.
 pub(super) const NOT_BUILT: &str =
     "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this build was made without the feature otlp";
-/// The one transport that is spoken here.
+/// The only supported transport.
 const PROTOCOL: &str = "http/protobuf";
-/// The one exporter there is.
+/// The only supported exporter.
 const EXPORTER: &str = "otlp";
-/// How long one export may take where nothing else is said: the specification's own number.
+/// Default timeout of one export, from the specification.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the environment says of traces.
+/// Trace export requested by the environment.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum TraceDestination {
-    /// They go there.
+    /// Traces go to this collector.
     Collector(Collector),
-    /// They are wanted, and this keeps them from going anywhere.
+    /// Traces are requested, but cannot be exported for this reason.
     Unusable(String),
-    /// Nobody wants them.
+    /// Traces are not requested.
     Disabled,
 }
 
-/// Who takes traces, and how.
+/// A collector and how to reach it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Collector {
-    /// What is posted to.
+    /// URL of the export requests.
     pub(super) endpoint: Uri,
-    /// PEM certificates trusted beside the machine's own.
+    /// PEM certificates trusted in addition to the system's.
     pub(super) ca_file: Option<PathBuf>,
-    /// How long one export may take.
+    /// Timeout of one export.
     pub(super) timeout: Duration,
 }
 
 impl Collector {
-    /// Scheme, host and port: an endpoint's path and user may be secrets.
+    /// Returns scheme, host and port. The path and user of an endpoint may be secrets.
     pub(crate) fn origin(&self) -> String {
         let scheme = self.endpoint.scheme_str().unwrap_or_default();
         let host = self.endpoint.host().unwrap_or_default();
@@ -55,7 +55,7 @@ impl Collector {
 }
 
 impl TraceDestination {
-    /// What these variables say, for this build.
+    /// Parses the variables for this build.
     pub(crate) fn from_env(env: &BTreeMap<String, String>) -> Self {
         let wanted = parse_env(env);
         if cfg!(not(feature = "otlp")) && matches!(wanted, Self::Collector(_)) {
@@ -65,7 +65,7 @@ impl TraceDestination {
     }
 }
 
-/// What these variables say, for a build that has all of it.
+/// Parses the variables for a build with trace export.
 fn parse_env(env: &BTreeMap<String, String>) -> TraceDestination {
     let said = |name: &str| {
         let value = env.get(name).map(|value| value.trim());
@@ -90,22 +90,23 @@ fn parse_env(env: &BTreeMap<String, String>) -> TraceDestination {
         Some("none") => return TraceDestination::Disabled,
         Some(list) if !list.split(',').any(|one| one.trim() == EXPORTER) => {
             return TraceDestination::Unusable(format!(
-                "OTEL_TRACES_EXPORTER does not name {EXPORTER}, and there is no other exporter here"
+                "OTEL_TRACES_EXPORTER does not name {EXPORTER}, the only supported exporter"
             ));
         }
         Some(_) | None => {}
     }
     if of_traces("PROTOCOL").is_some_and(|protocol| protocol != PROTOCOL) {
         return TraceDestination::Unusable(format!(
-            "OTEL_EXPORTER_OTLP_PROTOCOL asks for another protocol than {PROTOCOL}; collectors take \
-             that at port 4318"
+            "OTEL_EXPORTER_OTLP_PROTOCOL names another protocol than {PROTOCOL}; use {PROTOCOL}, which \
+             collectors serve at port 4318"
         ));
     }
     let usable =
         |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
     let Some(endpoint) = endpoint.parse().ok().filter(usable) else {
         return TraceDestination::Unusable(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is no URL that begins with http:// or https://".to_owned(),
+            "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL that begins with http:// or https://"
+                .to_owned(),
         );
     };
     let milliseconds = of_traces("TIMEOUT").and_then(|value| value.parse().ok());
@@ -129,7 +130,7 @@ mod tests {
         )
     }
 
-    /// What spans are posted to.
+    /// Checks the URL of the export requests.
     fn check(variables: &[(&str, &str)], expect: &str) {
         let TraceDestination::Collector(collector) = of(variables) else {
             panic!("{variables:?}");

@@ -1,5 +1,6 @@
-//! The fields of a line of text, as the library writes them by default: without its styles, which it
-//! works out for each of them even where none are wanted, and what needs no formatting as it is.
+//! Formats the fields of a text log line in the library's default format, but faster: without the
+//! styles that the library computes for each field even if unused, and with direct writes of values
+//! that need no formatting.
 
 use std::fmt::{self, Debug};
 
@@ -8,7 +9,7 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
-/// Writes the fields of a line.
+/// Formats the fields of a log line.
 pub(super) struct TextFields;
 
 impl<'w> FormatFields<'w> for TextFields {
@@ -23,7 +24,7 @@ impl<'w> FormatFields<'w> for TextFields {
     }
 }
 
-/// A line in the making.
+/// A line under construction.
 struct FieldWriter<'w> {
     writer: Writer<'w>,
     is_empty: bool,
@@ -31,7 +32,7 @@ struct FieldWriter<'w> {
 }
 
 impl FieldWriter<'_> {
-    /// Writes what `write` does behind what there is.
+    /// Appends what `write` writes, after a space if the line is not empty.
     fn write_field(&mut self, write: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
         let Self {
             writer, is_empty, ..
@@ -49,7 +50,7 @@ impl Visit for FieldWriter<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
             "message" => self.write_field(|line| write!(line, "{value:?}")),
-            // Where a line of a library that logs by the older interface comes from.
+            // Source locations of libraries that use the `log` crate.
             name if name.starts_with("log.") => {}
             name => self.write_field(|line| write!(line, "{name}={value:?}")),
         }

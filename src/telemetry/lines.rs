@@ -1,11 +1,11 @@
-//! Lines on their way out: many in one write, and no request waits for whoever reads them.
+//! Buffers log lines: one write for many lines, and no request waits for the reader of the log.
 //!
-//! A write of its own for each line is dearer than all else that is done for it. So a line of little
-//! weight waits a moment for those behind it; one that somebody should see goes at once, with all
-//! that came before it.
+//! A separate write per line costs more than everything else about the line. So a line below `WARN`
+//! is held briefly for the lines after it. A line at `WARN` or above is written at once, with all
+//! lines before it.
 //!
-//! Only the thread `log` writes. Where nobody takes what it writes (a terminal that stands still, a
-//! full pipe), it alone waits: lines that find no room until it goes on are lost, and counted.
+//! Only the thread `log` writes. If the output stalls (a paused terminal, a full pipe), only that
+//! thread blocks. Lines that do not fit into the buffer meanwhile are dropped and counted.
 
 use std::io::{self, Write};
 use std::mem;
@@ -18,62 +18,63 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::lock::Mutex;
 
-/// How long a line waits for others at the most: nobody who watches sees it.
+/// Maximum delay of a line; too short for a viewer to notice.
 const GATHER_TIME: Duration = Duration::from_millis(20);
 
-/// With so many bytes none waits for others.
+/// Buffered bytes that trigger a write at once.
 const GATHER_BYTES: usize = 64 * 1024;
 
-/// How many bytes wait at the most, but for one line: some thousand lines, more than come while a
-/// reader that reads is busy elsewhere.
+/// Maximum number of buffered bytes, plus one line. Holds some thousand lines, more than are logged
+/// while a working reader is busy elsewhere.
 const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
-/// How long one who wants a line seen, and the end, wait until it is written. Past this nobody reads, and
-/// no other waits until somebody does.
+/// Maximum time that an urgent line, or the shutdown, waits for its write. After a timeout no
+/// caller waits until a write succeeds, since the output has stalled.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where lines go.
+/// Makes the writers of log lines.
 #[derive(Debug)]
 pub(super) struct LogWriter(Arc<LogBuffer>);
 
 #[derive(Debug, Default)]
 struct LogBuffer {
     pending: Mutex<PendingLines>,
-    /// A line waits where none did, or none will wait for others any more.
+    /// Signals the first line in an empty buffer, and that a write is due.
     has_lines: Condvar,
-    /// What was taken is written.
+    /// Signals that the taken text has been written.
     has_written: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct PendingLines {
     text: Vec<u8>,
-    /// Nothing of the text waits for others.
+    /// Whether the buffered text must be written at once.
     is_urgent: bool,
-    /// How often a text was taken to be written, and how often it was.
+    /// Number of batches taken from the buffer, and of batches written.
     taken_batches: u64,
     written_batches: u64,
-    /// Somebody waited in vain for what is being written.
+    /// Whether a caller timed out waiting for the current write.
     is_stalled: bool,
-    /// Lines that found no room since it was last told.
+    /// Lines dropped since the last report.
     dropped_lines: u64,
 }
 
-/// While it is there, lines may wait; those that do are written when it goes.
-#[must_use = "lines that wait are lost without it"]
+/// Writes the buffered lines when dropped.
+#[must_use = "buffered lines are lost without it"]
 pub(crate) struct LogFlushGuard(Arc<LogBuffer>);
 
-/// The way of one line.
+/// Writer of one line.
 pub(super) struct LineWriter<'l> {
     buffer: &'l LogBuffer,
     is_urgent: bool,
 }
 
 impl LogWriter {
-    /// None yet, on their way to `out`. How many were lost is told by `tell`, in a line of its own.
+    /// Starts the thread that writes to `out`. `tell` reports the number of dropped lines, in a log
+    /// line of its own.
     ///
     /// # Errors
-    /// There is no thread to write them.
+    /// The thread could not be spawned.
     pub(super) fn spawn(
         out: impl Write + Send + 'static,
         tell: impl Fn(u64) + Send + 'static,
@@ -87,14 +88,14 @@ impl LogWriter {
 }
 
 impl LogBuffer {
-    /// Writes what comes, for as long as the process lives.
+    /// Writes buffered lines for as long as the process lives.
     fn write_loop(&self, mut out: impl Write, tell: impl Fn(u64)) {
         let nothing = |waiting: &mut PendingLines| waiting.text.is_empty();
         let gathers =
             |waiting: &mut PendingLines| !waiting.is_urgent && waiting.text.len() < GATHER_BYTES;
         loop {
             let waiting = self.has_lines.wait_while(self.pending.lock(), nothing);
-            // As [`Mutex`] does it.
+            // Ignores poisoning, like [`Mutex`].
             let waiting = waiting.unwrap_or_else(PoisonError::into_inner);
             let gathered = self
                 .has_lines
@@ -104,14 +105,14 @@ impl LogBuffer {
             let lost = mem::take(&mut waiting.dropped_lines);
             waiting.is_urgent = false;
             waiting.taken_batches += 1;
-            // Who tells of it in this thread must not wait for it.
+            // The report below logs from this thread, which must not wait for itself.
             waiting.is_stalled |= lost > 0;
             drop(waiting);
-            // Now there is room for it.
+            // The buffer has room for the report now.
             if lost > 0 {
                 tell(lost);
             }
-            // Whether it arrives is no request's business.
+            // A failed write must not affect requests.
             _ = out.write_all(&text);
             _ = out.flush();
             let mut waiting = self.pending.lock();
@@ -121,7 +122,7 @@ impl LogBuffer {
         }
     }
 
-    /// Has all that waits written, and waits for it unless nobody reads.
+    /// Writes all buffered lines and waits for the write, unless the output has stalled.
     fn flush(&self, mut waiting: MutexGuard<'_, PendingLines>) {
         waiting.is_urgent = true;
         self.has_lines.notify_one();
@@ -190,7 +191,7 @@ mod tests {
     use std::io::{BufRead as _, PipeReader};
     use std::sync::mpsc;
 
-    /// Sends each write on, as it comes.
+    /// Forwards each write to a channel.
     struct Writes(mpsc::Sender<Vec<u8>>);
 
     impl Write for Writes {
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(written.try_iter().flatten().collect::<Vec<u8>>(), b"one\n");
     }
 
-    /// A pipe that nobody reads yet, and what is told of lost lines.
+    /// Lines to a pipe that is not read yet, and the reported numbers of dropped lines.
     fn unread() -> (LogWriter, LogFlushGuard, PipeReader, mpsc::Receiver<u64>) {
         let (reader, writer) = io::pipe().unwrap();
         let (sender, lost) = mpsc::channel();
@@ -253,7 +254,7 @@ mod tests {
         (lines, waits, reader, lost)
     }
 
-    /// Puts lines until some are lost; how many it put.
+    /// Writes lines until some are dropped. Returns the number of lines written.
     fn overfill(lines: &LogWriter) -> usize {
         let line = [&[b'x'; 1023], &b"\n"[..]].concat();
         let puts = (0..).take_while(|_| {

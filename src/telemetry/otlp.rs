@@ -1,8 +1,10 @@
-//! Sends spans to a collector: in batches, by a thread of its own, never on a request's way.
+//! Exports spans to a collector: in batches, on its own thread, never on a request's path.
 //!
-//! The bounds are the SDK's: 2,048 spans wait ([`OTEL_BSP_MAX_QUEUE_SIZE`]), further ones are dropped;
-//! 512 go at once, every 5 s or as soon as there are so many; one export has up to three further tries
-//! within its time. The variables of the SDK move them.
+//! The limits are those of the SDK, and its variables change them:
+//!
+//! - 2,048 spans are queued ([`OTEL_BSP_MAX_QUEUE_SIZE`]); further ones are dropped.
+//! - A batch has 512 spans. It is sent every 5 s, or as soon as it is full.
+//! - An export has up to three retries within its timeout.
 //!
 //! [`OTEL_BSP_MAX_QUEUE_SIZE`]: opentelemetry_sdk::trace::OTEL_BSP_MAX_QUEUE_SIZE
 
@@ -22,24 +24,26 @@ use super::collector::Collector;
 use crate::traces;
 use courier::CollectorClient;
 
-/// What the last spans may take on their way once the requests have ended. A collector that is there
-/// takes milliseconds; what waits for the end of this process waits no longer than that for it.
+/// Time for the last spans to arrive once all requests have ended. A live collector takes
+/// milliseconds. A supervisor that waits for this process to exit waits no longer than that for the
+/// spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The name of this service where nobody gives it one.
+/// Default service name.
 const SERVICE_NAME: &str = env!("CARGO_PKG_NAME");
 
-/// Spans on their way to a collector.
+/// A running trace export.
 pub(crate) struct TraceExport {
     provider: SdkTracerProvider,
     client: Arc<CollectorClient>,
 }
 
 impl TraceExport {
-    /// Has spans recorded and sent to `collector` by this runtime; connects to nothing yet.
+    /// Starts recording spans and sending them to `collector` on the current runtime. Opens no
+    /// connection yet.
     ///
     /// # Errors
-    /// Why that cannot be.
+    /// Returns why the export cannot start.
     pub(super) fn start(collector: &Collector) -> Result<Self, String> {
         let courier = Arc::new(CollectorClient::new(collector)?);
         let exporter = SpanExporter::builder()
@@ -59,13 +63,13 @@ impl TraceExport {
         })
     }
 
-    /// Sends what is left, once nothing is served any more. A collector that took nothing of late is
-    /// not waited for.
+    /// Sends the remaining spans after the last request. Does not wait for a collector whose last
+    /// export failed.
     pub(crate) async fn shutdown(self) {
         if self.client.is_failing() {
             return;
         }
-        // It waits for the thread that sends, which waits for this runtime.
+        // The shutdown blocks on the export thread, which in turn needs this runtime.
         let flush = move || self.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
         if !tokio::task::spawn_blocking(flush)
             .await
@@ -76,7 +80,7 @@ impl TraceExport {
     }
 }
 
-/// Whose spans they are: what the environment says goes before what we say.
+/// Returns the resource of the spans. The environment overrides the defaults.
 fn resource() -> Resource {
     let resource = Resource::builder_empty()
         .with_service_name(SERVICE_NAME)

@@ -1,21 +1,21 @@
-//! Traces where the program was built without them: they go nowhere.
+//! Placeholder for trace export in builds without it.
 
 use super::collector::Collector;
 
-/// Spans on their way to a collector. There are none.
+/// A running trace export, which never exists in this build.
 pub(crate) enum TraceExport {}
 
 impl TraceExport {
     /// # Errors
-    /// Always.
+    /// Always fails.
     pub(super) fn start(_collector: &Collector) -> Result<Self, String> {
         Err(super::collector::NOT_BUILT.to_owned())
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans.
     #[expect(
         clippy::unused_async,
-        reason = "the other build waits for the collector"
+        reason = "the build with trace export waits for the collector"
     )]
     pub(crate) async fn shutdown(self) {
         match self {}

@@ -1,4 +1,4 @@
-//! One call of an upstream: the span of the client that we are there.
+//! The client span of one upstream call.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use crate::metrics::{AuxiliaryPurpose, Label as _, RetryKind};
 use crate::rewrite::overflow::Verdict;
 use crate::rewrite::usage::Usage;
 
-/// What became of a call that nobody waited for to the end.
+/// Error type of a call that was cancelled before its reply ended.
 const CANCELLED: &str = "cancelled";
-/// Of a call whose reply was no answer, under the status of one.
+/// Error type of a call whose reply held no answer despite a successful status.
 pub(crate) const NO_ANSWER: &str = "no_answer";
 
-/// What a call is made for.
+/// Purpose of an upstream call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallPurpose {
-    /// The client's request once more, since the first reply was no answer.
+    /// The client's request once more, since the first reply held no answer.
     Retry(RetryKind),
     /// The client's request.
     First,
-    /// A text of our own.
+    /// A request that longhaul makes for itself.
     Auxiliary(AuxiliaryPurpose),
 }
 
@@ -35,28 +35,28 @@ impl CallPurpose {
     }
 }
 
-/// What is asked for.
+/// Operation that a request asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// A chat: of which model, and whether as a stream, where that was read.
+    /// A chat. Model and streaming are set once the body was read.
     Chat {
-        /// The model.
+        /// The requested model.
         model: Option<Box<str>>,
-        /// Whether its answer is to come as it is written.
+        /// Whether the client asked for a streamed answer.
         streaming: Option<bool>,
     },
-    /// Something else, by its place in the API if it has one.
+    /// Any other operation, with its API route if known.
     Other(Option<Cow<'static, str>>),
 }
 
 impl Operation {
-    /// A chat with `model`, whose name is left out where it is none.
+    /// Creates a chat with `model`; an implausible name is omitted.
     pub(super) fn chat(model: &str, streaming: Option<bool>) -> Self {
         let model = valid_model_name(model).map(Into::into);
         Self::Chat { model, streaming }
     }
 
-    /// What a span of it is called: few names, whatever clients ask for.
+    /// Returns the span's name. The set of names is small, whatever clients request.
     pub(super) fn name(&self, method: &Method) -> String {
         let (what, of) = match self {
             Self::Chat { model, .. } => ("chat", model.as_deref()),
@@ -65,7 +65,7 @@ impl Operation {
         of.map_or_else(|| what.to_owned(), |of| format!("{what} {of}"))
     }
 
-    /// Its place in the API.
+    /// Returns the API route.
     pub(super) fn route(&self) -> Option<&str> {
         match self {
             Self::Chat { .. } => Some("/chat/completions"),
@@ -73,7 +73,7 @@ impl Operation {
         }
     }
 
-    /// Says on a span what is asked for.
+    /// Sets the attributes of the operation on `span`.
     pub(super) fn set_attributes(&self, span: &mut TraceSpan, method: &Method) {
         span.set(
             "http.request.method",
@@ -87,7 +87,7 @@ impl Operation {
     }
 }
 
-/// A method that is one of HTTP's own; others are whatever a client makes up.
+/// Returns the method if HTTP defines it; clients may invent others.
 fn standard_method(method: &Method) -> Option<&str> {
     let own = [
         Method::CONNECT,
@@ -103,17 +103,17 @@ fn standard_method(method: &Method) -> Option<&str> {
     own.contains(method).then(|| method.as_str())
 }
 
-/// A call under way; its span ends when this is dropped.
+/// An upstream call in progress; its span ends on drop.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
     span: TraceSpan,
-    /// Whether its reply has ended, or is known not to come.
+    /// Whether the reply has ended, or is known not to come.
     is_over: bool,
     error: Option<Cow<'static, str>>,
 }
 
 impl CallSpan {
-    /// `request` goes out. None where that is not recorded.
+    /// Begins the span of a call that sends `request`; `None` if it is not recorded.
     pub(super) fn begin<B>(
         parent: &ParentContext,
         errand: CallPurpose,
@@ -137,7 +137,7 @@ impl CallSpan {
         })
     }
 
-    /// The head of the reply is here.
+    /// Records the status of the reply.
     pub(crate) fn record_status(&mut self, status: StatusCode) {
         self.span.set("http.response.status_code", status.as_u16());
         if status.is_client_error() || status.is_server_error() {
@@ -145,7 +145,7 @@ impl CallSpan {
         }
     }
 
-    /// The reply was judged to be no answer, whatever its status.
+    /// Records a verdict that the reply held no answer, whatever its status.
     pub(super) fn record_verdict(&mut self, verdict: Verdict) {
         let why = match verdict {
             Verdict::Failed => NO_ANSWER,
@@ -158,7 +158,7 @@ impl CallSpan {
         self.error = Some(why.into());
     }
 
-    /// The provider counted so.
+    /// Records the token counts that the provider reported.
     pub(crate) fn record_usage(&mut self, usage: &Usage) {
         let span = &mut self.span;
         span.set("gen_ai.usage.input_tokens", usage.input);
@@ -166,7 +166,7 @@ impl CallSpan {
         span.set("gen_ai.usage.cache_read.input_tokens", usage.cached);
     }
 
-    /// The reply was read to its end, and the provider counted so.
+    /// Records that the reply was read to its end, with the provider's token counts.
     pub(crate) fn finish_with_usage(&mut self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
             self.record_usage(usage);
@@ -174,12 +174,12 @@ impl CallSpan {
         self.finish();
     }
 
-    /// The reply has ended as it should.
+    /// Records that the reply ended normally.
     pub(super) fn finish(&mut self) {
         self.is_over = true;
     }
 
-    /// There is no reply, or none that is whole.
+    /// Records that the reply is missing or incomplete.
     pub(crate) fn fail(&mut self, why: &'static str) {
         self.is_over = true;
         self.error = Some(why.into());
@@ -197,7 +197,7 @@ impl Drop for CallSpan {
     }
 }
 
-/// The port of a target, said or meant.
+/// Returns the port of a target, explicit or by its scheme.
 fn port(uri: &Uri) -> Option<u16> {
     uri.port_u16().or_else(|| match uri.scheme_str()? {
         "https" => Some(443),
@@ -206,7 +206,8 @@ fn port(uri: &Uri) -> Option<u16> {
     })
 }
 
-/// Where a call of our own comes from: it may be made when the request has long been answered.
+/// Trace context of a call that longhaul makes for itself, possibly long after the request was
+/// answered.
 #[derive(Clone, Debug)]
 pub(crate) struct CallContext {
     parent: ParentContext,
@@ -215,7 +216,7 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// Of calls for this purpose to this model, under `parent`.
+    /// Creates the context of calls for `purpose` to `model`, under `parent`.
     pub(crate) fn new(parent: ParentContext, purpose: AuxiliaryPurpose, model: &str) -> Self {
         let asks = Operation::chat(model, None);
         Self {
@@ -225,7 +226,7 @@ impl CallContext {
         }
     }
 
-    /// `request` goes out. None where that is not recorded.
+    /// Begins the span of a call that sends `request`; `None` if it is not recorded.
     pub(crate) fn begin_call<B>(&self, request: &Request<B>) -> Option<CallSpan> {
         let errand = CallPurpose::Auxiliary(self.purpose);
         CallSpan::begin(&self.parent, errand, &self.operation, request)
@@ -236,7 +237,7 @@ impl CallContext {
 mod tests {
     use super::*;
 
-    /// What a span of `asks` by `method` is called.
+    /// Checks the name of a span of `asks` with `method`.
     fn check(asks: &Operation, method: &str, expect: &str) {
         assert_eq!(asks.name(&method.parse().unwrap()), expect);
     }

@@ -1,8 +1,8 @@
-//! Who answers at a host, in the words of `gen_ai.provider.name`.
+//! Provider names in the vocabulary of `gen_ai.provider.name`.
 
 use crate::models::HostKind;
 
-/// What the convention calls a provider for which the table of models has another name.
+/// Providers whose name in the model table differs from their name in the convention.
 const CONVENTION_NAMES: &[(&str, &str)] = &[
     ("azure", "azure.ai.openai"),
     ("bedrock", "aws.bedrock"),
@@ -12,11 +12,11 @@ const CONVENTION_NAMES: &[(&str, &str)] = &[
     ("xai", "x_ai"),
 ];
 
-/// What speaks a provider's dialect and is nobody that is known has that provider's name: this one
-/// is `OpenAI`'s.
+/// Provider reported for an unknown host. The convention uses the name of the provider whose API
+/// dialect the server speaks: here `OpenAI`.
 const DEFAULT_PROVIDER: &str = "openai";
 
-/// Who answers at `host`.
+/// Returns the provider at `host`.
 pub(super) fn provider_name(host: &str) -> &'static str {
     let provider = match HostKind::from_host(host) {
         HostKind::Local | HostKind::Unknown => return DEFAULT_PROVIDER,

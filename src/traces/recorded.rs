@@ -1,4 +1,4 @@
-//! Spans as OpenTelemetry's SDK records them, under the parent that a request names.
+//! Spans recorded by OpenTelemetry's SDK, under the parent that a request names.
 
 mod parent;
 
@@ -12,31 +12,31 @@ use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
 use super::AttributeValue;
 
-/// Who records this process's spans, if anyone does.
+/// The tracer of this process, if traces are exported.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
-/// What a span is called until it is known what it is of.
+/// Name of a span until its operation is known.
 const UNKNOWN_NAME: &str = "HTTP";
 
-/// Has spans recorded from here on. A second call changes nothing.
+/// Starts recording spans. A second call has no effect.
 pub(crate) fn install_tracer(tracer: SdkTracer) {
     _ = TRACER.set(tracer);
 }
 
-/// A span under way; it ends when it is dropped.
+/// A span in progress; ends on drop.
 #[derive(Debug)]
 pub(super) struct TraceSpan(SdkSpan);
 
-/// A place for what goes with a span as long as a reply streams: apart, for it is large, and few
+/// Boxed storage for data that lives as long as a span. Boxed because the data is large, and few
 /// requests may be recorded.
 #[derive(Debug)]
 pub(super) struct SpanBox<T>(Box<T>);
 
 impl<T> SpanBox<T> {
-    /// The value in its place.
+    /// Boxes `value`.
     #[expect(
         clippy::unnecessary_wraps,
-        reason = "there is no place in the other build"
+        reason = "always `None` in a build without `otlp`"
     )]
     pub(super) fn new(value: T) -> Option<Self> {
         Some(Self(Box::new(value)))
@@ -57,12 +57,12 @@ impl<T> DerefMut for SpanBox<T> {
     }
 }
 
-/// What spans of calls stand under.
+/// Parent context for the spans of upstream calls.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentContext(Context);
 
 impl TraceSpan {
-    /// The span of a request with these headers; none where it is not recorded.
+    /// Begins the span of a request with these headers; `None` if it is not recorded.
     pub(super) fn start_request(headers: &HeaderMap) -> Option<Self> {
         let tracer = TRACER.get()?;
         let named = parent::from_headers(headers);
@@ -72,7 +72,7 @@ impl TraceSpan {
         Self::begin(tracer, SpanKind::Server, &context)
     }
 
-    /// The span of a call; none where it is not recorded.
+    /// Begins the span of a call; `None` if it is not recorded.
     pub(super) fn start_call(parent: &ParentContext) -> Option<Self> {
         Self::begin(TRACER.get()?, SpanKind::Client, &parent.0)
     }
@@ -83,22 +83,22 @@ impl TraceSpan {
         span.is_recording().then(|| Self(span))
     }
 
-    /// What spans of calls stand under.
+    /// Returns the parent context for the spans of calls.
     #[expect(
         clippy::unnecessary_wraps,
-        reason = "a value of it cannot be had in the other build"
+        reason = "no value exists in a build without `otlp`"
     )]
     pub(super) fn parent(&self) -> Option<ParentContext> {
         let own = self.0.span_context().clone();
         Some(ParentContext(Context::new().with_remote_span_context(own)))
     }
 
-    /// Says what it is of.
+    /// Sets the span's name.
     pub(super) fn set_name(&mut self, name: String) {
         self.0.update_name(name);
     }
 
-    /// Says something of it. Each thing is said once: the SDK keeps all that it is told.
+    /// Sets an attribute. Each key must be set at most once: the SDK keeps duplicates.
     pub(super) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
         let attribute = match value.into() {
             AttributeValue::Bool(flag) => KeyValue::new(key, flag),
@@ -111,7 +111,7 @@ impl TraceSpan {
         self.0.set_attribute(attribute);
     }
 
-    /// It did not go well. Why stands in its attributes: what could be said here in words is not.
+    /// Marks the span as failed. The reason is in the attributes, so the status has no description.
     pub(super) fn fail(&mut self) {
         self.0.set_status(Status::error(""));
     }

@@ -1,4 +1,4 @@
-//! One request of a client: the span of the server that we are there, and that of its call under way.
+//! The server span of one client request, and the span of its current upstream call.
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
@@ -7,7 +7,7 @@ use crate::error::Fault;
 use crate::metrics::{Ending, Label as _};
 use crate::rewrite::overflow::Verdict;
 
-/// What is recorded of one request, if anything is.
+/// Trace of one request, if the request is recorded.
 #[derive(Debug)]
 pub(crate) struct RequestTrace(Option<SpanBox<RecordedRequest>>);
 
@@ -15,15 +15,15 @@ pub(crate) struct RequestTrace(Option<SpanBox<RecordedRequest>>);
 struct RecordedRequest {
     span: TraceSpan,
     operation: Operation,
-    /// The call of the upstream under way.
+    /// The upstream call in progress.
     call: Option<CallSpan>,
-    /// Calls of the upstream so far.
+    /// Number of upstream calls so far.
     calls: u32,
     fault: Option<Fault>,
 }
 
 impl RequestTrace {
-    /// A request with these headers is here.
+    /// Begins the trace of a request with these headers.
     pub(crate) fn start(headers: &HeaderMap) -> Self {
         let span = TraceSpan::start_request(headers);
         Self(span.and_then(|span| {
@@ -37,29 +37,29 @@ impl RequestTrace {
         }))
     }
 
-    /// Whether anything is recorded: what is not need not be worked out.
+    /// Whether the request is recorded. If not, callers need not compute attributes.
     pub(crate) fn is_recorded(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What spans of further calls stand under.
+    /// Returns the parent context for further calls.
     pub(crate) fn parent(&self) -> Option<ParentContext> {
         self.0.as_ref()?.span.parent()
     }
 
-    /// It is seen what is asked for.
+    /// Sets the requested operation.
     pub(crate) fn set_operation(&mut self, asks: impl FnOnce() -> Operation) {
         if let Some(open) = &mut self.0 {
             open.operation = asks();
         }
     }
 
-    /// A chat was read: it is for `model`, and is answered as a stream or not.
+    /// Records that a chat for `model` was read, and whether its answer is streamed.
     pub(crate) fn record_chat(&mut self, model: &str, streaming: bool) {
         self.set_operation(|| Operation::chat(model, Some(streaming)));
     }
 
-    /// `request` goes to the upstream.
+    /// Begins the span of a call that sends `request` upstream.
     pub(crate) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
         if let Some(open) = &mut self.0 {
             let parent = open.span.parent();
@@ -69,7 +69,7 @@ impl RequestTrace {
         }
     }
 
-    /// The upstream has answered that, or it cannot be reached.
+    /// Records the head of the upstream's reply, or the fault that prevented a reply.
     pub(crate) fn record_reply<B>(&mut self, reply: &Result<Response<B>, Fault>) {
         if let Some(attempt) = self.current_call() {
             match reply {
@@ -79,8 +79,8 @@ impl RequestTrace {
         }
     }
 
-    /// The upstream's reply was judged. One that is no answer is over with that: what follows is
-    /// another call, or ours.
+    /// Records the verdict on the upstream's reply. A reply without an answer ends the call's span:
+    /// another call or a fault follows.
     pub(crate) fn record_verdict(&mut self, verdict: Verdict) {
         if let Some(open) = &mut self.0
             && verdict != Verdict::Fine
@@ -90,26 +90,26 @@ impl RequestTrace {
         }
     }
 
-    /// The call of the upstream whose reply is on its way.
+    /// Returns the upstream call in progress.
     pub(crate) fn current_call(&mut self) -> Option<&mut CallSpan> {
         self.0.as_mut()?.call.as_mut()
     }
 
-    /// The client gets a fault of ours.
+    /// Records that the client gets a fault of longhaul's own.
     pub(crate) fn record_fault(&mut self, fault: Fault) {
         if let Some(open) = &mut self.0 {
             open.fault = Some(fault);
         }
     }
 
-    /// Says something of the request.
+    /// Sets an attribute of the request.
     pub(crate) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
         if let Some(open) = &mut self.0 {
             open.span.set(key, value);
         }
     }
 
-    /// The answer has ended: with this status, if any went out, and in this way.
+    /// Ends the trace, with the response's status, if a response was sent, and its ending.
     pub(crate) fn finish(&mut self, method: &Method, status: Option<StatusCode>, ending: Ending) {
         let Some(open) = &mut self.0 else { return };
         if let Some(mut attempt) = open.call.take() {

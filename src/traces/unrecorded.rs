@@ -1,20 +1,20 @@
-//! Spans where the program was built without them: types without values.
+//! Types without values, in place of spans, for builds without the feature `otlp`.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use http::HeaderMap;
 
-/// A span under way. There is none.
+/// A span; cannot exist in this build.
 #[derive(Debug)]
 pub(super) enum TraceSpan {}
 
-/// A place for what goes with a span as long as a reply streams. It takes no room.
+/// Storage for data that lives as long as a span; takes no memory in this build.
 #[derive(Debug)]
 pub(super) struct SpanBox<T>(TraceSpan, PhantomData<T>);
 
 impl<T> SpanBox<T> {
-    /// None.
+    /// Returns `None`.
     pub(super) fn new(_value: T) -> Option<Self> {
         None
     }
@@ -34,36 +34,36 @@ impl<T> DerefMut for SpanBox<T> {
     }
 }
 
-/// What spans of calls stand under. There is none.
+/// Parent context for the spans of upstream calls; cannot exist in this build.
 #[derive(Clone, Debug)]
 pub(crate) enum ParentContext {}
 
 #[expect(
     clippy::needless_pass_by_ref_mut,
-    reason = "the spans of the other build change"
+    reason = "spans are mutable in a build with `otlp`"
 )]
 impl TraceSpan {
-    /// The span of a request with these headers.
+    /// Returns `None`.
     pub(super) fn start_request(_headers: &HeaderMap) -> Option<Self> {
         None
     }
 
-    /// The span of a call.
+    /// Begins the span of a call.
     pub(super) fn start_call(parent: &ParentContext) -> Option<Self> {
         match *parent {}
     }
 
-    /// What spans of calls stand under.
+    /// Returns the parent context for the spans of calls.
     pub(super) fn parent(&self) -> Option<ParentContext> {
         match *self {}
     }
 
-    /// Says what it is of.
+    /// Sets the span's name.
     pub(super) fn set_name(&mut self, _name: String) {
         match *self {}
     }
 
-    /// Says something of it.
+    /// Sets an attribute.
     pub(super) fn set<'v>(
         &mut self,
         _key: &'static str,
@@ -72,7 +72,7 @@ impl TraceSpan {
         match *self {}
     }
 
-    /// It did not go well.
+    /// Marks the span as failed.
     pub(super) fn fail(&mut self) {
         match *self {}
     }

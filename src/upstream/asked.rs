@@ -1,10 +1,9 @@
-//! What the upstream says that its models hold, asked behind the back of the chats that want to
-//! know.
+//! Windows reported by the upstream, queried in the background for the chats that need them.
 //!
-//! A question is put once a chat was answered: then the credentials are good, and a server that
-//! loads models when they are asked for has loaded this one. What is said counts for every caller,
-//! for what a model holds is no secret and does not hang on who asks. Only a refusal of the
-//! credentials does: another caller asks anew, and where that one is refused too, nobody for a while.
+//! A query starts after a chat was answered. The credentials are then valid, and a server that
+//! loads models on demand has loaded this one. An answer counts for every caller: a model's window
+//! is not secret and does not depend on the caller. Only a refusal of the credentials does. Another
+//! caller may then query again; if that caller is refused, too, no query starts for a while.
 
 mod forms;
 mod question;
@@ -25,47 +24,47 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::lesson::Timestamped;
 use crate::wall_clock;
 
-/// Models whose answers are remembered at the least, and twice as many at the most; a client may name
-/// any.
+/// Models per cache generation: the answers for at least this many are remembered, for at most
+/// twice as many. A client may name any model.
 const MODELS_PER_GENERATION: usize = 512;
-/// Questions under way at once, each for another model.
+/// Maximum queries in flight, each for another model.
 const MAX_IN_FLIGHT: usize = 4;
-/// After an answer: a local server may have been started anew with another window.
+/// Delay after an answer: an operator may restart a local server with another window.
 const REFRESH_AFTER: Duration = Duration::from_hours(1);
-/// After none.
+/// Delay after a failed query.
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 
-/// What the models of one upstream are said to hold.
+/// The windows that one upstream reports for its models.
 #[derive(Clone)]
 pub(crate) struct ReportedWindows {
     by_model: Arc<Mutex<TwoGenerationCache<String, ReportedWindow>>>,
-    /// The models that are being asked about.
+    /// Models with a query in flight.
     in_flight: Arc<Mutex<HashSet<String>>>,
 }
 
-/// The last that was said of a model, and how the last question went.
+/// The last reported window of a model, and the outcome of the last query.
 #[derive(Clone, Copy, Debug)]
 struct ReportedWindow {
-    /// None until something is.
+    /// `None` until the upstream has answered; `None` inside if it reported no window.
     window: Option<Timestamped<Option<Tokens>>>,
     last_query: LastQuery,
     queried_at: Instant,
 }
 
-/// How a question went.
+/// The outcome of a query, as far as it decides when the next is due.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum LastQuery {
-    /// It was answered, with a window or without one.
+    /// Answered, with or without a window.
     Answered,
-    /// It was not, or for none of two callers.
+    /// Not answered, or refused for two callers.
     Failed,
-    /// Not for this caller.
+    /// Refused for this caller.
     Refused(Scope),
 }
 
 impl LastQuery {
-    /// What `scope` was refused, behind what was before. After a second caller none asks anew at once:
-    /// two in turn would ask without end.
+    /// Returns the outcome after the upstream refused `scope`. After a second refused caller, no
+    /// other may query at once: two callers would otherwise alternate forever.
     fn after_refusal(before: Option<Self>, scope: Scope) -> Self {
         match before {
             Some(Self::Refused(other)) if other != scope => Self::Failed,
@@ -84,17 +83,18 @@ impl Default for ReportedWindows {
 }
 
 impl ReportedWindows {
-    /// What `model` is said to hold.
+    /// Returns the window that the upstream reports for `model`, if any.
     pub(crate) fn window(&self, model: &str) -> Option<Tokens> {
         self.timestamped_window(model)?.what
     }
 
-    /// The same with when it was said, for other processes.
+    /// Returns the reported window of `model` with its time, for other processes.
     pub(crate) fn timestamped_window(&self, model: &str) -> Option<Timestamped<Option<Tokens>>> {
         self.by_model.lock().get(model)?.window
     }
 
-    /// Another process was told this of `model`, if anything. It is asked here in its turn.
+    /// Merges the window of `model` that another process received, if any. This process still
+    /// queries at its own time.
     pub(crate) fn merge_remote(&self, model: &str, window: Option<Timestamped<Option<Tokens>>>) {
         let mut all = self.by_model.lock();
         let before = all.get(model);
@@ -115,7 +115,7 @@ impl ReportedWindows {
         );
     }
 
-    /// Whether a question about `model` is due that `scope` could put.
+    /// Whether a query for `model` is due that `scope` may send.
     pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
         self.by_model.lock().get(model).is_none_or(|said| {
             let since = said.queried_at.elapsed();
@@ -127,7 +127,7 @@ impl ReportedWindows {
         })
     }
 
-    /// Puts a question in the background, unless one about that model or too many are under way.
+    /// Starts a query in the background, unless one for this model or too many are in flight.
     pub(crate) fn query_in_background(
         &self,
         question: WindowQuery,
@@ -144,16 +144,16 @@ impl ReportedWindows {
                 host = question.host(),
                 models = asked.models_listed,
                 outcome = asked.answer.label(),
-                "asked the upstream what its models hold"
+                "queried the upstream for the model's window"
             );
             record_answer(&mut said.lock(), question.model, asked.answer, scope);
-            // Only now may the next one begin.
+            // The next query may begin only now.
             drop(open);
         });
     }
 }
 
-/// Takes in what `scope` was answered.
+/// Records the answer that `scope` received.
 fn record_answer(
     all: &mut TwoGenerationCache<String, ReportedWindow>,
     model: String,
@@ -172,7 +172,7 @@ fn record_answer(
     let (window, last) = match answer {
         WindowAnswer::Window(tokens) => (says(Some(tokens)), LastQuery::Answered),
         WindowAnswer::NoWindow => (says(None), LastQuery::Answered),
-        // What was said once stands until something else is said.
+        // An earlier answer stays valid until another replaces it.
         WindowAnswer::Failed => (known, LastQuery::Failed),
         WindowAnswer::Unauthorized => (
             known,
@@ -190,7 +190,7 @@ fn record_answer(
     );
 }
 
-/// A question under way; over when dropped.
+/// A query in flight; dropping it ends the query.
 struct QueryGuard {
     in_flight: Arc<Mutex<HashSet<String>>>,
     model: String,

@@ -1,4 +1,4 @@
-//! What a request has on the connection that carries it.
+//! A request's hold on the connection that carries it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,12 @@ use super::RequestBody;
 use super::line::AbortSignal;
 use crate::limits::LINGER;
 
-/// Bytes that a fresh socket takes without anybody reading them: what Linux gives one to write into.
+/// Bytes that a fresh socket accepts before the peer reads: the initial size of a Linux send
+/// buffer.
 const SOCKET_BUFFER_BYTES: u64 = 16 * 1024;
 
-/// A request's claim on its connection. Dropped before there is an answer, it ends the connection: in
-/// HTTP/1.1 nothing else tells the upstream that the request is given up. HTTP/2 resets its stream by
-/// itself.
+/// Ends a request's connection if it is dropped before a reply. In HTTP/1.1, only that tells the
+/// upstream that a request was abandoned. HTTP/2 resets the stream by itself.
 pub(super) struct ConnectionGuard {
     connection: CaptureConnection,
     is_body_taken: Arc<AtomicBool>,
@@ -26,8 +26,8 @@ pub(super) struct ConnectionGuard {
 }
 
 impl ConnectionGuard {
-    /// The claim of a request that is about to be sent, unless its body is so short that the system
-    /// takes it at once: then hyper closes by itself.
+    /// Creates the guard of a request about to be sent. Returns `None` if the body is so short that
+    /// the socket accepts it at once: hyper then closes the connection by itself.
     pub(super) fn for_request(request: &mut Request<RequestBody>) -> Option<Self> {
         let length = request.body().size_hint().exact();
         length
@@ -39,19 +39,19 @@ impl ConnectionGuard {
             })
     }
 
-    /// What is left of it once the head of the answer is there: something only if the connection is
-    /// still to take some of the request's body.
+    /// Marks the request as answered. Returns the guard only if the connection has yet to send part
+    /// of the request body.
     pub(super) fn into_answered(mut self) -> Option<Self> {
         self.is_answered = true;
         Some(self).filter(|claim| !claim.is_body_taken())
     }
 
-    /// Whether the connection has taken all of the request's body.
+    /// Whether the connection has taken the whole request body.
     fn is_body_taken(&self) -> bool {
         self.is_body_taken.load(Ordering::Acquire)
     }
 
-    /// Leaves the upstream [`LINGER`] to take the rest of the request, and gives it up then.
+    /// Gives the upstream [`LINGER`] to read the rest of the request, then aborts.
     pub(super) fn abort_after_linger(self) {
         if self.is_body_taken() {
             return;
@@ -67,17 +67,18 @@ impl ConnectionGuard {
         });
     }
 
-    /// Ends the connection unless it has taken all of the request's body, and may be another's by now.
+    /// Ends the connection, unless it has taken the whole request body and so may serve another
+    /// request by now.
     pub(super) fn abort(self) {
         self.poison();
-        // Who is first here decides: had the connection not taken the body before, it was still this
-        // request's when it was poisoned, and is nobody else's behind it.
+        // The first to set the flag decides. If the body was not taken before, the connection still
+        // belonged to this request when it was poisoned, so no other request follows on it.
         if !self.is_body_taken.swap(true, Ordering::AcqRel) {
             self.abort_connection();
         }
     }
 
-    /// The connection takes no further request.
+    /// Excludes the connection from reuse.
     fn poison(&self) {
         let connection = self.connection.connection_metadata();
         if let Some(connection) = connection.as_ref().filter(|it| !it.is_negotiated_h2()) {

@@ -1,4 +1,4 @@
-//! One deadline over everything a connection takes: name, socket, proxy, TLS.
+//! A single deadline for all steps of connecting: DNS, TCP, proxy and TLS.
 
 use std::error::Error as StdError;
 use std::future::Future;

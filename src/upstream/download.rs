@@ -10,10 +10,12 @@ use hyper::body::Incoming;
 
 use super::claim::ConnectionGuard;
 
-/// A body as it comes. Where the upstream has not taken all of the request, its connection ends with
-/// a reply that is given up, and with a refusal: nobody waits any more for what would become of the
-/// rest. Behind any other reply the upstream may go on taking it for a while, and no longer: nobody
-/// else would end it where the upstream stands still.
+/// A streamed reply body. On drop, it handles a connection that has yet to send part of the
+/// request:
+///
+/// - reply abandoned, or a refusal: the connection ends, since no one needs the result of the rest;
+/// - any other reply: the upstream may read the rest for a limited time. The limit ends the
+///   connection of an upstream that has stalled.
 pub(crate) struct UpstreamBody {
     body: Incoming,
     guard: Option<ConnectionGuard>,
@@ -22,7 +24,7 @@ pub(crate) struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    /// A reply with its body as one.
+    /// Replaces the body of `reply`.
     pub(super) fn wrap(
         reply: Response<Incoming>,
         claim: Option<ConnectionGuard>,

@@ -1,4 +1,4 @@
-//! An error of the client library to the fault it means.
+//! Maps errors of the HTTP client to faults.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,8 +9,8 @@ use hyper_util::client::legacy::Error;
 use super::way::ProxyConnectError;
 use crate::error::Fault;
 
-/// The fault behind an error. Told by the types in its chain; only a failed lookup has none of its
-/// own and is told by hyper-util's word for it.
+/// Returns the fault behind an error, determined by the types in its source chain. Only a failed
+/// DNS lookup has no type; hyper-util's message identifies it.
 pub(super) fn to_fault(error: &Error) -> Fault {
     if error.is_connect() {
         connect_fault(error)
@@ -37,7 +37,7 @@ fn connect_fault(error: &Error) -> Fault {
             return Fault::UpstreamTimedOut;
         }
         if cause.to_string().starts_with("dns error") {
-            // The system's resolver says then that there is no such name.
+            // Without descriptors, the system's resolver reports that the name does not exist.
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
             return if socket.is_err_and(|error| is_exhaustion(&error)) {
                 Fault::NoDescriptors
@@ -49,7 +49,7 @@ fn connect_fault(error: &Error) -> Fault {
     Fault::UpstreamUnreachable
 }
 
-/// Whether the process, or the system, has as many descriptors open as it may.
+/// Whether the process or the system has reached its limit on open descriptors.
 fn is_exhaustion(error: &io::Error) -> bool {
     #[cfg(unix)]
     let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
@@ -74,13 +74,13 @@ fn exchange_fault(error: &Error) -> Fault {
     }
 }
 
-/// Every cause, outermost first.
+/// Iterates over the causes of an error, outermost first.
 fn causes<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(error.source(), |&cause| next_cause(cause))
 }
 
-/// The next cause. An `io::Error` gives as its source that of the error it wraps, and so skips that
-/// one; TLS errors come wrapped twice.
+/// Returns the next cause. `io::Error::source` skips the error that it wraps, so the wrapped error
+/// is taken first; TLS errors are wrapped twice.
 fn next_cause<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
     let wrapped = cause
         .downcast_ref::<io::Error>()

@@ -1,4 +1,4 @@
-//! A body of which a part was read ahead: what was read comes first, then the rest.
+//! A body that was partly read ahead. The buffered part is replayed first, then the rest streams.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -8,25 +8,25 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A body and what was held back of it. Read as a body, it gives exactly the frames of the one
-/// inside: in their order, with its trailers, and an error in the place where it struck.
+/// A body with its peeked head. As a body, it yields exactly the frames of the inner body: in
+/// order, with trailers, and with an error at its original position.
 pub(crate) struct PeekedBody<B: Body<Data = Bytes>> {
     head: VecDeque<Result<Frame<Bytes>, B::Error>>,
     /// Bytes of data in `head`.
     head_bytes: usize,
     tail: B,
-    /// `tail` gave its last frame, or failed: it is not asked again.
+    /// Whether `tail` has yielded its last frame or failed. It is not polled again then.
     tail_ended: bool,
 }
 
-/// What reading ahead brought.
+/// Result of reading ahead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadAhead {
-    /// The body failed. The failure is held, too.
+    /// The body failed. The error is buffered too.
     Broken,
-    /// The next chunk; a copy of the handle, the bytes are held.
+    /// The next chunk, a clone of the buffered one that shares its bytes.
     Chunk(Bytes),
-    /// The body is whole.
+    /// The whole body has been read.
     Ended,
 }
 
@@ -34,7 +34,7 @@ impl<B> PeekedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    /// A body of which nothing was read.
+    /// Wraps an unread body.
     pub(crate) fn new(tail: B) -> Self {
         Self {
             head: VecDeque::new(),
@@ -44,7 +44,7 @@ where
         }
     }
 
-    /// A body of which these frames were read already.
+    /// Wraps a body and the frames already read from it.
     pub(crate) fn with_head(frames: impl IntoIterator<Item = Frame<Bytes>>, tail: B) -> Self {
         let mut held = Self::new(tail);
         held.head.extend(frames.into_iter().map(Ok));
@@ -58,12 +58,12 @@ where
         held
     }
 
-    /// Bytes that are held.
+    /// Returns the number of buffered bytes.
     pub(crate) fn peeked_bytes(&self) -> usize {
         self.head_bytes
     }
 
-    /// Reads one chunk ahead and holds it. Dropping the future loses nothing.
+    /// Reads one chunk ahead and buffers it. Cancel-safe: dropping the future loses nothing.
     pub(crate) async fn read_ahead(&mut self) -> ReadAhead {
         while !self.tail_ended {
             let frame = poll_fn(|context| Pin::new(&mut self.tail).poll_frame(context)).await;
@@ -86,7 +86,7 @@ where
     }
 }
 
-// Held frames are moved and never pinned; only the body inside is, through its own `Unpin`.
+// Buffered frames are moved but never pinned; the inner body is pinned through its own `Unpin`.
 impl<B: Body<Data = Bytes> + Unpin> Unpin for PeekedBody<B> {}
 
 impl<B> Body for PeekedBody<B>
@@ -118,7 +118,7 @@ where
 
     fn size_hint(&self) -> SizeHint {
         let held = u64::try_from(self.head_bytes).unwrap_or(u64::MAX);
-        // What broke off announced more than came, and that it is not all there must show.
+        // A broken body announced more than it delivered. The hint must keep showing that.
         let broke = matches!(self.head.back(), Some(Err(_)));
         if self.tail_ended && !broke {
             return SizeHint::with_exact(held);
@@ -146,7 +146,7 @@ mod tests {
         PeekedBody::with_head(head, Full::new(Bytes::from_static(tail.as_bytes())))
     }
 
-    /// A body of nine bytes that breaks off behind these.
+    /// A body of nine bytes that breaks off after these.
     struct Broken(Option<Bytes>);
 
     impl Body for Broken {

@@ -1,24 +1,24 @@
-//! The switch by which a request ends the connection that it is on.
+//! The signal by which a request aborts its connection.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use crate::lock::Mutex;
 
-/// Ends a connection from outside of the task that drives it. hyper alone first writes all that it
-/// holds of a request, for as long as the upstream lets it wait.
+/// Aborts a connection from outside the task that drives it. hyper on its own would first write all
+/// that it has buffered of a request, for as long as the upstream stalls.
 #[derive(Clone, Default)]
 pub(super) struct AbortSignal(Arc<Mutex<AbortState>>);
 
 #[derive(Default)]
 struct AbortState {
     is_aborted: bool,
-    /// Who wrote last.
+    /// Waker of the last task that wrote.
     writer_waker: Option<Waker>,
 }
 
 impl AbortSignal {
-    /// Nothing more is written to it.
+    /// Makes all further writes fail.
     pub(super) fn abort(&self) {
         let mut state = self.0.lock();
         state.is_aborted = true;
@@ -29,7 +29,7 @@ impl AbortSignal {
         }
     }
 
-    /// Whether it was cut. Who asks is woken when it is.
+    /// Whether the connection was aborted. Otherwise, the task of `cx` is woken on abort.
     pub(super) fn is_aborted(&self, cx: &Context<'_>) -> bool {
         let mut state = self.0.lock();
         let waker = cx.waker();

@@ -1,4 +1,4 @@
-//! The body of a request on its way to the upstream.
+//! The body of a request to the upstream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{ChunkedBytes, ClientBody, PeekedBody};
 
-/// What became of a request on its way; read by whoever accounts for it.
+/// Transfer statistics of one request.
 #[derive(Debug, Default)]
 pub(crate) struct TransferMeter {
     bytes: AtomicU64,
@@ -22,17 +22,18 @@ pub(crate) struct TransferMeter {
 }
 
 impl TransferMeter {
-    /// Bytes handed to the upstream's connection.
+    /// Returns the number of bytes handed to the upstream connection.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How long others were waited for: the client, the upstream, a summary.
+    /// Returns the time spent waiting for the client, the upstream or a summary.
     pub(crate) fn wait_time(&self) -> Duration {
         Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
     }
 
-    /// Waits for somebody else, by the clock. Waits of one request do not overlap.
+    /// Awaits `other` and adds the elapsed time to the wait time. Waits of one request do not
+    /// overlap.
     pub(crate) async fn measure_wait<F: Future>(&self, other: F) -> F::Output {
         let began = Instant::now();
         let output = other.await;
@@ -51,33 +52,33 @@ impl TransferMeter {
 pub(crate) struct RequestBody {
     source: RequestSource,
     meter: Arc<TransferMeter>,
-    /// Whether the connection has taken all that it takes of it.
+    /// Set once the connection has taken all that it will take of the body.
     is_taken: Arc<AtomicBool>,
 }
 
-/// Where the bytes come from.
+/// Source of the bytes.
 enum RequestSource {
-    /// Read in part, the rest as it comes. Apart, for it is seldom: each pooled connection keeps
-    /// room for some thirty requests.
+    /// A body read in part, the rest streamed. Boxed because it is rare: each pooled connection
+    /// reserves space for some thirty requests.
     Peeked(Box<PeekedBody<ClientBody>>),
-    /// As it comes.
+    /// A streamed body.
     Stream(ClientBody),
-    /// Known whole, so that Content-Length stands.
+    /// A body of known length, so that Content-Length is sent.
     Buffered(ChunkedBytes),
 }
 
 impl RequestBody {
-    /// A body of which frames were already read.
+    /// Creates a body from a peeked one.
     pub(crate) fn from_peeked(body: PeekedBody<ClientBody>, meter: &Arc<TransferMeter>) -> Self {
         Self::new(RequestSource::Peeked(Box::new(body)), meter)
     }
 
-    /// A body as it comes.
+    /// Creates a streamed body.
     pub(crate) fn from_client(body: ClientBody, meter: &Arc<TransferMeter>) -> Self {
         Self::new(RequestSource::Stream(body), meter)
     }
 
-    /// A body of known bytes.
+    /// Creates a body of known bytes.
     pub(crate) fn from_bytes(bytes: impl Into<ChunkedBytes>, meter: &Arc<TransferMeter>) -> Self {
         Self::new(RequestSource::Buffered(bytes.into()), meter)
     }
@@ -90,7 +91,8 @@ impl RequestBody {
         }
     }
 
-    /// Tells once the connection has taken all that it takes of it.
+    /// Returns the flag that is set once the connection has taken all that it will take of the
+    /// body.
     pub(super) fn taken_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_taken)
     }

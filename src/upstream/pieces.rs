@@ -1,4 +1,4 @@
-//! A body of known length in several runs of bytes, so that what is shared need not be copied.
+//! A body of known length in several chunks, so that shared bytes need not be copied.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,33 +8,33 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Bytes that are handed to an upstream's connection at a time of a body that is there: hyper holds
-/// two such frames at the most, and writes them with one call.
+/// Maximum size of a frame of a buffered body. hyper holds at most two such frames and writes them
+/// with one call.
 const FRAME_BYTES: usize = 256 * 1024;
 
-/// Runs of bytes, none of them empty, that are sent one behind the other.
+/// Non-empty chunks, sent in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkedBytes(VecDeque<Bytes>);
 
 impl ChunkedBytes {
-    /// Puts `bytes` behind those there are.
+    /// Appends `bytes`.
     pub(crate) fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.0.push_back(bytes);
         }
     }
 
-    /// How many bytes they have together.
+    /// Returns the total number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.chunks().map(<[u8]>::len).sum()
     }
 
-    /// Each of them.
+    /// Iterates over the chunks.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|bytes| &**bytes)
     }
 
-    /// The next bytes, as many as are sent at a time.
+    /// Removes and returns the bytes of the next frame.
     pub(crate) fn next_frame(&mut self) -> Option<Bytes> {
         let first = self.0.front_mut()?;
         if first.len() > FRAME_BYTES {
@@ -43,7 +43,7 @@ impl ChunkedBytes {
         self.0.pop_front()
     }
 
-    /// All in one: a copy, unless it was one.
+    /// Joins the chunks. Copies unless there is only one.
     pub(crate) fn into_bytes(mut self) -> Bytes {
         match self.0.len() {
             0 | 1 => self.0.pop_front().unwrap_or_default(),

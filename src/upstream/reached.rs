@@ -1,4 +1,4 @@
-//! A connection to the upstream, whichever way it was reached.
+//! A connection to the upstream, direct or through a proxy.
 
 use std::io;
 use std::pin::Pin;
@@ -12,40 +12,41 @@ use tokio::net::TcpStream;
 
 use super::line::AbortSignal;
 
-/// With a proxy, in TLS where its own URL says so.
+/// A connection to a proxy, with TLS if the proxy's URL says so.
 type ProxyStream = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
-/// What is read at a time behind a write that failed.
+/// Bytes per read after a write has failed.
 const READ_BYTES: usize = 8 * 1024;
 
-/// A connection that stands for one to the target.
+/// A connection to the target.
 ///
-/// An upstream that refuses a request before it has read all of it closes with its answer on the
-/// way, and the next write fails while that answer waits to be read. hyper would end on the failure.
-/// So a write to who has closed succeeds, into nothing: what is to be read says how it ended.
+/// An upstream that refuses a request before reading all of it closes the connection right after
+/// the reply. The next write then fails while the reply is still unread, and hyper would end on
+/// that failure. Therefore, writes to a closed peer succeed and are discarded, and the reads report
+/// how the connection ended.
 pub(super) struct UpstreamStream {
     transport: Transport,
     abort_signal: AbortSignal,
-    /// How a write failed, once one did.
+    /// The kind of the first write error, if any.
     write_error: Option<io::ErrorKind>,
 }
 
-/// How it was reached.
+/// Transport to the target.
 pub(super) enum Transport {
-    /// A proxy that wants to know the whole URL of each request.
+    /// A forward proxy, which expects absolute request targets.
     ForwardProxy(ProxyStream),
-    /// The target itself, or as if.
+    /// A direct connection, or one that behaves like it.
     Direct(TokioIo<TcpStream>),
-    /// The target, through a proxy.
+    /// A tunnel to the target through a proxy.
     Tunnel(ProxyStream),
 }
 
-/// What all of them do.
+/// The common interface of the transports.
 trait Io: Read + Write + Unpin {}
 impl<T: Read + Write + Unpin> Io for T {}
 
 impl UpstreamStream {
-    /// A fresh connection.
+    /// Wraps a fresh connection.
     pub(super) fn new(way: Transport) -> Self {
         Self {
             transport: way,
@@ -61,7 +62,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Writes `length` bytes, unless there is nobody to write to.
+    /// Writes `length` bytes, or discards them if the peer has closed.
     fn write(
         &mut self,
         cx: &mut Context<'_>,
@@ -84,7 +85,7 @@ impl UpstreamStream {
     }
 }
 
-/// Whether a write failed because the other side has closed.
+/// Whether a write failed because the peer has closed.
 fn is_peer_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -119,8 +120,9 @@ impl Read for UpstreamStream {
         let room = room.get_mut(..READ_BYTES.min(buffer.remaining()));
         let mut piece = ReadBuf::new(room.unwrap_or_default());
         ready!(self.io().poll_read(cx, piece.unfilled()))?;
-        // The system tells an error once, and the write has had it: this end is no clean one. A reply
-        // that its connection ends would be taken for whole.
+        // The system reports an error once, and the write consumed it, so this end of file is not a
+        // clean one. Without the error, a reply delimited by the connection's end would look
+        // complete.
         if piece.filled().is_empty() {
             return Poll::Ready(Err(lost.into()));
         }
@@ -186,7 +188,7 @@ mod tests {
             .unwrap();
         server.readable().await.unwrap();
         server.write_all(b"answer").await.unwrap();
-        // It closes with the request unread.
+        // The server closes with the request unread.
         drop(server);
         while reached.write_error.is_none() {
             let write = poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request));
@@ -196,7 +198,7 @@ mod tests {
         let mut said = [0; 6];
         reached.read_exact(&mut said).await.unwrap();
         assert_eq!(&said, b"answer");
-        // And its end is no clean one.
+        // The end is not a clean one either.
         let end = reached.read_u8().await.unwrap_err().kind();
         assert_ne!(end, io::ErrorKind::UnexpectedEof);
     }

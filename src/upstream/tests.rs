@@ -1,4 +1,4 @@
-//! The way to the upstream, with sockets that stand still or break.
+//! Connections to upstreams that stall or break.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::*;
 use crate::config::Config;
 use crate::limits::LINGER;
 
-/// Generous: it only bounds a hang.
+/// Generous timeout that only bounds a hang.
 const HANG: Duration = Duration::from_secs(20);
-/// More than the sockets between two ends take while nobody reads.
+/// More bytes than the sockets between two ends buffer while the peer does not read.
 const LONG: usize = 16 << 20;
 
-/// Bytes that tell when nobody holds them any more.
+/// Bytes that signal when their last owner drops them.
 struct Told {
     bytes: Vec<u8>,
     _gone: oneshot::Sender<()>,
@@ -32,7 +32,7 @@ impl AsRef<[u8]> for Told {
     }
 }
 
-/// An upstream that reads no more than the heads of requests.
+/// An upstream that reads only the heads of requests.
 struct Standing {
     listener: TcpListener,
     upstream: Upstream,
@@ -46,7 +46,8 @@ impl Standing {
         Self { listener, upstream }
     }
 
-    /// A request with so long a body, and who hears when nobody holds it any more.
+    /// A request with a body of `length` bytes, and a receiver that is notified once the body is
+    /// dropped.
     fn request(&self, length: usize) -> (Request<RequestBody>, oneshot::Receiver<()>) {
         let (gone, told) = oneshot::channel();
         let bytes = vec![b'x'; length];
@@ -58,7 +59,7 @@ impl Standing {
         (request.body(body).unwrap(), told)
     }
 
-    /// The next connection, once the head of a request came on it.
+    /// Accepts the next connection and reads a request head from it.
     async fn asked(&self) -> TcpStream {
         let (mut socket, _) = self.listener.accept().await.unwrap();
         head(&mut socket).await;
@@ -66,13 +67,13 @@ impl Standing {
     }
 }
 
-/// Waits until nobody holds it any more.
+/// Waits until the body has been dropped.
 async fn is_gone(told: oneshot::Receiver<()>) {
     let gone = timeout(HANG, told).await.expect("nobody holds it");
     gone.unwrap_err();
 }
 
-/// Reads the head of a request byte by byte, and nothing behind it.
+/// Reads the head of a request byte by byte, and nothing after it.
 async fn head(socket: &mut TcpStream) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -130,12 +131,12 @@ async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
     assert_eq!(reply.unwrap().collect().await.unwrap().to_bytes(), "ok");
     let mut came = vec![0; LONG];
     socket.read_exact(&mut came).await.unwrap();
-    // Nobody cuts what was taken in time.
+    // A body taken in time is not cut off.
     pause();
     advance(LINGER).await;
     yield_now().await;
     resume();
-    // And the connection serves the next.
+    // The connection also serves the next request.
     let (request, _told) = standing.request(1);
     let (reply, ()) = tokio::join!(standing.upstream.send(request), async {
         head(&mut socket).await;
@@ -166,14 +167,14 @@ async fn behind_an_answer_that_was_read_an_upstream_that_stands_still_is_given_u
     }
 }
 
-/// What becomes of a request whose upstream says this and closes with the request unread, which
-/// resets the connection.
+/// Returns the result of a request whose upstream sends `said` and then closes with the request
+/// unread, which resets the connection.
 async fn closed_on(said: &str) -> Result<(StatusCode, Option<Bytes>), Fault> {
     let standing = Standing::new().await;
     let (request, _told) = standing.request(LONG);
     let (reply, ()) = tokio::join!(standing.upstream.send(request), async {
         let mut socket = standing.asked().await;
-        // By then more is on its way than is read here.
+        // By then, more bytes are under way than the test reads.
         socket.readable().await.unwrap();
         socket.write_all(said.as_bytes()).await.unwrap();
     });

@@ -1,4 +1,4 @@
-//! Whom to trust, and which protocol to offer: the one place where the TLS provider is chosen.
+//! TLS towards upstreams: the trusted roots, the ALPN protocols and the cryptography provider.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::config::UpstreamConfig;
 use crate::error::Problem;
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
 
-/// What is offered in the handshake.
+/// Protocols offered in the TLS handshake.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Alpn {
     Http1,
     Http2OrHttp1,
 }
 
-/// Connects over TCP, by no proxy, and TLS where the scheme is https, trusting the certificates in
-/// `extra` too.
+/// Creates a connector that never uses a proxy. TLS if the scheme is https; the certificates in
+/// `extra` are trusted too.
 ///
 /// # Errors
-/// Why that file cannot be used.
+/// Returns why the file cannot be used.
 #[cfg(feature = "otlp")]
 pub(crate) fn direct_connector(
     extra: Option<&Path>,
@@ -36,7 +36,7 @@ pub(crate) fn direct_connector(
     Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
 }
 
-/// Connects over TCP, by the way of `rules`, and TLS where the scheme is https.
+/// Creates a connector that applies the proxy `rules`. TLS if the scheme is https.
 pub(super) fn connector(
     config: &UpstreamConfig,
     rules: Option<Arc<ProxyRules>>,
@@ -56,7 +56,7 @@ pub(super) fn connector(
     })
 }
 
-/// TLS by the one provider, with whom to trust.
+/// Creates the TLS configuration with its provider and trusted roots.
 fn client_config(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(ClientConfig::builder_with_provider(provider)
@@ -66,8 +66,9 @@ fn client_config(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
         .with_no_client_auth())
 }
 
-/// Has all addresses of a name tried within the time that a connection may take: one that is silent
-/// has its part of it, and the next its turn. A quarter is left for TLS.
+/// Limits TCP connects so that all addresses of a name are tried within the connect timeout: the
+/// limit is divided among them, so a silent address leaves time for the next. A quarter is left for
+/// TLS.
 fn with_connect_timeout<R>(connect: Duration, mut tcp: HttpConnector<R>) -> HttpConnector<R> {
     tcp.set_connect_timeout(Some(connect * 3 / 4));
     tcp
@@ -81,7 +82,8 @@ fn configure_tcp(mut tcp: HttpConnector) -> HttpConnector {
     tcp
 }
 
-/// The machine's roots, Mozilla's where the machine has none, and those of the operator's file.
+/// Collects the trusted roots: the system's, or Mozilla's if the system has none, and those of the
+/// operator's file.
 fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -99,7 +101,7 @@ fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
                 .map_err(|error| authorities_problem(path, &error))?;
         }
         if roots.len() == before {
-            return Err(authorities_problem(path, &"it holds no certificate"));
+            return Err(authorities_problem(path, &"it contains no certificate"));
         }
     }
     Ok(roots)
@@ -126,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Every name has these addresses.
+    /// Resolves every name to these addresses.
     #[derive(Clone)]
     struct Resolver([SocketAddr; 2]);
 
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A socket that has room for no further connection and takes none, with those that fill it.
+    /// A listening socket with a full backlog that accepts nothing, and the sockets that fill it.
     fn silent() -> (Socket, Vec<Socket>) {
         let stream = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let listening = stream();
@@ -155,7 +157,7 @@ mod tests {
         let filling = (0..4).map(|_| {
             let socket = stream();
             socket.set_nonblocking(true).unwrap();
-            // Under way is all that it gets once there is no room.
+            // With a full backlog, the connect stays in progress.
             _ = socket.connect(&address);
             socket
         });

@@ -1,6 +1,6 @@
-//! The body of a client's request. One that is given up before its end is read to nowhere for a
-//! while: a connection that is closed while its client still sends is reset, and a reset may take with
-//! it the answer that says why.
+//! The body of a client's request. If it is dropped before its end, the rest is read and discarded
+//! for a while. Closing a connection while the client still sends resets it, and the client may
+//! then lose the reply that says why.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,29 +16,29 @@ use tokio::time::timeout;
 
 use crate::limits::LINGER;
 
-/// Bytes of the rest of a request that is read to nowhere; whoever has more to send is cut off.
+/// Maximum number of bytes discarded of one request. A client that sends more is cut off.
 const MAX_DISCARDED_BYTES: usize = 32 << 20;
 
-/// A body as it comes; see above for what becomes of its rest.
+/// A streamed request body that discards its rest on drop (see the module documentation).
 pub(crate) struct ClientBody {
-    /// There until it is dropped.
+    /// `Some` until drop.
     body: Option<Incoming>,
     rest: UnreadRest,
 }
 
-/// What is to be expected of what was not read.
+/// State of the unread rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UnreadRest {
-    /// The client sends it before it reads an answer, or while it does.
+    /// The client sends the rest without waiting for a reply.
     Arriving,
-    /// There is none, or giving it up ends no connection.
+    /// No rest is left, or dropping the body does not end the connection.
     NoneLeft,
-    /// The client is yet to be told to go on, which reading does.
+    /// The client waits for `100 Continue`, which the first read sends.
     AwaitsContinue,
 }
 
 impl ClientBody {
-    /// A request with its body as one.
+    /// Replaces the body of `request`.
     pub(crate) fn wrap(request: Request<Incoming>) -> Request<Self> {
         let (head, body) = request.into_parts();
         let rest = if head.version == Version::HTTP_2 {
@@ -64,7 +64,7 @@ impl Drop for ClientBody {
     }
 }
 
-/// Reads a body to its end, or to the bound of what is read in vain.
+/// Reads and discards a body to its end or to the limit.
 async fn discard(mut body: Incoming) {
     let mut left = MAX_DISCARDED_BYTES;
     while let Some(Ok(frame)) = body.frame().await {

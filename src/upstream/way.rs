@@ -1,4 +1,4 @@
-//! The way to an upstream: straight, or through the proxy that the settings name for it.
+//! Connects to an upstream, directly or through the configured proxy.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -19,19 +19,19 @@ use tower_service::Service;
 use super::reached::{Transport, UpstreamStream};
 use crate::config::{Proxies, ProxyUrl};
 
-/// Where proxies listen whose URL names no port, beyond those of HTTP (RFC 1928).
+/// Default port of SOCKS proxies (RFC 1928). URLs of HTTP proxies imply the ports of HTTP.
 const SOCKS_PORT: u16 = 1080;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
-/// What speaks to a proxy, in TLS where its own URL says so.
+/// Connects to a proxy, with TLS if the proxy's URL says so.
 type ToProxyConnector = HttpsConnector<HttpConnector>;
 
-/// Which targets are reached through a proxy, and which one.
+/// Rules that select the proxy of each target.
 #[derive(Debug)]
 pub(super) struct ProxyRules(Matcher);
 
 impl ProxyRules {
-    /// None where everything is reached straight.
+    /// Creates the rules; `None` if all targets are reached directly.
     pub(super) fn from_settings(proxies: &Proxies) -> Option<Arc<Self>> {
         let named = [&proxies.http, &proxies.https, &proxies.all];
         if named.iter().all(|named| named.is_none()) || proxies.no_proxy.trim() == "*" {
@@ -43,7 +43,7 @@ impl ProxyRules {
         Some(Arc::new(Self(matcher.build())))
     }
 
-    /// The proxy for a target, if it has one. This machine is not reached by way of another.
+    /// Returns the proxy of a target, if any. Loopback targets never use a proxy.
     fn proxy_for(&self, target: &Uri) -> Option<Intercept> {
         if target.host().is_none_or(is_loopback_host) {
             return None;
@@ -51,7 +51,8 @@ impl ProxyRules {
         self.0.intercept(target)
     }
 
-    /// What a request to `target` shows the proxy: where a tunnel is asked for, the asking does.
+    /// Returns the proxy credentials to send with a request to `target`. `None` for tunnels: their
+    /// CONNECT request carries the credentials.
     pub(super) fn authorization(&self, target: &Uri) -> Option<HeaderValue> {
         if target.scheme() != Some(&Scheme::HTTP) {
             return None;
@@ -60,7 +61,8 @@ impl ProxyRules {
     }
 }
 
-/// Whether a host is this machine by itself: localhost, or a loopback address, with or without brackets.
+/// Whether a host is this machine by itself: localhost, or a loopback address, with or without
+/// brackets.
 pub(crate) fn is_loopback_host(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address = address.parse::<IpAddr>();
@@ -68,7 +70,7 @@ pub(crate) fn is_loopback_host(host: &str) -> bool {
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Connects to a target's host, or has its proxy do so.
+/// Connects to a target's host, directly or through its proxy.
 #[derive(Clone)]
 pub(super) struct ProxyConnector {
     tcp: HttpConnector,
@@ -115,7 +117,8 @@ impl Service<Uri> for ProxyConnector {
     }
 }
 
-/// Has a proxy connect to `target`. It looks the name up: often it alone can.
+/// Connects to `target` through a proxy. The proxy resolves the name, since often only the proxy
+/// can.
 async fn connect_through(
     proxy: &Intercept,
     target: Uri,
@@ -151,7 +154,7 @@ async fn connect_through(
     Ok(UpstreamStream::new(Transport::Tunnel(tunnel)))
 }
 
-/// The same with the port that it implies.
+/// Returns `uri` with an explicit port.
 fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {
     if uri.port().is_some() {
         return Ok(uri);
@@ -162,13 +165,13 @@ fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// A proxy cannot be reached, or does not let through.
+/// Error of a proxy that cannot be reached or refuses the connection.
 #[derive(Debug)]
 pub(super) struct ProxyConnectError(BoxError);
 
 impl fmt::Display for ProxyConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no way through the proxy")
+        f.write_str("cannot connect through the proxy")
     }
 }
 
@@ -183,7 +186,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The proxy for `target` under these settings.
+    /// Checks the proxy for `target` under these settings.
     fn check(settings: &[(&str, &str)], target: &str, expect: Option<&str>) {
         let config = Config::default_with(settings.iter().copied()).unwrap();
         let rules = ProxyRules::from_settings(&config.upstream.proxies);

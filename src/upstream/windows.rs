@@ -1,10 +1,13 @@
-//! What each model has shown of its window: what it refused, the most it has accepted, and what
-//! the ends of its replies told.
+//! Observations about each model's window: refused requests, the largest accepted request, and the
+//! ends of replies.
 //!
-//! An error is believed as far as it can do no harm to others. One that what was accepted speaks
-//! against teaches the model nothing, and only has replies held from that size on; a conversation
-//! that was refused twice in a turn is shown by that what it holds itself. All of that is forgotten
-//! after a day.
+//! A refusal is trusted only as far as it cannot harm other conversations:
+//!
+//! - If an accepted request contradicts the refusal, the model's window stays. The proxy then only
+//!   holds replies to requests of that size or larger.
+//! - A conversation that was refused twice in one turn learns a window for itself alone.
+//!
+//! Everything learned from a refusal expires after a day.
 
 mod own;
 
@@ -21,42 +24,43 @@ use crate::rewrite::window::{to_two_digits, window_from_repeated_refusal};
 use crate::wall_clock;
 use own::ConversationWindows;
 
-/// Models remembered at the least, and twice as many at the most; a proxy serves few, and a client may
-/// name any.
+/// Models per cache generation: at least this many are remembered, at most twice as many. A proxy
+/// serves few models, but a client may name any.
 const MODELS_PER_GENERATION: usize = 512;
 
-/// A request of so many hundredths of a window is well below it, by whatever the estimate is off.
+/// A request of at most this percentage of a window is well below it, whatever the error of the
+/// estimate.
 const WELL_BELOW_PERCENT: u32 = 75;
 
-/// How long a refusal is believed, in milliseconds: a day. A server may be started anew with more room,
-/// and one more refusal, which is mended, says that it was not.
+/// Lifetime of a refusal, in milliseconds: a day. An operator may restart a server with a larger
+/// window. If not, the next refusal says so, and a retry recovers from it.
 const REFUSAL_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// What a model has shown, in the plain estimate's own units.
+/// The observations of one model. Sizes are in estimated tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ModelObservations {
-    /// The window, learned from a refusal or from the end of a reply, or that it was learned wrongly.
-    /// Where the provider cuts prompts to it, it accepts any, and only a larger count tells that this
-    /// is not its window.
+    /// The window learned from a refusal or from the end of a reply; `None` inside once it proved
+    /// wrong. A provider that truncates prompts to the window accepts requests of any size, so only
+    /// a larger count disproves the window.
     pub(crate) learned: Option<Timestamped<Option<LearnedWindow>>>,
-    /// The largest request that it accepted since.
+    /// The largest request accepted since.
     pub(crate) largest_accepted: Tokens,
-    /// The size from which a reply is looked at whatever was accepted: a refusal spoke against that. For
-    /// text as dense as what was refused it may be right.
+    /// The size from which replies are held whatever was accepted, because a refusal contradicted
+    /// an accepted request. For text as dense as the refused text, the refusal may be right.
     suspect_from: Option<Timestamped<Tokens>>,
     detector: WindowDetector,
-    /// What it counts for the plain estimate, on average.
+    /// The average token ratio of the model.
     pub(crate) average_ratio: Option<TokenRatio>,
-    /// That average for others: it moves with every reply, and is told again where it has moved by a
-    /// sixteenth.
+    /// The average ratio as published to other processes. The average moves with every reply;
+    /// longhaul publishes it again once it has moved by a sixteenth.
     pub(crate) published_ratio: Option<Timestamped<TokenRatio>>,
     empty_replies: EmptyReplyTracker,
 }
 
 impl ModelObservations {
-    /// Whether a request of that size is known to fit: one at least as large was accepted, or it
-    /// is well below what was learned, or where nothing was, below the operator's word: `set`. None is
-    /// of a size that is doubted.
+    /// Whether a request of this size is known to fit: the model has accepted one at least as
+    /// large, or it is well below the learned window. If no window is learned, `set`, the
+    /// operator's setting, takes its place. Requests of a suspect size are never known to fit.
     pub(crate) fn is_known_to_fit(&self, request: Tokens, set: Option<Tokens>) -> bool {
         let window = self.window().or(set);
         let doubted = self
@@ -67,19 +71,19 @@ impl ModelObservations {
         fits && !doubted
     }
 
-    /// The window that was learned, if any.
+    /// Returns the learned window in estimated tokens, if any.
     pub(crate) fn window(&self) -> Option<Tokens> {
         self.learned_window().map(|holds| holds.window)
     }
 
-    /// The same with what it says to other conversations than the one that was refused.
+    /// Returns the learned window with its stated or truncated size, if any.
     pub(crate) fn learned_window(&self) -> Option<LearnedWindow> {
         self.learned?.what
     }
 
-    /// A refusal that is too old says nothing any more. A window that prompts are cut to stays: to learn
-    /// it again would cost somebody's words. Nothing stays of a clock that ran ahead, by which it would
-    /// be new until that date.
+    /// Drops expired refusals, and values that a fast clock stamped: those would count as new until
+    /// their date. A window to which prompts are truncated stays, since learning it again would
+    /// cost a conversation part of its prompt.
     fn expire(&mut self) {
         let now = wall_clock::unix_millis();
         let since = now.saturating_sub(REFUSAL_TTL_MS);
@@ -110,9 +114,9 @@ impl ModelObservations {
         }
     }
 
-    /// It refused a request, which may be for any reason but its size, whatever the error says: it
-    /// may quote somebody's words. What was accepted counts for more, and only what is held follows
-    /// the error all the same.
+    /// Records a refusal. Whatever the error says, its reason may be other than the size: the text
+    /// may quote a user's words. An accepted request therefore outweighs it, and the error then
+    /// only affects which replies are held.
     fn record_refusal(&mut self, request: Tokens, holds: LearnedWindow) {
         let holds = if request > self.largest_accepted {
             holds.with_accepted_floor(self.largest_accepted)
@@ -126,7 +130,7 @@ impl ModelObservations {
         }
     }
 
-    /// Requests from that size on are held until they are seen to be answered.
+    /// Holds replies to requests of this size or larger until they are known to be answered.
     fn suspect_sizes_from(&mut self, from: Tokens) {
         let before = self.suspect_from;
         let from = before.map_or(from, |before| from.min(before.what));
@@ -137,7 +141,8 @@ impl ModelObservations {
         ));
     }
 
-    /// It holds that much, or what was learned is wrong. The same again is no news to others.
+    /// Sets the learned window, or `None` if it proved wrong. An unchanged value is not published
+    /// to other processes.
     fn set_learned(&mut self, holds: Option<LearnedWindow>) {
         if self.learned_window() != holds {
             self.learned = Some(Timestamped::superseding(
@@ -149,14 +154,14 @@ impl ModelObservations {
         self.cap_accepted();
     }
 
-    /// What was accepted beyond what is taken to be the window proves nothing.
+    /// Caps the accepted size at the learned window: a larger accepted request proves nothing.
     fn cap_accepted(&mut self) {
         if let Some(window) = self.window() {
             self.largest_accepted = self.largest_accepted.min(window);
         }
     }
 
-    /// Another request was counted.
+    /// Records the provider's count of one more request.
     fn record_count(&mut self, pair: CountSample) {
         self.average_ratio = TokenRatio::moving_average(self.average_ratio, pair);
         let Some(density) = self.average_ratio else {
@@ -176,7 +181,7 @@ impl ModelObservations {
 
     fn record_reply_end(&mut self, sent: SentSize, parting: &ReplyEnd) -> Option<Tokens> {
         let usage = parting.usage;
-        // What a picture or a file is counted at says nothing of anybody's text.
+        // The count of a picture or a file reveals nothing about the token ratio of text.
         if sent.is_text_only
             && let Some(pair) = usage.and_then(|usage| CountSample::new(sent.estimate, usage.input))
         {
@@ -189,7 +194,8 @@ impl ModelObservations {
         }
         let was = self.window();
         let holds = note?;
-        // Nothing larger was accepted: what was may be this very request, whose reply began well.
+        // No larger request was accepted: the accepted one may be this very request, whose reply
+        // began well.
         if self.largest_accepted <= sent.estimate {
             self.set_learned(Some(holds));
         } else {
@@ -199,10 +205,10 @@ impl ModelObservations {
     }
 }
 
-/// What the models of one upstream have shown.
+/// Observations about the models of one upstream.
 pub(crate) struct LearnedWindows {
     by_model: Mutex<TwoGenerationCache<String, ModelObservations>>,
-    /// What conversations were shown for themselves.
+    /// Windows that apply to single conversations.
     by_conversation: ConversationWindows,
 }
 
@@ -216,15 +222,16 @@ impl Default for LearnedWindows {
 }
 
 impl LearnedWindows {
-    /// What `model` has shown.
+    /// Returns the observations of `model`.
     pub(crate) fn observations(&self, model: &str) -> ModelObservations {
         let mut shown = self.by_model.lock().get(model).unwrap_or_default();
         shown.expire();
         shown
     }
 
-    /// Another process has learned this of its window, and tells this average: each if anything. The
-    /// window counts where that was later; where more was accepted here, it is wrong for all.
+    /// Merges the window and the average ratio that another process has learned, if any. The later
+    /// window prevails. If this process has accepted a larger request, the window is recorded as
+    /// wrong, for all processes.
     pub(crate) fn merge_remote(
         &self,
         model: &str,
@@ -245,25 +252,26 @@ impl LearnedWindows {
         });
     }
 
-    /// It accepted a request of that size. A window that was learned and is smaller was learned
-    /// wrongly, or from denser text: it is forgotten.
+    /// Records that the model accepted a request of this size. Discards a learned window that the
+    /// request disproves: it was learned wrongly, or from denser text.
     pub(crate) fn record_accepted(&self, model: &str, request: Tokens) {
         self.update(model, |shown| shown.record_accepted(request));
     }
 
-    /// It refused a request of that size, which shows its window unless more was accepted.
+    /// Records that the model refused a request of this size, and learns its window unless a larger
+    /// request was accepted.
     pub(crate) fn learn_from_refusal(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let holds = LearnedWindow::from_refusal(request, overflow);
         self.update(model, |shown| shown.record_refusal(request, holds));
     }
 
-    /// The policy window that a conversation was shown for itself alone.
+    /// Returns the policy window that applies to this conversation alone, if any.
     pub(crate) fn conversation_window(&self, chains: &PrefixKeys) -> Option<Tokens> {
         self.by_conversation.get(chains)
     }
 
-    /// What was sent of a conversation in place of a request that was refused was refused, too, at that
-    /// size: for this conversation that is its window, whatever else was accepted.
+    /// Records that the retry of a refused request was refused, too. The window that this refusal
+    /// reveals applies to this conversation alone, whatever the model accepted from others.
     pub(crate) fn learn_from_second_refusal(
         &self,
         chains: &PrefixKeys,
@@ -278,13 +286,12 @@ impl LearnedWindows {
         self.by_conversation.learn(chains, window);
     }
 
-    /// A request of that size was accepted of a conversation.
+    /// Records that the model accepted a request of this size from this conversation.
     pub(crate) fn record_accepted_in_conversation(&self, chains: &PrefixKeys, request: Tokens) {
         self.by_conversation.record_accepted(chains, request);
     }
 
-    /// The reply to a request has ended, and this is how; says what its window is taken to be from
-    /// here on, where that is new.
+    /// Records the end of a reply. Returns the window in use from now on, if it is new.
     pub(crate) fn learn_from_reply_end(
         &self,
         model: &str,
@@ -298,7 +305,7 @@ impl LearnedWindows {
         learned
     }
 
-    /// It met a request of that size with silence.
+    /// Records an empty reply to a request of this size and returns its likely cause.
     pub(crate) fn record_empty_reply(&self, model: &str, request: Tokens) -> EmptyReplyCause {
         let mut heard = EmptyReplyCause::PossiblySize;
         self.update(model, |shown| {
@@ -307,20 +314,20 @@ impl LearnedWindows {
         heard
     }
 
-    /// It met with silence what was sent in place of a request that it had met so.
+    /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
         self.update(model, |shown| shown.empty_replies.record_empty_retry());
     }
 
-    /// Changes what is known of `model`. Many replies end at once, and nothing that one of them
-    /// tells is lost.
+    /// Updates the observations of `model` under the lock: many replies end at once, and no update
+    /// may be lost.
     fn update(&self, model: &str, change: impl FnOnce(&mut ModelObservations)) {
         let mut all = self.by_model.lock();
         let before = all.get(model).unwrap_or_default();
         let mut shown = before;
         shown.expire();
         change(&mut shown);
-        // A model of which nothing is known takes nobody's place.
+        // A model without observations evicts no other.
         if before != shown {
             all.insert(model.to_owned(), shown);
         }

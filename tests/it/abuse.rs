@@ -1,6 +1,7 @@
-//! What is sent to break in, to smuggle, or to wear out: refused or bounded, never passed on in a
-//! form that two servers could read differently, and the next request is served as if nothing had
-//! been.
+//! Attacks: request smuggling, intrusion and resource exhaustion.
+//!
+//! Each attack is refused or bounded. No message is forwarded in a form that two servers could read
+//! differently, and the next request is served normally.
 
 mod bombs;
 mod flooding;
@@ -16,16 +17,16 @@ use std::fs;
 use crate::harness::{Upstream, Wire};
 use crate::program::Program;
 
-/// A path that is no chat completion, and so passes unread.
+/// A path other than chat completions; longhaul does not read its bodies.
 const ORDINARY: &str = "/v1/embeddings";
-/// A path whose bodies are read.
+/// A path whose bodies longhaul reads.
 const CHAT: &str = "/v1/chat/completions";
-/// A request that nobody should ever have heard of.
+/// A request that no server should receive.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
-/// An answer after which no connection is left to take another request.
+/// A reply that closes its connection, so that no later request can use it.
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 
-/// The program in front of an upstream of the test's.
+/// The compiled program in front of the test's upstream.
 struct Pair {
     upstream: Upstream,
     program: Program,
@@ -46,15 +47,16 @@ impl Pair {
         Wire::to(self.program.address()).await
     }
 
-    /// What a client hears that says this, until it is closed.
+    /// Sends `said` on a new connection and returns everything received until the connection
+    /// closes.
     async fn heard(&self, said: impl AsRef<[u8]>) -> String {
         let mut client = self.connect().await;
         client.tries_to_send(said.as_ref()).await;
         client.rest().await
     }
 
-    /// A client that says this is answered once, with this status, and closed; nothing of it
-    /// reaches the upstream, as [`Pair::still_serves`] shows.
+    /// Asserts that `said` gets a single reply with `status`, after which the connection closes.
+    /// [`Pair::still_serves`] shows that none of it reached the upstream.
     async fn refuses(&self, said: impl AsRef<[u8]>, status: u16) {
         let said = said.as_ref();
         let reply = self.heard(said).await;
@@ -64,7 +66,8 @@ impl Pair {
         assert_eq!(reply.matches("HTTP/1.1 ").count(), 1, "{shown}: {reply}");
     }
 
-    /// A request passes, and the upstream has heard of none before it that was not met.
+    /// Asserts that a request passes, and that the upstream received no unexpected request before
+    /// it.
     async fn still_serves(&self) {
         let mut client = self.connect().await;
         let ask = "GET /v1/still-serves HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -76,7 +79,7 @@ impl Pair {
         assert!(client.rest().await.ends_with("\r\n\r\nok"));
     }
 
-    /// The most memory that the program has held so far, in bytes.
+    /// Returns the program's peak resident memory, in bytes.
     fn peak(&self) -> usize {
         let process = self.program.process();
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -86,7 +89,7 @@ impl Pair {
     }
 }
 
-/// A request with these fields, each ended by CRLF, and all that follows its head.
+/// Builds a request from `fields`, each ended by CRLF, and `rest`, everything after the head.
 fn request(method: &str, target: &str, fields: &str, rest: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: x\r\n{fields}\r\n{rest}")
 }

@@ -1,4 +1,5 @@
-//! The admin listener of the compiled program: health, numbers, settings, and what none of them tells.
+//! The admin listener of the compiled program: health, metrics, settings, and the secrets that it
+//! must not expose.
 
 mod broken;
 mod dashboard;
@@ -21,7 +22,7 @@ const SMALL: u64 = 32_768;
 const SECRET: &str = "hunter2";
 const PAGES: [&str; 5] = ["/", "/livez", "/readyz", "/metrics", "/config"];
 
-/// What is answered to a whole request; one a connection.
+/// Returns the answer to a whole raw request, on a connection of its own.
 async fn told(admin: SocketAddr, request: &str) -> String {
     let mut wire = Wire::to(admin).await;
     wire.send(request).await;
@@ -33,14 +34,14 @@ pub(crate) async fn get(admin: SocketAddr, path: &str) -> String {
     told(admin, &request).await
 }
 
-/// The body of an answer of this status.
+/// Returns the body of an answer with this status.
 pub(crate) fn body<'a>(answer: &'a str, status: &str) -> &'a str {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
     body
 }
 
-/// `longhaul health`, asking the listener at `admin`.
+/// Runs `longhaul health` against the listener at `admin`.
 fn health(admin: &str, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .args(["health", "--admin", admin])
@@ -58,14 +59,14 @@ fn check_health(admin: &str, more: &[&str], code: i32, says: &str) {
     assert!(said.contains(says), "{said}");
 }
 
-/// Waits until the process has heard that it is to stop.
+/// Waits until the process has handled the signal to stop.
 async fn is_unready(admin: SocketAddr) {
     bounded(async { while get(admin, "/readyz").await.starts_with("HTTP/1.1 200") {} }).await;
 }
 
 #[tokio::test]
 async fn a_process_that_serves_is_alive_and_ready_whoever_its_upstream_is() {
-    // Nobody is there, and nobody is asked.
+    // The upstream does not exist, and readiness must not depend on it.
     let program = Program::with_admin("http://127.0.0.1:9/v1", &[], Admin::Free);
     let admin = program.admin();
     for (path, says) in [("/livez", "alive\n"), ("/readyz", "ready\n")] {
@@ -85,7 +86,7 @@ async fn a_process_that_serves_is_alive_and_ready_whoever_its_upstream_is() {
 #[tokio::test]
 async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go_on() {
     let upstream = Upstream::bind().await;
-    // Until the test has seen it, new connections are taken.
+    // New connections are accepted until the test has seen the state.
     let delay = [("LONGHAUL_LIMITS_DRAIN_DELAY", "5m")];
     let mut program = Program::with_admin(&upstream.base("/v1"), &delay, Admin::Free);
     let admin = program.admin();
@@ -215,7 +216,7 @@ async fn everything_that_happened_is_counted_by_its_labels() {
     assert!(saved > 20_000.0, "{saved}");
     assert!((number("longhaul_tokens_saved_total") - saved).abs() < 0.5);
     assert!(number("longhaul_shadow_saved_tokens_total") > 10_000.0);
-    // As the model itself has counted, for its answers and for no refusal.
+    // The counts agree with the model's own, which cover answers and not refusals.
     let seen = model.seen();
     let cached: u64 = seen.iter().map(|seen| seen.cached_tokens).sum();
     let cached = f64::from(u32::try_from(cached).unwrap());
@@ -368,7 +369,7 @@ async fn the_settings_are_those_that_check_prints() {
 
 #[tokio::test]
 async fn an_address_that_nobody_asked_for_is_done_without() {
-    // Taken by this test, or by another longhaul on this machine: it makes no difference.
+    // The port is taken by this test or by another longhaul on this machine; either will do.
     let _taken = TcpListener::bind("127.0.0.1:8485");
     let upstream = Upstream::bind().await;
     let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Default);

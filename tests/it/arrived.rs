@@ -1,4 +1,4 @@
-//! What comes back to a client for one request.
+//! The reply that a client receives for a request.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-/// What came back.
+/// A complete reply.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) status: u16,
@@ -15,7 +15,7 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// A reply, once all of it is here.
+    /// Reads a reply to its end.
     pub(crate) async fn of(reply: Response<Incoming>) -> Self {
         let (head, body) = reply.into_parts();
         Self {
@@ -25,18 +25,18 @@ impl Arrived {
         }
     }
 
-    /// What the proxy says that it did; nothing if it says nothing.
+    /// Returns the action that the proxy reports; empty if there is none.
     pub(crate) fn action(&self) -> &str {
         self.field("action").unwrap_or_default()
     }
 
-    /// One of the proxy's own fields.
+    /// Returns a reply header of the proxy by its name.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let value = self.headers.get(format!("x-longhaul-{name}"))?;
         Some(value.to_str().unwrap())
     }
 
-    /// Whether a client takes it for an answer, whole or in events.
+    /// Whether a client accepts the reply as an answer, whole or as events.
     pub(crate) fn is_answer(&self) -> bool {
         let says_no_error = |json: &[u8]| {
             let value: Value = serde_json::from_slice(json).unwrap();

@@ -1,5 +1,5 @@
-//! Bad input of either side costs nobody anything: it passes as it is or is answered in the API's
-//! own shape, and the same proxy serves the next request as if nothing had been.
+//! Bad input from either side harms no other request. It passes unchanged or is answered in the
+//! API's own format, and the proxy serves the next request normally.
 
 use std::fs;
 use std::io::Write;
@@ -13,11 +13,11 @@ use crate::harness::{Proxy, Upstream, Wire};
 use crate::program::Program;
 
 const CHAT: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
-/// An answer after which no connection is left to take another request.
+/// A reply that closes its connection.
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 const USER: &str = r#"{"role":"user","content":"hi"}"#;
 
-/// A proxy in front of an upstream of a test's making.
+/// A proxy in front of a test's own upstream.
 struct Pair {
     upstream: Upstream,
     proxy: Proxy,
@@ -31,7 +31,7 @@ impl Pair {
         Self { upstream, proxy }
     }
 
-    /// A chat goes through and back; what the client and the upstream then have of each other.
+    /// Sends a chat to the upstream. Returns the client's and the upstream's end.
     async fn sent(&self, body: &str) -> (Wire, Wire) {
         let mut client = self.proxy.connect().await;
         client.send(&chat_of(body)).await;
@@ -48,7 +48,8 @@ impl Pair {
         (client, server)
     }
 
-    /// A chat that the upstream refuses: the client has its words, and it is not asked again.
+    /// Checks that the client receives the upstream's refusal of a chat, and that the proxy does
+    /// not retry.
     async fn refuses(&self, body: &str, refusal: &str) {
         let (mut client, mut server) = self.sent(body).await;
         server.send(&refused(refusal)).await;
@@ -58,7 +59,7 @@ impl Pair {
         }
     }
 
-    /// The same proxy serves a good request.
+    /// Checks that the proxy still serves a good request.
     async fn still_serves(&self) {
         let body = format!(r#"{{"model":"m","messages":[{USER}]}}"#);
         let (mut client, mut server) = self.sent(&body).await;
@@ -71,7 +72,7 @@ fn chat_of(body: &str) -> String {
     format!("{CHAT}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// An upstream's refusal in these words.
+/// Builds an upstream's refusal with this body.
 fn refused(body: &str) -> String {
     let head = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n";
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
@@ -79,7 +80,7 @@ fn refused(body: &str) -> String {
 
 // ---- what a client sends
 
-/// Each goes on byte for byte, and the upstream's word on it comes back as it is.
+/// Each body is forwarded byte for byte, and the upstream's reply is returned unchanged.
 #[tokio::test]
 async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
     let pair = Pair::start().await;
@@ -112,7 +113,8 @@ async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
     pair.still_serves().await;
 }
 
-/// As an agent sends one that takes its prompt from a window smaller than the model's.
+/// An agent sends a negative output limit if it subtracts its prompt from a window smaller than the
+/// model's.
 #[tokio::test]
 async fn what_is_said_of_a_clients_own_negative_output_is_relayed() {
     let pair = Pair::start().await;
@@ -129,7 +131,7 @@ async fn what_is_said_of_a_clients_own_negative_output_is_relayed() {
     pair.still_serves().await;
 }
 
-/// The most memory that a process has held so far, in bytes.
+/// Peak memory of a process, in bytes.
 fn resident(process: u32) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status
@@ -146,7 +148,7 @@ fn resident(process: u32) -> usize {
 
 const LARGE: usize = 100 << 20;
 
-/// The body once, and room for the process itself and all that is on its way.
+/// Allowed memory, in bodies: the body itself, and room for the process and data in transit.
 const COPIES: usize = 2;
 
 #[tokio::test]
@@ -206,7 +208,7 @@ async fn a_client_that_dies_within_its_body_reaches_nobody() {
         client.send(&format!("{CHAT}{body}")).await;
         client.reset();
     }
-    // The first that the upstream sees is the good one.
+    // The first request that reaches the upstream is the good one.
     pair.still_serves().await;
 }
 
@@ -228,14 +230,14 @@ async fn a_body_that_is_framed_wrong_is_refused_in_the_apis_shape() {
 
 // ---- what an upstream sends
 
-/// How an upstream ends what it has said.
+/// An upstream's way to end its connection.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Close,
     Reset,
 }
 
-/// What the client gets of this reply to a chat.
+/// Returns the bytes that the client receives for this reply to a chat.
 async fn relayed(pair: &Pair, reply: &[u8], end: End) -> Vec<u8> {
     let body = format!(r#"{{"model":"m","stream":true,"messages":[{USER}]}}"#);
     let (mut client, mut server) = pair.sent(&body).await;

@@ -1,4 +1,4 @@
-//! A bound on what tests wait for: where a rule is gone, its test fails and does not hang.
+//! Time limits for tests, so that a broken rule makes its test fail instead of hang.
 
 use std::panic::Location;
 use std::pin::pin;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-/// Longer than anything takes on any machine.
+/// A generous limit for any machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What is waited for; panics where it does not come. A paused clock is past every bound at once, so
-/// that the machine's own has the last word.
+/// Awaits a future with a time limit; panics when the limit is reached. A paused clock jumps past
+/// any limit at once, so the machine's own clock decides.
 #[track_caller]
 pub(crate) fn bounded<T>(awaited: impl Future<Output = T>) -> impl Future<Output = T> {
     let waits = Location::caller();

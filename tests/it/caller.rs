@@ -1,4 +1,4 @@
-//! A client that sends chats with fields of a test's choosing, and the chats themselves.
+//! A client that sends chats with given header fields, and builders for chats.
 
 use std::net::SocketAddr;
 
@@ -52,8 +52,8 @@ impl Caller {
     }
 }
 
-/// A chat of `turns` turns: each a user's message, a call, its result of about `tokens` tokens and
-/// a closing word; and behind them a question. Every text is its own.
+/// Builds a chat of `turns` turns with a question at the end. Each turn is a user message, a call,
+/// its result of about `tokens` tokens and a closing text. All texts differ.
 pub(crate) fn chat(turns: usize, tokens: usize) -> Vec<u8> {
     let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
     for turn in 0..turns {
@@ -63,7 +63,7 @@ pub(crate) fn chat(turns: usize, tokens: usize) -> Vec<u8> {
     body(&messages)
 }
 
-/// The same where the model speaks at length and no tool does.
+/// Like [`chat`], but with long messages by the model and without tools.
 pub(crate) fn talk(turns: usize, tokens: usize) -> Vec<u8> {
     let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
     for turn in 0..turns {

@@ -1,4 +1,4 @@
-//! The binary as a person meets it: help, defaults, check, and what it says when something is wrong.
+//! The binary as a user runs it: help, defaults, check, and error messages.
 
 mod environment;
 mod flags;
@@ -19,7 +19,7 @@ fn command(arguments: &[&str], env: &[(&str, &str)]) -> Command {
     command
 }
 
-/// The call ends with 64 and says all of `expect`.
+/// Checks that the call exits with 64 and prints every text of `expect`.
 pub(crate) fn check_refused(arguments: &[&str], env: &[(&str, &str)], expect: &[&str]) {
     let output = longhaul(arguments, env);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -139,7 +139,7 @@ fn all_problems_are_told_at_once() {
     assert!(!String::from_utf8_lossy(&said.stderr).contains("secret"));
 }
 
-/// The line of `check` that begins with `key`.
+/// Returns the line of `check` that begins with `key`.
 fn setting(key: &str, arguments: &[&str], env: &[(&str, &str)]) -> String {
     let page = stdout(&[&["check"], arguments].concat(), env);
     let key = format!("{key} = ");
@@ -301,7 +301,7 @@ fn the_help_names_the_flags_of_conversations() {
     assert!(!help.contains("[default: ]"), "{help}");
 }
 
-/// The numbers at the beginnings of lines, below 128.
+/// Returns the numbers below 128 at the beginnings of lines.
 fn codes(table: &str, before: &str) -> Vec<u8> {
     let lines = table.lines().filter_map(|line| line.strip_prefix(before));
     let codes = lines.flat_map(|line| {

@@ -1,5 +1,5 @@
-//! What holds of every conversation that is compacted: random or recorded, cut anywhere, under
-//! windows of every size.
+//! Properties of every compacted conversation: random or recorded, cut anywhere, under windows of
+//! every size.
 
 use crate::going_back::goes_back_soundly;
 use crate::promises::compacts_soundly;
@@ -17,7 +17,7 @@ use crate::oracle::reader::messages;
 use crate::script::{self, render};
 use crate::sessions::sessions;
 
-/// Small and wide, and those between where the rule for pruning changes.
+/// Small and wide windows, and those between at which the pruning rule changes.
 const WINDOWS: [u32; 7] = [2_000, 4_000, 8_000, 16_000, 32_000, 99_000, 200_000];
 
 fn policy(window: u32) -> Policy {
@@ -35,13 +35,13 @@ proptest! {
     ) {
         let policy = Policy::new(&wishes, Tokens::new(window));
         compacts_soundly(render(&case).as_bytes(), &policy);
-        // Long enough for the smaller windows.
+        // Large enough to fill the smaller windows.
         compacts_soundly(render(&script::Case { scale: 40, ..case }).as_bytes(), &policy);
     }
 }
 
 proptest! {
-    // Each is played twice, and asked for again at each of its messages.
+    // Few cases: each is played twice, and retried at each of its messages.
     #![proptest_config(script::cases(12))]
 
     #[test]
@@ -60,7 +60,7 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
     for (at, session) in sessions().enumerate() {
         let replay = session.replay();
         let requests: Vec<_> = replay.requests().collect();
-        // Another part of each session for each window.
+        // Covers a different part of each session per window.
         for (turn, window) in WINDOWS.into_iter().enumerate() {
             let cut = (at * 31 + turn * requests.len() / WINDOWS.len()) % requests.len();
             compacts_soundly(&requests[cut].body(), &policy(window));
@@ -75,7 +75,8 @@ fn who_goes_back_in_a_recorded_session_asks_what_he_asked() {
     }
 }
 
-/// A template in which user and assistant must alternate takes a merged summary of what alternated.
+/// A chat template that requires alternating roles accepts a merged summary of alternating
+/// messages.
 #[test]
 fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
     let alternates = Dialect::only("alternation").unwrap();
@@ -114,8 +115,8 @@ fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
     assert!(merged > 100, "{merged}");
 }
 
-/// With a window that is set, what is forwarded follows from the history alone: it grows with it,
-/// but for breaks that are worth one.
+/// With a configured window, the forwarded history depends only on the client's history. It grows
+/// with it, except at breaks that save enough.
 #[test]
 fn a_growing_session_is_forwarded_as_one_that_grows_but_at_breaks_that_gain() {
     let mut breaks = 0;

@@ -1,4 +1,4 @@
-//! What shells and `man` read of the command line.
+//! Shell completions and man pages of the command line.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -15,7 +15,7 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands that the help lists.
+/// Returns the commands that the help lists.
 fn commands() -> Vec<String> {
     let help = stdout(&["--help"]);
     let listed = help.split_once("\nCommands:\n").unwrap().1;
@@ -26,7 +26,7 @@ fn commands() -> Vec<String> {
     names
 }
 
-/// The long flags that a help or a page names.
+/// Returns the long flags named in a help text or a page.
 fn flags(text: &str) -> Vec<&str> {
     let letter = |c: char| c.is_ascii_lowercase() || c == '-';
     let starts = text.split_whitespace().filter_map(|word| {

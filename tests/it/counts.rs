@@ -1,4 +1,5 @@
-//! What a provider counted, and what comes of it: when history gives way, and never what is cleared.
+//! The effect of a provider's token counts: they change when history is compacted, but never which
+//! results are cleared.
 
 use longhaul::Config;
 use longhaul::demo::{ModelOptions, TokenDensity};
@@ -13,10 +14,10 @@ const WINDOW: u32 = 32_768;
 const MODEL: &str = "claude-opus-4-5-20251101";
 /// The model of `cli-0057`.
 const OTHER_MODEL: &str = "claude-opus-4-6";
-/// A model that counts half as much again as the estimate.
+/// A model that counts half as many tokens again as the estimate.
 const DENSE: TokenDensity = TokenDensity::DENSE;
 
-/// The model's window, known from the beginning, in the model's own tokens.
+/// Configures the model's window, in the model's own tokens.
 fn known(config: &mut Config) {
     digests(config);
     config.window = Tokens::new(WINDOW);
@@ -30,7 +31,7 @@ async fn start(density: TokenDensity) -> Journey {
     Journey::start(options, known).await
 }
 
-/// Plays a session twice: with counts, and as a stream that nobody asked a count for.
+/// Plays a session twice: with counts, and as a stream without a request for counts.
 async fn check(session: &'static str) {
     let replay = named(session).replay();
     let mut counted = start(DENSE).await;
@@ -46,8 +47,8 @@ async fn check(session: &'static str) {
     assert!(retries(&steps) > 0, "{session}: not refused without counts");
 }
 
-/// Right after a compaction, when the last count is that of the request before it, there is no
-/// second one, but where the next request brings much by itself.
+/// Checks that a second compaction never follows while the last count is still that of the request
+/// before the first, unless the next request adds much.
 fn lasts(session: &str, steps: &[Step]) {
     let forwarded = |at: usize| &steps[at].forwarded().body;
     for at in 2..steps.len() {
@@ -80,7 +81,7 @@ async fn what_one_conversation_was_counted_as_serves_the_first_request_of_anothe
     for body in bodies(&other) {
         let body = String::from_utf8(body).unwrap();
         let body = body.replace(OTHER_MODEL, MODEL).into_bytes();
-        // Below the mark as we estimate it, and above the window as the model counts.
+        // Below the mark by longhaul's estimate, but above the window by the model's count.
         if (33_000..37_000).contains(&DENSE.request_tokens(&body).unwrap()) {
             first = Some(body);
         }

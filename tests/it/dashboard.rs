@@ -1,5 +1,5 @@
-//! The dashboard: what its pages tell of a real session, and how it looks in a browser without a
-//! head. `LONGHAUL_SCREENSHOT=FILE` keeps a picture of it.
+//! The dashboard: the data of its pages for a real session, and its rendering in a headless
+//! browser. `LONGHAUL_SCREENSHOT=FILE` saves a screenshot.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::manual::compact;
 use crate::program::{Admin, Program};
 
 const BROWSER: &str = "chromium";
-/// What would run, were it ever taken for markup.
+/// Text that would run as a script if it were interpreted as markup.
 const MARKUP: &str = "<img src=x onerror=\"document.title='broken'\"><script>1</script>";
 
 pub(crate) async fn json_of(admin: SocketAddr, path: &str) -> Value {
@@ -23,12 +23,12 @@ pub(crate) async fn json_of(admin: SocketAddr, path: &str) -> Value {
     serde_json::from_str(body(&answer, "200")).unwrap()
 }
 
-/// A proxy that the demo's session went through.
+/// Starts a proxy and plays the demo's session through it.
 async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program) {
     after_the_demo_with(ModelOptions::default(), settings).await
 }
 
-/// Plays the demo's session in streams that are counted: so are the summaries then.
+/// Plays the demo's session as streams with counts; its summaries are then counted too.
 async fn play_counted(caller: &Caller) {
     for body in bodies(&longhaul::demo::session().unwrap()) {
         let mut body: Value = serde_json::from_slice(&body).unwrap();
@@ -48,7 +48,7 @@ async fn after_the_demo_with(options: ModelOptions, settings: &[(&str, &str)]) -
     (model, program)
 }
 
-/// The numbers that every request with something done to it bears in its answer.
+/// Sums a number over all points; every reply to a changed request carries these numbers.
 fn sum(points: &[Value], of: &str) -> u64 {
     points.iter().map(|point| point[of].as_u64().unwrap()).sum()
 }
@@ -126,7 +126,7 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
         let one = &all["conversations"][0]["money"];
         let (total, calls) = (&all["money"], answered(RequestKind::Summary));
         assert!(calls > 0, "there were summaries");
-        // Nobody has a list of prices for a server on this machine.
+        // No price list covers a server on this machine.
         let taken = total["saved_unknown"].as_u64().unwrap();
         assert!(taken > 0, "{total}");
         assert_eq!(
@@ -233,7 +233,7 @@ async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made()
     assert!(all["conversations"][0]["compacting"].is_u64(), "{all}");
     asked.abort();
     _ = asked.await;
-    // Who waited has left, and the job with it.
+    // The waiting client has left, and the job has ended with it.
     bounded(async {
         loop {
             let all = json_of(program.admin(), "/conversations").await;
@@ -283,7 +283,7 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
             messages.push(json!({"role": "assistant", "content": "done"}));
             messages.push(json!({"role": "user", "content": "go on"}));
         }
-        // What is counted for the client is counted for us.
+        // Counts that the client requested are visible to longhaul too.
         let options = json!({"include_usage": true});
         json!({"model": "large", "messages": messages, "stream": true, "stream_options": options})
             .to_string()
@@ -329,7 +329,7 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
             .status,
         200
     );
-    // Its own key asks for another conversation's, and the one of before is not asked about again.
+    // Another key requests a title for its own conversation only.
     assert_eq!(
         caller
             .ask_with(&asks("Bearer b"), body("Second", 1))
@@ -341,7 +341,7 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
     assert_eq!(headers["authorization"], "Bearer b");
     assert!(all["money"]["titles"].as_u64() > Some(0));
     assert_eq!(all["money"]["summaries"], 0);
-    // Four times as long, it may be about something else.
+    // At four times the length, the topic may have changed.
     assert_eq!(
         caller
             .ask_with(&asks("Bearer a"), body("First of all", 4))
@@ -356,7 +356,7 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
     bounded(model.wait_for(three)).await;
 }
 
-/// More than are shown, taking turns: when one comes back, the page has forgotten it.
+/// Alternates between more conversations than are shown: when one returns, the page has dropped it.
 #[tokio::test]
 async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
@@ -379,7 +379,7 @@ async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
     }
     let small = |seen: &&SeenRequest| String::from_utf8_lossy(&seen.body).contains("\"small\"");
     let titles = model.seen().iter().filter(small).count();
-    // Each at its first request, and when it has four times the messages.
+    // Each is titled at its first request, and again at four times the messages.
     assert!((1..=140).contains(&titles), "{titles}");
 }
 
@@ -388,7 +388,7 @@ async fn without_an_answer_the_user_s_own_words_stay_the_title() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
-    // Nobody is there.
+    // The summary upstream refuses connections.
     let settings = [
         ("LONGHAUL_UI_TITLE_MODEL", "small"),
         ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:9/v1"),
@@ -403,7 +403,7 @@ async fn without_an_answer_the_user_s_own_words_stay_the_title() {
     assert_eq!(model.seen().len(), 1, "no caller's key goes elsewhere");
 }
 
-/// Whether the browser is missing; under CI that is a failure.
+/// Whether the browser is missing; fails under CI.
 fn is_missing() -> bool {
     if Command::new(BROWSER).arg("--version").output().is_ok() {
         return false;
@@ -416,8 +416,8 @@ fn is_missing() -> bool {
     true
 }
 
-/// What a browser makes of the page: its document once the page has run for a while, and what it
-/// says on its console.
+/// Loads the page in a browser. Returns the document after the page has run for a while, and the
+/// console output.
 fn browse(admin: SocketAddr, more: &[&str]) -> (String, String) {
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(BROWSER)

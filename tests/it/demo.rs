@@ -1,4 +1,4 @@
-//! `longhaul demo` as a person runs it, by what it prints and how it ends.
+//! `longhaul demo` as a user runs it: its output and its exit code.
 
 use std::process::{Command, Output};
 
@@ -13,7 +13,7 @@ fn demo(options: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a show that came out as promised printed.
+/// Returns the output of a show that succeeded.
 fn finished(options: &[&str]) -> String {
     let output = demo(options);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -21,7 +21,7 @@ fn finished(options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The show ends with this code and says these words.
+/// Checks that the show exits with this code and prints these words.
 fn check_failed(options: &[&str], code: i32, words: &str) {
     let output = demo(options);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -116,7 +116,7 @@ fn the_table_is_the_same_each_time_and_all_has_every_row_of_it() {
     let sums = |page: &str| page.split_once("\ntotals ").unwrap().1.to_owned();
     assert_eq!(sums(&page), sums(&all));
     assert!(!page.contains('\x1b'), "{page}");
-    // Up to the refusal nothing but the session and the model decides what stands there.
+    // Up to the refusal, the output depends only on the session and the model.
     let (stable, _) = page.split_once("\n     41 ").unwrap();
     insta::assert_snapshot!(stable);
 }

@@ -1,17 +1,18 @@
-//! A process that may have few descriptors: how many it takes, and what clients hear once it has none.
+//! A process with few file descriptors: how many it uses, and the replies to clients once none is
+//! left.
 
 use crate::harness::Wire;
 use crate::program::Program;
 
 const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                    Content-Length: 2\r\n\r\n{}";
-/// Answered without an upstream.
+/// Answered by longhaul itself, without an upstream.
 const OURS: &str = "GET /__longhaul__/ HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// More than it has open once it runs.
+/// More descriptors than it has open after the start.
 const FEW: usize = 64;
 
-/// Whether it has all that it may have. What it has inherited beyond that does not count.
+/// Whether the process has reached its limit. Inherited descriptors beyond the limit do not count.
 fn has_all(program: &Program) -> bool {
     let open = std::fs::read_dir(format!("/proc/{}/fd", program.process())).unwrap();
     let numbers = open.map(|open| open.unwrap().file_name().into_string().unwrap());

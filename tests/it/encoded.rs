@@ -1,4 +1,4 @@
-//! Chats that come encoded: read like any other, and where nothing is changed, sent on as they came.
+//! Compressed chats: read like any other, and forwarded byte for byte if unchanged.
 
 use std::io::Write;
 
@@ -48,14 +48,14 @@ fn encode(codings: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// How a client frames a body.
+/// Framing of a client's body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Framing {
-    /// By its length, written at once.
+    /// Content length, written at once.
     Length,
-    /// By its length, written in pieces of so many bytes.
+    /// Content length, written in pieces of this many bytes.
     LengthInPieces(usize),
-    /// In chunks of so many bytes.
+    /// Chunks of this many bytes.
     Chunks(usize),
 }
 
@@ -97,7 +97,7 @@ async fn send(client: &mut Wire, coding: &str, body: &[u8], framing: Framing) {
     }
 }
 
-/// The request that arrives: its head, and its body without its framing.
+/// Receives a request: its head, and its body without framing.
 async fn receive(server: &mut Wire) -> (String, Vec<u8>) {
     let head = server.until("\r\n\r\n").await;
     let lower = head.to_lowercase();
@@ -121,7 +121,7 @@ async fn receive(server: &mut Wire) -> (String, Vec<u8>) {
     }
 }
 
-/// Sends a chat and answers it; the head and the body that the upstream got.
+/// Sends a chat and answers it. Returns the head and the body that the upstream received.
 async fn passed(
     (upstream, proxy): (&Upstream, &Proxy),
     coding: &str,
@@ -146,7 +146,7 @@ async fn pair(changes: &[(&str, &str)]) -> (Upstream, Proxy) {
     (upstream, proxy)
 }
 
-/// A chat to which nothing is to be done.
+/// A chat that needs no change.
 const SHORT: &[u8] =
     br#"{"model": "m", "messages": [ {"role": "user", "content": "hello, hello"} ]}"#;
 
@@ -174,7 +174,7 @@ async fn what_is_not_changed_goes_on_as_the_bytes_that_came() {
     }
 }
 
-/// More than half a MiB of which no coding makes much less.
+/// More than half a MiB of data that does not compress well.
 fn noise() -> Vec<u8> {
     (0..600_000u32)
         .map(|at| b'a' + u8::try_from(at.wrapping_mul(2_654_435_761) >> 28).unwrap())
@@ -248,7 +248,7 @@ async fn why_a_chat_was_not_decoded_is_told() {
     }
 }
 
-/// Sends a chat by a client that knows nothing of all this; status and body of the answer.
+/// Sends a chat with an ordinary client. Returns the status and body of the answer.
 async fn ask(proxy: &Proxy, coding: Option<&str>, body: Vec<u8>) -> (u16, Bytes) {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut request = Request::post(format!("http://{}/v1/chat/completions", proxy.address))
@@ -312,7 +312,7 @@ async fn an_encoded_and_a_plain_request_of_one_conversation_share_its_records() 
 async fn a_refused_chat_goes_encoded_first_and_plain_in_second_place() {
     let text = bodies(&named("cli-0237").replay()).nth(15).unwrap();
     for coding in CODINGS {
-        // Each has a proxy of its own, which no earlier refusal has taught a window.
+        // A fresh proxy for each, without a window learned from an earlier refusal.
         let (upstream, proxy) = pair(&[("summary.model", "none")]).await;
         let body = encode(coding, &text);
         let mut client = Wire::to(proxy.address).await;

@@ -1,4 +1,4 @@
-//! `longhaul explain`: its table, its JSON, its body and how it ends.
+//! `longhaul explain`: its table, its JSON, its body and its exit code.
 
 use std::io::Write;
 use std::iter;
@@ -33,7 +33,7 @@ fn report(arguments: &[&str], env: &[(&str, &str)], body: &[u8]) -> Value {
     stdout(&arguments, env, body).parse().unwrap()
 }
 
-/// A call and the tool result that answers it.
+/// A call and its tool result.
 fn step(id: usize, tool: &str, result: &str) -> [Value; 2] {
     let id = format!("call_{id}");
     let call = json!({"id": id, "type": "function",
@@ -44,7 +44,7 @@ fn step(id: usize, tool: &str, result: &str) -> [Value; 2] {
     ]
 }
 
-/// Results of most fates under the settings of [`EVERY`].
+/// Results with most verdicts under the settings of [`EVERY`].
 fn every_fate() -> Vec<u8> {
     let long = "0123".repeat(400);
     let failure = format!("Error: no such file\n{long}");
@@ -162,7 +162,7 @@ fn the_help_shows_examples() {
     }
 }
 
-/// Each row's tokens add up to the totals, and what is cleared is what the plan cuts.
+/// The rows' tokens add up to the totals, and the cleared results are the ones that the plan cuts.
 #[test]
 fn the_rows_add_up_to_what_the_plan_does() {
     let mut cleared = 0;
@@ -260,7 +260,7 @@ fn the_body_is_what_plan_and_splice_make_of_it() {
     assert!(changed > 5, "{changed}");
 }
 
-/// What is said of the message at `at`.
+/// Checks the verdict and reason for the message at `at`.
 fn check_verdict(env: &[(&str, &str)], body: &[u8], at: usize, verdict: &str, reason: &str) {
     let said = report(&[], env, body);
     let row = &said["messages"][at];

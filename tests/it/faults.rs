@@ -1,4 +1,5 @@
-//! What a client reads when the upstream cannot be had: the API's error shape and a fitting status.
+//! Replies to a client when the upstream is unavailable: the API's error shape and a fitting
+//! status.
 
 mod client;
 mod endpoint;
@@ -98,7 +99,7 @@ async fn an_upstream_that_closes_before_its_answer_broke_and_is_not_asked_again(
         upstream
     });
     check(&ask(&base, ASK).await, "502", "upstream_broke");
-    // A second try would stand in the queue before this connection.
+    // A second attempt would be queued before this connection.
     let upstream = serve.await.unwrap();
     let marker = tokio::net::TcpStream::connect(upstream.address())
         .await
@@ -120,7 +121,7 @@ async fn a_chat_body_that_is_not_framed_as_http_asks_is_broken() {
 #[tokio::test]
 async fn a_path_that_the_base_makes_too_long_for_a_url_is_an_invalid_target() {
     let upstream = Upstream::bind().await;
-    // The HTTP library takes targets of up to 65,534 bytes.
+    // The HTTP library accepts targets of up to 65,534 bytes.
     let query = "x".repeat(65_520);
     let long = format!("GET /models?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     let reply = ask(&upstream.base("/api/openai/v1"), &long).await;

@@ -1,4 +1,4 @@
-//! The clearing rule at its edges, each by name.
+//! Edge cases of the clearing rule, each by name.
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::words::CLEARED;
@@ -7,7 +7,7 @@ use crate::subject;
 use longhaul::rewrite::bypass::Bypass;
 use serde_json::{Value, json};
 
-/// The numbers of the `standard` profile.
+/// Parameters of the `standard` profile.
 fn standard() -> Rule {
     Rule {
         protect: 40_000,
@@ -19,7 +19,7 @@ fn standard() -> Rule {
     }
 }
 
-/// A rule that clears all that may be cleared.
+/// A rule that clears everything that may be cleared.
 fn greedy() -> Rule {
     Rule {
         protect: 0,
@@ -43,7 +43,7 @@ impl Talk {
         self.says(json!({"role": "user", "content": "go on"}))
     }
 
-    /// Parallel calls of `tool` by the given paths.
+    /// Adds parallel calls of `tool` with the given paths.
     fn calls(self, tool: &str, paths: &[&str]) -> Self {
         let calls: Vec<Value> = paths
             .iter()
@@ -62,7 +62,7 @@ impl Talk {
         self.says(json!({"role": "tool", "tool_call_id": id, "content": content}))
     }
 
-    /// A whole step of one call.
+    /// Adds a complete step with one call.
     fn step(self, content: impl Into<Value>) -> Self {
         let path = format!("{}", self.0.len());
         self.calls("read", &[&path]).answer(&path, content)
@@ -73,12 +73,12 @@ impl Talk {
     }
 }
 
-/// A text of exactly so many tokens, and as many characters more as an estimate overlooks.
+/// Returns a text of exactly `tokens` tokens, plus the characters that an estimate rounds off.
 fn sized(tokens: usize) -> String {
     "x".repeat(tokens * 4 + 3)
 }
 
-/// The messages that `rule` clears, by product and oracle alike.
+/// Returns the messages that `rule` clears, as computed by both product and oracle.
 fn cleared(talk: &Talk, rule: &Rule) -> Vec<usize> {
     prunes_by_the_rule(&talk.body(), rule);
     subject::cleared(&talk.body(), rule).0.into_keys().collect()
@@ -88,7 +88,7 @@ fn check(talk: &Talk, rule: &Rule, expected: &[usize]) {
     assert_eq!(cleared(talk, rule), expected);
 }
 
-/// What is forwarded as the content of a message.
+/// Returns the forwarded content of a message.
 fn forwarded(talk: &Talk, rule: &Rule, message: usize) -> Value {
     let body = subject::forwarded(talk.body().as_bytes(), rule).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
@@ -231,7 +231,8 @@ fn an_array_becomes_one_text_part_with_the_last_cache_mark() {
 #[test]
 fn the_size_of_an_array_is_that_of_its_text_parts_joined() {
     let part = |chars: usize| json!({"type": "text", "text": "x".repeat(chars)});
-    // Nine tokens joined, eight apart: only joined does the placeholder shorten it.
+    // Nine tokens joined, eight separately: the placeholder is shorter only if the parts are
+    // joined.
     let talk = Talk::default().user().step(json!([part(18), part(18)]));
     check(&talk.step("new"), &greedy(), &[2]);
     let odd = json!({"type": "audio", "text": sized(99)});

@@ -1,5 +1,5 @@
-//! Forks, undos and edits, through the whole proxy: what a record was made for it is used for, and
-//! for nothing else.
+//! Forks, undos and edits through the whole proxy: a record is used only for the history it was
+//! made from.
 
 use longhaul::demo::{Dialect, ModelOptions, ReplyCompletion, RequestKind, SeenRequest};
 use longhaul::rewrite::tokens::Tokens;
@@ -10,12 +10,12 @@ use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests};
 use crate::manual::compact;
 use crate::oracle::reader::messages;
 
-/// More than anything here is: nothing is compacted but where a test says so.
+/// Larger than anything here, so that only explicit requests are compacted.
 const HUGE: u64 = 10_000_000;
-/// Turns of a conversation, each of four messages.
+/// Turns of a conversation, each with four messages.
 const TURNS: usize = 20;
 
-/// A turn: a user's message, a call, its result and a long answer, all of them about `topic`.
+/// Builds a turn about `topic`: a user message, a call, its result and a long answer.
 fn turn(topic: &str, at: usize) -> [Value; 4] {
     let id = format!("call_{topic}_{at}");
     let function = json!({"name": "read", "arguments": json!({"path": format!("{topic}_{at}.rs")}).to_string()});
@@ -29,14 +29,14 @@ fn turn(topic: &str, at: usize) -> [Value; 4] {
     ]
 }
 
-/// A conversation of turns about `topic`, behind a system message.
+/// Builds a conversation about `topic` after a system message.
 fn conversation(topic: &str, turns: usize) -> Vec<Value> {
     let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
     messages.extend((0..turns).flat_map(|at| turn(topic, at)));
     messages
 }
 
-/// With a question at its end, as a request.
+/// Builds a request that ends with `question`.
 fn asked(messages: &[Value], question: &str) -> Vec<u8> {
     let mut messages = messages.to_vec();
     messages.push(json!({"role": "user", "content": question}));
@@ -51,25 +51,25 @@ fn body(messages: &[Value]) -> Vec<u8> {
         .into()
 }
 
-/// What stands for history in a body, if anything does.
+/// Returns the text that replaces history in a body, if there is one.
 fn stands_for_history(body: &[u8]) -> Option<String> {
     let found = messages(body);
     let found = found.iter().find(|text| text.contains(STANDS_FOR_HISTORY));
     found.map(|text| (*text).to_owned())
 }
 
-/// How many of a conversation's messages its record covers, system message and all.
+/// Number of messages that the record covers, including the system message.
 fn covered(sent: &[u8], compacted: &[u8]) -> usize {
-    // The system message and the first user message stay, and one message stands for the rest.
+    // The system message and the first user message stay, and one message replaces the rest.
     messages(sent).len() - (messages(compacted).len() - 3)
 }
 
-/// A conversation that was compacted by hand, and what stands for its history.
+/// A manually compacted conversation, with the text that replaces its history.
 struct Compacted {
     journey: Journey,
     messages: Vec<Value>,
     text: String,
-    /// The first message that is kept behind it.
+    /// Index of the first message kept after the replacement.
     cut: usize,
 }
 
@@ -91,7 +91,7 @@ impl Compacted {
         }
     }
 
-    /// Sends `body`; whether the record was used for it.
+    /// Sends `body`. Returns whether the record was used for it.
     async fn uses(&mut self, body: Vec<u8>) -> (bool, Step) {
         let step = self.journey.step(body).await;
         assert!(step.arrived.is_answer());
@@ -110,7 +110,7 @@ impl Compacted {
         step
     }
 
-    /// The conversation is another, and goes on byte for byte.
+    /// Checks that the conversation is treated as another and forwarded byte for byte.
     async fn misses(&mut self, body: Vec<u8>) {
         let (used, step) = self.uses(body).await;
         assert!(!used, "the record is not this conversation's");
@@ -144,7 +144,7 @@ async fn a_body_that_the_client_wrote_down_anew_is_the_same_conversation() {
     compacted
         .hits(serde_json::to_vec_pretty(&value).unwrap())
         .await;
-    // Keys in another order, texts as parts, and a cache mark.
+    // Rewritten with another key order, texts as parts, and a cache mark.
     let rewritten = |(at, message): (usize, &Value)| {
         let mut members: Vec<String> = message
             .as_object()
@@ -228,7 +228,7 @@ async fn an_undo_to_behind_the_cut_keeps_the_record_and_one_to_before_it_does_no
     compacted
         .misses(asked(&messages[..before], "Or else?"))
         .await;
-    // And it is there again for who takes the undo back.
+    // The record is used again when the undo is reverted.
     compacted.hits(asked(&messages, "And now?")).await;
 }
 
@@ -312,7 +312,7 @@ async fn a_branch_left_behind_leaves_nothing_in_the_other() {
         assert!(text.contains("beta"));
         assert!(!text.contains("alpha"), "the other branch is in it");
     }
-    // The branch that was left stands as it stood.
+    // The abandoned branch is unchanged.
     let again = journey.step(left).await;
     assert_eq!(again.forwarded().body, first.body);
 }
@@ -336,7 +336,7 @@ async fn a_summary_that_comes_for_a_history_that_was_replaced_is_not_used() {
             .all(|seen| seen.ended != ReplyCompletion::Pending)
     };
     bounded(journey.model.wait_for(ended)).await;
-    // Both are past the hard mark by now; the one is another history from its third message on.
+    // Both are now past the hard mark, and their histories differ from the third message on.
     let whole = conversation("alpha", turns + 1);
     let mut replaced = whole.clone();
     replaced[4]["content"] = json!("replaced, and as long as it was. ".repeat(240));

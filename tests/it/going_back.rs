@@ -1,5 +1,6 @@
-//! A conversation that is played to its end and then taken up again at earlier points, as by an undo
-//! or a regenerated answer: whatever was done to it by then, what the client asks last is forwarded.
+//! Plays a conversation to its end and continues it at earlier points, as after an undo or a
+//! regenerated answer. Whatever was compacted before, the client's newest message must be
+//! forwarded.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,19 +17,19 @@ use longhaul::rewrite::view::ForwardedView;
 use crate::oracle::reader::messages;
 use crate::promises::{Newest, forwarded};
 
-/// One request in so many is refused as too long.
+/// Every `REFUSED`th request is refused as too long.
 const REFUSED: usize = 5;
-/// Conversations of so many messages are taken up at each of them, longer ones where something was
-/// done to them.
+/// Conversations up to this length are continued at every message; longer ones only at messages
+/// that were changed.
 const SHORT: usize = 64;
 
-/// What is kept of one caller.
+/// Records of one caller.
 pub(crate) struct Notes {
     scope: Scope,
-    /// Whether they are in use, or wait to be needed.
+    /// Whether the records are in use, rather than waiting until they are needed.
     adopted: bool,
     all: HashMap<RecordKey, Arc<CompactionRecord>>,
-    /// Where their prefixes end, and what they did to them.
+    /// Ends of the records' prefixes, and positions of the changes.
     places: BTreeSet<usize>,
 }
 
@@ -63,7 +64,8 @@ impl Notes {
         PriorRecords::look_up(&chains, look, |_| true)
     }
 
-    /// What is sent of `body`, which is refused as too long first where `refused` says so.
+    /// Returns the body forwarded for `body`; if `refused`, the first attempt is refused as too
+    /// long.
     pub(crate) fn send(&mut self, body: &[u8], policy: &Policy, refused: bool) -> Vec<u8> {
         let conversation = read(body).unwrap();
         let known = self.known(&conversation);
@@ -82,7 +84,7 @@ impl Notes {
         forwarded(&conversation, body, policy, &outlook.view, Newest::Kept)
     }
 
-    /// The same conversation is asked for once more: what goes on of it, whether it is refused or not.
+    /// Checks the forwarded bodies of a repeated conversation, both accepted and refused.
     fn again(&self, body: &[u8], policy: &Policy) {
         let conversation = read(body).unwrap();
         let known = self.known(&conversation);
@@ -109,7 +111,7 @@ fn newest(rung: RecoveryStep) -> Newest {
     }
 }
 
-/// Where the newest results were too long, they are as long as they were.
+/// Whether the newest results may be shortened, because they were too long before.
 fn shortened(conversation: &Conversation<'_>, view: &ForwardedView) -> Newest {
     let last = conversation.messages().len() - 1;
     let clips = view.to_record(conversation).clips;
@@ -120,7 +122,7 @@ fn shortened(conversation: &Conversation<'_>, view: &ForwardedView) -> Newest {
     }
 }
 
-/// Plays the conversation of a body, at every so many of its requests, and goes back.
+/// Plays a body's conversation at every `every`th request, and goes back.
 pub(crate) fn goes_back_soundly(body: &[u8], policy: &Policy, every: usize) {
     let Ok(conversation) = read(body) else {
         return;

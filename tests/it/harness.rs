@@ -1,4 +1,4 @@
-//! A proxy on a free port in front of an upstream that a test scripts byte by byte.
+//! A proxy on a free port, and a raw socket upstream that a test scripts byte by byte.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::bound::bounded;
 
-/// A running proxy; ends when dropped.
+/// A running proxy; stops when dropped.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -19,21 +19,21 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy for `base` with `changes` to the default settings.
+    /// Starts a proxy for `base` with `changes` to the default settings.
     pub(crate) async fn start(base: &str, changes: &[(&str, &str)]) -> Self {
         let mut all = vec![("upstream.base", base)];
         all.extend(changes);
         Self::with(Config::default_with(all).unwrap()).await
     }
 
-    /// A proxy of this configuration that asks nothing by itself: a test's upstream hears what the
-    /// test's clients say.
+    /// Starts a proxy that sends no requests of its own: the upstream receives only what the test's
+    /// clients send.
     pub(crate) async fn with(mut config: Config) -> Self {
         config.upstream.query_windows = false;
         Self::asking(config).await
     }
 
-    /// A proxy of this configuration, whatever it asks.
+    /// Starts a proxy with exactly this configuration; the proxy may send requests of its own.
     pub(crate) async fn asking(config: Config) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,14 +57,14 @@ impl Proxy {
         Wire::new(TcpStream::connect(self.address).await.unwrap())
     }
 
-    /// Tells it to stop and waits until it has.
+    /// Shuts the proxy down and waits until it has stopped.
     pub(crate) async fn stop(mut self) {
         _ = self.stop.take().unwrap().send(());
         bounded(self.served).await.unwrap().unwrap();
     }
 }
 
-/// An upstream that does what the test does.
+/// A listening upstream whose connections the test accepts and answers.
 pub(crate) struct Upstream(TcpListener);
 
 impl Upstream {
@@ -72,7 +72,7 @@ impl Upstream {
         Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    /// Its base URL with `path` behind it.
+    /// Returns the upstream's base URL, with `path` appended.
     pub(crate) fn base(&self, path: &str) -> String {
         format!("http://{}{path}", self.address())
     }
@@ -86,7 +86,7 @@ impl Upstream {
     }
 }
 
-/// An address where nobody listens, and nobody else can for as long as this lives.
+/// A reserved address without a listener; no other process can bind it while this value lives.
 pub(crate) struct Nobody(TcpSocket);
 
 impl Nobody {
@@ -96,20 +96,20 @@ impl Nobody {
         Self(socket)
     }
 
-    /// Its base URL with `path` behind it.
+    /// Returns the base URL of the address, with `path` appended.
     pub(crate) fn base(&self, path: &str) -> String {
         format!("http://{}{path}", self.0.local_addr().unwrap())
     }
 }
 
-/// One end of a connection, in bytes.
+/// A raw TCP connection, seen from one side.
 pub(crate) struct Wire {
     socket: TcpStream,
     read: Vec<u8>,
 }
 
 impl Wire {
-    /// A connection to a proxy that runs elsewhere.
+    /// Connects to a proxy that this harness did not start.
     pub(crate) async fn to(address: SocketAddr) -> Self {
         Self::new(TcpStream::connect(address).await.unwrap())
     }
@@ -133,17 +133,17 @@ impl Wire {
         self.socket.write_all(bytes).await.unwrap();
     }
 
-    /// Sends for as long as anybody listens; whether all of it went.
+    /// Sends `bytes`; returns whether all of them were written.
     pub(crate) async fn tries_to_send(&mut self, bytes: &[u8]) -> bool {
         self.socket.write_all(bytes).await.is_ok()
     }
 
-    /// Reads what comes next; how much that was.
+    /// Reads once into the buffer; returns the number of bytes read.
     async fn more(&mut self) -> io::Result<usize> {
         bounded(self.socket.read_buf(&mut self.read)).await
     }
 
-    /// So many bytes, the next ones.
+    /// Reads exactly `bytes` bytes.
     pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
         while self.read.len() < bytes {
             let more = self.more().await.unwrap();
@@ -152,7 +152,7 @@ impl Wire {
         self.read.drain(..bytes).collect()
     }
 
-    /// Whether the next so many bytes are all this one; none of them is kept.
+    /// Reads and discards `bytes` bytes; returns whether each equals `byte`.
     pub(crate) async fn skips(&mut self, byte: u8, mut bytes: usize) -> bool {
         loop {
             let now = self.read.len().min(bytes);
@@ -168,7 +168,7 @@ impl Wire {
         }
     }
 
-    /// Everything up to and with the first `end`; panics if the connection ends before.
+    /// Reads up to and including the first `end`; panics if the connection ends before that.
     pub(crate) async fn until(&mut self, end: &str) -> String {
         loop {
             let found = self
@@ -188,7 +188,7 @@ impl Wire {
         }
     }
 
-    /// A head, or what came of one before the connection ended.
+    /// Reads a head, or the part of one that arrived before the connection ended.
     pub(crate) async fn head_or_end(&mut self) -> String {
         while !self.read.windows(4).any(|end| end == b"\r\n\r\n") {
             if !self.more().await.is_ok_and(|more| more > 0) {
@@ -198,26 +198,26 @@ impl Wire {
         String::from_utf8(std::mem::take(&mut self.read)).unwrap()
     }
 
-    /// Everything until the other side ends the connection, cleanly or not.
+    /// Reads as text until the peer ends the connection, cleanly or not.
     pub(crate) async fn rest(&mut self) -> String {
         String::from_utf8(self.rest_bytes().await).unwrap()
     }
 
-    /// The same for what is no text.
+    /// Like [`Wire::rest`], for bytes that need not be UTF-8.
     pub(crate) async fn rest_bytes(&mut self) -> Vec<u8> {
         while self.more().await.is_ok_and(|more| more > 0) {}
         std::mem::take(&mut self.read)
     }
 
-    /// Waits until the other side ends the connection, whatever it sends.
+    /// Reads and discards until the peer ends the connection.
     pub(crate) async fn drain(&mut self) {
         while self.more().await.is_ok_and(|more| more > 0) {
             self.read.clear();
         }
     }
 
-    /// Whether the other side has ended the connection, as far as that is known by now; what it sent
-    /// before is kept.
+    /// Whether the peer is already known to have ended the connection; bytes received before that
+    /// stay in the buffer.
     pub(crate) fn is_ended(&mut self) -> bool {
         loop {
             match self.socket.try_read_buf(&mut self.read) {
@@ -228,18 +228,18 @@ impl Wire {
         }
     }
 
-    /// Whether nothing has come so far.
+    /// Whether no byte has arrived so far.
     pub(crate) fn is_silent(&self) -> bool {
         let read = self.socket.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Says that nothing follows; still listens.
+    /// Half-closes the connection: sends FIN and can still read.
     pub(crate) async fn stop_sending(&mut self) {
         self.socket.shutdown().await.unwrap();
     }
 
-    /// Leaves without a word: the other side sees a reset.
+    /// Closes the connection with an RST.
     pub(crate) fn reset(self) {
         self.socket.set_zero_linger().unwrap();
     }

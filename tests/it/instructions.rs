@@ -1,5 +1,5 @@
-//! Instructions at the front come and go between two requests of one conversation. What was done to
-//! its history is found again all the same, and stands for the messages that it was made of.
+//! Instructions at the front that come and go between two requests of a conversation. Stored
+//! changes to its history are still found, and replace exactly the messages they were made from.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,19 +14,19 @@ use crate::journey::{Journey, STANDS_FOR_HISTORY, digests, harmless};
 use crate::oracle::reader;
 use crate::script;
 
-/// So many messages make some compactions of the smaller windows, one after another.
+/// Enough messages for several successive compactions in the smaller windows.
 const MESSAGES: usize = 160;
 
-/// What fills a conversation.
+/// Content of a conversation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Steps {
-    /// One request, and calls with their results.
+    /// A single request, and calls with their results.
     Calls,
     /// Questions and answers.
     Words,
 }
 
-/// The message at `at` behind the instructions. Each has a name of its own in its bytes.
+/// Builds the message at `at` after the instructions. Each message has a unique name in its bytes.
 fn message(steps: Steps, at: usize) -> Value {
     let text = format!("message {at}. {}", "word ".repeat(120 + at % 7 * 40));
     let call = |at: usize| format!("call-{at}");
@@ -43,22 +43,22 @@ fn message(steps: Steps, at: usize) -> Value {
     }
 }
 
-/// The first so many messages behind so many instructions.
+/// Builds a body of `head` instructions and the first `messages` messages.
 fn body(steps: Steps, head: usize, messages: usize) -> Vec<u8> {
     let system = |at| json!({"role": "system", "content": format!("instruction {at}")});
     let all = (0..head).map(system);
     let all: Vec<Value> = all
         .chain((0..messages).map(|at| message(steps, at)))
         .collect();
-    // With the instructions it is always between the same two steps of the rounding: what counts
-    // outside the history is the same.
+    // Padding: with any number of instructions, the size outside the history rounds to one value.
     let tools = json!([{"type": "function", "function": {"name": "read",
         "description": "reads ".repeat(350)}}]);
     let body = json!({"model": "m", "messages": all, "tools": tools});
     body.to_string().into_bytes()
 }
 
-/// What tells a message of [`message`] from all others: its call, or how its text begins.
+/// Returns the unique name of a message built by [`message`]: its call, or the beginning of its
+/// text.
 fn name(message: &str) -> String {
     let value = reader::tree(message.as_bytes()).unwrap();
     let call = value["tool_calls"][0]["id"].as_str();
@@ -70,18 +70,18 @@ fn name(message: &str) -> String {
     })
 }
 
-/// What was forwarded of one conversation so far.
+/// State of one conversation's forwarded bodies so far.
 #[derive(Default)]
 struct Told {
-    /// Which messages each text stood for when it was met first.
+    /// Messages that each text replaced when it first appeared.
     stands_for: HashMap<String, Vec<String>>,
-    /// Messages that were forwarded shorter than they came.
+    /// Messages that were forwarded shortened.
     shortened: Vec<String>,
 }
 
 impl Told {
-    /// The messages that are gone are those that the summary was made of, and what was shortened
-    /// stays so.
+    /// Checks that the missing messages are the ones the summary was made from, and that shortened
+    /// messages stay shortened.
     fn holds(&mut self, came: &[u8], went: &[u8]) {
         let by_name = |body: &[u8]| -> BTreeMap<String, String> {
             let messages = reader::messages(body).into_iter();
@@ -117,8 +117,8 @@ impl Told {
     }
 }
 
-/// A conversation that is led by these instructions, over and over, one number a request; every so
-/// many are refused as too long.
+/// Plays a conversation whose number of instructions cycles through `heads`, one per request. Every
+/// `refused`th request is refused as too long.
 fn check(steps: Steps, heads: &[usize], policy: &Policy, refused: usize) {
     let mut records = Notes::of_caller(true);
     let mut told = Told::default();
@@ -147,8 +147,8 @@ proptest! {
     }
 }
 
-/// The program, with the window that `config` sets: one number of instructions until it has made a
-/// record, another one afterwards.
+/// Plays a conversation through the proxy with a window of 8,000 tokens: `before` instructions
+/// until a record exists, `after` from then on.
 async fn check_program(steps: Steps, before: usize, after: usize) {
     let mut journey = Journey::start(ModelOptions::with_window(1 << 20), |config| {
         digests(config);

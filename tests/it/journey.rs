@@ -15,12 +15,12 @@ use std::collections::HashSet;
 
 use crate::harness::Proxy;
 
-/// How a message that stands for history begins.
+/// Beginning of a message that replaces history.
 pub(crate) const STANDS_FOR_HISTORY: &str = "[Earlier conversation, condensed by longhaul]";
-/// Tells the model's records apart by the client's request that they belong to.
+/// Header that links the model's records to the client's request.
 const ORDINAL: &str = "x-ordinal";
 
-/// A client, a proxy and a strict model behind it.
+/// A client, a proxy and a strict model behind the proxy.
 pub(crate) struct Journey {
     pub(crate) model: Model,
     config: Config,
@@ -29,34 +29,34 @@ pub(crate) struct Journey {
     asked: usize,
 }
 
-/// One request of a session that was played, and what became of it.
+/// A played request and its result.
 pub(crate) struct Step {
-    /// What the client sent.
+    /// Body sent by the client.
     pub(crate) sent: Vec<u8>,
     pub(crate) arrived: Arrived,
-    /// What the model saw for it, in order.
+    /// Requests that the model received for it, in order.
     pub(crate) upstream: Vec<SeenRequest>,
 }
 
 impl Step {
-    /// What was accepted in the end.
+    /// Returns the request that the model finally accepted.
     pub(crate) fn forwarded(&self) -> &SeenRequest {
         self.upstream.last().unwrap()
     }
 }
 
-/// The default configuration, with digests and no model for summaries.
+/// Configures digests, without a model for summaries.
 pub(crate) fn digests(config: &mut Config) {
     config.summary.model = SummaryModel::Disabled;
 }
 
-/// Whether every message of `before` stands unchanged at the front of `after`.
+/// Whether every message of `before` is unchanged at the front of `after`.
 pub(crate) fn grows(before: &[u8], after: &[u8]) -> bool {
     messages(after).starts_with(&messages(before))
 }
 
 impl Journey {
-    /// A model as `options` has it, and a proxy with `change` made to its defaults.
+    /// Starts a model with `options`, and a proxy with the defaults as modified by `change`.
     pub(crate) async fn start(options: ModelOptions, change: impl FnOnce(&mut Config)) -> Self {
         let model = Model::start(options).await.unwrap();
         let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
@@ -70,7 +70,7 @@ impl Journey {
         }
     }
 
-    /// Ends the proxy and starts another, which knows nothing of this one but what its store kept.
+    /// Replaces the proxy with a fresh one that shares only its store.
     pub(crate) async fn restart(&mut self) {
         self.proxy.take().unwrap().stop().await;
         self.proxy = Some(Proxy::with(self.config.clone()).await);
@@ -93,7 +93,7 @@ impl Journey {
         Arrived::of(self.client.request(request).await.unwrap()).await
     }
 
-    /// Sends one chat request; what became of it.
+    /// Sends one chat request and returns its result.
     pub(crate) async fn step(&mut self, body: Vec<u8>) -> Step {
         let arrived = self.ask(body.clone()).await;
         let upstream = self.seen_for(self.asked);
@@ -115,7 +115,7 @@ impl Journey {
         seen
     }
 
-    /// Sends these bodies one after another, each as the agent would: after the answer to the last.
+    /// Sends these bodies in order, each after the previous answer, as an agent would.
     pub(crate) async fn play(&mut self, bodies: impl IntoIterator<Item = Vec<u8>>) -> Vec<Step> {
         let mut steps = Vec::new();
         for body in bodies {
@@ -125,12 +125,12 @@ impl Journey {
     }
 }
 
-/// The bodies of a session.
+/// Returns the bodies of a session.
 pub(crate) fn bodies(replay: &SessionRecording) -> impl Iterator<Item = Vec<u8>> + '_ {
     replay.requests().map(|request| request.body())
 }
 
-/// What must hold of every request that is played, whatever else does.
+/// Checks the invariants of every played request.
 pub(crate) fn harmless(name: &str, steps: &[Step]) {
     for (at, step) in steps.iter().enumerate() {
         assert!(
@@ -163,7 +163,7 @@ pub(crate) fn harmless(name: &str, steps: &[Step]) {
     }
 }
 
-/// How often what was accepted did not begin with what had been accepted before it.
+/// Counts the accepted requests that do not extend the previously accepted one.
 pub(crate) fn breaks(steps: &[Step]) -> usize {
     steps
         .windows(2)
@@ -171,7 +171,7 @@ pub(crate) fn breaks(steps: &[Step]) -> usize {
         .count()
 }
 
-/// How many different texts have stood for history.
+/// Counts the different texts that replaced history.
 pub(crate) fn records(steps: &[Step]) -> usize {
     let mut texts = HashSet::new();
     for step in steps {
@@ -184,7 +184,7 @@ pub(crate) fn records(steps: &[Step]) -> usize {
     texts.len()
 }
 
-/// How many of the client's requests took a second send.
+/// Counts the client's requests that were sent twice.
 pub(crate) fn retries(steps: &[Step]) -> usize {
     steps.iter().filter(|step| step.upstream.len() == 2).count()
 }

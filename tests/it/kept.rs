@@ -1,4 +1,4 @@
-//! What outlives the process: records in a file, after a restart, a kill and on a full disk.
+//! State that survives the process: records in a file, after a restart, a kill, and on a full disk.
 
 mod command;
 mod sessions;
@@ -16,10 +16,10 @@ use crate::program::Program;
 
 const SMALL: u64 = 32_768;
 
-/// Has a request compacted, whatever the marks say.
+/// Requests a compaction, whatever the marks are.
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// A place for a store.
+/// A directory for a store.
 struct Place {
     dir: TempDir,
 }
@@ -31,12 +31,12 @@ impl Place {
         }
     }
 
-    /// The database, in a directory that is not there yet.
+    /// Path of the database, in a directory that does not exist yet.
     fn file(&self) -> PathBuf {
         self.dir.path().join("kept/longhaul.db")
     }
 
-    /// As the setting names it.
+    /// Value of the store setting.
     fn setting(&self) -> String {
         format!("file:{}", self.file().display())
     }
@@ -56,7 +56,7 @@ fn summaries(seen: &[SeenRequest]) -> usize {
         .count()
 }
 
-/// The last chat that the model saw.
+/// Returns the last chat that the model received.
 fn last(model: &Model) -> SeenRequest {
     let seen = model.seen();
     seen.into_iter()
@@ -135,14 +135,15 @@ async fn a_file_opens_whole_after_a_kill_at_any_moment() {
                 tell.send(body).expect("the test waits for it");
             }
         });
-        // From before its first write to among those of its later requests.
+        // The kill points range from before the first write to between the writes of later
+        // requests.
         let before = model.seen().len();
         bounded(model.wait_for(|seen| seen.len() >= before + round)).await;
         asked.abort();
         let said = program.killed();
         assert!(!said.contains("WARN"), "round {round}: {said}");
     }
-    // Every record is found whose reply had arrived: without it a digest would serve.
+    // Every record whose reply had arrived is found; without it, the action would be a digest.
     let program = Program::told(&model.url(), &env);
     let caller = Caller::of(program.address());
     let made = summaries(&model.seen());
@@ -159,13 +160,13 @@ async fn a_file_opens_whole_after_a_kill_at_any_moment() {
     assert_eq!(place.files(), ["longhaul.db", "longhaul.db.secret"]);
 }
 
-/// A conversation past the window, like no other.
+/// Builds a conversation past the window, different from all others.
 fn apart(name: &str) -> Vec<u8> {
     let body = String::from_utf8(talk(20, 2_000)).unwrap();
     body.replace("go on", &format!("go on, {name}")).into()
 }
 
-/// More records than a new file has room for.
+/// Number of records that exceeds the room in a new file.
 const MANY: usize = 400;
 
 #[tokio::test]
@@ -177,11 +178,11 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
     drop(Program::start(&model.url(), &env));
-    // It cannot grow any further.
+    // The file cannot grow beyond its current size.
     let blocks = std::fs::metadata(place.file()).unwrap().len() / 512;
     let program = Program::on_a_small_disk(&model.url(), &env, blocks);
     let caller = Caller::of(program.address());
-    // Records of their own: a new file has room for many.
+    // Each conversation needs a record of its own: a new file has room for many.
     for kept in 0..MANY {
         let arrived = caller
             .ask(apart(&format!("{kept} {}", "x".repeat(8_000))))
@@ -190,12 +191,12 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
         assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
     }
     let said = program.killed();
-    // What is read may show again and again that it answers, and small writes are kept now and then; or
-    // the file cannot be read any more either.
+    // Either reads show repeatedly that the store answers, and small writes succeed now and then,
+    // or the file can no longer be read either.
     let told = ["takes no writes", "going on from memory alone"];
     let told = told.map(|words| said.matches(words).count());
     assert!([[1, 0], [0, 1], [1, 1]].contains(&told), "{told:?}: {said}");
-    // With room again it is used again, and nothing half-written is in it.
+    // Once there is room, the file is used again, and contains no partial write.
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
     assert_eq!(arrived.status, 200);
@@ -276,7 +277,7 @@ async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
         &[("LONGHAUL_STORE", &setting)],
     ));
     std::fs::write(place.file(), "no database at all\n".repeat(1_000)).unwrap();
-    // Whoever only looks leaves that to the proxy.
+    // Read-only commands leave the repair to the proxy.
     for what in ["list", "stats", "purge"] {
         let told = ["cannot be read"];
         check_refused(&["store", what, "--store", &setting], &[], &told);
@@ -305,7 +306,8 @@ async fn a_damaged_store_over_which_the_library_stumbles_is_told_of_in_the_log_a
     assert_eq!(caller.ask(talk(20, 2_000)).await.status, 200);
     program.ended();
     let mut bytes = std::fs::read(place.file()).unwrap();
-    // What stands behind the first page, which says where it stands: over that it stumbles.
+    // Damages everything after the first page. The first page refers to the rest, so that opening
+    // the file fails.
     bytes[4_096..].fill(0);
     std::fs::write(place.file(), bytes).unwrap();
     let said = Program::told(&model.url(), &env).killed();
@@ -335,7 +337,7 @@ async fn callers_are_told_apart_by_a_trusted_header_that_goes_no_further() {
     };
     assert_eq!(ask("one", "Bearer 1").await, "retry, summary");
     assert_eq!(ask("one", "Bearer 2").await, "summary");
-    // Another's conversation past the mark, met for the first time.
+    // A second conversation past the mark that the proxy has not seen before.
     assert_eq!(ask("two", "Bearer 1").await, "digest");
     for seen in model.seen() {
         assert!(!seen.headers.contains_key("x-user"), "{:?}", seen.kind);

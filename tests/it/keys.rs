@@ -1,4 +1,4 @@
-//! A proxy that holds the upstream's key, and asks its clients for tokens.
+//! A proxy that holds the upstream's key and requires tokens from its clients.
 
 use http::Method;
 use longhaul::demo::{Model, ModelOptions, RequestKind};
@@ -13,7 +13,7 @@ use crate::program::Program;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const KEY: &str = "sk-of-the-proxy";
 
-/// A file that the program can read for as long as this lives.
+/// Creates a temporary file that the program can read.
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -61,7 +61,7 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
         model.seen().is_empty(),
         "the upstream hears nothing of them"
     );
-    // A browser asks for its page what that may send, and can show nothing.
+    // A browser's preflight request asks what its page may send. It carries no token itself.
     let preflight = [
         ("origin", "https://app.example"),
         ("access-control-request-method", "POST"),
@@ -73,7 +73,7 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
     assert!(!seen[0].headers.contains_key("authorization"));
 
     let right = format!("Bearer {TOKEN}");
-    // Past the window: the call for a summary and the second send have the key too.
+    // Past the window, so that the summary call and the retry carry the key too.
     let fields = [("authorization", &*right), ("x-api-key", TOKEN)];
     for chat in [talk(1, 10), talk(20, 2_000)] {
         assert_eq!(caller.ask_with(&fields, chat).await.status, 200);
@@ -123,7 +123,8 @@ async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
     let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
     assert_eq!(refused.status, 403);
     assert_eq!(said["error"]["code"], "foreign_page");
-    // A name that was made to point here: the browser thinks that a page asks its own site.
+    // DNS rebinding: a name that resolves to this address, so that the browser treats the request
+    // as same-origin.
     let url = format!("http://{}/v1", program.address());
     let rebound = [("host", "pages.example"), ("accept-language", "en")];
     let refused = ask((Method::GET, &url, "/v1/models"), &rebound, b"").await;

@@ -1,5 +1,4 @@
-//! TLS towards clients: which protocol is agreed on, who is turned away, and how a new certificate
-//! takes the place of the old.
+//! TLS towards clients: protocol negotiation, rejected clients, and certificate renewal.
 
 use std::fs::write;
 use std::path::PathBuf;
@@ -27,10 +26,10 @@ use crate::program::Program;
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 
-/// Past every deadline, on a clock that jumps to the next one whenever nothing else happens.
+/// Longer than every deadline, on a paused clock that jumps to the next timer when idle.
 const LONG: Duration = Duration::from_hours(1);
 
-/// The files of a certificate, and what clients trust it by.
+/// Certificate files, and the trust root for clients.
 struct Files {
     dir: TempDir,
     trusted: CertificateDer<'static>,
@@ -43,7 +42,7 @@ impl Files {
         Self { dir, trusted }
     }
 
-    /// A new certificate in their place.
+    /// Replaces the certificate with a new one.
     fn renew(&mut self) {
         self.trusted = issue(&self.dir);
     }
@@ -56,7 +55,7 @@ impl Files {
         self.dir.path().join("key.pem")
     }
 
-    /// A proxy that shows it.
+    /// Starts a proxy that serves this certificate.
     async fn proxy(&self, base: &str) -> Proxy {
         let (certificate, key) = (self.certificate(), self.key());
         let settings = [
@@ -66,7 +65,7 @@ impl Files {
         Proxy::start(base, &settings).await
     }
 
-    /// A session with who listens at `address`, if they can be trusted.
+    /// Opens a TLS session with the server at `address`; `None` if its certificate is not trusted.
     async fn session(
         &self,
         address: std::net::SocketAddr,
@@ -102,7 +101,7 @@ fn issue(dir: &TempDir) -> CertificateDer<'static> {
     issued.cert.der().clone()
 }
 
-/// Answers the next request that the upstream gets.
+/// Answers the upstream's next request.
 fn answers(upstream: Upstream) -> tokio::task::JoinHandle<Upstream> {
     tokio::spawn(async move {
         let mut server = upstream.accept().await;
@@ -206,7 +205,7 @@ async fn a_new_certificate_is_shown_once_its_files_have_changed() {
     time::sleep(LONG / 100).await;
     time::resume();
     assert!(files.session(proxy.address, "http/1.1").await.is_some());
-    // Who had agreed on the old one is served as before.
+    // Sessions under the old certificate are served as before.
     let served = answers(upstream);
     before.write_all(ASK.as_bytes()).await.unwrap();
     let mut reply = String::new();

@@ -1,5 +1,6 @@
-//! The drill of `examples/load.rs` at the size of a test: no request is lost or doubled, nothing is
-//! leaked, and SIGTERM drains.
+//! The load test of `examples/load.rs`, at the size of a test.
+//!
+//! No request is lost or duplicated, nothing leaks, and SIGTERM drains.
 
 #[path = "load/drill.rs"]
 mod drill;
@@ -22,7 +23,7 @@ async fn two_hundred_agents_lose_nothing_and_leave_nothing() {
     assert!(report.wrong.is_empty(), "{report:#?}");
     let [before, .., after] = report.held;
     assert!(after.descriptors <= before.descriptors, "{report:#?}");
-    // Without a redis-server it says so, and the store was in memory.
+    // Without a redis-server the report says so, and the store is in memory.
     assert!(report.stalled || is_missing());
     for name in [
         "whole",

@@ -1,4 +1,5 @@
-//! Sessions of several windows, end to end: what the agent sees, what is forwarded, what is kept.
+//! Sessions of several windows, end to end: the agent's replies, the forwarded bodies, and the
+//! surviving facts.
 
 mod restarts;
 mod short_turns;
@@ -15,7 +16,7 @@ use crate::journey::{Journey, Step, bodies, breaks, digests, harmless, records, 
 use crate::recovery::{directly, size};
 use crate::sessions::named;
 
-/// A session and the model that it is too long for.
+/// A session, and a model whose window it exceeds.
 #[derive(Clone, Copy)]
 struct Case {
     session: &'static str,
@@ -24,12 +25,12 @@ struct Case {
     density: TokenDensity,
 }
 
-/// Whose session it is.
+/// Kind of user turns in a session.
 #[derive(Clone, Copy, PartialEq)]
 enum Turns {
-    /// A person's, with three user turns and more.
+    /// A person's session, with three user turns or more.
     Many,
-    /// An unattended agent's: one request, and steps with tools.
+    /// An unattended agent's session: one request, then steps with tools.
     One,
 }
 
@@ -41,7 +42,7 @@ impl Case {
         }
     }
 
-    /// The session with facts planted, and their tokens.
+    /// Returns the session with planted facts, and the facts.
     fn planted(&self) -> (SessionRecording, Vec<PlantedFact>) {
         let replay = named(self.session).replay();
         let replay = match self.turns {
@@ -66,7 +67,7 @@ impl Case {
         )
     }
 
-    /// Plays it whole, and holds it to what every such session is promised.
+    /// Plays the whole session and checks the promises for long sessions.
     async fn check(self, change: fn(&mut Config)) -> Vec<Step> {
         let name = self.name();
         let (replay, facts) = self.planted();
@@ -97,17 +98,17 @@ impl Case {
         steps
     }
 
-    /// The least that clearing results alone frees, in plain tokens: from the hard mark down to the
-    /// relief, for a window of the proxy's own measure.
+    /// Minimum freed by clearing results alone, in plain tokens: the distance from the hard mark to
+    /// the relief mark, for a window in the proxy's own tokens.
     fn clearing(&self) -> usize {
-        // The densest bytes are 2.6 a token, where the plain estimate has 4.
+        // The densest text has 2.6 bytes per token; the plain estimate assumes 4.
         let window = u32::try_from(self.window / 2).unwrap();
         let marks = Policy::new(&CompactionSettings::default(), Tokens::new(window)).thresholds;
         (marks.hard - marks.relief).get() as usize
     }
 }
 
-/// The plain estimate of all results of a session.
+/// Plain estimate of all results of a session.
 fn tool_tokens(body: &[u8]) -> usize {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap();
     let messages = body["messages"].as_array().unwrap();
@@ -117,14 +118,14 @@ fn tool_tokens(body: &[u8]) -> usize {
         .sum()
 }
 
-/// Holds each of these sessions to the promises, all at once.
+/// Checks the promises for each of these sessions, concurrently.
 async fn check(cases: &[Case], change: fn(&mut Config)) {
     let mut checks = JoinSet::new();
     for case in cases {
         let case = *case;
         checks.spawn(async move {
             let steps = case.check(change).await;
-            // The first refusal shows the window; a learned one is kept clear of.
+            // The first refusal reveals the window; later requests stay below it.
             assert_eq!(retries(&steps), 1, "{}", case.name());
         });
     }

@@ -1,4 +1,4 @@
-//! One integration binary; each module is a theme.
+//! The integration tests, as a single binary with one module per theme.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The manual ways: a path of the proxy's own, a command, and marks that a person sets by model.
+//! Manual control: a path of the proxy's own, a command, and marks configured per model.
 
 use std::process::Output;
 
@@ -16,11 +16,11 @@ use crate::journey::{Journey, STANDS_FOR_HISTORY, digests};
 use crate::oracle::reader::messages;
 use crate::program::{Program, fed};
 
-/// More than anything here is.
+/// Larger than anything here.
 const HUGE: u64 = 10_000_000;
 const CONTINUE: &str = r#"{"role":"user","content":"Continue if you have next steps"}"#;
 
-/// Asks `path` of a proxy whose base URL is `url`.
+/// Requests `path` from a proxy whose base URL is `url`.
 pub(crate) async fn ask(
     (method, url, path): (Method, &str, &str),
     fields: &[(&str, &str)],
@@ -39,7 +39,7 @@ pub(crate) async fn ask(
     Arrived::of(client.request(request).await.unwrap()).await
 }
 
-/// Has a chat compacted by hand.
+/// Compacts a chat through the proxy's own path.
 pub(crate) async fn compact(url: &str, body: &[u8]) -> Arrived {
     ask((Method::POST, url, "/__longhaul__/compact"), &[], body).await
 }
@@ -49,7 +49,7 @@ fn summaries(seen: &[SeenRequest]) -> usize {
     seen.iter().filter(summary).count()
 }
 
-/// A body that was compacted: smaller, in order, with its head and its end as they came.
+/// Checks a compacted body: smaller, in order, with its head and its end unchanged.
 fn is_compacted(body: &[u8], compacted: &[u8]) {
     assert!(compacted.len() < body.len() * 3 / 4);
     let broken = Dialect::standard().broken_by(compacted);
@@ -200,7 +200,7 @@ async fn where_replies_say_nothing_of_what_was_done_one_by_hand_says_nothing_eit
     assert!(told.is_empty(), "{told:?}");
 }
 
-/// What is said to a request for the manual way that cannot be met.
+/// Checks the reply to a manual compaction request that cannot be fulfilled.
 async fn check_refused(
     url: &str,
     (method, fields, body): (Method, &[(&str, &str)], &[u8]),
@@ -403,7 +403,7 @@ async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not()
     let caller = Caller::of(program.address());
     assert_eq!(caller.ask(talk(20, 2_000)).await.action(), "digest");
     let other = String::from_utf8(talk(20, 2_000)).unwrap();
-    // The same conversation: what is in use for the one is not for the other.
+    // The conversation is unchanged: a record in use for one model is not in use for another.
     let other = other.replace(r#""model":"m""#, r#""model":"other""#);
     assert!(other.contains(r#""model":"other""#));
     assert_eq!(caller.ask(other).await.action(), "");

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::bound::bounded;
 use crate::recorded::{Recorded, replies};
 
-/// Enough for any recorded session.
+/// Large enough for any recorded session.
 const HUGE: u64 = 10_000_000;
 
 async fn send(model: &Model, body: Vec<u8>) -> Response<Incoming> {
@@ -156,7 +156,7 @@ async fn an_invalid_request_gets_its_rules_own_words() {
     assert_eq!(model.seen()[1].verdict, Verdict::Unread);
 }
 
-/// Every recorded overflow of a chat request, with this model's numbers in it.
+/// Checks every recorded overflow of a chat request, with this model's numbers filled in.
 #[tokio::test]
 async fn refuses_in_the_words_of_every_recorded_overflow() {
     let model = Model::start(ModelOptions::with_window(1_000))
@@ -174,7 +174,8 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
         let number = |name: &str| about[name].as_u64();
         let (limit, output) = (number("limit"), number("output"));
         let floor = number("floor").filter(|_| output.is_some());
-        // One says what it cut the prompt to, so that both numbers are the limit.
+        // Skips the refusal that states the size it cut the prompt to: both of its numbers are the
+        // limit.
         let cut = limit.is_some() && number("floor") == limit;
         if about["api"] != "chat" || about["answer"] != "compact" || about["silent"] == true || cut
         {
@@ -194,7 +195,7 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
         let sent = response.into_body().collect().await.unwrap().to_bytes();
         let sent = str::from_utf8(&sent).unwrap();
         assert_eq!(sent.contains("1000"), limit.is_some(), "{sent}");
-        // 4 + 2,000 tokens; or the first that does not fit, where the server counts no further.
+        // 4 + 2,000 tokens, or the first token past the limit if the server stops counting there.
         let counted = sent.contains(if floor.is_some() { "1001" } else { "2004" });
         assert_eq!(counted, requested.is_some(), "{sent}");
         families += 1;

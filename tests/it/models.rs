@@ -1,5 +1,6 @@
-//! One conversation that is asked of a small model and a large one in turn, as by agents that plan
-//! with one and act with the other: what the small one needs is no reason to condense it for both.
+//! A conversation that alternates between a small model and a large one, as with agents that plan
+//! with one and act with the other. A compaction that the small model needs must not condense the
+//! history for both.
 
 use longhaul::demo::{Model, ModelOptions};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ const HUGE: u64 = 10_000_000;
 const SETTINGS: &str = "window = 64_000\n[summary]\nmodel = 'none'\n\
                         [[model]]\nmatch = 'small'\nwindow = 16_000\n";
 
-/// So many turns of some 1,000 tokens and a question, asked of `model`.
+/// Builds `turns` turns of some 1,000 tokens each and a question, addressed to `model`.
 fn body(model: &str, turns: usize) -> Vec<u8> {
     let mut all = vec![json!({"role": "system", "content": "You are an agent."})];
     for turn in 0..turns {
@@ -27,8 +28,8 @@ fn body(model: &str, turns: usize) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A conversation of `turns`, which the small model is asked at those that `small` says. What was
-/// forwarded to each.
+/// Plays a conversation of `turns` turns; `small` selects the turns sent to the small model.
+/// Returns the bodies forwarded to each model.
 async fn play(turns: usize, small: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -58,7 +59,7 @@ fn is_condensed(body: &[u8]) -> bool {
         .any(|message| message.contains(STANDS_FOR_HISTORY))
 }
 
-/// How often what was forwarded did not begin with all that was forwarded before it.
+/// Counts the forwarded bodies that do not extend the previous one.
 fn breaks(forwarded: &[Vec<u8>]) -> usize {
     let pairs = forwarded.windows(2);
     pairs.filter(|pair| !grows(&pair[0], &pair[1])).count()

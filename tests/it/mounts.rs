@@ -1,4 +1,4 @@
-//! Several upstreams behind one proxy, each under a path of its own.
+//! Several upstreams behind one proxy, each under its own path.
 
 use std::fs::write;
 
@@ -14,15 +14,15 @@ use crate::program::Program;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 
-/// A program with these mounts, and where its settings lie.
+/// A program with mounts, and the directory of its settings.
 struct Mounted {
     program: Program,
     _settings: TempDir,
 }
 
 impl Mounted {
-    /// In front of `upstream`, and of each of `mounts` under its path; `KEY` in what is set stands
-    /// for a file with that mount's key.
+    /// Starts a program in front of `upstream` and of each of `mounts` under its path. `KEY` in a
+    /// mount's settings is replaced with a file that holds its key.
     fn start(upstream: &str, mounts: &[(&str, &str)], more: &str, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (settings, key) = (folder.path().join("s.toml"), folder.path().join("key"));
@@ -68,7 +68,7 @@ async fn what_one_upstream_has_shown_is_nothing_to_another() {
             .any(|seen| seen.kind == RequestKind::Summary)
     );
 
-    // Neither the window that it taught nor the record that came of it holds there.
+    // Neither the window learned here nor the record made from it applies to the other mount.
     let there = mounted
         .ask("/large/v1/chat/completions?a=1", "k", &chat)
         .await;
@@ -78,7 +78,7 @@ async fn what_one_upstream_has_shown_is_nothing_to_another() {
     assert_eq!(seen[0].body, chat);
     assert_eq!(seen[0].target, "/v1/chat/completions?a=1");
 
-    // Here both still do: nothing is refused a second time.
+    // Here both still apply: no second refusal.
     let before = small.seen().len();
     let again = mounted.ask("/v1/chat/completions", "k", &chat).await;
     assert!(!again.action().contains("retry"), "{}", again.action());

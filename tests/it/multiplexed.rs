@@ -1,4 +1,4 @@
-//! Requests that share one HTTP/2 connection, towards clients and towards the upstream.
+//! Requests that share an HTTP/2 connection, towards clients and towards the upstream.
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
@@ -26,27 +26,27 @@ use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::harness::{Proxy, Upstream, Wire};
 
-/// Generous: it only bounds a hang.
+/// A generous limit that only bounds a hang.
 const HANG: Duration = Duration::from_secs(20);
-/// Long, on a clock that jumps to the next deadline whenever nothing else happens.
+/// A long delay on a paused clock that jumps to the next timer when idle.
 const STILL: Duration = Duration::from_secs(1);
-/// Past every deadline, on that clock.
+/// Longer than every deadline, on that clock.
 const LONG: Duration = Duration::from_hours(1);
-/// More than 16 KiB, less than what a head may have.
+/// More than 16 KiB, but below the limit of a head.
 const LONG_FIELD: usize = 20_000;
-/// Whose bodies nobody reads.
+/// Number of stalled uploads, whose bodies are never read.
 const STANDING: usize = 4;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 
 type Sent = BoxBody<Bytes, Infallible>;
 
-/// A body that goes on for as long as somebody takes it, and counts how often somebody does.
+/// A body that produces data for as long as it is polled, and counts the polls.
 #[derive(Clone, Default)]
 struct Endless(Arc<AtomicU64>);
 
 impl Endless {
-    /// Waits until nobody takes any more of it.
+    /// Waits until polling of the body has stopped.
     async fn stands_still(&self) {
         pause();
         let mut before = 0;
@@ -80,7 +80,7 @@ fn whole(body: impl Into<Bytes>) -> Sent {
     Full::new(body.into()).boxed()
 }
 
-/// A client of the proxy that speaks HTTP/2 from the beginning.
+/// Opens an HTTP/2 client connection to the proxy, with prior knowledge.
 async fn client(proxy: &Proxy) -> SendRequest<Sent> {
     let socket = TcpStream::connect(proxy.address).await.unwrap();
     let mut builder = Builder::new(TokioExecutor::new());
@@ -90,7 +90,7 @@ async fn client(proxy: &Proxy) -> SendRequest<Sent> {
     sender
 }
 
-/// What comes, unless it is kept from coming.
+/// Awaits a future; panics if it does not complete in time.
 async fn comes<F: Future>(what: F) -> F::Output {
     timeout(HANG, what).await.expect("it comes")
 }
@@ -171,7 +171,7 @@ async fn a_body_of_a_get_goes_on_though_no_field_announced_it() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let mut sender = client(&proxy).await;
-    // Its frames are passed on without a word of how many there are.
+    // The body's frames are forwarded without a content length.
     let unannounced = whole("body").map_frame(|frame| frame).boxed();
     let request = Request::get("http://x/v1/files").body(unannounced).unwrap();
     let sending = sender.send_request(request);
@@ -189,7 +189,7 @@ async fn a_body_of_a_get_goes_on_though_no_field_announced_it() {
     assert_eq!(reply.unwrap().status(), 200);
 }
 
-/// Streams without end at one path; elsewhere a long field, and `ok`.
+/// Answers with a long field; one path streams without end, the others return `ok`.
 fn answer(request: &Request<Incoming>, endless: Endless) -> Response<Sent> {
     let body = if request.uri().path() == "/v1/endless" {
         endless.boxed()
@@ -200,8 +200,8 @@ fn answer(request: &Request<Incoming>, endless: Endless) -> Response<Sent> {
     reply.body(body).unwrap()
 }
 
-/// An upstream that speaks HTTP/2 over TLS, and the proxy before it, which trusts it by a file in this
-/// folder. Its connections stand still once it is told so.
+/// Starts an upstream with HTTP/2 over TLS, and a proxy in front of it that trusts it by a file in
+/// this folder. The upstream's connections stall on notification.
 async fn multiplexed_upstream(endless: Endless) -> (TempDir, Proxy, Arc<Notify>) {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ async fn multiplexed_upstream(endless: Endless) -> (TempDir, Proxy, Arc<Notify>)
     (dir, proxy, still)
 }
 
-/// Serves until it is told to stand still: then nothing is read or written, and nothing closed.
+/// Serves until notified to stall: from then on it neither reads, writes nor closes.
 async fn serve(io: TokioIo<TlsStream<TcpStream>>, endless: Endless, still: Arc<Notify>) {
     let service =
         service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, endless.clone()))));

@@ -1,5 +1,5 @@
-//! What only the end of a reply shows is noted: that reply arrives as it came, and the next request
-//! of its model is made to fit before it is sent.
+//! Signals that appear only at the end of a reply: that reply is relayed unchanged, and the model's
+//! next request is made to fit before it is sent.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ const DONE: &str = "data: [DONE]\n\n";
 const CONTENT: &str = r#"{"choices":[{"index":0,"delta":{"content":"Hello"}}]}"#;
 const REFUSED: &str = r#"{"error":{"message":"This model's maximum context length is 20000 tokens. However, your messages resulted in 40000 tokens.","code":"context_length_exceeded"}}"#;
 
-/// A proxy before an upstream that gives fixed replies.
+/// A proxy in front of an upstream that gives fixed replies.
 struct Stage {
     caller: Caller,
     asked: JoinHandle<Vec<Vec<u8>>>,
@@ -50,14 +50,14 @@ impl Stage {
         Self::with(replies, |_| ()).await
     }
 
-    /// Asks, and holds what arrives to what the upstream sent.
+    /// Sends a chat and checks that the reply equals the upstream's bytes.
     async fn ask(&self, body: Vec<u8>, sent: &[u8]) -> Arrived {
         let arrived = self.caller.ask(body).await;
         assert_eq!((arrived.status, &arrived.body[..]), (200, sent));
         arrived
     }
 
-    /// What the upstream was asked, when it has been asked all.
+    /// Returns the requests that the upstream received, once it has received all.
     async fn asked(self) -> Vec<Vec<u8>> {
         self.asked.await.unwrap()
     }
@@ -75,7 +75,7 @@ fn stream(events: &[&str]) -> Vec<u8> {
     (data.collect::<String>() + DONE).into_bytes()
 }
 
-/// The last event of a stream, or a body that is one.
+/// Builds the last event of a stream, or a body with that content.
 fn end(finish: &str, input: u32, output: u32) -> String {
     let message = json!({"role": "assistant", "content": ""});
     json!({
@@ -95,18 +95,18 @@ fn tokens(body: &[u8]) -> u32 {
     read(body).unwrap().tokens().get()
 }
 
-/// About 40,000 tokens by the plain estimate, none of them a tool's.
+/// About 40,000 tokens by the plain estimate, without tool results.
 fn first() -> Vec<u8> {
     talk(20, 2_000)
 }
 
-/// Another conversation, of about 48,000.
+/// Another conversation, of about 48,000 tokens.
 fn next() -> Vec<u8> {
     talk(12, 4_000)
 }
 
-/// Checks that the reply to a first request arrives as it came, and that the next one is sent once,
-/// with no more than `window`.
+/// Checks that the first reply is relayed unchanged, and that the next request is sent once, with
+/// at most `window` tokens.
 async fn check(name: &str, head: &'static str, reply: &[u8], window: u32) {
     let replies = vec![Reply::new(200, head, reply), Reply::new(200, JSON, ANSWER)];
     let stage = Stage::start(replies).await;
@@ -121,13 +121,13 @@ async fn check(name: &str, head: &'static str, reply: &[u8], window: u32) {
 
 #[tokio::test]
 async fn an_overflow_that_is_stated_behind_content_is_noted() {
-    // The estimate of the first request for 40,000: 20,000 is about half of it.
+    // The first request is estimated at 40,000 tokens; 20,000 is about half of it.
     let reply = stream(&[CONTENT, REFUSED]);
     check("a stream", EVENTS, &reply, 20_500).await;
     check("a compressed stream", GZIP, &gzip(&reply), 20_500).await;
     let long = [vec![CONTENT; 1_000], vec![REFUSED]].concat();
     check("a long stream", EVENTS, &stream(&long), 20_500).await;
-    // More than is ever inflated of a reply that is held.
+    // More than longhaul ever inflates of a held reply.
     let content = |at| CONTENT.replace("Hello", &format!("Hello {at}"));
     let mut longer: Vec<String> = (0..30_000).map(content).collect();
     longer.push(REFUSED.into());
@@ -188,7 +188,7 @@ async fn what_a_client_heard_that_leaves_at_the_last_event_is_noted() {
     assert!(tokens(&asked) <= 42_000);
 }
 
-/// A first request that the upstream has read, and both ends of it.
+/// Sends a first request. Returns both ends once the upstream has read it.
 async fn asks(proxy: &Proxy, upstream: &Upstream) -> (Wire, Wire) {
     let mut client = proxy.connect().await;
     let body = first();
@@ -210,7 +210,7 @@ async fn asks(proxy: &Proxy, upstream: &Upstream) -> (Wire, Wire) {
     (client, server)
 }
 
-/// Answers the next request, and tells what was asked.
+/// Answers the next request and returns its body.
 async fn answers(upstream: &Upstream) -> Vec<u8> {
     let mut server = upstream.accept().await;
     let head = server.until("\r\n\r\n").await.to_lowercase();
@@ -280,7 +280,7 @@ async fn what_a_silence_shows_is_its_conversations_alone() {
 
 #[tokio::test]
 async fn far_from_a_window_that_is_known_a_silence_that_comes_back_is_the_clients() {
-    // A stream so far from it is not held back, but an error is looked at.
+    // So far from the window, a stream is not held back, but an error is examined.
     let replies = (0..3).map(|_| Reply::new(400, JSON, ""));
     let stage = Stage::with(replies.collect(), |config| {
         config.window = Tokens::new(200_000);
@@ -320,7 +320,7 @@ async fn where_overflows_are_not_to_be_acted_on_nothing_is_noted() {
     assert_eq!(stage.asked().await, [first(), next()]);
 }
 
-/// What a session's assistant and tools said, whatever it was.
+/// Returns the texts of a session's assistant and tool messages.
 fn texts(body: &[u8]) -> Vec<String> {
     let body: Value = serde_json::from_slice(body).unwrap();
     let messages = body["messages"].as_array().unwrap().iter();

@@ -1,7 +1,9 @@
-//! The oracle: what a body says and what becomes of it, worked out on a tree, slowly and literally.
+//! The oracle: a slow and literal implementation, on a tree, of reading bodies and clearing
+//! results.
 //!
-//! It shares no code with the product: a `serde_json::Value` where the product has spans, the rule
-//! asked from scratch at every request of the history where the product has a fold.
+//! The oracle shares no code with the product. It uses a `serde_json::Value` instead of spans, and
+//! applies the rule from scratch to every earlier request of the history instead of keeping a prune
+//! state.
 
 pub(crate) mod pruner;
 pub(crate) mod reader;

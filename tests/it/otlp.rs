@@ -1,4 +1,5 @@
-//! Traces, as a collector gets them: what is in them, what is not, and that nobody waits for them.
+//! Traces as a collector receives them: their content, data they must not contain, and export
+//! without delaying requests.
 
 mod collector;
 mod conventions;
@@ -17,12 +18,12 @@ use protobuf::{Said, Span};
 
 const SMALL: u64 = 32_768;
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Milliseconds between two exports: soon, for tests that wait for one.
+/// An export interval of 20 ms, for tests that wait for an export.
 const SOON: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "20");
-/// Never, for those that wait for the end.
+/// An export interval of a day, for tests that wait for the export at shutdown.
 const NEVER: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "86400000");
 
-/// A program that sends its spans to `collector` as soon as it has them.
+/// Starts a program that exports its spans to `collector` almost at once.
 fn start(upstream: &str, collector: &Collector, more: &[(&str, &str)]) -> Program {
     let endpoint = collector.endpoint();
     let mut environment = vec![(ENDPOINT, endpoint.as_str()), SOON];
@@ -36,7 +37,7 @@ async fn model(window: u64) -> Model {
         .unwrap()
 }
 
-/// Tells the program to end, and waits until it has.
+/// Stops the program with SIGTERM and waits for a successful exit; returns its log.
 async fn end(mut program: Program) -> String {
     let id = program.process().to_string();
     let told = Command::new("kill").args(["-TERM", &id]).status();
@@ -47,7 +48,7 @@ async fn end(mut program: Program) -> String {
     said
 }
 
-/// The span of the one request.
+/// Returns the server span of the only request.
 fn server(spans: &[Span]) -> &Span {
     let mut servers = spans.iter().filter(|span| span.is_of_server());
     let one = servers.next().unwrap();
@@ -55,7 +56,7 @@ fn server(spans: &[Span]) -> &Span {
     one
 }
 
-/// The spans of its calls, in the order in which they ended.
+/// Returns the client spans, in the order in which they ended.
 fn clients(spans: &[Span]) -> Vec<&Span> {
     spans.iter().filter(|span| span.is_of_client()).collect()
 }

@@ -1,4 +1,4 @@
-//! What passes, and when: heads, bodies, streams, tunnels and the ends of connections.
+//! Passage of data and its timing: heads, bodies, streams, tunnels and the ends of connections.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::{Instant, pause};
 
 use crate::harness::{Proxy, Upstream, Wire};
 
-/// How long a reply is held at the most.
+/// Maximum time for which a reply is held.
 const HELD_FOR: Duration = Duration::from_secs(10);
 
 async fn pair(base_path: &str) -> (Upstream, Proxy, Wire) {
@@ -20,12 +20,12 @@ const MODELS: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
 const CHATS: &str = "/v1/chat/completions";
 const FILES: &str = "/v1/files";
 
-/// A request to `path` of so many bytes, as far as `body`.
+/// Builds a request to `path` with a content length of `length`, up to `body`.
 fn post(path: &str, length: usize, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// The upstream's end of what a client asks, once all that it says is there.
+/// Sends a request. Returns the upstream's end once all of it has arrived.
 async fn asked(upstream: &Upstream, client: &mut Wire, says: &str) -> Wire {
     client.send(says).await;
     let mut server = upstream.accept().await;
@@ -273,7 +273,7 @@ async fn a_drain_ends_at_its_deadline() {
     assert_eq!(server.rest().await, "");
 }
 
-/// More than the sockets on the way take in before anybody reads.
+/// More than the sockets on the way can buffer.
 const MUCH: usize = 24 << 20;
 
 #[tokio::test]
@@ -281,11 +281,11 @@ async fn an_answer_of_ours_reaches_a_client_that_is_still_sending() {
     let (_upstream, _proxy, mut client) = pair("").await;
     let head = format!("POST /__longhaul__ HTTP/1.1\r\nHost: x\r\nContent-Length: {MUCH}\r\n\r\n");
     client.send(&head).await;
-    // Most clients read no byte of an answer before they have sent all.
+    // Most clients do not read an answer before they have sent everything.
     assert!(client.tries_to_send(&vec![b'x'; MUCH]).await);
     let answer = client.until("}}").await;
     assert!(answer.contains("x-longhaul-fault: "), "{answer}");
-    // The connection is as good as before.
+    // The connection remains usable.
     client
         .send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n")
         .await;
@@ -366,7 +366,7 @@ async fn the_beginning_of_a_reply_is_not_held_where_the_window_is_set() {
         .await;
     let mut server = upstream.accept().await;
     server.until(body).await;
-    // The clock jumps to the end of a hold if there is one.
+    // The paused clock jumps to the end of a hold, if there is one.
     pause();
     let began = Instant::now();
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";

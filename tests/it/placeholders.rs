@@ -1,4 +1,4 @@
-//! Placeholders that carry the identifiers of what they stand for.
+//! Placeholders that list the identifiers of the text they replace.
 
 use crate::sessions::sessions;
 use longhaul::demo::SessionRecording;
@@ -24,7 +24,7 @@ fn policy(placeholder: Placeholder) -> Policy {
     Policy::new(&wishes, Tokens::new(200_000))
 }
 
-/// What is forwarded in place of `body`.
+/// Returns the body forwarded for `body`.
 fn forwarded(body: &[u8], placeholder: Placeholder) -> Vec<u8> {
     let conversation = read(body).unwrap();
     let (policy, known) = (policy(placeholder), PriorRecords::default());
@@ -35,7 +35,7 @@ fn forwarded(body: &[u8], placeholder: Placeholder) -> Vec<u8> {
     )
 }
 
-/// The texts of all tool results of `body`.
+/// Returns the texts of all tool results of `body`.
 fn results(body: &[u8]) -> Vec<String> {
     let body: Value = serde_json::from_slice(body).unwrap();
     let messages = body["messages"].as_array().unwrap().iter();
@@ -49,7 +49,7 @@ fn results(body: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// One result that is cleared, of `text`, and one that is not.
+/// Builds a chat with a result of `text` that is cleared, and another that is not.
 fn talk(text: &str) -> Vec<u8> {
     let call = |id: &str| {
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function",

@@ -1,4 +1,4 @@
-//! The compiled program, started by a test on a free port and ended with it.
+//! The compiled program, started by a test on a free port and stopped with it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-/// How long the program may take to say where it listens. Generous: it only bounds a hang.
+/// Time limit for the program to print its address. Generous: it only bounds a hang.
 const START: Duration = Duration::from_secs(20);
 
-/// Between two looks at its log, which tells nobody that it grows.
+/// Delay between two reads of the log.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Owns nothing anywhere.
+/// A user that owns no files.
 #[cfg(unix)]
 const NOBODY: u32 = 65_534;
 
@@ -27,35 +27,36 @@ pub(crate) struct Program {
     log: Option<Log>,
 }
 
-/// Where the program tells of itself. Programs of several tests run at once, so that none but the
-/// test of the default takes that.
+/// Address of the admin listener. Programs of several tests run at once, so only the test of the
+/// default uses the default address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Admin {
-    /// Where it does by default, if it can.
+    /// The default address, if it is free.
     Default,
-    /// At a free port.
+    /// A free port.
     Free,
-    /// Nowhere.
+    /// No admin listener.
     Off,
 }
 
-/// Where its standard error goes.
+/// Destination of the program's standard error.
 enum Log {
-    /// To a file, which can be looked into at any time.
+    /// A file that can be read at any time.
     File(NamedTempFile),
-    /// To a thread.
+    /// A thread that reads a pipe.
     Pipe(JoinHandle<String>),
 }
 
 impl Program {
-    /// Starts longhaul in front of `upstream`, or where that is empty of the one that its settings
-    /// name, with `environment` and nothing else from ours.
+    /// Starts longhaul in front of `upstream`, or of the upstream in its settings if that is empty.
+    /// The environment contains only `environment`.
     pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
         let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         Self::spawn(command, upstream, environment, Admin::Off, Stdio::null())
     }
 
-    /// The same, listened to, where no file can grow past so many blocks of 512 bytes.
+    /// Like [`start`](Self::start), with its log captured and a file size limit of `blocks` blocks
+    /// of 512 bytes.
     pub(crate) fn on_a_small_disk(
         upstream: &str,
         environment: &[(&str, &str)],
@@ -67,7 +68,8 @@ impl Program {
         Self::spawn(command, upstream, environment, Admin::Off, Stdio::piped()).piped()
     }
 
-    /// The same, where it begins with so many descriptors and may have `most`.
+    /// Like [`start`](Self::start), with a soft limit of `first` descriptors and a hard limit of
+    /// `most`.
     #[cfg(target_os = "linux")]
     pub(crate) fn with_descriptors(upstream: &str, first: usize, most: usize) -> Self {
         let mut command = Command::new("/bin/sh");
@@ -76,7 +78,8 @@ impl Program {
         Self::spawn(command, upstream, &[], Admin::Off, Stdio::null())
     }
 
-    /// The same, listened to, as a user whom the modes of files bind, as they do not bind root.
+    /// Like [`start`](Self::start), with its log captured and as an unprivileged user: file modes
+    /// do not bind root.
     #[cfg(unix)]
     pub(crate) fn without_privileges(upstream: &str, environment: &[(&str, &str)]) -> Self {
         use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
@@ -94,7 +97,7 @@ impl Program {
             )
             .piped();
         }
-        // Where root builds, others may not look.
+        // Other users may not have access to a build by root.
         let copy = place.path().join("longhaul");
         std::fs::copy(ours, &copy).expect("room for the program");
         for path in [place.path(), &copy] {
@@ -105,12 +108,13 @@ impl Program {
         Self::spawn(command, upstream, environment, Admin::Off, Stdio::piped()).piped()
     }
 
-    /// The same, listened to: [`Program::said`] and [`Program::ended`] say what it wrote.
+    /// Like [`start`](Self::start), with its log captured: [`Program::said`] and [`Program::ended`]
+    /// return it.
     pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
         Self::with_admin(upstream, environment, Admin::Off)
     }
 
-    /// The same, telling of itself there.
+    /// Like [`told`](Self::told), with the admin listener at `admin`.
     pub(crate) fn with_admin(upstream: &str, environment: &[(&str, &str)], admin: Admin) -> Self {
         let log = NamedTempFile::new().expect("a file for the log");
         let stderr = log.reopen().expect("the file is there");
@@ -120,7 +124,7 @@ impl Program {
         program
     }
 
-    /// Reads its standard error to the end by a pipe, which no limit on files touches.
+    /// Captures the log through a pipe, which file size limits do not affect.
     fn piped(mut self) -> Self {
         let mut log = self.child.stderr.take().expect("stderr is piped");
         self.log = Some(Log::Pipe(thread::spawn(move || {
@@ -131,8 +135,8 @@ impl Program {
         self
     }
 
-    /// What it has written to standard error. A warning is there before the reply that it came with;
-    /// a line of less weight, soon after.
+    /// Returns the log so far. Warnings are present before the reply they belong to; less severe
+    /// lines follow soon after.
     pub(crate) fn said(&self) -> String {
         let Some(Log::File(log)) = &self.log else {
             panic!("its log is no file");
@@ -140,10 +144,10 @@ impl Program {
         std::fs::read_to_string(log.path()).expect("the log is text")
     }
 
-    /// Tells it to end, with whatever it is about; what it wrote to standard error.
+    /// Terminates the program, whatever it is doing. Returns its log.
     pub(crate) fn ended(mut self) -> String {
         let process = self.process().to_string();
-        // The first time it waits for what is under way, the second time for nothing.
+        // The first signal waits for requests in flight; the second does not wait.
         while self.child.try_wait().expect("it is ours").is_none() {
             let told = Command::new("kill").args(["-TERM", &process]).status();
             assert!(told.expect("there is a kill").success());
@@ -152,7 +156,7 @@ impl Program {
         self.written()
     }
 
-    /// Ends it as a power cut does; what it had written to standard error.
+    /// Kills the program as a power failure would. Returns its log.
     pub(crate) fn killed(mut self) -> String {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
@@ -166,8 +170,8 @@ impl Program {
         }
     }
 
-    /// Tells it to read again what it was given (SIGHUP), and waits until its log has these words for
-    /// the `times`th time.
+    /// Sends SIGHUP, so that the program reloads its settings, and waits until its log contains
+    /// these words `times` times.
     pub(crate) async fn reads_again(&self, words: &str, times: usize) {
         let process = self.process().to_string();
         let told = Command::new("kill").args(["-HUP", &process]).status();
@@ -181,7 +185,7 @@ impl Program {
         assert!(waited.is_ok(), "no {words:?} in: {}", self.said());
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -212,7 +216,7 @@ impl Program {
             .expect("the program starts");
         let output = child.stdout.take().expect("stdout is piped");
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        // From here on a failure ends the child too.
+        // From here on, a failure stops the child too.
         let mut program = Self {
             child,
             address: unknown,
@@ -229,12 +233,12 @@ impl Program {
         program
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the program exits by itself.
     pub(crate) fn exit(&mut self) -> ExitStatus {
         self.child.wait().expect("it ends")
     }
 
-    /// Where it tells of itself.
+    /// Returns the address of the admin listener.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin.expect("it was started with such a listener")
     }
@@ -246,14 +250,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both calls fail only if the process is already gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the program does that is given this on its standard input, with `environment` and nothing
-/// else from ours.
+/// Runs the program with `input` on its standard input. The environment contains only
+/// `environment`.
 pub(crate) fn fed(arguments: &[&str], environment: &[(&str, &str)], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .args(arguments)
@@ -265,14 +269,14 @@ pub(crate) fn fed(arguments: &[&str], environment: &[(&str, &str)], input: &[u8]
         .spawn()
         .expect("the program starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
-    // A command that refuses its arguments leaves before it reads.
+    // A command that refuses its arguments exits before it reads.
     _ = stdin.write_all(input);
     drop(stdin);
     child.wait_with_output().expect("it ends")
 }
 
-/// Reads the program's output to its end, so that it never blocks on a full pipe, and sends on
-/// the address that each line has first.
+/// Reads the program's output to its end, so that it never blocks on a full pipe. Sends the first
+/// address on each line.
 fn listening_addresses(output: impl BufRead + Send + 'static) -> Receiver<SocketAddr> {
     let (found, address) = channel();
     thread::spawn(move || {
@@ -280,7 +284,7 @@ fn listening_addresses(output: impl BufRead + Send + 'static) -> Receiver<Socket
             let said = line.split_once("://").map(|(_, rest)| rest);
             let text = said.and_then(|rest| rest.split([' ', '/']).next());
             if let Some(address) = text.and_then(|text| text.parse().ok()) {
-                // The test may be over, and nobody asking any more.
+                // The send fails if the test has already ended.
                 let _ = found.send(address);
             }
         }

@@ -1,8 +1,8 @@
-//! What the product promises of every body: that it is read as its oracle reads it, cleared by the
-//! letter of the rule, compacted soundly, and that nothing else of it is touched.
+//! The product's promises for every body: it is read as the oracle reads it, cleared by the exact
+//! rule, compacted soundly, and otherwise unchanged.
 //!
-//! Each of these panics where a promise is broken; tests and the fuzzer call them with bodies of
-//! their own.
+//! Each function panics if a promise is broken. Tests and the fuzzer call them with their own
+//! bodies.
 
 use longhaul::demo::Dialect;
 use longhaul::rewrite::bypass::Bypass;
@@ -25,7 +25,7 @@ use crate::oracle::pruner::{self, Rule};
 use crate::oracle::reader::{self, Reading, messages};
 use crate::subject;
 
-/// Holds the product to the oracle, and what is forwarded to the promises.
+/// Checks the product against the oracle, and the forwarded body against the promises.
 pub(crate) fn prunes_by_the_rule(body: &str, rule: &Rule) {
     let outcome = pruner::prune(body, rule);
     let (cleared, restored) = subject::cleared(body, rule);
@@ -56,9 +56,11 @@ pub(crate) fn prunes_by_the_rule(body: &str, rule: &Rule) {
     planning_again_leaves_it(&forwarded, rule, &outcome);
 }
 
-/// Our own output is not cleared further. Where a read was restored it may be: at the point at which
-/// the rule fired it counted among what is freed, and over our output, where all else is freed
-/// already, it makes the rule fire later, with what has come since. It is kept then too.
+/// Checks that longhaul's own output is not cleared further.
+///
+/// The exception is a restored read, which may be cleared. When the rule fired, that read counted
+/// as freed. In the output all else is already freed, so the read makes the rule fire later,
+/// together with newer results. It is kept then too.
 fn planning_again_leaves_it(forwarded: &str, rule: &Rule, outcome: &pruner::Outcome) {
     let (again, _) = subject::cleared(forwarded, rule);
     if outcome.restored == 0 {
@@ -70,7 +72,8 @@ fn planning_again_leaves_it(forwarded: &str, rule: &Rule, outcome: &pruner::Outc
     }
 }
 
-/// Walks both texts: equal up to each cut, one shorter JSON value there, equal behind the last.
+/// Compares both texts: equal up to each cut, with one shorter JSON value there, and equal after
+/// the last cut.
 fn only_the_cuts_differ(body: &str, forwarded: &str, outcome: &pruner::Outcome) {
     let contents = reader::contents(body);
     let (mut from, mut to) = (0, 0);
@@ -90,7 +93,7 @@ fn only_the_cuts_differ(body: &str, forwarded: &str, outcome: &pruner::Outcome) 
     assert_eq!(&forwarded[to..], &body[from..], "bytes behind the last cut");
 }
 
-/// Every call and every result is still there, in order and under its id.
+/// Checks that every call and every result is still present, in order and with its id.
 fn pairs_stay(body: &str, forwarded: &str) {
     let without_text = |body: &str| -> Reading {
         let tree = reader::tree(body.as_bytes()).unwrap();
@@ -106,7 +109,7 @@ fn pairs_stay(body: &str, forwarded: &str) {
     assert_eq!(without_text(body), without_text(forwarded));
 }
 
-/// The product reads what the oracle reads, with a memory of the same messages too.
+/// Checks that the product reads a body as the oracle does, also with a cache of its messages.
 pub(crate) fn reads_alike(body: &str) {
     let tree = reader::tree(body.as_bytes()).unwrap();
     let mut expected = reader::reading(&tree).unwrap();
@@ -126,7 +129,7 @@ pub(crate) fn reads_alike(body: &str) {
     let recall = ParseCache::new(Scope::new(&[0; 32], &[]));
     let caller = Scope::new(&[1; 32], &[]);
     let recalled = || read_cached(body.as_bytes(), caller, &recall).unwrap();
-    // Nothing was met before, then each message by itself, then many at once.
+    // With a cold cache, then message by message, then many messages at once.
     let readings = [
         read(body.as_bytes()).unwrap(),
         recalled(),
@@ -163,7 +166,8 @@ fn boundaries_part_no_unit(conversation: &Conversation<'_>, reading: &Reading) {
     }
 }
 
-/// Whether the product reads exactly what is JSON of the right shape, and says why not otherwise.
+/// Checks that the product accepts exactly the valid JSON of the right shape. Returns the reason if
+/// it refuses a body.
 pub(crate) fn judged_rightly(body: &[u8]) -> Result<(), Bypass> {
     let outcome = read(body).map(drop);
     let json = reader::is_json(body);
@@ -176,7 +180,7 @@ pub(crate) fn judged_rightly(body: &[u8]) -> Result<(), Bypass> {
         }
         Err(why) => assert_eq!(why, Bypass::Shape),
     }
-    // Where a key comes twice another reason may be met first.
+    // For a body with a repeated key, the product may report another reason first.
     let repeats = || str::from_utf8(body).is_ok_and(reader::repeats_a_key);
     if json
         && !(outcome.is_err() && repeats())
@@ -198,8 +202,8 @@ pub(crate) enum Newest {
     Shortened,
 }
 
-/// The bytes of a view, held to what every forwarded body is promised; the body as it came if the
-/// view changes nothing or is not sound.
+/// Returns the bytes of a view, after checking the promises for every forwarded body. Returns the
+/// original body if the view changes nothing or is not sound.
 pub(crate) fn forwarded(
     conversation: &Conversation<'_>,
     body: &[u8],
@@ -221,8 +225,8 @@ pub(crate) fn forwarded(
     };
     let out = splice.apply();
     assert!(out.len() < body.len(), "strictly smaller");
-    // The trees of the oracle and of the strict model keep the last of two members of one name; the
-    // product reads none of a body that has them.
+    // If a member name is repeated, the trees of the oracle and of the strict model keep the last
+    // member. The product refuses such bodies.
     let sent = read(&out).map(|sent| sent.tokens());
     costs_what_it_says(conversation, policy, view, sent.unwrap());
     let (before, after) = (messages(body), messages(&out));
@@ -234,7 +238,7 @@ pub(crate) fn forwarded(
     let begun = usize::from(before.last().is_some_and(|last| begins_an_answer(last)));
     let kept = before.iter().rev().skip(begun);
     let kept = begun + kept.take_while(|message| role(message) == "user").count();
-    // A merged text goes into the one message behind the history that it stands for.
+    // Merged text goes into the message directly after the history that it replaces.
     let merged = before.len() - view.summarised_until();
     let takes_in = |back| policy.placement == Placement::Merged && back == merged;
     let waits = 1..=kept;
@@ -253,8 +257,8 @@ pub(crate) fn forwarded(
     out
 }
 
-/// A view is worked with by what it is estimated at, and what is forwarded is estimated at the same.
-/// Sums of numbers that are rounded down differ by one a piece.
+/// Checks that a view's estimate equals the estimate of the forwarded body. Sums of rounded numbers
+/// differ by at most one per item.
 fn costs_what_it_says(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -270,7 +274,7 @@ fn costs_what_it_says(
         .flat_map(Replacements::as_slice)
     {
         match cut {
-            // The wrapping of the message that stands for history; merged, one wrapping goes.
+            // The framing of the message that replaces history; with a merge, one framing is saved.
             Replacement::History { .. } => {
                 more += Tokens::new(4);
                 less += Tokens::new(4);
@@ -282,16 +286,16 @@ fn costs_what_it_says(
             Replacement::Output { .. } => {}
             Replacement::Result { at, .. } => {
                 let message = conversation.message(*at).unwrap();
-                // The note of a clipping; the colon and the line that identifiers begin with.
+                // The note of a clipping, or the colon and the line before identifiers.
                 let is_clip = clips.iter().any(|clip| clip.message == *at);
                 more += Tokens::new(if is_clip { 16 } else { 2 });
                 less += Tokens::new(1);
-                // What a clip takes that is no text goes unnoticed.
+                // The estimate ignores non-text parts that a clip removes.
                 if is_clip {
                     let parts = conversation.parts(message).iter();
                     less += parts.map(|part| part.tokens).sum();
                 }
-                // Identifiers may take less than they may.
+                // Identifiers may use less than their limit.
                 let rule = policy.prune.as_ref().map(|(_, rule)| rule);
                 if rule.is_some_and(|rule| rule.placeholder == Placeholder::Index) {
                     less += message.text_tokens.divided_by(10);
@@ -303,7 +307,7 @@ fn costs_what_it_says(
     assert!(said <= sent + less, "{sent} are sent, {said} were said");
 }
 
-/// Whether a message is another with a text before its own words.
+/// Whether a message is `other` with a text inserted before its own words.
 fn ends_with(message: &str, other: &str) -> bool {
     let tree = |message: &str| reader::tree(message.as_bytes()).unwrap();
     let (mut message, mut other) = (tree(message), tree(other));
@@ -324,7 +328,7 @@ fn role(message: &str) -> String {
     message["role"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Whether the model is to go on with it.
+/// Whether the message is the start of an answer that the model continues.
 fn begins_an_answer(message: &str) -> bool {
     let message = reader::tree(message.as_bytes()).unwrap();
     let calls = ["tool_calls", "function_call"];
@@ -335,7 +339,7 @@ fn instructs(message: &str) -> bool {
     matches!(role(message).as_str(), "system" | "developer")
 }
 
-/// Holds what is planned for a body, and what recovers it, to the promises.
+/// Checks the promises for the plan of a body, and for its recovery.
 pub(crate) fn compacts_soundly(body: &[u8], policy: &Policy) {
     let Ok(conversation) = read(body) else {
         return;

@@ -1,4 +1,4 @@
-//! What holds of every conversation, random, recorded or damaged, and of every run of tokens.
+//! Properties of every conversation, random, recorded or damaged, and of every sequence of tokens.
 
 use crate::oracle::pruner::{self, Rule};
 use crate::oracle::reader;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// The rules that every session is held to.
+/// The rules that every session is checked with.
 fn rules() -> Vec<Rule> {
     let rule = |protect, minimum, user_turns, described| Rule {
         protect,
@@ -30,7 +30,8 @@ fn rules() -> Vec<Rule> {
     ]
 }
 
-/// What a history cleared, a longer one clears too, in the same words, unless a pin restored it.
+/// Checks that a longer history clears everything that its prefix cleared, with identical text,
+/// unless a pin restored it.
 fn prefixes_agree(body: &str, rule: &Rule, every: usize) {
     let top: HashMap<String, &RawValue> = serde_json::from_str(body).unwrap();
     let messages: Vec<&RawValue> = serde_json::from_str(top["messages"].get()).unwrap();
@@ -120,7 +121,7 @@ proptest! {
     }
 }
 
-/// The tokens of a value, with white space.
+/// Generates the tokens of a JSON value, with white space.
 fn value() -> impl Strategy<Value = Vec<&'static str>> {
     let numbers = vec![
         vec!["0"],
@@ -201,7 +202,7 @@ const TOKENS: &[&str] = &[
     "/",
 ];
 
-/// A small damage.
+/// A small corruption of a body.
 #[derive(Clone, Debug)]
 enum Mutation {
     Cut,

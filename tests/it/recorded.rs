@@ -1,4 +1,5 @@
-//! The recorded replies of providers: `fixtures/replies`, and what `fixtures/replies.jsonl` says of each.
+//! Recorded replies of providers: `fixtures/replies`, and their descriptions in
+//! `fixtures/replies.jsonl`.
 
 use std::fs;
 
@@ -6,17 +7,17 @@ use serde_json::Value;
 
 /// A recorded reply.
 pub(crate) struct Recorded {
-    /// What is known of it and expected for it: its fields are described in `fixtures/README.md`.
+    /// Description and expectations; `fixtures/README.md` documents the fields.
     pub(crate) about: Value,
-    /// All of it, byte for byte.
+    /// The whole reply, byte for byte.
     pub(crate) raw: String,
     pub(crate) status: u16,
-    /// Empty where the reply had none.
+    /// Empty if the reply had none.
     pub(crate) content_type: String,
     pub(crate) body: String,
 }
 
-/// All of them, in their order.
+/// Returns all replies in order.
 pub(crate) fn replies() -> Vec<Recorded> {
     let lines = include_str!("../../fixtures/replies.jsonl").lines();
     lines.map(|line| recorded(line.parse().unwrap())).collect()
@@ -47,7 +48,7 @@ fn recorded(about: Value) -> Recorded {
     }
 }
 
-/// The chunks of a chunked body.
+/// Joins the chunks of a chunked body.
 fn joined(chunked: &str) -> String {
     let mut lines = chunked;
     let mut body = String::new();

@@ -1,4 +1,4 @@
-//! What follows a first reply that was no answer: once more with less, or that reply as it came.
+//! Recovery after a first reply that is not an answer: a retry with less, or that reply unchanged.
 
 mod bytes;
 mod forms;
@@ -22,15 +22,17 @@ use longhaul::rewrite::tokens::Tokens;
 
 use crate::arrived::Arrived;
 
-/// Nothing is cut or cleared but by recovery, so that whatever changes is its doing: no summary
-/// before an overflow, and results cleared only where there are more than these sessions have.
+/// Disables clearing and cutting outside recovery, so that recovery causes every change.
+///
+/// No summary is made before an overflow. Results are cleared only in sessions with more of them
+/// than these.
 pub(crate) fn undisturbed(config: &mut Config) {
     config.compaction.proactive = false;
     config.compaction.prune_trigger = Some(PruneTrigger::Always);
     config.compaction.protect = Some(Tokens::new(1_000_000));
 }
 
-/// What a request comes to, as the model counts.
+/// Returns the size of a request in tokens, as the model counts them.
 pub(crate) async fn size(body: &[u8], density: TokenDensity) -> u64 {
     let options = ModelOptions {
         density,
@@ -41,7 +43,7 @@ pub(crate) async fn size(body: &[u8], density: TokenDensity) -> u64 {
     model.seen()[0].prompt_tokens
 }
 
-/// What comes of a request without a proxy.
+/// Sends a request to a model without a proxy; returns the reply.
 pub(crate) async fn directly(options: ModelOptions, body: &[u8]) -> Arrived {
     let model = Model::start(options).await.unwrap();
     ask(&model.url(), body).await

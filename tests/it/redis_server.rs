@@ -1,4 +1,4 @@
-//! A real redis-server of a test's own, in a directory of its own; it ends with the test.
+//! A real redis-server in a test's own directory; it stops with the test.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -9,33 +9,32 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// The program, from `PATH`: Redis or Valkey, as `.ci/run` installs it.
+/// The program on `PATH`: Redis or Valkey, as `.ci/run` installs it.
 const SERVER: &str = "redis-server";
-/// Only bounds a hang.
+/// A generous limit that only bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks at what says nothing by itself.
+/// Polling interval for state that is not announced.
 const POLL: Duration = Duration::from_millis(20);
-/// What it says when it can be asked.
+/// Part of the log line that a ready server prints.
 const READY: &str = "eady to accept connections";
 
-/// A running server, reached by a socket in its directory and by TCP where its settings say so.
+/// A running server, reached by a socket in its directory, and by TCP if its settings enable that.
 pub(crate) struct RedisServer {
     child: Child,
     dir: TempDir,
     settings: Vec<String>,
 }
 
-/// What a server knows when it is started again.
+/// State of a server after a restart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Data {
-    /// Everything it was told.
+    /// All data.
     Kept,
-    /// Nothing.
+    /// No data.
     Lost,
 }
 
-/// Whether there is a server to test with. Without one a test says that it did not run; under `CI`
-/// it fails.
+/// Whether redis-server is missing. A test then reports that it did not run; under `CI` it fails.
 pub(crate) fn is_missing() -> bool {
     let version = Command::new(SERVER).arg("--version").output();
     if version.is_ok() {
@@ -49,14 +48,15 @@ pub(crate) fn is_missing() -> bool {
     true
 }
 
-/// A port of this machine that nobody listens on, and that nobody is given who asks for any: systems
-/// give those from 32,768 (Linux) or 49,152 upwards. One of those may be in use by another test, for
-/// a connection or a listener, before the server that is told of it is there. No two calls of a
-/// process have the same, and two processes at once begin far from each other.
+/// Returns a port that is free and outside the range of ephemeral ports.
+///
+/// Systems assign ephemeral ports from 32,768 (Linux) or 49,152 upwards. Another test could use
+/// such a port for a connection or a listener before the server binds it. No two calls of a process
+/// return one port, and two concurrent processes start far apart.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;
-    /// Prime to `COUNT`, so that processes begin at as many places as there are.
+    /// Coprime to `COUNT`, so that the processes' start points cover all ports.
     const APART: u32 = 127;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let begin = std::process::id() % COUNT * APART;
@@ -71,12 +71,12 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl RedisServer {
-    /// A server as it is installed, without a port.
+    /// Starts a server with the default settings, without a port.
     pub(crate) fn start() -> Self {
         Self::with(&[])
     }
 
-    /// A server with these settings, as on its command line, before those of every test.
+    /// Starts a server with these command line settings before those of every test.
     pub(crate) fn with(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.iter().map(|&one| one.to_owned()).collect();
@@ -87,7 +87,7 @@ impl RedisServer {
         }
     }
 
-    /// Where it is.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         format!("redis+unix://{}", self.socket())
     }
@@ -97,7 +97,7 @@ impl RedisServer {
         path.into_os_string().into_string().unwrap()
     }
 
-    /// What it answers to one command.
+    /// Returns the reply to a command.
     pub(crate) fn asked(&self, command: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .args(["-s", &self.socket()])
@@ -110,13 +110,13 @@ impl RedisServer {
             .to_owned()
     }
 
-    /// Kills it in the midst of what it does.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again where it was.
+    /// Restarts the server at its previous address.
     pub(crate) fn start_again(&mut self, data: Data) {
         if data == Data::Lost {
             std::fs::remove_dir_all(self.dir.path().join("appendonlydir")).unwrap();
@@ -124,12 +124,12 @@ impl RedisServer {
         self.child = launch(self.dir.path(), &self.settings);
     }
 
-    /// Stops it: it takes connections and answers nothing.
+    /// Suspends the server: it accepts connections but does not answer.
     pub(crate) fn freeze(&self) {
         self.signal("STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes the server.
     pub(crate) fn thaw(&self) {
         self.signal("CONT");
     }
@@ -144,16 +144,16 @@ impl RedisServer {
     }
 }
 
-/// A server that speaks TLS and nothing else by TCP.
+/// A server that accepts only TLS over TCP.
 pub(crate) struct Certified {
     _server: RedisServer,
     port: u16,
-    /// Keeps the certificate.
+    /// Directory of the certificate.
     dir: TempDir,
 }
 
 impl Certified {
-    /// One with these settings beside those.
+    /// Starts a server with these settings in addition to the TLS settings.
     pub(crate) fn start(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
@@ -173,31 +173,31 @@ impl Certified {
         }
     }
 
-    /// Where it is, without a password.
+    /// Returns the URL without a password.
     pub(crate) fn url(&self) -> String {
         self.url_with("")
     }
 
-    /// Where it is, for who says `user` first.
+    /// Returns the URL with the user part `user`.
     pub(crate) fn url_with(&self, user: &str) -> String {
         format!("rediss://{user}localhost:{}", self.port)
     }
 
-    /// Who vouches for it.
+    /// Path of the CA certificate.
     pub(crate) fn ca_file(&self) -> String {
         let path = self.dir.path().join("ca.pem");
         path.into_os_string().into_string().unwrap()
     }
 }
 
-/// Three servers that have a third of the keys each.
+/// Three servers, each with a third of the keys.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<RedisServer>,
     port: u16,
 }
 
 impl Cluster {
-    /// Starts them and waits until each knows the others.
+    /// Starts the servers and waits until each has joined the others.
     pub(crate) fn start() -> Self {
         let ports: Vec<[String; 2]> = (0..3)
             .map(|_| [free_port(), free_port()].map(|port| port.to_string()))
@@ -223,13 +223,13 @@ impl Cluster {
         Self { nodes, port }
     }
 
-    /// Where it is: one of its nodes.
+    /// Returns the URL of a node.
     pub(crate) fn url(&self) -> String {
         format!("redis+cluster://127.0.0.1:{}", self.port)
     }
 }
 
-/// Sends a signal to a process of the test's own.
+/// Sends a signal to one of the test's own processes.
 pub(crate) fn signal(process: u32, name: &str) {
     let kill = format!("kill -{name} {process}");
     let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
@@ -238,18 +238,18 @@ pub(crate) fn signal(process: u32, name: &str) {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both calls fail only if the process is already gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts one and waits until it can be asked.
+/// Starts a server and waits until it is ready.
 fn launch(dir: &Path, settings: &[String]) -> Child {
     let mut child = Command::new(SERVER)
         .args(settings)
         .args(["--dir", dir.to_str().unwrap(), "--unixsocket", "redis.sock"])
-        // What it was told is on disk when it answers, and it makes no snapshots beside that.
+        // Every write is on disk before its reply; snapshots are off.
         .args(["--appendonly", "yes", "--appendfsync", "always"])
         .args(["--save", "", "--daemonize", "no", "--logfile", ""])
         .args(if settings.iter().any(|setting| setting.contains("port")) {
@@ -266,13 +266,13 @@ fn launch(dir: &Path, settings: &[String]) -> Child {
     let mut said = Vec::new();
     for line in lines.by_ref().map_while(Result::ok) {
         if line.contains(READY) {
-            // What it says later is read too, or it would block on a full pipe.
+            // Later output must be read too, or the server would block on a full pipe.
             std::thread::spawn(move || lines.for_each(drop));
             return child;
         }
         said.push(line);
     }
-    // It has closed its output: it is gone, or soon will be.
+    // The server closed its output, so it has exited or soon will.
     let _ = child.wait();
     panic!("redis-server does not start: {said:#?}");
 }

@@ -1,10 +1,10 @@
-//! What `check` finds wrong before `serve` does: settings that do not go together, and places that
-//! cannot be had.
+//! Errors that `check` finds before `serve` does: settings that contradict each other, and unusable
+//! paths and addresses.
 
 use crate::cli::{check_refused, stdout};
 use crate::redis_server::free_port;
 
-/// Each of these values is right; what they come to is not.
+/// Each value is valid, but their combination is not.
 #[test]
 fn settings_that_do_not_go_together_are_told_at_once_too() {
     let wrong = [

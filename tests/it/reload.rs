@@ -1,4 +1,4 @@
-//! Settings that are read again on SIGHUP: which requests go by them, and what wrong ones do.
+//! Settings reloaded on SIGHUP: the requests they apply to, and the effect of invalid ones.
 
 use std::fs::write;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const READ: &str = "were read again";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
 
-/// A file of settings, and whatever they name.
+/// A folder with a settings file and the files it names.
 struct Folder(TempDir);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Folder {
         write(self.path(name), text).unwrap();
     }
 
-    /// A program under the settings in `settings.toml`, and `more` of them in the environment.
+    /// Starts a program with the settings in `settings.toml`, and `more` in the environment.
     fn program(&self, upstream: &str, more: &[(&str, &str)], admin: Admin) -> Program {
         let settings = self.path("settings.toml");
         let mut environment = vec![("LONGHAUL_CONFIG", settings.to_str().unwrap())];
@@ -71,7 +71,7 @@ async fn the_next_request_goes_by_the_settings_that_were_read_last() {
     assert_eq!(ask().await, "prune");
     assert!(!shown().await.contains("1000000"));
 
-    // Wrong in its kind, as a whole, by what it names, or not there: nothing changes.
+    // Wrong in kind, in combination, in a named file, or missing: nothing changes.
     for (wrong, named) in [
         (
             "[prune]\nprotect_tokens = \"many\"\n",
@@ -156,7 +156,7 @@ async fn keys_and_tokens_are_read_again_from_the_files_that_hold_them() {
     let head = |token: &str| {
         format!("GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n")
     };
-    // One connection throughout: it is requests that go by the settings.
+    // A single connection throughout: settings apply per request, not per connection.
     let mut client = Wire::to(program.address()).await;
     let mut server = {
         client.send(&head(TOKEN)).await;
@@ -167,7 +167,7 @@ async fn keys_and_tokens_are_read_again_from_the_files_that_hold_them() {
     folder.put("tokens", OTHER);
     folder.put("key", "sk-two");
     program.reads_again(READ, 1).await;
-    // What was under way ends as it began.
+    // A request in flight keeps its settings.
     server
         .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         .await;
@@ -193,7 +193,7 @@ async fn model() -> Model {
         .unwrap()
 }
 
-/// The status of the answer to a chat at `path`.
+/// Returns the status of the answer to a chat at `path`.
 async fn status(program: &Program, path: &str) -> u16 {
     let url = format!("http://{}/v1", program.address());
     let body = talk(1, 10);
@@ -201,7 +201,7 @@ async fn status(program: &Program, path: &str) -> u16 {
     answer.status
 }
 
-/// The keys that a model was shown, one for each request.
+/// Returns the keys that a model received, one for each request.
 fn keys(model: &Model) -> Vec<String> {
     let key = |headers: &http::HeaderMap| headers["authorization"].to_str().unwrap().to_owned();
     model.seen().iter().map(|seen| key(&seen.headers)).collect()
@@ -234,7 +234,7 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     };
     ask().await;
     set(&next.url(), &next.url(), "sk-two");
-    // In a file of its own, and the one before is gone.
+    // Moves the key to another file, and removes the old file.
     std::fs::rename(folder.path("key"), folder.path("key-two")).unwrap();
     let settings = std::fs::read_to_string(folder.path("settings.toml")).unwrap();
     folder.put("settings.toml", &settings.replace("/key\"", "/key-two\""));
@@ -246,7 +246,7 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     assert_eq!(keys(&own), ["Bearer sk-one-own"; 3]);
     assert!(next.seen().is_empty());
 
-    // Another key for the upstreams of before is taken.
+    // A new key for the existing upstreams is applied.
     set(&general.url(), &own.url(), "sk-three");
     program.reads_again(READ, 3).await;
     ask().await;
@@ -284,7 +284,7 @@ async fn a_summariser_that_is_set_no_more_hears_nothing_from_any_upstream() {
             );
         }
     };
-    // Callers of their own, whose records are nobody else's.
+    // Separate callers, so that they share no records.
     compact("Bearer one").await;
     let before = summariser.seen().len();
     assert!(before >= 2 && general.seen().is_empty() && own.seen().is_empty());

@@ -1,4 +1,4 @@
-//! `longhaul explain --replay`: what it tells of whole sessions, and how it ends.
+//! `longhaul explain --replay`: its report on whole sessions, and its exit code.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::sessions::named;
 
-/// A session of almost four windows of so many tokens.
+/// A session of almost four windows.
 const LONG: &str = "cli-0018";
 const WINDOW: &str = "32768";
 
@@ -30,7 +30,7 @@ fn recorded(name: &str) -> String {
     )
 }
 
-/// What it tells of that session for machines.
+/// Returns the machine-readable report on that session.
 fn told(arguments: &[&str], env: &[(&str, &str)]) -> Value {
     let arguments = [&["--json", "--window", WINDOW], arguments].concat();
     let output = replay(&arguments, env, &[&recorded(LONG)]);
@@ -44,7 +44,8 @@ fn number(of: &Value, key: &str) -> u64 {
     of[key].as_u64().unwrap_or_else(|| panic!("{key} of {of}"))
 }
 
-/// A new token at a millionth of a dollar and a cached one at a tenth of that, in billionths.
+/// Cost in billionths of a dollar: a new token costs a millionth of a dollar, and a cached token a
+/// tenth of that.
 fn relative(new: u64, cached: u64) -> u64 {
     new * 1_000 + cached * 100
 }

@@ -1,4 +1,4 @@
-//! Several processes behind one client that share a real redis-server.
+//! Several proxy processes that serve one client and share a real redis-server.
 
 mod alone;
 mod fleet;

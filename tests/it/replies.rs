@@ -1,4 +1,4 @@
-//! Every recorded reply, as raw bytes on a socket, and what the client and the upstream see of it.
+//! Every recorded reply, as raw bytes on a socket, and its effect on the client and the upstream.
 
 mod answers;
 mod expected;
@@ -18,11 +18,11 @@ use expected::{Answer, Expected};
 use upstream::{Pieces, Upstream};
 
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
-/// What stays free when the output is lowered to what the window leaves.
+/// Tokens left free when the output limit is lowered to the rest of the window.
 const MARGIN: u32 = 256;
 
-/// A conversation of about 60,000 tokens, most of it in tool results, with an image in an old
-/// turn. No two of different names share a prefix or a model.
+/// Builds a conversation of about 60,000 tokens, mostly in tool results, with an image in an old
+/// turn. Conversations of different names share neither a prefix nor a model.
 fn conversation(name: &str, expected: &Expected) -> Vec<u8> {
     let mut all = vec![
         json!({"role": "system", "content": "You write code."}),
@@ -51,7 +51,8 @@ fn conversation(name: &str, expected: &Expected) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// Characters of text over four, by a count of its own: the unit in which windows are learned.
+/// Estimated tokens: characters of text over four, counted independently. Windows are learned in
+/// this unit.
 fn estimate(body: &[u8]) -> u64 {
     fn chars(value: &Value) -> usize {
         match value {
@@ -86,7 +87,8 @@ impl Case<'_> {
         assert_eq!(self.arrived.action(), "", "{file}");
     }
 
-    /// One more request was sent and its answer arrived; the request, and what was done.
+    /// Checks that the request was retried, that the answer arrived, and that the reported action
+    /// matches. Returns the retry's body.
     fn is_mended(&self, action: &str) -> &[u8] {
         let file = &self.expected.file;
         assert_eq!(self.asked.len(), 2, "{file}: {:?}", self.arrived.action());
@@ -104,7 +106,7 @@ impl Case<'_> {
         &self.asked[1]
     }
 
-    /// The refusal arrives, and the agent is told.
+    /// Checks that the refusal is relayed and reported to the agent.
     fn is_given_up(&self) {
         let Recorded { status, body, .. } = self.recorded;
         assert_eq!(self.asked, [&self.sent[..]]);
@@ -126,14 +128,15 @@ impl Case<'_> {
         let forwarded = estimate(self.is_mended("retry"));
         let before = estimate(&self.sent);
         let used = used.or_else(|| Some(limit.as_ref()? + excess.as_ref()?));
-        // The limit in our own units where the reply says what it counted, else as it stands, and
-        // nine tenths of what was refused at the most.
+        // The limit in longhaul's own units if the reply states its count, otherwise the stated
+        // limit. At most nine tenths of the refused size.
         let window = match (limit, used) {
             (Some(limit), Some(used)) => u64::from(*limit) * before / u64::from(used),
             (Some(limit), None) => u64::from(*limit).min(before * 9 / 10),
             (None, _) => before * 9 / 10,
         };
-        // What is counted here beside the texts, ids and names, is much of a tiny window.
+        // In a tiny window, the ids and names that this estimate counts besides the texts are
+        // significant.
         let aim = if window < 2_000 {
             window
         } else {
@@ -152,7 +155,7 @@ impl Case<'_> {
         } = self.expected;
         let left = used.map(|used| limit.unwrap() - used);
         if left.is_some_and(|left| left <= MARGIN) {
-            // The history leaves nothing for an answer, so it is the history that has to give.
+            // The history leaves no room for an answer, so the history must be reduced.
             let second: Value = serde_json::from_slice(self.is_mended("retry")).unwrap();
             let asked = second["max_tokens"].as_u64().unwrap();
             assert!(asked < u64::from(limit.unwrap()), "{file}: {asked}");
@@ -181,7 +184,7 @@ impl Case<'_> {
     }
 }
 
-/// Plays every recorded reply, in this many pieces, to a proxy that takes the window for that.
+/// Plays every recorded reply, split as `pieces` says, to a proxy configured with this window.
 async fn play(pieces: Pieces, window: u32, check: impl Fn(&Case<'_>)) {
     let (upstream, address) = Upstream::start().await;
     let base = format!("http://{address}/v1");
@@ -215,7 +218,7 @@ async fn play(pieces: Pieces, window: u32, check: impl Fn(&Case<'_>)) {
     }
 }
 
-/// What a request far from its window sees: silence is no overflow there.
+/// Checks a request far from its window: an empty reply is not an overflow there.
 fn far_from_the_window(case: &Case<'_>) {
     match case.expected.answer {
         Answer::Compact if case.expected.silent => case.is_relayed(),

@@ -1,4 +1,5 @@
-//! `longhaul run -- COMMAND`: the command's own ending, the variables it finds, and the account.
+//! `longhaul run -- COMMAND`: the command's exit status, its environment variables, and the final
+//! report.
 
 #[cfg(target_os = "linux")]
 mod signals;
@@ -19,7 +20,7 @@ fn run(arguments: &[&str], env: &[(&str, &str)]) -> Command {
     command
 }
 
-/// Runs a line of shell before an upstream that nothing is sent to.
+/// Runs a shell command in front of an upstream that receives no requests.
 fn shell(line: &str) -> Output {
     let arguments = [
         "--upstream",
@@ -105,7 +106,7 @@ fn what_cannot_be_run_ends_as_in_a_shell() {
     }
 }
 
-/// What a command says of the endpoint that it is given.
+/// Returns the endpoint that a command finds in its environment.
 fn endpoint(arguments: &[&str], env: &[(&str, &str)]) -> String {
     let upstream = ["--upstream", "http://127.0.0.1:9/v1"];
     let echo = ["--", "sh", "-c", "echo $OPENAI_BASE_URL $NO_PROXY"];
@@ -147,7 +148,7 @@ fn the_flag_says_where_the_proxy_of_a_command_listens() {
     assert!(every.starts_with("http://127.0.0.1:"), "{every}");
 }
 
-/// The variables that a command before this upstream finds set to the proxy.
+/// Returns the variables that are set to the proxy for a command in front of this upstream.
 fn set_before(upstream: &[&str]) -> Vec<String> {
     let arguments = [upstream, &["--", "env"]].concat();
     let output = run(&arguments, &[]).output().unwrap();
@@ -208,7 +209,7 @@ fn openrouters_key_goes_to_no_other_provider() {
     check(&["--upstream", "http://localhost:4000"], true);
 }
 
-/// A command that says its endpoint and ends when its standard input does.
+/// Starts a command that prints its endpoint and ends when its standard input closes.
 fn agent(upstream: &str) -> (Child, String) {
     let line = "echo $OPENAI_BASE_URL; cat";
     let mut child = run(&["--upstream", upstream, "--", "sh", "-c", line], &[])

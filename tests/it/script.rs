@@ -1,4 +1,4 @@
-//! Random conversations: what happens in them, and how oddly it is written down.
+//! Random conversations: their events, and odd ways to write them as JSON.
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::words::CLEARED;
@@ -10,58 +10,59 @@ mod writer;
 pub(crate) use asked::wishes;
 pub(crate) use writer::{render, render_doubled};
 
-/// So many cases, or as many as `PROPTEST_CASES` asks for: a night has time for more.
+/// The number of cases: `usual`, or `PROPTEST_CASES` if set, which allows longer runs at night.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok();
     ProptestConfig::with_cases(asked.and_then(|cases| cases.parse().ok()).unwrap_or(usual))
 }
 
-/// A conversation, a way to write it and a rule to prune it by.
+/// A conversation, a way to write it, and a rule to prune it with.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) turns: Vec<Turn>,
-    /// Decides white space, order of keys, escapes and unknown keys.
+    /// Seed for white space, key order, escapes and unknown keys.
     pub(crate) style: u64,
-    /// How many times as long every text is.
+    /// Repetitions of every text.
     pub(crate) scale: usize,
     pub(crate) rule: Rule,
 }
 
-/// What happens next.
+/// An event of the conversation.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
     Says(&'static str, Said),
     Step(Step),
 }
 
-/// Calls, and the results that follow them: as it should be, or not.
+/// Calls, and the results that follow them, well-formed or not.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) asks: Asks,
     pub(crate) calls: Vec<(&'static str, &'static str)>,
-    /// Which call each result answers; one past the last answers none.
+    /// Results, each with the index of the call it answers; an index past the last call answers
+    /// none.
     pub(crate) answers: Vec<(usize, Said)>,
 }
 
-/// How a step calls.
+/// Format of a step's calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asks {
     Legacy,
     Modern,
     /// Ids that earlier steps may have used.
     Reusing,
-    /// An unknown role calls.
+    /// Calls by an unknown role.
     Stranger,
 }
 
-/// A content.
+/// Content of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) shape: Shape,
     pub(crate) text: String,
 }
 
-/// The shape of a content.
+/// Shape of a content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     EmptyParts,
@@ -71,7 +72,7 @@ pub(crate) enum Shape {
     Text,
 }
 
-/// Stands for an escaped surrogate without its pair, high and low.
+/// Placeholders for an escaped lone surrogate, high and low.
 pub(crate) const LONE: [char; 2] = ['\u{e000}', '\u{e001}'];
 
 fn text() -> impl Strategy<Value = String> {
@@ -167,7 +168,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
-/// A rule, and the scale at which it fires often.
+/// Generates a rule, and the scale at which it fires often.
 fn rule() -> impl Strategy<Value = (Rule, usize)> {
     let fixed = |protect, minimum| (Just(protect), Just(minimum), Just(2_usize)).boxed();
     let numbers = prop_oneof![
@@ -195,7 +196,7 @@ fn rule() -> impl Strategy<Value = (Rule, usize)> {
     )
 }
 
-/// A random conversation under a random rule.
+/// Generates a random conversation with a random rule.
 pub(crate) fn case() -> impl Strategy<Value = Case> {
     (vec(turn(), 0..24), any::<u64>(), rule()).prop_map(|(turns, style, (rule, scale))| Case {
         turns,

@@ -1,7 +1,7 @@
-//! The official SDKs get the same through longhaul as without it, and sessions of three windows.
+//! The official SDKs: identical results with and without longhaul, and sessions of three windows.
 //!
-//! `tests/sdk/install` installs them. Where it has not run, these tests say so and pass; under
-//! `CI` they fail.
+//! `tests/sdk/install` installs the SDKs. If it has not run, these tests report that and pass;
+//! under `CI` they fail.
 
 mod api;
 mod windows;
@@ -13,11 +13,11 @@ use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// How one SDK's script is run.
+/// Script of an SDK, and its interpreter.
 struct Script {
     interpreter: PathBuf,
     file: &'static str,
-    /// What has to be there for the script to run.
+    /// Path that must exist for the script to run.
     installed: PathBuf,
     environment: Vec<(&'static str, PathBuf)>,
 }
@@ -51,7 +51,7 @@ fn check(script: &Script) {
 }
 
 impl Script {
-    /// A script for Python.
+    /// Builds a Python script.
     fn python(file: &'static str) -> Self {
         let home = Path::new(ROOT).join("target/sdk/python");
         Self {
@@ -62,7 +62,7 @@ impl Script {
         }
     }
 
-    /// A script for Node.
+    /// Builds a Node script.
     fn node(file: &'static str) -> Self {
         let home = Path::new(ROOT).join("target/sdk/node");
         Self {
@@ -73,7 +73,7 @@ impl Script {
         }
     }
 
-    /// Whether its SDK is there; says so where it is not, and fails there under CI.
+    /// Whether the SDK is installed. If not, prints a note; under CI it fails.
     fn is_installed(&self) -> bool {
         let installed = self.installed.exists();
         if !installed {
@@ -89,7 +89,7 @@ impl Script {
         installed
     }
 
-    /// Runs the script with `argument`, pointed at `base_url` by the environment; what it printed.
+    /// Runs the script with `argument` and `base_url` in its environment. Returns its output.
     fn run(&self, argument: &str, base_url: &str) -> String {
         let output = Command::new(&self.interpreter)
             .current_dir(ROOT)

@@ -1,5 +1,5 @@
-//! What a caller says stays between the caller and the upstream: it is in no log, and in no other
-//! caller's prompt.
+//! A caller's text stays between the caller and the upstream: it appears neither in a log nor in
+//! another caller's prompt.
 
 use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
@@ -7,10 +7,10 @@ use crate::caller::{Caller, talk};
 use crate::program::Program;
 
 const SMALL: u64 = 32_768;
-/// In every message, field, name and query below.
+/// Part of every message, field, name and query below.
 const SECRET: &str = "hunter2";
 
-/// A conversation past a small window with the secret in all that it says.
+/// Builds a conversation past a small window with the secret in every text.
 fn telling() -> String {
     let body = String::from_utf8(talk(20, 2_000)).unwrap();
     let body = body.replace("said", SECRET).replace("Task", SECRET);
@@ -40,7 +40,7 @@ async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
         ]
         .concat()
     };
-    // Recovered with a summary, compacted at once, looked at only, and refused.
+    // Requests recovered with a summary, compacted at once, in shadow mode, and refused.
     let recovered = caller.ask_with(&with(&[]), telling()).await;
     assert_eq!(recovered.action(), "retry, summary");
     let other = telling()
@@ -57,12 +57,12 @@ async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
     caller
         .ask_with(&with(&[]), format!("{{\"{SECRET}\":"))
         .await;
-    // Summaries that fail, and an overflow that nothing helps.
+    // Failing summaries, and an overflow that cannot be recovered.
     model.change(|options| {
         options.window = SMALL;
         options.summary = SummaryBehaviour::Fails;
     });
-    // Another model, of which no window has been learned.
+    // Another model, whose window is still unknown.
     let third = telling()
         .replacen("000", "def", 1)
         .replace("\"m\"", "\"n\"");
@@ -96,7 +96,7 @@ async fn callers_with_different_keys_share_neither_record_nor_summary() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
-    // Without it a digest would serve whoever comes after the window is learned.
+    // Without this switch, a digest would serve every request after the window is learned.
     let program = Program::start(&model.url(), &[("DISABLE_AUTOCOMPACT", "1")]);
     let caller = Caller::of(program.address());
     let summaries = || {
@@ -117,7 +117,7 @@ async fn callers_with_different_keys_share_neither_record_nor_summary() {
         let first = caller.ask_with(fields, body.clone()).await;
         assert_eq!(first.action(), "retry, summary", "{fields:?}");
         assert_eq!(summaries(), expect, "{fields:?}");
-        // The summary was asked for with the caller's own key.
+        // The summary call used the caller's own key.
         let seen = model.seen();
         let asked = seen
             .iter()
@@ -130,7 +130,7 @@ async fn callers_with_different_keys_share_neither_record_nor_summary() {
             asked.headers.contains_key("authorization"),
             fields.iter().any(|(name, _)| *name == "authorization")
         );
-        // And serves the same caller again.
+        // The caller's next request uses the record again.
         let again = caller.ask_with(fields, body.clone()).await;
         assert_eq!(again.action(), "summary", "{fields:?}");
         assert_eq!(summaries(), expect, "{fields:?}");

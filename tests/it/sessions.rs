@@ -1,4 +1,4 @@
-//! The recorded sessions: loading them, and what holds of all of them.
+//! The recorded sessions: loading, and properties of all of them.
 
 use std::fs;
 use std::io::Read;
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use longhaul::demo::{Dialect, PlantPosition, PlantedFact, SessionRecording, session};
 
-/// One recorded session, as `MANIFEST.tsv` has it.
+/// A recorded session, as listed in `MANIFEST.tsv`.
 pub(crate) struct Session {
-    /// The file's name without its endings.
+    /// File name without extensions.
     pub(crate) name: String,
-    /// The body of the last request.
+    /// Body of the last request.
     pub(crate) body: Vec<u8>,
-    /// The name of its licence.
+    /// Name of the licence.
     pub(crate) licence: String,
-    /// How many user messages the manifest counts.
+    /// Number of user messages by the manifest.
     pub(crate) user_messages: usize,
-    /// How many tool results it counts.
+    /// Number of tool results by the manifest.
     pub(crate) tool_results: usize,
     digest: String,
 }
 
 impl Session {
-    /// The session as its agent sent it, request by request.
+    /// Returns the session's requests as its agent sent them.
     pub(crate) fn replay(&self) -> SessionRecording {
         SessionRecording::parse(&self.body).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
@@ -33,7 +33,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions")
 }
 
-/// All sessions, in the order of the manifest, inflated one at a time.
+/// Returns all sessions in the manifest's order, decompressed one at a time.
 pub(crate) fn sessions() -> impl Iterator<Item = Session> {
     let manifest = fs::read_to_string(directory().join("MANIFEST.tsv")).unwrap();
     let rows: Vec<String> = manifest.lines().skip(1).map(str::to_owned).collect();
@@ -53,7 +53,7 @@ pub(crate) fn sessions() -> impl Iterator<Item = Session> {
     })
 }
 
-/// One session by its name.
+/// Returns the session with this name.
 pub(crate) fn named(name: &str) -> Session {
     sessions().find(|session| session.name == name).unwrap()
 }
@@ -172,7 +172,7 @@ fn replays_ask_once_behind_each_user_message_and_each_batch() {
     }
 }
 
-/// The rules that some real session breaks, and by how many sessions: why each is off by default.
+/// Counts the real sessions that break each rule: the reason why these rules are off by default.
 #[test]
 fn the_rules_that_are_off_are_off_for_these_sessions() {
     let breaks = |id: &str| {
@@ -203,7 +203,7 @@ fn the_rules_that_are_off_are_off_for_these_sessions() {
     assert_eq!(counts, expect);
 }
 
-/// The first 16 hex digits of a SHA-256.
+/// Returns the first 16 hex digits of a SHA-256.
 fn sha256_16(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     let hex = digest

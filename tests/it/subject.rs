@@ -1,4 +1,4 @@
-//! The product, as the tests ask it: one place to change when its front does.
+//! Test adapters for the product's API: the only place to change when that API changes.
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::reader::{Call, Message, Reading};
@@ -15,7 +15,7 @@ use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 use std::collections::BTreeMap;
 
-/// The product's policy for a rule of the oracle's.
+/// Converts a rule of the oracle to the product's policy.
 pub(crate) fn policy(rule: &Rule) -> Policy {
     let tokens = |number| Some(Tokens::new(u32::try_from(number).unwrap()));
     let wishes = CompactionSettings {
@@ -30,14 +30,14 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
         } else {
             Placeholder::Fixed
         },
-        // Pruning alone: no window is too small.
+        // Pruning alone: every window is large enough.
         proactive: false,
         ..CompactionSettings::default()
     };
     Policy::new(&wishes, Tokens::new(200_000))
 }
 
-/// What the product clears, by message, and how many it restored.
+/// Returns the results that the product clears, by message, and the number of restored ones.
 pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usize) {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy(rule);
@@ -54,7 +54,7 @@ pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usiz
     (cleared, fold.restored)
 }
 
-/// What is forwarded in place of `body`.
+/// Returns the body forwarded for `body`.
 pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
     let conversation = read(body)?;
     let outlook = plan(
@@ -72,7 +72,7 @@ pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
         .ok_or(Bypass::Unsound)
 }
 
-/// What the product reads in a body, in the oracle's words. Roles that it does not know are `?`.
+/// Converts the product's reading of a body to the oracle's types. Unknown roles become `?`.
 pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
     let body = conversation.body();
     let text = |literal: longhaul::rewrite::Literal| literal.decode(body).into_owned();
@@ -103,7 +103,7 @@ pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
     }
 }
 
-/// The characters that the scanner counted, not those of the decoded text.
+/// Returns the characters counted by the scanner, not those of the decoded text.
 fn chars(
     conversation: &Conversation<'_>,
     message: &longhaul::rewrite::conversation::Message,
@@ -122,7 +122,7 @@ fn chars(
     }
 }
 
-/// How a role is written.
+/// Returns a role's name in JSON.
 pub(crate) fn spelt(role: Role) -> &'static str {
     match role {
         Role::Assistant => "assistant",

@@ -1,4 +1,4 @@
-//! Having summaries written: what the summariser is sent, by whom it is paid, and what ends it.
+//! Summary calls: their requests, the keys they use, and the conditions that end them.
 
 mod ahead;
 mod asked;
@@ -10,7 +10,7 @@ mod told;
 
 use longhaul::demo::{Model, RequestKind, SeenRequest};
 
-/// The calls for summaries that a model has seen.
+/// Returns the summary calls that a model has received.
 fn calls(model: &Model) -> Vec<SeenRequest> {
     let mut seen = model.seen();
     seen.retain(|seen| seen.kind == RequestKind::Summary);

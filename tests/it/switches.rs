@@ -1,4 +1,4 @@
-//! What can be switched off: each switch with what it leaves alone.
+//! Switches that turn features off, and the features that each leaves alone.
 
 mod requests;
 
@@ -16,7 +16,7 @@ use crate::sessions::named;
 
 const PLACEHOLDER: &str = "[Old tool result content cleared]";
 const STANDS_FOR_HISTORY: &str = "[Earlier conversation, condensed by longhaul]";
-/// More than anything here is.
+/// Larger than anything here.
 const HUGE: u64 = 10_000_000;
 const SMALL: u64 = 32_768;
 
@@ -26,7 +26,7 @@ const OVERFLOW: (&str, &str) = ("DISABLE_COMPACT_ON_OVERFLOW", "YES");
 const OFF: (&str, &str) = ("LONGHAUL_MODE", "off");
 const SHADOW: (&str, &str) = ("LONGHAUL_MODE", "shadow");
 const NO_MODEL: (&str, &str) = ("LONGHAUL_SUMMARY_MODEL", "none");
-/// What the proxy takes the model to hold; it says nothing of what the model does hold.
+/// Window assumed by the proxy, independent of the model's actual window.
 const TAKEN_FOR_SMALL: (&str, &str) = ("LONGHAUL_WINDOW", "32768");
 
 /// The program in front of a strict model.
@@ -36,7 +36,7 @@ struct Stage {
     _program: Program,
 }
 
-/// A chat that was sent: what came back, and what the model saw meanwhile.
+/// The reply to a chat, and the requests that the model received meanwhile.
 struct Sent {
     body: Vec<u8>,
     arrived: Arrived,
@@ -81,7 +81,7 @@ impl Stage {
 }
 
 impl Sent {
-    /// The chats among what the model saw.
+    /// Returns the chats among the model's requests.
     fn chats(&self) -> Vec<&SeenRequest> {
         let chats = self.upstream.iter();
         chats
@@ -109,18 +109,19 @@ impl Sent {
     }
 }
 
-/// Old results beyond what the rule protects, in a window that has room for all of it.
+/// Builds a chat with old results beyond the rule's protection, in a window with room for
+/// everything.
 fn foldable() -> Vec<u8> {
     let replay = named("cli-0018").replay();
     replay.requests().next_back().unwrap().body()
 }
 
-/// Past a small window by its results alone, none of them large.
+/// Builds a chat that exceeds a small window by its results alone, none of them large.
 fn full_of_results() -> Vec<u8> {
     chat(20, 2_000)
 }
 
-/// Past a small window by what was said: there is nothing to clear.
+/// Builds a chat that exceeds a small window by its texts: there is nothing to clear.
 fn full_of_words() -> Vec<u8> {
     talk(20, 2_000)
 }
@@ -175,7 +176,8 @@ async fn at_a_small_windows_mark_results_are_cleared_beside_a_digest_and_alone_w
 
 // ---- the proactive summary
 
-/// Plays a growing conversation to a model that takes anything, until a summary serves or it ends.
+/// Plays a growing conversation to an unlimited model, until a summary serves or the conversation
+/// ends.
 async fn serves_a_summary(environment: &[(&str, &str)]) -> (Stage, bool) {
     let mut all = vec![TAKEN_FOR_SMALL];
     all.extend(environment);
@@ -285,7 +287,7 @@ async fn an_overflow_is_digested_without_prune_and_without_autocompact() {
 async fn an_overflow_is_clipped_without_prune_and_without_autocompact() {
     for environment in [&[NO_MODEL][..], &[NO_MODEL, PRUNE], &[NO_MODEL, AUTO]] {
         let stage = Stage::start(SMALL, environment).await;
-        // One result past the window, and it is the newest: nothing else can go.
+        // A single result that exceeds the window and is also the newest: only clipping can help.
         let mut body: serde_json::Value = serde_json::from_slice(&chat(1, 40_000)).unwrap();
         let messages = body["messages"].as_array_mut().unwrap();
         messages.truncate(messages.len() - 2);
@@ -315,7 +317,7 @@ async fn without_autocompact_what_an_overflow_adopted_stays_in_use() {
     assert_eq!(stage.summaries(), 1);
 }
 
-/// Far less than a reply may be held for.
+/// Far less than the maximum hold of a reply.
 const HELD: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -348,7 +350,7 @@ fn post(fields: &str, body: &str) -> String {
     )
 }
 
-/// The first half of a chat is upstream before there is a second.
+/// Checks that the first half of a chat reaches the upstream before the second is sent.
 async fn check_wire(environment: &[(&str, &str)], fields: &str) {
     let upstream = Upstream::bind().await;
     let program = Program::start(&upstream.base("/v1"), environment);

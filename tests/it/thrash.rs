@@ -12,17 +12,17 @@ use crate::program::Program;
 
 const HUGE: u64 = 10_000_000;
 const WINDOW: u32 = 32_768;
-/// Of every result.
+/// Text of every result.
 const CONTENT: &str = "hunter2";
 const CLEARED: &str = "[Old tool result content cleared]";
 const STEPS: usize = 24;
-/// Words of a result: about 8,650 tokens, and 1,500, so that two of each and a digest are past the
-/// mark of the window, and a small one alone is less than half of what is kept.
+/// Words of a result, about 8,650 tokens and 1,500. Two of each and a digest are past the window's
+/// mark; a single small one is less than half of the retained part.
 const LARGE: usize = 4_325;
 const SMALL: usize = 750;
 
-/// An unattended agent that reads a third of the window, looks at it, and reads the next: a request
-/// after each.
+/// Requests of an unattended agent that repeatedly reads a third of the window and examines it, one
+/// request after each step.
 fn bodies() -> Vec<Vec<u8>> {
     let mut messages = vec![
         json!({"role": "system", "content": "You are an agent."}),
@@ -45,14 +45,14 @@ fn bodies() -> Vec<Vec<u8>> {
     bodies
 }
 
-/// What stands for history in what was forwarded; empty if nothing does.
+/// Returns the text that replaces history in the forwarded body; empty if there is none.
 fn digest(step: &Step) -> String {
     let found = messages(&step.forwarded().body);
     let found = found.iter().find(|text| text.contains(STANDS_FOR_HISTORY));
     found.map_or_else(String::new, |text| (*text).to_owned())
 }
 
-/// The requests at which another text came to stand for history.
+/// Returns the requests at which the text that replaces history changed.
 fn compactions(steps: &[Step]) -> Vec<usize> {
     let texts: Vec<String> = steps.iter().map(digest).collect();
     (1..steps.len())
@@ -89,7 +89,7 @@ async fn full_again_within_three_requests_twice_in_a_row_clears_all_old_results(
         let body = String::from_utf8(step.forwarded().body.to_vec()).unwrap();
         body.contains(CLEARED)
     };
-    // The rule of this profile protects more than the window holds.
+    // The rule of this profile protects more than the window can take.
     assert!(!steps[..made[2]].iter().any(cleared), "{made:?}");
     assert!(cleared(&steps[made[2]]), "{made:?}");
     let next = made.get(3).copied().unwrap_or(steps.len());

@@ -1,4 +1,4 @@
-//! The rules of the source itself: sizes, first lines, words, levels, labels.
+//! Rules for the source itself: sizes, first lines, words, levels, labels.
 
 mod complaints;
 mod faults;
@@ -11,17 +11,17 @@ mod sleeps;
 use std::fs;
 use std::path::Path;
 
-/// The most lines of a source file.
+/// Maximum number of lines of a source file.
 const LINES: usize = 500;
 
 /// A text file of the project.
 struct File {
-    /// From the top of the project, with `/`.
+    /// Path from the root of the project, separated by `/`.
     path: String,
     text: String,
 }
 
-/// All text files under `folder`, what tools make and the recorded sessions left out.
+/// Returns all text files under `folder`, except generated files and recorded sessions.
 fn files(folder: &str) -> Vec<File> {
     let mut found = Vec::new();
     walk(
@@ -55,7 +55,7 @@ fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
     }
 }
 
-/// The source files of the library, the program and the tests.
+/// Returns the source files of the library, the program and the tests.
 fn sources() -> Vec<File> {
     let mut found = files("src");
     found.extend(files("tests"));
@@ -69,7 +69,8 @@ fn has_ending(path: &str, ending: &str) -> bool {
         .is_some_and(|found| found == ending)
 }
 
-/// Holds each of `files` to `rule`, which says what is wrong with one, and tells all that are.
+/// Applies `rule`, which returns the violations of a file, to all `files`; panics with all
+/// violations.
 fn check(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
     let wrong: Vec<String> = files
         .iter()
@@ -134,7 +135,7 @@ fn the_source_has_no_loose_ends_and_no_history() {
     });
 }
 
-/// Numbers of issues and pull requests in comments: what they say belongs into the comment.
+/// Finds numbers of issues and pull requests in comments: the comment must state the reason itself.
 fn tickets(file: &File) -> Vec<String> {
     let comments = file
         .text
@@ -153,7 +154,7 @@ fn tickets(file: &File) -> Vec<String> {
 
 #[test]
 fn no_file_names_a_machine_or_the_host_of_a_registry() {
-    // In two parts, so that this file does not name them either.
+    // Split in two, so that this file does not contain the names either.
     let banned: Vec<String> = [
         ("/wo", "rk/"),
         ("/ro", "ot/"),
@@ -168,7 +169,7 @@ fn no_file_names_a_machine_or_the_host_of_a_registry() {
     .map(|(head, tail)| format!("{head}{tail}"))
     .collect();
     let mut files = files("");
-    // Cargo writes the registry's name into its lock files by itself.
+    // Cargo writes the registry's name into its lock files.
     files.retain(|file| !file.path.ends_with("Cargo.lock"));
     check(&files, |file| {
         let named = banned.iter().filter(|name| file.text.contains(*name));
@@ -197,7 +198,7 @@ fn every_fixture_is_named_by_a_test() {
     let names = fs::read_dir(fixtures)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    // A page for people, and a script that is run by hand.
+    // A page for readers, and a script that is run manually.
     for name in names.filter(|name| name != "README.md" && name != "scan_secrets") {
         let path = format!("fixtures/{name}");
         let used = sources.iter().any(|source| source.text.contains(&path));

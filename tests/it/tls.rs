@@ -1,4 +1,4 @@
-//! Whom the proxy trusts: the machine's roots and the operator's file, nobody else.
+//! Trust roots of the proxy: the machine's roots and the operator's file, no others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::harness::Proxy;
 
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// An upstream with a certificate of its own making for `name`, written to `ca_file`; answers one
-/// request, and gives back its head and what came with it.
+/// Starts an upstream with a self-signed certificate for `name`, written to `ca_file`. It answers
+/// one request and returns its head and the data received with it.
 pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::JoinHandle<String>) {
     let issued = rcgen::generate_simple_self_signed(vec![name.into()]).unwrap();
     std::fs::write(ca_file, issued.cert.pem()).unwrap();
@@ -31,7 +31,7 @@ pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::J
     let port = listener.local_addr().unwrap().port();
     let served = tokio::spawn(async move {
         let (socket, _) = listener.accept().await.unwrap();
-        // A client that does not trust us ends the handshake.
+        // A client that does not trust the certificate aborts the handshake.
         let Ok(mut session) = acceptor.accept(socket).await else {
             return String::new();
         };

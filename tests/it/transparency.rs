@@ -1,9 +1,8 @@
-//! The contract: through longhaul, both sides hear the bytes that they would hear without it.
+//! The contract: through longhaul, both sides receive the same bytes as without it.
 //!
-//! Every case is played twice between a raw client socket and a raw upstream socket, once
-//! directly and once through the compiled program, and what both sides heard is compared byte by
-//! byte. Whatever may differ is an entry of one table, [`EXCEPTIONS`], which
-//! `docs/wire.md` shows.
+//! Every case runs twice between a raw client socket and a raw upstream socket: once directly, and
+//! once through the compiled program. The bytes that both sides received are then compared. A
+//! single table, [`EXCEPTIONS`], lists every permitted difference; `docs/wire.md` shows it.
 
 #[allow(dead_code, reason = "the example uses the rest")]
 #[path = "transparency/contract.rs"]
@@ -24,10 +23,10 @@ use tokio::task::JoinSet;
 
 use crate::program::Program;
 
-/// Cases that run at once.
+/// Number of cases that run concurrently.
 const AT_ONCE: usize = 8;
 
-/// The compiled program in front of a case's upstream.
+/// Starts the compiled program in front of a case's upstream.
 fn program(ahead: &Ahead<'_>) -> Standing {
     let ca_file = ahead
         .ca_file
@@ -81,7 +80,7 @@ async fn every_line_of_the_contract_holds() {
     }
 }
 
-/// Plays a case; the exceptions that it needed, or how it failed.
+/// Plays a case; returns the exceptions that it needed, or a description of its failure.
 async fn check(case: Case) -> Result<Vec<&'static str>, String> {
     let (name, allows) = (case.name.clone(), case.allows);
     let played = contract::play(case, Between::Each(program)).await;
@@ -113,7 +112,7 @@ fn the_table_in_the_documents_is_the_one_that_is_tested() {
     );
 }
 
-/// What a client and an upstream heard in one exchange, for the tests of the comparison itself.
+/// Builds the transcript of an exchange, for the tests of the comparison itself.
 fn heard(request: &str, reply: &str) -> Transcript {
     Transcript {
         requests: split(request.as_bytes(), &[Kind::Request]),

@@ -1,4 +1,4 @@
-//! Odd bodies, one file each: read as the oracle reads them, or passed on for a reason.
+//! Odd bodies, one per file: read as the oracle reads them, or bypassed with a reason.
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::reader;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// File by file, the reason to pass it on; none where it is understood.
+/// The reason to bypass each file; `None` if it is understood.
 const TRAPS: &[(&str, Option<Bypass>)] = &[
     ("call-named-twice", None),
     ("content-missing", None),
@@ -125,7 +125,7 @@ fn numbers_of_any_size_do_not_matter() {
     );
 }
 
-/// Deeper than any stack would hold, one level a byte.
+/// Nesting too deep for any stack, one level per byte.
 const DEEP: usize = 100_000;
 
 #[test]
@@ -184,7 +184,7 @@ fn nesting_of_any_depth_is_judged_where_we_look() {
     }
 }
 
-/// Compared pair by pair, this many calls and results would take minutes.
+/// A pairwise comparison of this many calls and results would take minutes.
 #[test]
 fn a_batch_of_any_size_is_matched() {
     const COUNT: usize = 20_000;

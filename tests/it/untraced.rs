@@ -1,4 +1,4 @@
-//! A build without traces, where the environment asks for them: it says so, and works.
+//! A build without tracing whose environment requests it: the program logs that and works.
 
 use std::process::Command;
 

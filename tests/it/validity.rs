@@ -1,5 +1,5 @@
-//! No rule of `fixtures/validity.json` that held of a request is broken by what is forwarded for
-//! it, however odd its history and wherever it is cut.
+//! Forwarded bodies never break a rule of `fixtures/validity.json` that the request obeys, however
+//! odd its history and wherever it is cut.
 
 use longhaul::demo::{Dialect, RULES};
 use longhaul::rewrite::chat_completions::read;
@@ -19,9 +19,8 @@ use crate::journey::STANDS_FOR_HISTORY;
 use crate::oracle::reader;
 use crate::script;
 
-/// Rules about who speaks after whom. One user message stands for history, beside the user messages
-/// that it stands between; an upstream that wants turns to alternate refuses that, and the original
-/// goes on.
+/// Rules about the order of speakers. A user message replaces history, next to the user messages
+/// around it. An upstream that requires alternating turns refuses that, and the original is sent.
 const TURN_TAKING: [&str; 4] = [
     "alternation",
     "anthropic-merge",
@@ -29,11 +28,11 @@ const TURN_TAKING: [&str; 4] = [
     "tool-order-gemini",
 ];
 
-/// What may happen in a history, as a mix: each number draws one thing.
+/// A random mix of events in a history; each number selects an event.
 #[derive(Clone, Debug)]
 struct History {
     draws: Vec<u32>,
-    /// Whether calls go unanswered, ids stand twice and messages are empty, too.
+    /// Whether to include unanswered calls, repeated ids and empty messages.
     broken: bool,
 }
 
@@ -77,7 +76,7 @@ impl History {
     }
 }
 
-/// A step of one to four calls with all their results, some with the model's reasoning.
+/// Builds a step of one to four calls with all their results, some with the model's reasoning.
 fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     let width = draw / 16 % 4 + 1;
     let id = |call: u32| format!("c{at:04}{call:04}");
@@ -109,10 +108,10 @@ fn forwarded(conversation: &Conversation<'_>, view: &ForwardedView) -> Option<Ve
     Some(Splice::new(conversation, &plan)?.apply())
 }
 
-/// What is sent for a body under a window: as planned, and after a refusal of that.
+/// Bodies sent under a window: as planned, and after a refusal of the plan.
 struct Sent {
     planned: Option<Vec<u8>>,
-    /// Whether the plan keeps half as much, since compacting alone did not help.
+    /// Whether the plan keeps only half as much because compaction alone was not enough.
     tightened: bool,
     recovered: Option<Vec<u8>>,
 }
@@ -141,7 +140,7 @@ impl Sent {
     }
 }
 
-/// The rules that hold of `before` and not of `after`.
+/// Returns the rules that `before` obeys and `after` breaks.
 fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
     let broken = |id: &str, body: &[u8]| Dialect::only(id).unwrap().broken_by(body).is_some();
     let ids = RULES.iter().map(|rule| rule.id);
@@ -155,8 +154,8 @@ fn role(message: &str) -> String {
     message["role"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What a user's message says, as it is spelt: without its quotes or brackets, so that it is found in
-/// a message that took more in.
+/// Returns the content of a user message as spelt in JSON, without quotes and brackets, so that it
+/// can be found in a merged message.
 fn content_of(message: &str) -> &str {
     let content = message.split_once(r#""content":"#).unwrap().1;
     content
@@ -168,7 +167,8 @@ fn reasons(message: &str) -> bool {
     message.contains("\"reasoning_content\"")
 }
 
-/// Where in `before` the message behind the one that stands for history is, if both are there.
+/// Returns the position in `before` of the message after the one that replaces history; `None` if
+/// either is missing.
 fn cut(before: &[&str], after: &[&str]) -> Option<usize> {
     let stands = after
         .iter()
@@ -177,14 +177,14 @@ fn cut(before: &[&str], after: &[&str]) -> Option<usize> {
     (behind > 0).then(|| before.len() - behind)
 }
 
-/// No less than what messages are estimated at: their bytes over four, and 1,200 for a picture.
+/// Upper bound of the estimate for messages: their bytes over four, and 1,200 for a picture.
 fn tokens(messages: &[&str]) -> usize {
     let pictures = |text: &&str| text.matches(r#""type":"image_url""#).count();
     let weigh = |text: &&str| text.len() / 4 + 1_200 * pictures(text);
     messages.iter().map(weigh).sum()
 }
 
-/// A run of reasoning tool steps is whole behind the cut, unless it takes more than `most`.
+/// Checks that a run of reasoning tool steps is whole after the cut, unless it exceeds `most`.
 fn keeps_runs_whole(before: &[&str], cut: usize, most: Tokens) {
     if !(reasons(before[cut]) && role(before[cut - 1]) == "tool") {
         return;
@@ -221,11 +221,11 @@ fn holds(body: &[u8], policy: &Policy) {
             assert!(is_there, "an unanswered user message is gone");
         }
     }
-    // After a refusal a run may have to be cut: nothing else may fit.
+    // After a refusal, a run may have to be cut because nothing else fits.
     if let Some(planned) = &sent.planned {
         let before = reader::messages(body);
         let halves = if sent.tightened { 1 } else { 2 };
-        // Twice what is kept, and no more than half of what there is room for.
+        // At most twice the retained part, and half of the usable window.
         let keeps = policy.keep_recent.percent(100 * halves);
         if let Some(cut) = cut(&before, &reader::messages(planned)) {
             keeps_runs_whole(
@@ -250,7 +250,8 @@ proptest! {
     }
 }
 
-/// What is to be kept was more than the window holds: then nothing was, and the run in hand was cut.
+/// Regression: the part to keep exceeded the window, so nothing was kept and the current run was
+/// cut.
 #[test]
 fn a_run_is_whole_where_more_is_to_be_kept_than_there_is_room_for() {
     let draws = vec![
@@ -280,7 +281,7 @@ fn a_run_is_whole_where_more_is_to_be_kept_than_there_is_room_for() {
     holds(&history.body(), &Policy::new(&wishes, Tokens::new(4_000)));
 }
 
-/// Steps that reason, `count` of them, each of about `words` tokens.
+/// Builds `count` reasoning steps, each of about `words` tokens.
 fn run(from: usize, count: usize, words: usize) -> Vec<Value> {
     let steps = from..from + count;
     steps
@@ -288,7 +289,7 @@ fn run(from: usize, count: usize, words: usize) -> Vec<Value> {
         .collect()
 }
 
-/// The body as forwarded when it is compacted under a window, and where it was cut.
+/// Compacts a body under a window. Returns the forwarded body and the position of the cut.
 fn compacted(messages_of: &[Value], window: u32) -> (Vec<u8>, usize) {
     let body: Vec<u8> = json!({"messages": messages_of}).to_string().into();
     let wishes = CompactionSettings {
@@ -314,7 +315,7 @@ fn opening() -> Vec<Value> {
 #[test]
 fn a_run_of_reasoning_steps_goes_whole() {
     let mut messages = opening();
-    // More than is kept, less than twice that.
+    // More than is kept, but less than twice that.
     messages.extend(run(0, 5, 100));
     messages.push(json!({"role": "assistant", "content": "word ".repeat(400)}));
     messages.push(json!({"role": "user", "content": "And now?"}));

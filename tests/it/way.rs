@@ -1,4 +1,4 @@
-//! The way to an upstream through somebody else's proxy: by a tunnel, by the whole URL, by SOCKS.
+//! Upstream connections through a forward proxy: by a tunnel, by absolute URL, and by SOCKS.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -14,16 +14,16 @@ use crate::tls;
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
 
-/// What a proxy does once it knows where a client wants to.
+/// Reaction of a forward proxy once it knows the client's target.
 #[derive(Clone, Copy)]
 enum Then {
-    /// It answers itself, with this.
+    /// Sends these bytes itself.
     Answers(&'static [u8]),
-    /// It joins the client to this port of loopback, wherever they want to.
+    /// Connects the client to this port on loopback, whatever its target.
     Joins(u16),
 }
 
-/// Somebody else's proxy, which notes the head of whatever it is asked.
+/// A forward proxy that records the head of every request.
 struct Between {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -43,7 +43,7 @@ impl Between {
         Self { address, asked }
     }
 
-    /// The one thing it was asked.
+    /// Returns the single recorded request.
     fn asked(&self) -> String {
         let asked = self.asked.lock().unwrap();
         assert_eq!(asked.len(), 1, "{asked:?}");
@@ -62,7 +62,7 @@ impl Between {
 async fn serve(mut socket: TcpStream, then: Then, notes: Arc<Mutex<Vec<String>>>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        // SOCKS begins with its version, which no head does (RFC 1928, 3).
+        // SOCKS begins with its version byte, which never begins an HTTP head (RFC 1928, 3).
         if head == [5, 1] {
             return serve_socks(socket, then, notes).await;
         }
@@ -84,7 +84,7 @@ async fn serve(mut socket: TcpStream, then: Then, notes: Arc<Mutex<Vec<String>>>
     }
 }
 
-/// Behind the version and the number of methods, of which there is one.
+/// Serves a SOCKS connection after its version and its method count, which is one.
 async fn serve_socks(mut socket: TcpStream, then: Then, notes: Arc<Mutex<Vec<String>>>) {
     let method = socket.read_u8().await.unwrap();
     socket.write_all(&[5, method]).await.unwrap();
@@ -119,7 +119,7 @@ async fn serve_socks(mut socket: TcpStream, then: Then, notes: Arc<Mutex<Vec<Str
     }
 }
 
-/// A text behind its length.
+/// Reads a length-prefixed text.
 async fn text(socket: &mut TcpStream) -> String {
     let mut text = vec![0; socket.read_u8().await.unwrap().into()];
     socket.read_exact(&mut text).await.unwrap();
@@ -128,7 +128,7 @@ async fn text(socket: &mut TcpStream) -> String {
 
 async fn join(mut socket: TcpStream, port: u16) {
     let mut upstream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    // Whichever side ends first is the business of the two.
+    // The two peers decide which side ends first.
     _ = copy_bidirectional(&mut socket, &mut upstream).await;
 }
 

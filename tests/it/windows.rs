@@ -1,4 +1,5 @@
-//! What an upstream says of its models: who is asked, with what, and what comes of the answer.
+//! Model listings of an upstream: which endpoints longhaul queries, with which credentials, and the
+//! effect of the answers.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -25,13 +26,13 @@ use crate::harness::Proxy;
 use crate::manual::ask;
 use crate::sessions::sessions;
 
-/// What a path is answered with. What is not named here is not found.
+/// Answer of a path. Other paths return 404.
 #[derive(Clone, Copy)]
 enum Page {
     Body(&'static [u8]),
-    /// Never.
+    /// No answer.
     Hangs,
-    /// To this credential, and to others a 401.
+    /// An answer for this credential; a 401 for others.
     For(&'static str, &'static [u8]),
     Status(u16),
 }
@@ -45,14 +46,15 @@ macro_rules! recorded {
 
 type Pages = Vec<(&'static str, Page)>;
 
-/// What was heard of one question.
+/// A recorded listing request.
 #[derive(Clone)]
 struct Heard {
     target: String,
     headers: HeaderMap,
 }
 
-/// An upstream that answers every chat but those of `Bearer refused`, and questions as it was told to.
+/// An upstream that answers every chat except those of `Bearer refused`, and listing requests from
+/// its pages.
 struct Server {
     address: SocketAddr,
     heard: watch::Receiver<Vec<Heard>>,
@@ -69,7 +71,7 @@ impl Server {
                 let (tell, pages) = (Arc::clone(&tell), Arc::clone(&pages));
                 tokio::spawn(async move {
                     let serve = service_fn(|request| serve(request, &tell, &pages));
-                    // The proxy may leave while an answer is under way.
+                    // The proxy may disconnect during an answer.
                     _ = http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), serve)
                         .await;
@@ -79,7 +81,7 @@ impl Server {
         Self { address, heard }
     }
 
-    /// Waits until so many questions were heard, and says which.
+    /// Waits for `count` listing requests and returns them.
     async fn questions(&self, count: usize) -> Vec<Heard> {
         let mut heard = self.heard.clone();
         bounded(heard.wait_for(|heard| heard.len() >= count))
@@ -133,8 +135,8 @@ async fn serve(
     Ok(response)
 }
 
-/// A server, and a proxy before it that asks; no model writes summaries, so that the first request
-/// past a mark says so.
+/// Starts a server, and a proxy in front of it that queries listings. Summaries use no model, so
+/// that the first request past a mark reports its action.
 async fn begin(pages: Pages, changes: &[(&str, &str)]) -> (Server, Proxy, Caller) {
     let server = Server::start(pages).await;
     let base = format!("http://{}/v1", server.address);
@@ -145,7 +147,7 @@ async fn begin(pages: Pages, changes: &[(&str, &str)]) -> (Server, Proxy, Caller
     (server, proxy, caller)
 }
 
-/// A chat of about 30,000 tokens for `model`: nothing for the window that is assumed, and past the
+/// Builds a chat of about 30,000 tokens for `model`: well below the assumed window, but past the
 /// mark of 32,768.
 fn large(model: &str) -> Vec<u8> {
     let body = String::from_utf8(chat(30, 1_000)).unwrap();
@@ -154,8 +156,8 @@ fn large(model: &str) -> Vec<u8> {
     body.replace(r#""model":"m""#, &named).into_bytes()
 }
 
-/// Sends the chat until history gives way: the answer to a question is known a moment after it was
-/// given.
+/// Sends the chat until it is compacted: the answer to a listing request takes effect after a short
+/// delay.
 async fn until_compacted(caller: &Caller, body: &[u8]) {
     for _ in 0..2_000 {
         let arrived = caller.ask(body.to_vec()).await;
@@ -168,7 +170,8 @@ async fn until_compacted(caller: &Caller, body: &[u8]) {
     panic!("what was asked is not used");
 }
 
-/// A model of a server that serves `pages` is taken to hold 32,768 tokens, and these are asked.
+/// Checks that the window of a model whose server has `pages` is 32,768 tokens, and that the paths
+/// in `asked` were requested.
 async fn check(model: &str, pages: Pages, asked: &[&str]) {
     let (server, proxy, caller) = begin(pages, &[]).await;
     let body = large(model);
@@ -297,7 +300,7 @@ async fn nothing_is_asked_where_the_path_says_which_model_answers() {
     let deployment = "/openai/deployments/own/chat/completions?api-version=1";
     let arrived = ask((Method::POST, &url, deployment), &[], &body).await;
     assert_eq!(arrived.status, 200);
-    // Whatever a question under that path were to hear, it would come before this one.
+    // A listing request under that path would arrive before this chat.
     assert_eq!(caller.ask(body.clone()).await.status, 200);
     until_compacted(&caller, &body).await;
     assert_eq!(server.targets(), ["/v1/models"]);
@@ -336,7 +339,7 @@ async fn a_caller_asks_anew_where_another_was_refused() {
         .ask_with(&[("authorization", "Bearer one")], body.clone())
         .await;
     server.questions(1).await;
-    // Until the first question is over, no second one begins.
+    // A second listing request never starts before the first has ended.
     for _ in 0..2_000 {
         caller
             .ask_with(&[("authorization", "Bearer two")], body.clone())
@@ -391,7 +394,7 @@ async fn check_asks_as_serve_does_with_the_key_of_the_environment() {
     assert_eq!(server.targets(), ["/v1/models", "/v1/models"]);
 }
 
-/// The results of a body that are cleared where no record may be made without being asked for.
+/// Returns the results that are cleared when no record may be made without an explicit request.
 fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
     let conversation = read(body).unwrap();
     let known = PriorRecords {

@@ -1,4 +1,4 @@
-//! The words that stand for history, over every recorded session.
+//! Digest texts, checked over every recorded session.
 
 use longhaul::rewrite::brief::{RequestTemplate, SummariserLimits, SummaryRequest};
 use longhaul::rewrite::chat_completions::read;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Every session's name and body.
+/// Returns every session's name and body.
 fn sessions() -> impl Iterator<Item = (String, Value)> {
     crate::sessions::sessions().map(|session| {
         let body = serde_json::from_slice(&session.body).expect("a body");
@@ -22,7 +22,7 @@ fn sessions() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
-/// The part of a conversation that a record for this policy would cover.
+/// Returns the part of a conversation that a record under this policy would cover.
 fn covered(conversation: &Conversation<'_>, policy: &Policy) -> Option<Range<usize>> {
     let total = conversation.messages().len();
     let covers = conversation
@@ -33,7 +33,7 @@ fn covered(conversation: &Conversation<'_>, policy: &Policy) -> Option<Range<usi
     (covers > conversation.head_len() + 1).then_some(conversation.head_len()..covers)
 }
 
-/// A small generator of its own, so that what is planted is the same everywhere.
+/// A small random generator, so that planted facts are identical everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -55,7 +55,7 @@ impl Dice {
             .collect()
     }
 
-    /// A sentence with a fact in it, and the fact.
+    /// Returns a sentence with a fact, and the fact.
     fn fact(&mut self) -> (&'static str, String, String) {
         const UPPER: &str = "ABCDEFGHJKLMNPQRSTUVWXYZ";
         const DIGITS: &str = "0123456789";
@@ -127,7 +127,7 @@ impl Dice {
     }
 }
 
-/// Puts `sentence` into a text message of `body` among the messages `range`; says into which role.
+/// Inserts `sentence` into a text message of `body` within `range`. Returns the message's role.
 fn plant(
     body: &mut Value,
     range: &Range<usize>,
@@ -165,7 +165,7 @@ fn plant(
     None
 }
 
-/// What is planted in one run, and how much of it is found again.
+/// Numbers of planted and recovered facts in one run.
 #[derive(Default)]
 struct Tally {
     found: u32,
@@ -173,7 +173,8 @@ struct Tally {
     missing: Vec<String>,
 }
 
-/// Plants four facts at a time in each session and looks for them in the digest of what is covered.
+/// Plants four facts at a time in each session and searches for them in the digest of the covered
+/// part.
 fn facts_found(window: u32) -> Tally {
     let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
     let mut dice = Dice(u64::from(window));
@@ -238,8 +239,9 @@ fn a_planted_fact_is_kept_at_128k() {
     check_facts(128_000, 95);
 }
 
-/// An identifier, to the letter of this test: a word of six characters or more, of letters, digits
-/// and the joints of paths and names, that has a joint, a digit or a capital inside.
+/// Returns the identifiers of a text by this test's definition: words of six characters or more,
+/// made of letters, digits and the joints of paths and names. Each has a joint, a digit or a
+/// capital inside.
 fn identifiers(text: &str) -> HashSet<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c)))
         .map(|word| word.trim_matches(['.', '-', '/', '_']))
@@ -254,7 +256,7 @@ fn identifiers(text: &str) -> HashSet<&str> {
         .collect()
 }
 
-/// The texts of a run of messages and the values of their calls' arguments.
+/// Returns the texts of consecutive messages and the values of their calls' arguments.
 fn texts<'t>(messages: impl IntoIterator<Item = &'t Value>) -> String {
     let mut text = String::new();
     for message in messages {
@@ -268,7 +270,7 @@ fn texts<'t>(messages: impl IntoIterator<Item = &'t Value>) -> String {
     text
 }
 
-/// Every string of a value, a line each.
+/// Appends every string of a value, one per line.
 fn strings(value: &Value, text: &mut String) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| strings(value, text)),
@@ -278,9 +280,11 @@ fn strings(value: &Value, text: &mut String) {
     }
 }
 
-/// Of the identifiers that the model uses in its next ten messages and that stand in what came
-/// before, how many of a hundred still stand in the digest or in what is kept. Over every session
-/// that is large enough, cut at three points. Also the same without a digest.
+/// Percentage of surviving identifiers, with a digest and without.
+///
+/// The identifiers are those that the model uses in its next ten messages and that occur before the
+/// cut. They survive if they occur in the digest or in the retained part. Every large enough
+/// session is cut at three points.
 fn identifiers_kept(window: u32) -> (usize, usize) {
     let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
     let (mut used, mut kept, mut bare) = (0_usize, 0_usize, 0_usize);
@@ -332,7 +336,7 @@ fn a_digest_keeps_most_of_the_identifiers_that_are_used_next() {
     }
 }
 
-/// The windows at which bounds are held.
+/// Windows at which the bounds are checked.
 const WINDOWS: [u32; 6] = [2_000, 4_000, 8_000, 32_000, 128_000, 1_000_000];
 
 #[test]

@@ -1,8 +1,8 @@
-//! What a turn of a conversation costs as it grows past a hundred windows.
+//! Measures the cost of a turn as a conversation grows past a hundred windows.
 //!
-//! `grow ADDRESS PID BODIES`: history is added ten megabytes at a time, up to eighty, and behind each
-//! some turns are sent that add two short messages. The processor time of these over the bytes of
-//! their bodies is printed for each quarter of the way.
+//! `grow ADDRESS PID BODIES`: adds history in steps of ten megabytes, up to eighty. After each
+//! step, it sends some turns that add two short messages each. For each quarter of the growth, it
+//! prints the processor time of these turns divided by the bytes of their bodies.
 
 use bytes::Bytes;
 use longhaul_bench::{Connection, Failure, Process, block_on};
@@ -10,10 +10,10 @@ use std::path::Path;
 
 const HEAD: &str = r#"{"model":"gpt-4o","messages":["#;
 const TAIL: &str = "]}";
-/// How often history is added, in so many copies of the body of a megabyte.
+/// Number of growth steps, and the copies of the one-megabyte body that each step adds.
 const STEPS: usize = 8;
 const COPIES: usize = 10;
-/// The turns behind each.
+/// Turns sent after each step.
 const TURNS: usize = 5;
 
 fn main() -> Result<(), Failure> {
@@ -44,7 +44,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// One turn.
+/// A measured turn.
 struct Turn {
     megabytes: f64,
     per_byte: f64,

@@ -1,4 +1,4 @@
-//! What a process holds in memory: idle, with idle streams, and while a large body passes.
+//! Measures the memory of a process: idle, with idle streams, and while a large body passes.
 //!
 //! `hold ADDRESS PID STREAMS BODY_MB`
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use longhaul_bench::{Connection, Failure, Process, block_on};
 
-/// A stream whose second event is an hour away.
+/// A stream whose second event comes after an hour.
 const IDLE: &str = "events=2&pause_us=3600000000";
 const CHAT: &str =
     r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}"#;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Failure> {
     block_on(large_body(address, process, megabytes))?
 }
 
-/// Holds so many streams open, of each of which one event came.
+/// Holds `streams` streams open, each after its first event.
 async fn idle_streams(address: &str, process: Process, streams: usize) -> Result<(), Failure> {
     let before = process.memory_kib("VmRSS")?;
     let mut held = Vec::new();
@@ -46,7 +46,7 @@ async fn idle_streams(address: &str, process: Process, streams: usize) -> Result
     Ok(())
 }
 
-/// Sends one chat of so many megabytes.
+/// Sends one chat of `megabytes` megabytes.
 async fn large_body(address: &str, process: Process, megabytes: usize) -> Result<(), Failure> {
     let text = "a line of a long log, as tools print them. ";
     let content = text.repeat(megabytes * 1_000_000 / text.len());

@@ -1,6 +1,6 @@
-//! The least that a proxy on hyper can cost: a server, a pooled client, bodies streamed through.
+//! The minimum cost of a proxy on hyper: a server, a pooled client and streamed bodies.
 //!
-//! `limit ADDRESS` forwards to the upstream of the yardstick.
+//! `limit ADDRESS` forwards to the benchmark's upstream.
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;

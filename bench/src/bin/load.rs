@@ -1,21 +1,21 @@
-//! Puts the same load on several targets in turn and prints what a request costs each of them.
+//! Puts equal load on several targets in turn and prints the cost per request of each.
 //!
-//! `load BODIES ROUNDS SECONDS NAME=ADDRESS@PID...`: the target called `nginx` is the yardstick, the
-//! one called `direct` is the upstream itself. Rounds are interleaved and the median is shown, so
-//! that a busy machine disturbs all targets alike. `LOADS`, if it is set, names the loads to measure,
-//! separated by semicolons.
+//! `load BODIES ROUNDS SECONDS NAME=ADDRESS@PID...`: the target named `nginx` is the baseline; the
+//! target named `direct` is the upstream itself. Rounds are interleaved and the median is shown, so
+//! that a busy machine disturbs all targets alike. If `LOADS` is set, it names the loads to
+//! measure, separated by semicolons.
 
 use bytes::Bytes;
 use longhaul_bench::{Connection, Failure, Process, block_on};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What is asked of every target.
+/// The requests sent to every target.
 struct Workload {
     name: &'static str,
     body: &'static str,
     connections: usize,
-    /// How the upstream answers; none for one small reply.
+    /// Query that selects the upstream's reply; `None` for a single small reply.
     events: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// What one round showed, in microseconds.
+/// Results of one round, in microseconds.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     processor: f64,
@@ -109,7 +109,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The body to send; one that asks for a stream where a stream will come.
+/// Returns the body to send; it asks for a stream if the workload streams.
 fn body(folder: &Path, workload: &Workload) -> Result<Bytes, Failure> {
     let path = folder.join(workload.body).with_extension("json");
     let mut text = std::fs::read_to_string(&path)?;
@@ -125,7 +125,7 @@ async fn round(
     body: &Bytes,
     time: Duration,
 ) -> Result<Figures, Failure> {
-    // The first requests open connections and pages; they are not counted.
+    // Warm-up: the first requests open connections and fault in pages, so they are not counted.
     run(target, workload, body, time / 10).await?;
     let before = target.process.processor_time()?;
     let mut latencies = run(target, workload, body, time).await?;
@@ -136,8 +136,8 @@ async fn round(
     })
 }
 
-/// Sends one request after the other on each connection until `time` is over; how many
-/// microseconds each took.
+/// Sends requests one after another on each connection until `time` is over. Returns the duration
+/// of each in microseconds.
 async fn run(
     target: &Target,
     workload: &Workload,

@@ -1,7 +1,7 @@
 //! An upstream that reads each request to its end and answers at once.
 //!
-//! `?events=N&pause_us=P` asks for a stream of N events, P microseconds apart; without it the reply
-//! is one small JSON object.
+//! `?events=N&pause_us=P` asks for a stream of N events, P microseconds apart. Without it, the
+//! reply is a small JSON object.
 
 use bytes::Bytes;
 use http_body_util::channel::Channel;
@@ -77,10 +77,10 @@ fn stream(events: u64, pause_us: u64) -> Channel<Bytes> {
             {
                 return;
             }
-            // Each event leaves by itself, as a model's tokens do.
+            // Sends each event separately, like a model's tokens.
             tokio::task::yield_now().await;
         }
-        // A client that has gone needs no last event.
+        // A client that has disconnected does not need the last event.
         _ = sender.send_data(Bytes::from_static(LAST.as_bytes())).await;
     });
     body

@@ -1,24 +1,24 @@
-//! One session of a hundred windows, chained from the recorded ones, with facts planted in it.
+//! A session of a hundred windows, chained from the recorded ones, with planted facts.
 
 use crate::sessions::{Failure, Session};
 use longhaul::demo::{PlantPosition, PlantedFact, SessionRecording, TokenDensity};
 use serde_json::{Value, json};
 
-/// How many parts it has; in each, one fact is planted in each place.
+/// Number of parts; in each part, one fact is planted per kind of place.
 pub(super) const PARTS: usize = 10;
 
-/// The session, its facts, and how long it is at each message.
+/// The session, its facts, and its length at each message.
 pub(super) struct Story {
     pub(super) replay: SessionRecording,
     pub(super) facts: Vec<PlantedFact>,
-    /// The tokens of the first so many messages, as the model counts them.
+    /// Cumulative tokens up to each message, as the model counts them.
     pub(super) tokens: Vec<u64>,
-    /// How many messages there are up to the end of each part.
+    /// Number of messages up to the end of each part.
     pub(super) ends: Vec<usize>,
 }
 
 impl Story {
-    /// Chains all `sessions`, each part its own. One head stands for all.
+    /// Chains all `sessions`, dealt into parts, behind one shared head.
     pub(super) fn of(sessions: &[Session], density: TokenDensity) -> Result<Self, Failure> {
         let head = usual_head(sessions, density)?;
         let mut messages = head.messages;
@@ -51,13 +51,13 @@ impl Story {
     }
 }
 
-/// What stands before the history.
+/// Instructions and tools before the history.
 struct Head {
     messages: Vec<Value>,
     tools: Value,
 }
 
-/// Of the heads of all sessions that have tools, the middle one by size.
+/// Returns the head of median size among the sessions with tools.
 fn usual_head(sessions: &[Session], density: TokenDensity) -> Result<Head, Failure> {
     let mut heads = Vec::new();
     for session in sessions {
@@ -76,7 +76,7 @@ fn usual_head(sessions: &[Session], density: TokenDensity) -> Result<Head, Failu
     Ok(head.ok_or("no session has tools")?.1)
 }
 
-/// One session, by what makes its cost: how many requests there are for its tokens.
+/// A session with its cost factors: the number of requests and of tokens.
 #[derive(Clone, Copy)]
 struct Dealt<'s> {
     session: &'s Session,
@@ -84,8 +84,8 @@ struct Dealt<'s> {
     requests: u64,
 }
 
-/// The sessions of each part, so dealt and so exchanged that each has as many requests for its tokens
-/// as the others: what differs between two parts is then what the length of the history makes differ.
+/// Deals the sessions into parts and exchanges them until the ratio of requests to tokens is alike
+/// in all. Differences between two parts are then due to the length of the history.
 fn dealt(sessions: &[Session], density: TokenDensity) -> Vec<Vec<&Session>> {
     let mut all: Vec<Dealt<'_>> = sessions
         .iter()
@@ -118,7 +118,8 @@ fn dealt(sessions: &[Session], density: TokenDensity) -> Vec<Vec<&Session>> {
     dealt
 }
 
-/// The parts after the exchange of two sessions that makes them most alike, if one does.
+/// Returns the parts after the exchange of two sessions that makes them most alike; `None` if no
+/// exchange helps.
 fn exchanged<'s>(parts: &[Vec<Dealt<'s>>]) -> Option<Vec<Vec<Dealt<'s>>>> {
     let mut best: Option<(u64, Vec<Vec<Dealt<'s>>>)> = None;
     let now = unlike(parts);
@@ -143,8 +144,8 @@ fn exchanged<'s>(parts: &[Vec<Dealt<'s>>]) -> Option<Vec<Vec<Dealt<'s>>>> {
     best.map(|(_, parts)| parts)
 }
 
-/// How far the parts are from the mean of all: requests for a million tokens and tokens in thousands,
-/// squared.
+/// Squared distance of the parts from the mean, over requests per million tokens and tokens in
+/// thousands.
 fn unlike(parts: &[Vec<Dealt<'_>>]) -> u64 {
     let sum = |part: &[Dealt<'_>]| {
         let tokens: u64 = part.iter().map(|dealt| dealt.tokens).sum();
@@ -160,8 +161,8 @@ fn unlike(parts: &[Vec<Dealt<'_>>]) -> u64 {
     parts.iter().map(off).sum()
 }
 
-/// The messages of one session but for its head, the ids of their calls made those of its place in
-/// the story.
+/// Returns the messages of a session without its head. Call ids get a suffix for the session's
+/// place in the story.
 fn link_of(session: &Session, part: usize, place: usize) -> Result<Vec<Value>, Failure> {
     let last = session.replay.requests().next_back();
     let mut messages = messages_of(&last.ok_or("a session asks nothing")?.body())?;
@@ -199,18 +200,18 @@ fn messages_of(body: &[u8]) -> Result<Vec<Value>, Failure> {
     Ok(messages.map(std::mem::take).unwrap_or_default())
 }
 
-/// The messages stand last, so that a body ends with theirs.
+/// Builds a request body. The messages come last, so that the body ends with them.
 fn body(tools: &Value, messages: &[Value]) -> String {
     json!({ "model": "hundred", "tools": tools, "messages": messages }).to_string()
 }
 
-/// The tokens of one message by itself.
+/// Tokens of a single message.
 fn weight(message: &Value, density: TokenDensity) -> u64 {
     let alone = json!({ "messages": [message] }).to_string();
     density.request_tokens(alone.as_bytes()).unwrap_or_default()
 }
 
-/// A fact for each place, in the forms that people use: an id, a setting, a path.
+/// A fact for each place, in common forms: an id, a setting, a path.
 fn facts_of(part: usize) -> Vec<PlantedFact> {
     const WORDS: [&str; 4] = ["heron", "quartz", "tundra", "willow"];
     let places = [

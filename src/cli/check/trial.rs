@@ -1,6 +1,7 @@
-//! What serve would refuse when it starts, found by the same code without connecting anywhere.
+//! Start-up problems of `serve`, found by the same code without any connection.
 //!
-//! Whether a port is free, a server answers, and nobody else has the store's file, shows only then.
+//! Three conditions only show at start: whether a port is free, whether a server answers, and
+//! whether another process has the store's file open.
 
 use crate::config::{AdminListener, Config};
 use crate::error::Problem;
@@ -9,7 +10,7 @@ use crate::store::Store;
 use crate::summarise::SummaryUpstream;
 use crate::upstream::Upstream;
 
-/// All that is wrong with `config`, each problem once.
+/// Returns all problems of `config`, each once.
 pub(super) fn startup_problems(config: &Config) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut tell = |problem: Problem| {
@@ -21,7 +22,7 @@ pub(super) fn startup_problems(config: &Config) -> Vec<Problem> {
     let certificates = config.tls.clone().map(Certificates::open).transpose();
     let tried = [
         Upstream::new(&config.upstream).map(drop),
-        // Where it goes by the same file of authorities, it fails of the same.
+        // With the same CA file as the upstream, the endpoint fails with the same problem.
         SummaryUpstream::new(&config.summary, &config.upstream).map(drop),
         certificates.map(drop),
         Store::check(&config.store),
@@ -40,11 +41,11 @@ pub(super) fn startup_problems(config: &Config) -> Vec<Problem> {
     problems
 }
 
-/// The listeners of `config` that it has for an upstream, too.
+/// Returns a problem for each listener of `config` that is also an upstream.
 async fn loop_problems(config: &Config) -> Vec<Problem> {
     let admin = match config.admin {
         AdminListener::Required(address) => Some(address),
-        // Serve goes on without it.
+        // `serve` continues without this listener.
         AdminListener::IfFree(_) | AdminListener::Off => None,
     };
     let mut problems = Vec::new();

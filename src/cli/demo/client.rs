@@ -1,4 +1,4 @@
-//! An agent's client: sends a request and sees of the reply what an agent would see.
+//! An agent's client: sends a request and reads the reply as an agent would.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// What an agent waits for a reply: longer than longhaul makes anybody wait for a summary.
+/// The time an agent waits for a reply: longer than longhaul holds a request for a summary.
 const REPLY_TIMEOUT: Duration = Duration::from_mins(1);
-/// The header that says what longhaul did.
+/// The header in which longhaul reports its actions.
 const ACTION_HEADER: &str = "x-longhaul-action";
-/// The most characters told of a reply that is no error in the API's shape.
+/// The maximum number of characters shown of a reply that is not an error in the API's format.
 const UNKNOWN_CHARS: usize = 200;
 
 /// A client of one server on loopback.
@@ -25,14 +25,14 @@ pub(super) struct AgentClient {
     pool: Pool<HttpConnector, Full<Bytes>>,
 }
 
-/// What came back.
+/// The outcome of one request.
 #[derive(Debug, Default)]
 pub(super) struct AgentReply {
-    /// Its status, 0 if there was none.
+    /// The status, or 0 without a reply.
     pub(super) status: u16,
-    /// What longhaul says it did.
+    /// The actions that longhaul reports.
     pub(super) action: Vec<String>,
-    /// Why it is no answer, if it is none.
+    /// The error, if the reply is not an answer.
     pub(super) error: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl AgentClient {
         let response = self.pool.request(request).await;
         let (head, body) = response.map_err(|error| error.to_string())?.into_parts();
         let body = body.collect().await;
-        let body = body.map_err(|error| format!("the reply broke off: {error}"))?;
+        let body = body.map_err(|error| format!("the reply was cut off: {error}"))?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }
 }
@@ -98,7 +98,7 @@ fn actions(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// Why a reply is no answer: the API's own message where there is one.
+/// Returns the error if a reply is not an answer: the API's own message if there is one.
 fn reply_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE);
     let events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
@@ -127,7 +127,7 @@ fn stream_error(body: &[u8]) -> Option<String> {
     told.or_else(|| (!ended).then(|| "the stream ended without [DONE]".to_owned()))
 }
 
-/// The message of an error in the API's shape.
+/// Returns the message of an error in the API's format.
 fn error_message(reply: &Value) -> Option<String> {
     let error = reply.get("error")?;
     let message = error.get("message").unwrap_or(error);

@@ -1,8 +1,8 @@
-//! Finds the message that stands for history in what the model got, by comparison alone.
+//! Finds the message that replaces history in the forwarded request, by comparison alone.
 
 use serde_json::Value;
 
-/// The text of the first user message that was forwarded and never sent; none if there is none.
+/// Returns the text of the first user message that was forwarded but never sent, if there is one.
 pub(super) fn injected_text(sent: &[u8], forwarded: &[u8]) -> Option<String> {
     let sent = messages(sent);
     messages(forwarded)

@@ -1,4 +1,4 @@
-//! Plays a session request by request, as an agent would: direct, and through the real proxy.
+//! Plays a session request by request, as an agent would: directly, and through the real proxy.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,25 +21,25 @@ use super::report::{DemoReport, InjectedMessage, PlayOutcome};
 use super::row::PlayRow;
 use super::session::RecordedSession;
 
-/// How often the agent lets everybody else go on between two requests. All share one thread, so
-/// that this many steps are taken however slow the machine is: more than a job behind a reply takes
-/// from its start to the model.
+/// The number of times the agent yields to other tasks between two requests. All tasks share one
+/// thread, so this many steps run however slow the machine is. A background job needs fewer steps
+/// to reach the model.
 const PAUSES: usize = 12;
-/// How long it does nothing each time: the shortest that the timer knows.
+/// The duration of each pause: the timer's smallest step.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long it lets a summary behind a reply take, which here is never more than moments.
+/// The time limit for a background summary, which takes only moments here.
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who condenses history.
+/// The writer of summaries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli) enum Summariser {
-    /// Nobody: digests stand for it.
+    /// No model: digests replace summaries.
     Nobody,
     /// The model of the conversation.
     Own,
 }
 
-/// Plays the session to two models of the same kind, to one of them through longhaul.
+/// Plays the session to two models of the same kind, one directly and one through longhaul.
 pub(super) async fn play_both(
     session: &RecordedSession,
     options: ModelOptions,
@@ -50,7 +50,7 @@ pub(super) async fn play_both(
     let (direct, _) = direct.play(Summariser::Nobody).await;
 
     let (longhaul, injected) = play_through_proxy(session, options.clone(), summariser, |base| {
-        // The show is of a window that only refusals tell.
+        // The demo is about a window that only refusals reveal.
         let mut settings = vec![("upstream.base", base), ("upstream.ask", "false")];
         match summariser {
             Summariser::Nobody => settings.push(("summary.model", "none")),
@@ -69,7 +69,7 @@ pub(super) async fn play_both(
     })
 }
 
-/// Plays the session through a proxy whose settings are made for the model's base URL.
+/// Plays the session through a proxy. `configure` returns its settings for the model's base URL.
 ///
 /// # Errors
 /// The model or the proxy cannot be started.
@@ -91,7 +91,7 @@ fn to_io_error(problems: &[Problem]) -> io::Error {
     io::Error::other(told.join("; "))
 }
 
-/// A session, who answers in the end, and whom the agent asks.
+/// A session, the model that answers it, and a client of the server that the agent calls.
 struct SessionPlayer<'a> {
     session: &'a RecordedSession,
     model: &'a Model,
@@ -114,7 +114,7 @@ impl<'a> SessionPlayer<'a> {
         }
     }
 
-    /// Asks everything in order, up to the first error: an agent goes no further either.
+    /// Sends all requests in order up to the first error, where an agent would stop too.
     async fn play(self, summariser: Summariser) -> (PlayOutcome, Option<InjectedMessage>) {
         let mut rows = Vec::with_capacity(self.session.len());
         let mut injected = None;
@@ -144,8 +144,8 @@ impl<'a> SessionPlayer<'a> {
         (PlayOutcome::from_rows(rows), injected)
     }
 
-    /// The time between two requests: what goes on behind a reply comes to its end in it, so that
-    /// the same session has the same table on every machine.
+    /// Waits between two requests until background work has finished, so that a session has the
+    /// same table on every machine.
     async fn wait_for_background(&self) {
         let pending = |seen: &SeenRequest| {
             seen.kind == RequestKind::Summary && seen.ended == ReplyCompletion::Pending
@@ -167,7 +167,7 @@ async fn yield_to_tasks() {
     }
 }
 
-/// The first message that a model wrote, or else the first of all.
+/// Returns the first message that a model wrote, or else the first of all.
 fn prefer_summary(
     found: Option<InjectedMessage>,
     next: impl FnOnce() -> Option<InjectedMessage>,
@@ -192,7 +192,7 @@ fn injected_message(row: &PlayRow, sent: &[u8], seen: &[SeenRequest]) -> Option<
     })
 }
 
-/// The proxy of every day on a free port; ends when dropped.
+/// The real proxy on a free port, stopped on drop.
 struct DemoProxy {
     address: SocketAddr,
     task: JoinHandle<Result<(), Problem>>,
@@ -213,7 +213,7 @@ impl DemoProxy {
             biased;
             Ok(()) = readied => Ok(Self { address, task: served }),
             ended = &mut served => Err(match ended {
-                Ok(Ok(())) => io::Error::other("the proxy ended at once"),
+                Ok(Ok(())) => io::Error::other("the proxy ended before it was ready"),
                 Ok(Err(problem)) => to_io_error(&[problem]),
                 Err(error) => io::Error::other(error),
             }),

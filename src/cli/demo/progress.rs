@@ -1,13 +1,13 @@
-//! One line on standard error that says how far the show is, for a person who waits.
+//! A progress line on standard error, for a person who waits.
 
 use std::io::{self, IsTerminal as _};
 
 use super::super::print_error;
 
-/// Back to the start of the line, and the line emptied.
+/// Returns to the start of the line and clears it.
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// The line; gone when dropped.
+/// The progress line, cleared on drop.
 pub(super) struct ProgressLine {
     name: &'static str,
     requests: usize,
@@ -15,7 +15,8 @@ pub(super) struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// A line for a play of so many requests; none is written where no terminal would show it.
+    /// Creates the line for a session of `requests` requests. Writes nothing unless standard error
+    /// is a terminal.
     pub(super) fn new(name: &'static str, requests: usize) -> Self {
         Self {
             name,
@@ -24,7 +25,7 @@ impl ProgressLine {
         }
     }
 
-    /// Says that this request, counted from 1, is under way.
+    /// Shows that `request`, counted from 1, is in progress.
     pub(super) fn show_request(&self, request: usize) {
         if self.is_visible {
             let (name, all) = (self.name, self.requests);

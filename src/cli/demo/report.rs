@@ -1,4 +1,4 @@
-//! The outcome of both plays, and whether it is the one that was promised.
+//! The outcome of both plays, and whether it is the expected one.
 
 use serde::Serialize;
 
@@ -8,35 +8,35 @@ use super::totals::PlayTotals;
 /// Both plays.
 #[derive(Debug, Serialize)]
 pub(super) struct DemoReport {
-    /// What was played.
+    /// The session's name.
     pub(super) session: String,
-    /// How many requests it has.
+    /// Requests in the session.
     pub(super) requests: usize,
     /// The window of the model, in tokens.
     pub(super) window: u64,
     /// The play without longhaul.
     pub(super) direct: PlayOutcome,
-    /// The play with longhaul between.
+    /// The play through longhaul.
     pub(super) longhaul: PlayOutcome,
-    /// The message that stood for history.
+    /// The message that replaced history, if any.
     pub(super) injected: Option<InjectedMessage>,
 }
 
-/// One play, up to the first error that the agent saw.
+/// A play, up to the first error that the agent saw.
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct PlayOutcome {
     pub(in crate::cli) rows: Vec<PlayRow>,
     pub(in crate::cli) totals: PlayTotals,
 }
 
-/// A message that the agent never wrote.
+/// A message that the agent did not write.
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct InjectedMessage {
-    /// The request that it was first in, from 1.
+    /// The first request that contains the message, from 1.
     pub(super) request: usize,
-    /// What longhaul says it did there.
+    /// The actions that longhaul reported for that request.
     pub(super) action: Vec<String>,
-    /// Its text.
+    /// The message's text.
     pub(super) text: String,
 }
 
@@ -46,15 +46,15 @@ impl PlayOutcome {
         Self { rows, totals }
     }
 
-    /// The request that ended it early.
+    /// Returns the request that ended the play early, if any.
     pub(in crate::cli) fn failed_request(&self) -> Option<&PlayRow> {
         self.rows.last().filter(|row| row.error.is_some())
     }
 }
 
 impl DemoReport {
-    /// What did not come out as promised: the session was to die alone, of its length, and to be
-    /// finished with longhaul.
+    /// Returns the deviations from the expected outcome: without longhaul the session fails because
+    /// of its length, and with longhaul it finishes.
     pub(super) fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         let (window, requests) = (self.window, self.requests);
@@ -64,7 +64,7 @@ impl DemoReport {
                  try a smaller --window"
             )),
             Some(row) if row.refused == 0 => failures.push(format!(
-                "alone the session ended at request {}, but not for its length: {}",
+                "without longhaul the session ended at request {}, but not for its length: {}",
                 row.request,
                 error_text(row)
             )),
@@ -80,7 +80,7 @@ impl DemoReport {
         failures
     }
 
-    /// All of it as one object.
+    /// Renders the report as one JSON object.
     pub(super) fn json(&self) -> String {
         // Every key is a string and every value has a JSON form, so this cannot fail.
         let json = serde_json::to_string_pretty(&self);
@@ -89,7 +89,7 @@ impl DemoReport {
     }
 }
 
-/// The status and the words of a reply that was no answer.
+/// Returns the status and the error text of a failed request.
 pub(in crate::cli) fn error_text(row: &PlayRow) -> String {
     let error = row.error.as_deref().unwrap_or_default();
     match row.status {

@@ -1,4 +1,4 @@
-//! What became of one request, as the agent and the model saw it.
+//! The outcome of one request, as the agent and the model saw it.
 
 use serde::Serialize;
 
@@ -7,41 +7,41 @@ use crate::demo::{RequestKind, SeenRequest, Verdict};
 use super::client::AgentReply;
 use super::session::SessionRequest;
 
-/// One request of a play. All tokens are counted by the model.
+/// A request of a play. The model counts all tokens.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(in crate::cli) struct PlayRow {
-    /// Its place in the session, from 1.
+    /// The position in the session, from 1.
     pub(in crate::cli) request: usize,
-    /// How many messages the agent sent.
+    /// Messages that the agent sent.
     pub(in crate::cli) messages_sent: usize,
-    /// How many messages the model got, 0 if none did.
+    /// Messages that the model received, 0 if no request reached it.
     pub(in crate::cli) messages_forwarded: usize,
-    /// How large the agent's request was.
+    /// Tokens of the agent's request.
     pub(in crate::cli) tokens_sent: u64,
-    /// How large the request was that the model accepted, 0 if none was.
+    /// Tokens of the request that the model accepted, 0 if it accepted none.
     pub(in crate::cli) tokens_forwarded: u64,
-    /// How much of that the model's prompt cache knew.
+    /// Accepted tokens that were in the model's prompt cache.
     pub(in crate::cli) tokens_cached: u64,
-    /// How often the model refused it for its size.
+    /// The number of times the model refused the request for its size.
     pub(in crate::cli) refused: usize,
-    /// Whether the model got other bytes than the agent sent.
+    /// Whether the model received other bytes than the agent sent.
     pub(in crate::cli) rewritten: bool,
-    /// Whether the request no longer began with all of the one before it.
+    /// Whether the request did not begin with all of the previous one.
     pub(in crate::cli) prefix_changed: bool,
-    /// What longhaul says it did.
+    /// The actions that longhaul reported.
     pub(in crate::cli) action: Vec<String>,
-    /// How many summaries the model was asked for on the way.
+    /// Summaries requested from the model for this request.
     pub(in crate::cli) summaries: usize,
-    /// What the model read for them.
+    /// Tokens that the model read for those summaries.
     pub(in crate::cli) tokens_for_summaries: u64,
-    /// The status the agent got, 0 if none.
+    /// The status that the agent received, 0 without a reply.
     pub(in crate::cli) status: u16,
-    /// The error the agent saw.
+    /// The error that the agent saw.
     pub(in crate::cli) error: Option<String>,
 }
 
 impl PlayRow {
-    /// The row of a request, from what the model saw since the row before.
+    /// Builds the row of a request from what the model has seen since the previous row.
     pub(super) fn new(
         request: usize,
         asked: &SessionRequest,
@@ -73,7 +73,7 @@ impl PlayRow {
         }
     }
 
-    /// Whether something happened here that the row before does not say already.
+    /// Whether something happened that the previous row does not show.
     pub(super) fn is_notable_after(&self, before: Option<&Self>) -> bool {
         let same =
             |before: &Self| before.rewritten == self.rewritten && self.has_same_actions(before);
@@ -84,7 +84,7 @@ impl PlayRow {
             || before.is_some_and(|before| !same(before))
     }
 
-    /// Whether no other thing was done than in the row before: sending again is done once.
+    /// Whether the actions equal those of the previous row, apart from retries.
     pub(super) fn has_same_actions(&self, before: &Self) -> bool {
         let lasting = |row: &Self| -> Vec<String> {
             let words = row.action.iter();

@@ -1,4 +1,4 @@
-//! The session that is played, the program's own or a person's.
+//! The session to play: the built-in one or a user's own.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,34 +9,34 @@ use super::super::pipe::open_input;
 use crate::demo::{SessionRecording, session};
 use crate::error::Problem;
 
-/// The largest session read, inflated: as much as the proxy takes of one body by default.
+/// The maximum size of a decompressed session: the proxy's default limit for one body.
 const SESSION_BYTES: u64 = 256 << 20;
 
-/// A recorded session, asked for in one piece and as a stream in turns.
+/// A recorded session whose requests alternate between plain and streamed replies.
 pub(in crate::cli) struct RecordedSession {
-    /// What it is called.
+    /// The session's name.
     pub(in crate::cli) name: String,
     whole: SessionRecording,
-    /// None where the recording says itself whether it wants a stream.
+    /// The requests as streams, or `None` if the recording itself sets `stream`.
     streamed: Option<SessionRecording>,
 }
 
-/// One request of it.
+/// A request of the session.
 pub(in crate::cli) struct SessionRequest {
-    /// How many messages it has.
+    /// The number of messages.
     pub(super) messages: usize,
-    /// Its body.
+    /// The request's body.
     pub(in crate::cli) body: Vec<u8>,
 }
 
 impl RecordedSession {
-    /// The one that the program brings.
+    /// Returns the built-in session.
     pub(super) fn built_in() -> Result<Self, String> {
         let replay = session().map_err(|error| error.to_string())?;
         Self::new("cli-0018, a recorded coding session", replay)
     }
 
-    /// One that a person recorded: the last request body of it.
+    /// Reads a session from a file that holds its last request body.
     ///
     /// # Errors
     /// The file cannot be read or holds no session.
@@ -55,7 +55,7 @@ impl RecordedSession {
     fn new(name: &str, whole: SessionRecording) -> Result<Self, String> {
         let last = whole.requests().next_back().map(|request| request.body());
         let Some(last) = last else {
-            return Err("it has no user message, so it asks for nothing".to_owned());
+            return Err("it has no user message, so there is no request to play".to_owned());
         };
         let body: Option<Value> = serde_json::from_slice(&last).ok();
         let says = body.is_some_and(|body| body.get("stream").is_some());
@@ -67,12 +67,12 @@ impl RecordedSession {
         })
     }
 
-    /// How many requests it has.
+    /// Returns the number of requests.
     pub(in crate::cli) fn len(&self) -> usize {
         self.whole.requests().len()
     }
 
-    /// The requests in order, every other one as a stream.
+    /// Returns the requests in order, every other one as a stream.
     pub(in crate::cli) fn requests(&self) -> impl Iterator<Item = SessionRequest> + '_ {
         let streamed = self.streamed.as_ref().unwrap_or(&self.whole).requests();
         let both = self.whole.requests().zip(streamed);
@@ -86,7 +86,7 @@ impl RecordedSession {
     }
 }
 
-/// The file is no session.
+/// Creates the problem for a file that is not a session.
 pub(in crate::cli) fn invalid_session(file: &Path, reason: &str) -> Problem {
     Problem::InvalidInput {
         path: file.into(),

@@ -1,4 +1,4 @@
-//! The outcome as a page for a person: how it went, the telling rows, the injected message, sums.
+//! The outcome as a page for people: the result, the notable rows, the injected message and totals.
 
 mod excerpt;
 mod rows;
@@ -35,7 +35,7 @@ impl Paint {
         self.wrap("2", text)
     }
 
-    /// Text between a code and the end of all codes; colours are for text without codes.
+    /// Wraps text in a code and a reset. The reset ends all codes, so `text` must not contain any.
     fn wrap(self, code: &str, text: &str) -> String {
         match self {
             Self::Colours => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -44,7 +44,7 @@ impl Paint {
     }
 }
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn render_page(report: &DemoReport, rows: RowSelection, paint: Paint) -> String {
     let mut page = String::new();
     write_outcome(&mut page, report, paint);
@@ -59,7 +59,7 @@ pub(super) fn render_page(report: &DemoReport, rows: RowSelection, paint: Paint)
     page
 }
 
-/// What happened, in three sentences. Writing to a String cannot fail.
+/// Writes the outcome in three sentences. Writing to a String cannot fail.
 fn write_outcome(page: &mut String, report: &DemoReport, paint: Paint) {
     let (requests, window) = (report.requests, with_thousands(report.window));
     _ = writeln!(
@@ -145,7 +145,7 @@ fn write_totals(page: &mut String, report: &DemoReport, paint: Paint) {
             longhaul.prefix_changes.to_string(),
         ),
         (
-            "summaries asked for",
+            "summaries requested",
             direct.summaries.to_string(),
             longhaul.summaries.to_string(),
         ),

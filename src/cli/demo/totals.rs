@@ -1,4 +1,4 @@
-//! What a whole play comes to.
+//! Totals of a whole play.
 
 use std::ops::AddAssign;
 
@@ -11,24 +11,24 @@ use super::row::PlayRow;
 pub(in crate::cli) struct PlayTotals {
     /// Requests that the agent sent.
     pub(in crate::cli) requests: usize,
-    /// Those that it got an answer to.
+    /// Requests that the agent got an answer to.
     pub(in crate::cli) answered: usize,
-    /// How often the model refused one for its size.
+    /// Refusals by the model for a request's size.
     pub(in crate::cli) refused: usize,
     /// Tokens that the agent sent.
     pub(in crate::cli) tokens_sent: u64,
     /// Tokens that the model accepted.
     pub(in crate::cli) tokens_forwarded: u64,
-    /// Those of them that its prompt cache knew.
+    /// Accepted tokens that were in the model's prompt cache.
     pub(in crate::cli) tokens_cached: u64,
-    /// Tokens that it read to write summaries.
+    /// Tokens that the model read to write summaries.
     pub(in crate::cli) tokens_for_summaries: u64,
-    /// Tokens sent that were neither forwarded nor read for summaries. Where the agent got no
-    /// answer nothing was saved; below zero longhaul cost more than it spared.
+    /// Tokens sent that were neither forwarded nor read for summaries. Requests without an answer
+    /// save nothing. A negative value means that longhaul cost more than it saved.
     pub(in crate::cli) tokens_saved: i64,
-    /// How often a request did not begin with all of the one before it.
+    /// Requests that did not begin with all of the previous one.
     pub(in crate::cli) prefix_changes: usize,
-    /// Summaries that the model was asked for.
+    /// Summaries requested from the model.
     pub(in crate::cli) summaries: usize,
 }
 
@@ -57,13 +57,13 @@ impl PlayTotals {
         }
     }
 
-    /// The share of the accepted tokens that the cache knew, in hundredths.
+    /// Returns the percentage of accepted tokens that were in the cache.
     pub(in crate::cli) fn cached_percent(&self) -> u64 {
         percent(self.tokens_cached, self.tokens_forwarded)
     }
 }
 
-/// The sums of several plays.
+/// Adds the sums of another play.
 impl AddAssign<&Self> for PlayTotals {
     fn add_assign(&mut self, other: &Self) {
         self.requests += other.requests;
@@ -79,7 +79,7 @@ impl AddAssign<&Self> for PlayTotals {
     }
 }
 
-/// A share in whole hundredths; of nothing it is 0.
+/// Returns a share in whole percent; 0 if `whole` is 0.
 pub(in crate::cli) fn percent(part: u64, whole: u64) -> u64 {
     (part * 100).checked_div(whole).unwrap_or(0)
 }

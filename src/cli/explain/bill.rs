@@ -1,5 +1,5 @@
-//! What sessions came to: what was kept of them, how often their beginning changed, and what their
-//! input would have cost beside no proxy and a window without end.
+//! The outcome of whole sessions: how much was kept and how often the prefix changed. Also compares
+//! the cost of the input with that of no proxy and an unlimited window.
 
 use std::fmt::Write as _;
 
@@ -11,35 +11,36 @@ use super::super::number::with_thousands;
 use crate::rewrite::money::{InputPrices, Price, Usd};
 use crate::rewrite::usage::Usage;
 
-/// What one session came to.
+/// The outcome of one session.
 #[derive(Debug, Serialize)]
 pub(super) struct SessionReport {
     session: String,
-    /// How many requests it has; those after one that got no answer were not asked.
+    /// Requests in the session. Those after one that got no answer were not sent.
     session_requests: usize,
     pub(super) window: u32,
     pub(super) window_source: String,
-    /// Why it ended before its time, if it did.
+    /// The reason the session ended early, if it did.
     broken_off: Option<String>,
     #[serde(flatten)]
     totals: PlayTotals,
     cost: InputCost,
 }
 
-/// What the input of the requests that were answered costs.
+/// The input cost of the answered requests.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct InputCost {
-    /// By the list: in billionths of a dollar. Else a new token counts one, a cached one a tenth.
+    /// Whether the costs follow list prices, in billionths of a dollar. If not, a new token counts
+    /// one and a cached one a tenth.
     listed: bool,
-    /// With longhaul, summaries included.
+    /// The cost with longhaul, including summaries.
     with: Usd,
-    /// With no proxy, each request beginning with all of the one before it.
+    /// The cost without a proxy, if each request begins with all of the previous one.
     without: Usd,
 }
 
 impl SessionReport {
-    /// The bill of a session of so many requests whose model is sold at `prices`, where they are
-    /// known.
+    /// Creates the report of a session of `requests` requests. `prices` are the model's list
+    /// prices, if known.
     pub(super) fn new(
         session: &str,
         requests: usize,
@@ -60,7 +61,7 @@ impl SessionReport {
 
 impl InputCost {
     fn from_rows(rows: &[PlayRow], prices: Option<InputPrices>) -> Self {
-        // A list without a price for cached input says nothing of a conversation.
+        // A price list without a price for cached input cannot price a conversation.
         let listed = prices.filter(|prices| prices.cached.is_some());
         let prices = listed.or_else(relative_prices);
         let cost = |all: u64, cached: u64| {
@@ -92,7 +93,8 @@ impl InputCost {
         sum
     }
 
-    /// The cost with longhaul in hundredths of that without, and that in dollars if it is dollars.
+    /// Formats the cost with longhaul as a percentage of that without, and the latter in dollars if
+    /// list prices are known.
     fn describe(self) -> String {
         let [with, without] = [self.with, self.without].map(|usd| usd.as_nanos().unsigned_abs());
         let share = percent(with, without);
@@ -108,7 +110,8 @@ impl InputCost {
 /// Billionths of a dollar in a cent.
 const NANOS_PER_CENT: u64 = 10_000_000;
 
-/// Of a model in no list: a new token costs one, a cached one a tenth, as most providers have it.
+/// Returns the prices for a model without list prices: one for a new token, a tenth for a cached
+/// one, as most providers charge.
 fn relative_prices() -> Option<InputPrices> {
     Some(InputPrices {
         input: Price::from_dollars_per_million("1")?,
@@ -117,13 +120,13 @@ fn relative_prices() -> Option<InputPrices> {
     })
 }
 
-/// All of it for machines.
+/// Renders all sessions as JSON.
 pub(super) fn sessions_json(bills: &[SessionReport]) -> String {
     // Every key is a string and every value has a JSON form, so this cannot fail.
     format!("{:#}\n", json!({ "sessions": bills }))
 }
 
-/// All of it for people: a line for each session, and one for all where there are several.
+/// Renders a table with a line for each session, and a line of totals if there are several.
 pub(super) fn render_table(bills: &[SessionReport]) -> String {
     let mut lines = vec![HEADING.map(str::to_owned)];
     lines.extend(bills.iter().map(SessionReport::table_row));
@@ -150,7 +153,7 @@ pub(super) fn render_table(bills: &[SessionReport]) -> String {
     page.push('\n');
     for bill in bills {
         if let Some(why) = &bill.broken_off {
-            _ = writeln!(page, "{} broke off: {why}\n", bill.session);
+            _ = writeln!(page, "{} ended early: {why}\n", bill.session);
         }
     }
     page.push_str(LEGEND);
@@ -172,10 +175,10 @@ const HEADING: [&str; COLUMNS] = [
 ];
 
 const LEGEND: &str = "\
-sent: tokens of all requests as the agent has them. kept: what of them went on. changes: how often a
-request did not begin with all of the one before it. cached: what of the input the provider's cache
-would know. cost: of the input, beside no proxy and a window without end; by list prices where the
-model has them, else with a cached token at a tenth of a new one.
+sent: tokens of all requests as the agent sent them. kept: the share of them that was forwarded.
+changes: requests that did not begin with all of the previous one. cached: the share of the input
+that the provider's prompt cache would hold. cost: of the input, relative to no proxy and an unlimited
+window; by list prices if the model has them, otherwise with a cached token at a tenth of a new one.
 ";
 
 impl SessionReport {
@@ -198,7 +201,7 @@ fn totals_row(bills: &[SessionReport]) -> [String; COLUMNS] {
     }
     let requests = bills.iter().map(|bill| bill.session_requests).sum();
     let mut costs = bills.iter().map(|bill| bill.cost);
-    // Dollars and shares of a token are no sum.
+    // Dollars and relative costs cannot be added.
     let cost = costs.next().and_then(|first| {
         costs.try_fold(first, |sum, cost| {
             (cost.listed == sum.listed).then(|| InputCost {
@@ -339,6 +342,6 @@ mod tests {
         lost.error = Some("the words".to_owned());
         lost.status = 400;
         let page = render_table(&[bill("a.json", vec![lost], None)]);
-        assert!(page.contains("a.json broke off: 400 the words"), "{page}");
+        assert!(page.contains("a.json ended early: 400 the words"), "{page}");
     }
 }

@@ -1,7 +1,7 @@
-//! `longhaul explain --replay`: what whole sessions come to under these settings.
+//! `longhaul explain --replay`: the outcome of whole sessions under these settings.
 //!
-//! Each is played request by request to the real proxy before a strict model, both in this process
-//! and on loopback, so that what is told is what the program does.
+//! Plays each session request by request to the real proxy in front of a strict model. Both run in
+//! this process on loopback, so the report shows the program's real behaviour.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use crate::models;
 use crate::rewrite::chat_completions;
 use crate::rewrite::policy::Policy;
 
-/// Plays the session of each file; what each came to.
+/// Plays the session of each file and returns the outcomes.
 ///
 /// # Errors
-/// A file cannot be read or holds no session. Nothing is played then.
+/// A file cannot be read or holds no session. In that case no session is played.
 pub(super) fn replay_sessions<'f>(
     config: &Config,
     files: impl Iterator<Item = &'f PathBuf>,
@@ -41,12 +41,12 @@ pub(super) fn replay_sessions<'f>(
     Ok(bills?)
 }
 
-/// A session, and what is known of the model that it was had with.
+/// A session and the settings for the model that it was recorded with.
 struct SessionReplay {
     session: RecordedSession,
     model: String,
     policy: Policy,
-    /// Who says what the model holds.
+    /// The source of the model's window.
     window_source: String,
 }
 
@@ -79,9 +79,7 @@ impl SessionReplay {
         let configure = |base: &str| Ok(self.config_for_model(config, base)?);
         let played = play_through_proxy(&self.session, options, summariser, configure);
         let (played, _) = super::super::runtime()?.block_on(played).map_err(|error| {
-            Problem::Listen(format!(
-                "the sessions could not be played on loopback: {error}"
-            ))
+            Problem::Listen(format!("cannot play the sessions on loopback: {error}"))
         })?;
         let host = config.upstream.base.authority().host();
         let prices = models::prices(host, &self.model);
@@ -91,12 +89,12 @@ impl SessionReplay {
         Ok(bill)
     }
 
-    /// The settings before the model at `base`. What reaches out of this process is left out:
-    /// listeners, keys, stores and other upstreams.
+    /// Returns the settings for a proxy in front of the model at `base`. Removes everything that
+    /// reaches outside this process: listeners, keys, stores and other upstreams.
     fn config_for_model(&self, config: &Config, base: &str) -> Result<Config, Problem> {
         let mut config = config.clone();
         config.upstream.base = BaseUrl::parse(base).map_err(|refused| {
-            Problem::Listen(format!("{base} is no base of an upstream: {refused}"))
+            Problem::Listen(format!("{base} is not an upstream's base URL: {refused}"))
         })?;
         config.upstream.authorization = None;
         config.upstream.ca_file = None;
@@ -113,7 +111,7 @@ impl SessionReplay {
         if config.mode == Mode::Shadow {
             config.mode = Mode::On;
         }
-        // The table would be asked of a model on this machine, of which it knows nothing.
+        // The table knows nothing of a model on this machine, so the window is set here.
         config.window = self.policy.prune_thresholds.window;
         config.window_origin = WindowOrigin::Setting(self.window_source.clone());
         Ok(config)

@@ -1,4 +1,4 @@
-//! What `explain` says, as one value: the table and the JSON are two renderings of it.
+//! The report of `explain` as one value, rendered as a table or as JSON.
 
 use serde::Serialize;
 
@@ -15,44 +15,45 @@ use crate::rewrite::replay::{HardMarkMode, replay};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::ForwardedView;
 
-/// Tool names are the client's, and go to a terminal: at most so many characters, all of them plain.
+/// The maximum length of a tool name, in characters. Clients choose these names and a terminal
+/// shows them, so only printable characters are kept.
 const TOOL_CHARS: usize = 40;
 
-/// What becomes of a request.
+/// The result for one request.
 #[derive(Debug, Serialize)]
 pub(super) struct ExplainReport {
-    /// Why it goes on as it came, if it does.
+    /// The reason the request is forwarded unchanged, if it is.
     pub(super) untouched: Option<ReasonReport>,
     pub(super) mode: &'static str,
     pub(super) profile: &'static str,
     pub(super) window: WindowReport,
     pub(super) marks: MarksReport,
-    /// None where clearing is switched off.
+    /// The clearing rule, or `None` if clearing is switched off.
     pub(super) prune: Option<PruneReport>,
     pub(super) totals: ExplainTotals,
-    /// What stands in place of history.
+    /// The digest that replaces history, if any.
     pub(super) digest: Option<DigestReport>,
-    /// What could be set to have more done.
+    /// A setting to change so that more is cleared, if one would help.
     pub(super) hint: Option<String>,
     pub(super) messages: Vec<MessageRow>,
 }
 
-/// Why a request goes on as it came.
+/// The reason a request is forwarded unchanged.
 #[derive(Debug, Serialize)]
 pub(super) struct ReasonReport {
     pub(super) label: &'static str,
     pub(super) reason: &'static str,
 }
 
-/// The window assumed.
+/// The assumed window.
 #[derive(Debug, Serialize)]
 pub(super) struct WindowReport {
     pub(super) tokens: u32,
-    /// Who says so.
+    /// The source of the number of tokens.
     pub(super) source: String,
 }
 
-/// Where the marks stand, in tokens.
+/// The marks, in tokens.
 #[derive(Debug, Serialize)]
 pub(super) struct MarksReport {
     pub(super) usable: u32,
@@ -60,7 +61,7 @@ pub(super) struct MarksReport {
     pub(super) hard: u32,
 }
 
-/// The pruning rule.
+/// The clearing rule.
 #[derive(Debug, Serialize)]
 pub(super) struct PruneReport {
     pub(super) when: &'static str,
@@ -69,37 +70,37 @@ pub(super) struct PruneReport {
     pub(super) min_user_turns: u32,
 }
 
-/// Sums, in tokens.
+/// Totals, in tokens unless they count messages.
 #[derive(Debug, Serialize)]
 pub(super) struct ExplainTotals {
     pub(super) before: u32,
     pub(super) after: u32,
-    /// Tool schemas, in both.
+    /// Tokens of the tool schemas, included in `before` and `after`.
     pub(super) tools: u32,
     pub(super) messages: usize,
     pub(super) user_messages: u32,
 }
 
-/// The digest that stands in place of history.
+/// The digest that replaces history.
 #[derive(Debug, Serialize)]
 pub(super) struct DigestReport {
-    /// The first message it stands for.
+    /// The first message it replaces.
     pub(super) from: usize,
-    /// The last one.
+    /// The last message it replaces.
     pub(super) through: usize,
     pub(super) tokens: u32,
 }
 
-/// One message.
+/// A message and the verdict on it.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageRow {
-    /// From 0.
+    /// The message's index, from 0.
     pub(super) number: usize,
     pub(super) role: &'static str,
-    /// The tool that a result is of, or the tools that an assistant calls.
+    /// The tool that produced a result, or the tools that an assistant message calls.
     pub(super) tool: String,
     pub(super) tokens: u32,
-    /// Its tokens as forwarded.
+    /// The message's tokens as forwarded.
     pub(super) becomes: u32,
     pub(super) action: &'static str,
     pub(super) verdict: &'static str,
@@ -107,7 +108,8 @@ pub(super) struct MessageRow {
 }
 
 impl ExplainReport {
-    /// What `view` makes of a conversation met for the first time. The window comes from `source`.
+    /// Builds the report of `view` for a conversation's first request. `source` is the window's
+    /// source.
     pub(super) fn new(
         config: &Config,
         source: String,
@@ -117,7 +119,7 @@ impl ExplainReport {
         untouched: Option<Bypass>,
     ) -> Self {
         let kept = PinnedHead::new(conversation, policy, None);
-        // The plan's own replay, asked once more for its reasons.
+        // Repeats the plan's own replay to obtain its reasons.
         let standing = replay(conversation, policy, kept, None, HardMarkMode::Cut);
         let messages = conversation.messages();
         let users = messages.iter().filter(|message| message.role.is_user());
@@ -178,7 +180,7 @@ impl ExplainReport {
         }
     }
 
-    /// As JSON, with a line break at its end.
+    /// Renders the report as JSON with a trailing line break.
     pub(super) fn json(&self) -> String {
         to_json(self)
     }
@@ -193,7 +195,7 @@ impl ReasonReport {
     }
 }
 
-/// A request that was not read, as JSON.
+/// Renders a request that was not read as JSON.
 pub(super) fn untouched_json(why: why::UntouchedReason) -> String {
     #[derive(Serialize)]
     struct Unread {
@@ -205,13 +207,13 @@ pub(super) fn untouched_json(why: why::UntouchedReason) -> String {
 }
 
 fn to_json(report: &impl Serialize) -> String {
-    // Strings, numbers and lists of them: nothing that JSON could not write.
+    // The report holds only strings, numbers and lists, and JSON can represent all of them.
     let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// What the rows are made from.
+/// The inputs from which the rows are built.
 struct RowBuilder<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
@@ -277,7 +279,7 @@ impl RowBuilder<'_, '_> {
         }
     }
 
-    /// The tools that a message names, fit for a terminal.
+    /// Returns the names of a message's tools, safe for a terminal.
     fn tool_names(&self, at: usize) -> String {
         let Some(message) = self.conversation.message(at) else {
             return String::new();
@@ -310,8 +312,8 @@ impl RowBuilder<'_, '_> {
     }
 }
 
-/// What to set so that a conversation is cleared that has too few user messages for it: found by
-/// asking what that setting would do.
+/// Suggests a setting if the conversation has too few user messages for clearing. Replays the
+/// conversation under that setting to see what it would clear.
 fn clearing_hint(
     conversation: &Conversation<'_>,
     policy: &Policy,

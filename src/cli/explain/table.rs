@@ -6,7 +6,7 @@ use super::super::number::with_thousands;
 use super::report::{ExplainReport, MessageRow};
 use super::why::UntouchedReason;
 
-/// The head, the messages, the sums and what could be set.
+/// Renders the header, the messages, the totals and the hint.
 pub(super) fn render(report: &ExplainReport) -> String {
     let mut page = String::new();
     write_header(&mut page, report);
@@ -17,7 +17,7 @@ pub(super) fn render(report: &ExplainReport) -> String {
     page
 }
 
-/// A request that was not read.
+/// Renders a request that was not read.
 pub(super) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
 }
@@ -91,7 +91,7 @@ fn write_messages(page: &mut String, report: &ExplainReport) {
     }
 }
 
-/// One line of the table, as texts.
+/// A line of the table, as text.
 #[derive(Default)]
 struct ExplainLine {
     number: String,
@@ -133,7 +133,7 @@ fn write_totals(page: &mut String, report: &ExplainReport) {
     let totals = &report.totals;
     _ = writeln!(
         page,
-        "before {} tokens, after {} ({} of tool schemas in both); messages: {}, of the user: {}",
+        "before {} tokens, after {} (tool schemas in both: {}); messages: {}, user messages: {}",
         with_thousands(totals.before),
         with_thousands(totals.after),
         with_thousands(totals.tools),
@@ -144,7 +144,7 @@ fn write_totals(page: &mut String, report: &ExplainReport) {
         _ = writeln!(page, "passed untouched: {}", untouched.reason);
     }
     if report.mode == "shadow" {
-        page.push_str("in the mode shadow this is reported, and the request passes untouched\n");
+        page.push_str("in mode shadow this is only reported, and the request passes untouched\n");
     }
     if let Some(hint) = &report.hint {
         _ = writeln!(page, "hint: {hint}");

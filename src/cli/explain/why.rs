@@ -1,4 +1,4 @@
-//! Verdicts in words: what becomes of a message, why, and why a request is left as it is.
+//! Verdicts in words: the action on a message, its reason, and the reason a request is unchanged.
 
 use super::super::number::with_thousands;
 use crate::rewrite::bypass::Bypass;
@@ -6,23 +6,24 @@ use crate::rewrite::policy::{Policy, PruneTrigger};
 use crate::rewrite::prune::Fate;
 use crate::rewrite::replay::ReplayOutcome;
 
-/// What becomes of a message.
+/// The verdict on a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MessageVerdict {
-    /// The newest, the user's or the assistant's own words: only summaries stand for those.
+    /// Kept: among the newest, or the user's or the assistant's own words. Only summaries replace
+    /// those.
     Kept,
-    /// Of the front that is never changed.
+    /// Part of the head, which is never changed.
     Head,
-    /// A tool result, where clearing is switched off.
+    /// A tool result while clearing is switched off.
     ClearingDisabled,
-    /// A tool result that the rule has judged.
+    /// A tool result that the clearing rule has judged.
     ToolResult(Fate),
-    /// The digest stands for it.
+    /// Replaced by the digest.
     Summarised,
 }
 
 impl MessageVerdict {
-    /// One word for machines, in kebab case.
+    /// Returns the verdict as one kebab-case word, for machines.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Head => "head",
@@ -45,7 +46,7 @@ impl MessageVerdict {
         }
     }
 
-    /// What is done with it.
+    /// Returns the action taken on the message, as one word.
     pub(super) fn action(self) -> &'static str {
         match self {
             Self::ToolResult(Fate::Cleared) => "cleared",
@@ -55,7 +56,7 @@ impl MessageVerdict {
     }
 }
 
-/// What the reasons need to know of a request.
+/// The facts about a request that the reasons depend on.
 pub(super) struct VerdictReasons<'r> {
     pub(super) policy: &'r Policy,
     pub(super) replay_outcome: &'r ReplayOutcome,
@@ -63,12 +64,12 @@ pub(super) struct VerdictReasons<'r> {
 }
 
 impl VerdictReasons<'_> {
-    /// Why `verdict` is what it is; empty where there is nothing to say.
+    /// Explains `verdict` in words; empty if there is nothing to explain.
     pub(super) fn explain(&self, verdict: MessageVerdict) -> String {
         match verdict {
-            MessageVerdict::Head => "the front is never changed".into(),
+            MessageVerdict::Head => "the head is never changed".into(),
             MessageVerdict::Kept => String::new(),
-            MessageVerdict::Summarised => "the digest stands for it".into(),
+            MessageVerdict::Summarised => "replaced by the digest".into(),
             MessageVerdict::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
             MessageVerdict::ToolResult(fate) => self.explain_result(fate),
         }
@@ -80,14 +81,14 @@ impl VerdictReasons<'_> {
         match fate {
             Fate::Cleared => format!("older than the newest {protect} tokens of results"),
             Fate::Empty => "empty".into(),
-            Fate::Error => "reports a failure (prune.keep_errors)".into(),
-            Fate::Exempt => "an exempt tool (prune.exempt_tools)".into(),
+            Fate::Error => "reports an error (prune.keep_errors)".into(),
+            Fate::Exempt => "exempt tool (prune.exempt_tools)".into(),
             Fate::BelowMinimum => self.explain_wait(),
-            Fate::NewestBatch => "newest batch".into(),
-            Fate::Pinned => "pinned: a later result points at it".into(),
-            Fate::Placeholder => "a placeholder already".into(),
+            Fate::NewestBatch => "in the newest batch".into(),
+            Fate::Pinned => "pinned: a later result refers to it".into(),
+            Fate::Placeholder => "already a placeholder".into(),
             Fate::Protected => format!("protected: among the newest {protect} tokens of results"),
-            Fate::NotShorter => "a placeholder would not shorten it".into(),
+            Fate::NotShorter => "a placeholder would not be shorter".into(),
             Fate::TooFewTurns => format!(
                 "too few user turns: {} of {}",
                 self.user_messages,
@@ -96,7 +97,7 @@ impl VerdictReasons<'_> {
         }
     }
 
-    /// Why a result that is old enough is not cleared yet.
+    /// Explains why a result that is old enough is not cleared yet.
     fn explain_wait(&self) -> String {
         let Some((when, rule)) = &self.policy.prune else {
             return String::new();
@@ -105,13 +106,13 @@ impl VerdictReasons<'_> {
         let marks = &self.policy.prune_thresholds;
         if waiting <= rule.minimum {
             return format!(
-                "too little to free yet: {}, not more than {}",
+                "too little to free yet: {}, needs more than {}",
                 with_thousands(waiting.get()),
                 with_thousands(rule.minimum.get())
             );
         }
         match when {
-            PruneTrigger::Always => "not yet asked: the newest message ends no request".into(),
+            PruneTrigger::Always => "not due yet: the newest message does not end a request".into(),
             PruneTrigger::HardMark if self.replay_outcome.size < marks.hard => {
                 format!(
                     "waits for the hard mark, {}",
@@ -119,23 +120,23 @@ impl VerdictReasons<'_> {
                 )
             }
             PruneTrigger::HardMark => format!(
-                "clearing alone would not come down to {}",
+                "clearing alone would not reach {}",
                 with_thousands(marks.relief.get())
             ),
             PruneTrigger::Pressure => format!(
-                "waits until the request is above {}",
+                "waits until the request exceeds {}",
                 with_thousands(marks.pressure.get())
             ),
         }
     }
 }
 
-/// Why a request passes untouched.
+/// The reason a request passes untouched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum UntouchedReason {
-    /// It was read.
+    /// The request was read.
     Bypassed(Bypass),
-    /// Nothing is read.
+    /// longhaul is switched off and reads nothing.
     Disabled,
 }
 
@@ -146,7 +147,7 @@ impl From<Bypass> for UntouchedReason {
 }
 
 impl UntouchedReason {
-    /// One word for machines, in kebab case.
+    /// Returns the reason as one kebab-case word, for machines.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Bypassed(bypass) => bypass.label(),
@@ -154,23 +155,23 @@ impl UntouchedReason {
         }
     }
 
-    /// The same in words.
+    /// Returns the reason in words.
     pub(super) fn description(self) -> &'static str {
         match self {
             Self::Bypassed(bypass) => bypass_description(bypass),
-            Self::Disabled => "longhaul is switched off (mode, or all three switches)",
+            Self::Disabled => "longhaul is switched off (by mode, or by all three switches)",
         }
     }
 }
 
 fn bypass_description(bypass: Bypass) -> &'static str {
     match bypass {
-        Bypass::Duplicate => "a key that longhaul acts upon stands twice in one object",
-        Bypass::Malformed => "the body is no JSON in UTF-8",
+        Bypass::Duplicate => "a key that longhaul uses appears twice in one object",
+        Bypass::Malformed => "the body is not JSON in UTF-8",
         Bypass::Nothing => "there is nothing to change",
-        Bypass::Shape => "it is JSON, but not of the shape of a chat completion",
-        Bypass::Signed => "it is signed over its body",
-        Bypass::TooLarge => "it is larger than limits.body, or has more messages than are read",
-        Bypass::Unsound => "what was made of it is not smaller or not sound; please report this",
+        Bypass::Shape => "the body is JSON, but not a chat completion request",
+        Bypass::Signed => "the request is signed over its body",
+        Bypass::TooLarge => "the body exceeds limits.body, or has more messages than are read",
+        Bypass::Unsound => "the rewritten body is not smaller or not valid; please report this",
     }
 }

@@ -1,18 +1,18 @@
-//! What the proxy did while a command ran, in a line or two.
+//! A short summary of the proxy's work while a command ran.
 
 use std::fmt::Write as _;
 
 use crate::cli::number::with_thousands;
 use crate::metrics::{Action, Metrics};
 
-/// The account; `base` is where the command was pointed at.
+/// Returns the summary. `base` is the base URL that the command was given.
 pub(super) fn run_summary(metrics: &Metrics, base: &str) -> String {
     let all = &metrics.chats;
     let (chats, before, after) = (all.count(), all.before(), all.after());
     if chats == 0 {
         return format!(
-            "longhaul: no chat came through; the command was to find its endpoint in \
-             OPENAI_BASE_URL ({base}), and may want a setting of its own\n"
+            "longhaul: no chat came through; the command should take its endpoint from \
+             OPENAI_BASE_URL ({base}), and may need a setting of its own\n"
         );
     }
     let did = |act| metrics.actions.get(act);
@@ -26,11 +26,11 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str) -> String {
         // Writing to a String cannot fail.
         _ = write!(
             text,
-            ", {} sent on ({percent}% less)",
+            ", {} forwarded ({percent}% less)",
             with_thousands(after)
         );
     } else {
-        text.push_str(", all sent on as they came");
+        text.push_str(", all forwarded unchanged");
     }
     let counts = [
         (did(Action::Prune), "with old results cleared"),
@@ -38,8 +38,8 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str) -> String {
             did(Action::Digest) + did(Action::Summary),
             "with old history condensed",
         ),
-        (did(Action::Retry), "refused at first and sent again"),
-        (did(Action::GaveUp), "too large whatever was done"),
+        (did(Action::Retry), "refused at first and retried"),
+        (did(Action::GaveUp), "too large even after compaction"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         _ = write!(text, "; {count} {what}");
@@ -72,8 +72,8 @@ mod tests {
         }
         assert_eq!(
             run_summary(&metrics, ""),
-            "longhaul: 2 chats, about 1,234,567 tokens, 534,567 sent on (56% less); 1 with old \
-             results cleared; 2 with old history condensed; 1 refused at first and sent again\n"
+            "longhaul: 2 chats, about 1,234,567 tokens, 534,567 forwarded (56% less); 1 with old \
+             results cleared; 2 with old history condensed; 1 refused at first and retried\n"
         );
     }
 
@@ -86,7 +86,7 @@ mod tests {
         metrics.chats.add(Tokens::new(999), Tokens::new(999));
         assert_eq!(
             run_summary(&metrics, ""),
-            "longhaul: 1 chat, about 999 tokens, all sent on as they came\n"
+            "longhaul: 1 chat, about 999 tokens, all forwarded unchanged\n"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The signals that are passed on to a command.
+//! The signals that longhaul forwards to a command.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub(super) struct Signals {
     receivers: Vec<(ForwardedSignal, tokio::signal::unix::Signal)>,
 }
 
-/// One signal.
+/// A signal that ends a program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ForwardedSignal {
     #[cfg(unix)]
@@ -30,7 +30,8 @@ pub(super) enum ForwardedSignal {
 impl ForwardedSignal {
     const ALL: [Self; 4] = [Self::HangUp, Self::Interrupt, Self::Quit, Self::Terminate];
 
-    /// Whether a terminal sends it, and so has sent it to the command too, which is in our group.
+    /// Whether a terminal sent the signal. If so, the command, in the same process group, has
+    /// received it too.
     pub(super) fn is_sent_by_terminal(self) -> bool {
         match self {
             Self::Interrupt | Self::Quit => is_in_foreground(),
@@ -38,7 +39,7 @@ impl ForwardedSignal {
         }
     }
 
-    /// Sends it to a process; one that has ended in the meantime needs none.
+    /// Sends the signal to a process, unless the process has ended.
     pub(super) fn send_to(self, id: u32) {
         if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
             _ = kill_process(id, self.signal());
@@ -54,7 +55,7 @@ impl ForwardedSignal {
         }
     }
 
-    /// Its place in a mask, whose first bit is signal 1.
+    /// Returns the signal's bit in a mask whose first bit is signal 1.
     fn mask_bit(self) -> u64 {
         1 << (self.signal().as_raw() - 1)
     }
@@ -62,8 +63,8 @@ impl ForwardedSignal {
 
 #[cfg(unix)]
 impl Signals {
-    /// Those that are not ignored from the start, as `nohup` has it: to hear one is to end that, for
-    /// the command too.
+    /// Subscribes to the signals that are not ignored at start, as under `nohup`. A handler would
+    /// end that for the command too.
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let kind = |told| match told {
@@ -82,7 +83,7 @@ impl Signals {
         Ok(Self { receivers: heard })
     }
 
-    /// The next of them.
+    /// Returns the next signal.
     pub(super) async fn next(&mut self) -> ForwardedSignal {
         std::future::poll_fn(|context| {
             for (told, signal) in &mut self.receivers {
@@ -96,15 +97,15 @@ impl Signals {
     }
 }
 
-/// Whether our group is the one that hears what is typed at our terminal, wherever the standard
-/// streams lead.
+/// Whether longhaul's process group is in the foreground of its terminal, and so receives what is
+/// typed there. Independent of where the standard streams lead.
 #[cfg(unix)]
 fn is_in_foreground() -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     terminal.is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
 }
 
-/// The mask of the signals that this process ignores; of none where the system does not say it.
+/// Returns the mask of signals that this process ignores, or 0 if the system does not report one.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -134,7 +135,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Ctrl-C reaches the command by itself.
+    /// Never returns: Ctrl-C reaches the command directly.
     pub(super) async fn next(&mut self) -> ForwardedSignal {
         loop {
             if tokio::signal::ctrl_c().await.is_err() {

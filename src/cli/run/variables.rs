@@ -1,4 +1,4 @@
-//! The variables by which agents are told where their endpoint is.
+//! The environment variables that tell agents where their endpoint is.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,34 +6,34 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::models::HostKind;
 
-/// What a variable holds.
+/// The form of a variable's value.
 #[derive(Clone, Copy)]
 enum UrlForm {
-    /// The base URL, with its version.
+    /// The base URL with its version.
     Base,
-    /// Without it: the program adds its own path.
+    /// The URL without a version: the program adds its own path.
     Origin,
 }
 
-/// Whose endpoint a variable names, and so whose key goes there.
+/// The provider whose endpoint a variable names, and whose key is sent there.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum KeyOwner {
-    /// Any provider's.
+    /// Any provider.
     AnyProvider,
-    /// OpenRouter's alone, beside others that the same program has.
+    /// OpenRouter only, in addition to other endpoints of the same program.
     OpenRouter,
 }
 
-/// Each variable with what it holds, from the manuals of those who read it; first those that most
-/// read.
+/// Each variable with the form of its value, from the manuals of the programs that read it. The
+/// most widely read come first.
 const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 7] = [
-    // The SDKs from 1.0 on, and what is built on them; qwen-code, LangChain, Codex.
+    // The SDKs since 1.0 and programs built on them; qwen-code, LangChain, Codex.
     ("OPENAI_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
-    // The SDKs before it, LiteLLM, aider.
+    // The SDKs before 1.0, LiteLLM, aider.
     ("OPENAI_API_BASE", UrlForm::Base, KeyOwner::AnyProvider),
     // Open WebUI.
     ("OPENAI_API_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
-    // aider's own option, which goes before the others.
+    // aider's own option, which takes precedence over the others.
     (
         "AIDER_OPENAI_API_BASE",
         UrlForm::Base,
@@ -41,15 +41,15 @@ const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 7] = [
     ),
     // goose.
     ("OPENAI_HOST", UrlForm::Origin, KeyOwner::AnyProvider),
-    // LiteLLM and what is built on it, for models named openrouter/….
+    // LiteLLM and programs built on it, for models named openrouter/….
     ("OPENROUTER_API_BASE", UrlForm::Base, KeyOwner::OpenRouter),
     // OpenHands.
     ("LLM_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
 ];
 
-/// Which variables the command finds set, for people.
+/// Returns the help text that lists the variables set for the command.
 pub(super) fn variables_help() -> String {
-    let mut page = String::from("COMMAND finds set, with the proxy's address for ADDR:\n");
+    let mut page = String::from("Variables set for COMMAND, with the proxy's address for ADDR:\n");
     for (name, form, whose) in ENDPOINT_VARIABLES {
         let value = match form {
             UrlForm::Base => "http://ADDR/v1",
@@ -64,12 +64,12 @@ pub(super) fn variables_help() -> String {
     }
     let proxies = PROXY_VARIABLES.join(", ");
     page + &format!(
-        "  {:21}  ADDR's host too, where one of {proxies} is set",
+        "  {:21}  ADDR's host added, if one of {proxies} is set",
         "NO_PROXY, no_proxy"
     )
 }
 
-/// The endpoint that the environment names already, and the variable that does.
+/// Returns the endpoint that the environment already names, and the variable's name.
 pub(super) fn existing_endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
     ENDPOINT_VARIABLES.iter().find_map(|&(name, _, _)| {
         let value = env.get(name).filter(|value| !value.is_empty())?;
@@ -77,12 +77,12 @@ pub(super) fn existing_endpoint(env: &BTreeMap<String, String>) -> Option<(&'sta
     })
 }
 
-/// What agents are given as their base URL.
+/// Returns the base URL for agents.
 pub(super) fn base_url(address: SocketAddr) -> String {
     format!("http://{address}/v1")
 }
 
-/// The variables that are set for a proxy at `address` in front of an upstream at `host`.
+/// Returns the variables to set for a proxy at `address` in front of an upstream at `host`.
 pub(super) fn agent_variables(
     address: SocketAddr,
     host: &str,
@@ -103,10 +103,12 @@ pub(super) fn agent_variables(
         })
 }
 
-/// Whether what goes to OpenRouter by default, and the key for it, may go to `host` instead. A host of
-/// nobody's that is known, or of this network, is no default: the user has named it, a gateway of
-/// theirs say, and means it for all that the command asks. Another provider is meant for its own
-/// models: those of OpenRouter are then asked for where they always were, past the proxy.
+/// Whether traffic meant for OpenRouter, and its key, may go to `host` instead.
+///
+/// - An unknown host, or one on this network, may have it. The user has named that host, a gateway
+///   for example, and means it for everything the command asks for.
+/// - Another known provider may not, since it is meant for its own models. OpenRouter's models are
+///   then requested from OpenRouter directly, past the proxy.
 fn accepts_openrouter_key(host: &str) -> bool {
     match HostKind::from_host(host) {
         HostKind::Local | HostKind::Unknown => true,
@@ -114,11 +116,11 @@ fn accepts_openrouter_key(host: &str) -> bool {
     }
 }
 
-/// The variables that name other proxies, in capitals; small letters are as usual.
+/// The variables that name other proxies, in capitals; lower case is also in use.
 const PROXY_VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
-/// What keeps a command from asking another proxy for ours, where it has another: the exceptions it
-/// has, and the address of ours.
+/// Returns the variables that keep a command from reaching longhaul through another proxy. They
+/// hold the existing exceptions and longhaul's address; empty if no other proxy is set.
 pub(super) fn proxy_exceptions(
     env: &BTreeMap<String, String>,
     here: IpAddr,
@@ -130,7 +132,8 @@ pub(super) fn proxy_exceptions(
     }
     let except = match either("NO_PROXY") {
         None => here.to_string(),
-        // Everything: of a list, which it would be with more, it is a name to many.
+        // `*` already covers everything. With more entries, many programs would read it as a name
+        // in a list.
         Some(all) if all.trim() == "*" => all.clone(),
         Some(except) => format!("{except},{here}"),
     };

@@ -1,9 +1,9 @@
-//! How many files and connections the process may have open.
+//! The limit on open files and connections of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit to the most that the system lets the process have. The usual 1024 is for programs
-/// that wait by `select`; each request takes two.
+/// Raises the limit to the maximum that the system allows. The usual limit of 1024 is for programs
+/// that use `select`, and each request needs two descriptors.
 pub(super) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -13,6 +13,6 @@ pub(super) fn raise_limit() {
     if raised != limit
         && let Err(error) = setrlimit(Resource::Nofile, raised)
     {
-        tracing::debug!(%error, "the limit on open files stays as it is");
+        tracing::debug!(%error, "could not raise the limit on open files");
     }
 }

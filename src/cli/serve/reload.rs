@@ -1,10 +1,10 @@
-//! Reads the settings again while they are in use.
+//! Reloads the settings while they are in use.
 
 use crate::config::{Config, ResolvedSettings, report_json};
 use crate::error::Problem;
 use crate::server::ReloadableProxy;
 
-/// The settings in use, and how they are read.
+/// The settings in use and the function that reads them.
 pub(super) struct SettingsReloader<R> {
     pub(super) resolved: ResolvedSettings,
     pub(super) running: Config,
@@ -12,13 +12,13 @@ pub(super) struct SettingsReloader<R> {
 }
 
 impl<R: Fn() -> Result<ResolvedSettings, Vec<Problem>>> SettingsReloader<R> {
-    /// Reads all that can be read again. Settings with anything wrong in them change nothing.
+    /// Reloads the certificate and the settings. If any setting has a problem, no setting changes.
     pub(super) fn reload(&mut self, server: &ReloadableProxy) {
         server.reload_certificate();
         if let Err(problems) = self.reload_settings(server) {
             let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
             let problems = problems.join("; ");
-            tracing::warn!("the settings stay as they were: {problems}");
+            tracing::warn!("settings not reloaded: {problems}");
         }
     }
 
@@ -29,13 +29,10 @@ impl<R: Fn() -> Result<ResolvedSettings, Vec<Problem>>> SettingsReloader<R> {
         self.running = config;
         self.resolved = changes.settings;
         let changed = changes.applied.join(", ");
-        tracing::info!(
-            changed,
-            "the settings, and the files they name, were read again"
-        );
+        tracing::info!(changed, "reloaded the settings and the files they name");
         if !changes.deferred.is_empty() {
             let names = changes.deferred.join(", ");
-            tracing::warn!("these settings change with the next start alone: {names}");
+            tracing::warn!("these settings change only on restart: {names}");
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! What the process is told by signals: to stop, or to read its settings again.
+//! Signals to the process: stop, or reload the settings.
 
 use std::io;
 #[cfg(unix)]
 use std::io::IsTerminal as _;
 
-/// What a signal means.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Signal {
-    /// Read again what can change (SIGHUP).
+    /// Reload the settings (SIGHUP).
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is no such signal"))]
     Reload,
     /// Stop (SIGTERM, SIGINT, or the end of the terminal).
@@ -22,7 +22,7 @@ pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     hang_up: tokio::signal::unix::Signal,
-    /// Whether it runs at a terminal, whose end is a SIGHUP too.
+    /// Whether the process runs at a terminal, whose end also sends SIGHUP.
     #[cfg(unix)]
     at_terminal: bool,
 }
@@ -47,7 +47,7 @@ impl Signals {
         }
     }
 
-    /// A terminal that is gone is none any more.
+    /// Interprets SIGHUP. If the terminal has gone, SIGHUP announced its end and means stop.
     fn interpret_hang_up(&self) -> Signal {
         if self.at_terminal && !is_at_terminal() {
             Signal::Stop
@@ -57,7 +57,8 @@ impl Signals {
     }
 }
 
-/// Whoever is to outlive a terminal has nothing of it: `nohup` sees to that.
+/// Whether any standard stream is a terminal. `nohup` detaches all three from a process that is to
+/// outlive its terminal.
 #[cfg(unix)]
 fn is_at_terminal() -> bool {
     io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()

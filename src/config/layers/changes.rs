@@ -1,4 +1,5 @@
-//! What settings that are read again change, and what of it waits for the next start.
+//! The difference made by a reload: settings that apply at once, and settings that wait for a
+//! restart.
 
 use super::super::Config;
 use super::super::keys::require_guarded_key;
@@ -8,8 +9,8 @@ use super::super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_B
 use super::{RawValue, ResolvedSettings};
 use crate::error::Problem;
 
-/// Settings, and by a point at their end whole sections, that a process is built on: sockets and
-/// pools, threads and files, bounds that are taken from a whole.
+/// Settings that need a restart; an entry that ends with a dot covers a section. They configure
+/// sockets, pools, threads, files, or bounds divided at start.
 const RESTART_REQUIRED: &[&str] = &[
     "admin.listen",
     "limits.buffered",
@@ -29,23 +30,25 @@ const RESTART_REQUIRED: &[&str] = &[
     "upstream.http2",
 ];
 
-/// The settings of the key for the upstream: it is for nobody else, and waits where that does.
+/// Settings of the upstream's key. The key belongs to that upstream alone, so both change together.
 const UPSTREAM_KEY_SETTINGS: &[&str] = &[UPSTREAM_API_KEY.key, UPSTREAM_API_KEY_FILE.key];
 
-/// What became of settings that were read again.
+/// Outcome of reading the settings again.
 pub(crate) struct ReloadDiff {
-    /// The settings from here on.
+    /// The settings in force after the reload.
     pub(crate) settings: ResolvedSettings,
-    /// The names of those that have changed. What the files that they name hold is not compared.
+    /// Keys of changed settings that apply at once. The contents of files that settings name are
+    /// not compared.
     pub(crate) applied: Vec<&'static str>,
-    /// The names of those that would have, and stay until the next start.
+    /// Keys of changed settings that keep their old value until a restart.
     pub(crate) deferred: Vec<&'static str>,
 }
 
 impl ReloadDiff {
-    /// The settings from here on, as the program uses them. Where the address of an upstream waits,
-    /// its key stays that of `running`: its file may hold the one for the new address by now, or be
-    /// gone.
+    /// Builds the configuration in force after the reload.
+    ///
+    /// While a new upstream address waits for a restart, the upstream keeps the key of `running`:
+    /// by now its file may contain the key of the new address, or be gone.
     ///
     /// # Errors
     /// All problems at once.
@@ -76,7 +79,7 @@ impl ReloadDiff {
 }
 
 impl ResolvedSettings {
-    /// What it changes that the settings now read so.
+    /// Compares these settings with those just `read`.
     pub(crate) fn diff(&self, read: Self) -> ReloadDiff {
         let mut changes = ReloadDiff {
             settings: read,
@@ -89,7 +92,7 @@ impl ResolvedSettings {
                 .map(|(_, raw, _)| raw.clone())
         };
         let moves = base(&changes.settings) != base(self);
-        // Both are in the order of the one table of settings.
+        // Both lists have the order of `ALL_SETTINGS`.
         let settings = changes.settings.settings.iter_mut().zip(&self.settings);
         for ((entry, raw, origin), (_, before, from)) in settings {
             let key = entry.key();
@@ -261,7 +264,7 @@ mod tests {
         let before = ["sk-one to http://a", "sk-mount to http://c"];
         check(settings("b", "two", "c"), &moved, before);
         check(settings("b", "two", "c"), &moved, before);
-        // By what the file holds, where its name stays.
+        // The content of the file counts, even if its name stays.
         put("one", "sk-of-b");
         put("mount", "sk-of-d");
         check(

@@ -1,7 +1,7 @@
-//! The settings that say what is done with conversations.
+//! Settings for conversations, summaries and the store.
 //!
-//! Where one is empty by default, the profile says its number, or the window does: the defaults
-//! can then be written out in a file without pinning the numbers of one profile.
+//! If a setting is empty by default, the profile or the window determines its number. A file can
+//! therefore list all defaults without pinning the numbers of one profile.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,10 +28,11 @@ pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
         name: "window",
         value_name: "TOKENS",
     }),
-    doc: "How many tokens every model is taken to hold. Empty: what a refusal has shown, what the \
-          upstream says when it is asked, or what the table of models has; and where none of them \
-          says it, 200000, under the profile local 10000. Too large a number is corrected by the \
-          first refusal; too small a one gives up what would have fitted.",
+    doc: "The context window, in tokens, to assume for every model. Empty: the window \
+          learned from a refusal, reported by the upstream, or listed in the table of models; if \
+          none of them gives it, 200000, or 10000 with the profile local. A number that is too \
+          large is corrected by the first refusal; one that is too small wastes part of the \
+          window.",
     parse: optional_tokens::<1_000, MOST>,
 };
 
@@ -43,12 +44,12 @@ pub(in super::super) const PROFILE: Setting<Profile> = Setting {
         name: "profile",
         value_name: "auto|standard|local|frugal",
     }),
-    doc: "The set of numbers to start from. auto: standard from a window of 100000 up; below, \
-          results are cleared at the hard mark only, because a rule scaled down to a small window \
-          breaks the prompt cache more often than it pays. standard: the numbers of OpenCode and \
-          tunacode, always. local: small windows and no price on the prefix, for a model on one's \
-          own machine. frugal: clears under pressure, in shares of the window, for the smallest \
-          bill. Settings given beside it win.",
+    doc: "The set of defaults to start from. auto: standard from a window of 100000 up; \
+          below that, results are cleared at the hard mark only, because a rule scaled down to a \
+          small window breaks the prompt cache more often than it pays. standard: the numbers of \
+          OpenCode and tunacode, for any window. local: for a model on your own machine, with a \
+          small window and no charge for an uncached prefix. frugal: clears under pressure, in \
+          shares of the window, for the smallest bill. Other settings override the profile.",
     parse: choice,
 };
 
@@ -57,8 +58,9 @@ pub(in super::super) const PRUNE_DISABLED: Setting<bool> = Setting {
     default: "false",
     short_env: Some("DISABLE_PRUNE"),
     flag: None,
-    doc: "Never clear old tool results, on an overflow neither. With compact.auto_disabled and \
-          compact.overflow_disabled it is the mode off.",
+    doc: "Never clear old tool results, not even on an overflow. Together with \
+          compact.auto_disabled and compact.overflow_disabled, this has the same effect as mode \
+          off.",
     parse: switch,
 };
 
@@ -67,10 +69,10 @@ pub(in super::super) const PRUNE_PROTECT: Setting<Option<Tokens>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "The newest tool results, up to so many tokens in sum, are not cleared; where a request \
-          that was refused as too long would not fit so, only those up to a tenth of the window. \
-          Empty: 40000, or what the profile says (local 2000; frugal, and auto below 100000, a \
-          tenth of the window).",
+    doc: "The newest tool results, up to this many tokens in total, are not cleared. If a \
+          request was refused as too long and would still not fit, only those up to a tenth of the \
+          window are protected. Empty: 40000, or the profile's number (local 2000; frugal, and \
+          auto below 100000, a tenth of the window).",
     parse: optional_tokens::<0, MOST>,
 };
 
@@ -79,9 +81,9 @@ pub(in super::super) const PRUNE_MINIMUM: Setting<Option<Tokens>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "Results are cleared only if that frees more tokens than this: each clearing costs the \
-          provider's prompt cache once. Empty: 20000, or what the profile says (local 500; frugal \
-          a tenth of the window; auto below 100000 none).",
+    doc: "Results are cleared only if that frees more tokens than this, because each \
+          clearing costs the provider's prompt cache once. Empty: 20000, or the profile's number \
+          (local 500; frugal a tenth of the window; auto below 100000 none).",
     parse: optional_tokens::<0, MOST>,
 };
 
@@ -90,9 +92,10 @@ pub(in super::super) const PRUNE_MIN_USER_TURNS: Setting<Option<u32>> = Setting 
     default: "",
     short_env: None,
     flag: None,
-    doc: "Nothing is cleared before there are so many user messages: the results of the first task \
-          are the ones being worked with. Empty: 2, or what the profile says (frugal, and auto \
-          below 100000, none). An unattended agent is told everything in one message: set 1 for it.",
+    doc: "Nothing is cleared before the conversation has this many user messages, because \
+          the results of the first task are still in use. Empty: 2, or the profile's number \
+          (frugal, and auto below 100000, none). Set 1 for an unattended agent that receives its \
+          whole task in one message.",
     parse: optional_integer::<0, 1_000_000>,
 };
 
@@ -101,9 +104,9 @@ pub(in super::super) const PRUNE_WHEN: Setting<Option<PruneTrigger>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "When clearing is thought of. always: at every request. pressure: above 60% of what the \
-          window leaves to the conversation. mark: at compact.hard only. Empty: always, or what \
-          the profile says (frugal pressure; auto below 100000 mark).",
+    doc: "When clearing is considered. always: on every request. pressure: above 60% of the \
+          tokens that the window leaves to the conversation. mark: at compact.hard only. Empty: \
+          always, or the profile's choice (frugal pressure; auto below 100000 mark).",
     parse: optional_choice,
 };
 
@@ -112,7 +115,8 @@ pub(in super::super) const PRUNE_EXEMPT_TOOLS: Setting<Vec<String>> = Setting {
     default: "[]",
     short_env: None,
     flag: None,
-    doc: "Names of tools whose results are never cleared; in the environment separated by commas.",
+    doc: "Names of tools whose results are never cleared; separated by commas in the \
+          environment.",
     parse: text_list,
 };
 
@@ -121,8 +125,8 @@ pub(in super::super) const PRUNE_KEEP_ERRORS: Setting<bool> = Setting {
     default: "false",
     short_env: None,
     flag: None,
-    doc: "Never clear a result that reports a failure: an agent that no longer sees what went wrong \
-          tries it again.",
+    doc: "Never clear a result that reports a failure. An agent that no longer sees what \
+          went wrong tries it again.",
     parse: switch,
 };
 
@@ -131,9 +135,9 @@ pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
     default: "fixed",
     short_env: None,
     flag: None,
-    doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also \
-          name the tool, its main argument and the size. index: and the identifiers of the result, \
-          in at most a tenth of its size.",
+    doc: "The text that replaces a cleared result. fixed: the same words every time. \
+          described: adds the tool's name, its main argument and the size. index: also adds the \
+          identifiers in the result, in at most a tenth of its size.",
     parse: choice,
 };
 
@@ -142,7 +146,8 @@ pub(in super::super) const COMPACT_AUTO_DISABLED: Setting<bool> = Setting {
     default: "false",
     short_env: Some("DISABLE_AUTOCOMPACT"),
     flag: None,
-    doc: "Neither make nor adopt a summary before an overflow; what an overflow made stays in use.",
+    doc: "Neither create nor adopt a summary before an overflow. Summaries created on an \
+          overflow stay in use.",
     parse: switch,
 };
 
@@ -151,7 +156,7 @@ pub(in super::super) const COMPACT_OVERFLOW_DISABLED: Setting<bool> = Setting {
     default: "false",
     short_env: Some("DISABLE_COMPACT_ON_OVERFLOW"),
     flag: None,
-    doc: "Do nothing about an overflow: no reply is held back and none is asked for twice.",
+    doc: "Do nothing about an overflow: no reply is held back and no request is retried.",
     parse: switch,
 };
 
@@ -160,10 +165,11 @@ pub(in super::super) const COMPACT_HARD: Setting<ThresholdSetting> = Setting {
     default: "0.90",
     short_env: None,
     flag: None,
-    doc: "Where a summary takes the place of old history: a share of what the window leaves to the \
-          conversation (0.9 or 90%), or a number of tokens (150000), for huge windows that are dear \
-          long before they are full. The tenth above the share is room for one more tool result and \
-          for what a plain estimate gets wrong; a small window keeps it whatever number is given.",
+    doc: "The mark at which a summary replaces old history: a share of the tokens that the \
+          window leaves to the conversation (0.9 or 90%), or a number of tokens (150000), for huge \
+          windows that are expensive long before they are full. The tenth above the default share \
+          leaves room for one more tool result and for estimation errors; a small window keeps \
+          this room whatever number is given.",
     parse: threshold,
 };
 
@@ -172,9 +178,10 @@ pub(in super::super) const COMPACT_SOFT: Setting<ThresholdSetting> = Setting {
     default: "0.85",
     short_env: None,
     flag: None,
-    doc: "Where a summary is prepared in the background, so that nobody waits at compact.hard; a \
-          share or a number of tokens, at most that. As a share beside a hard mark in tokens, it \
-          stands at 95% of that one at most. Earlier would pay for summaries that are never used.",
+    doc: "The mark at which a summary is prepared in the background, so that no request \
+          waits for one at compact.hard: a share or a number of tokens, at most compact.hard. If \
+          this is a share and compact.hard is a number of tokens, the mark is at most 95% of that \
+          number. A lower mark would pay for summaries that are never used.",
     parse: threshold,
 };
 
@@ -183,8 +190,9 @@ pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Settin
     default: "",
     short_env: None,
     flag: None,
-    doc: "How much of the newest history a summary leaves as it is. Empty: 20000, and at most 11% \
-          of what the window leaves to the conversation; a number counts as half of that at most.",
+    doc: "The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at \
+          most 11% of the tokens that the window leaves to the conversation. If set, at most half \
+          of those tokens.",
     parse: optional_tokens::<0, MOST>,
 };
 
@@ -193,12 +201,12 @@ pub(in super::super) const OVERFLOW_PATTERNS: Setting<ClassifierRules> = Setting
     default: "[]",
     short_env: None,
     flag: None,
-    doc: "Further wordings of an overflow, as regular expressions in the syntax of the Rust crate \
-          regex; in the environment one a line. They meet the text of an error in lower case, \
-          white space as single spaces, apostrophes straight, numbers without thousands \
-          separators. What one matches is an overflow, unless a built-in veto (throttling, credit, \
-          ...) matches too. The groups limit, input, output, total and excess give the numbers, \
-          where it says them: 'window full: (?<input>\\d+) of (?<limit>\\d+) tokens'. At most 64, \
+    doc: "Additional patterns for overflow errors: regular expressions in the syntax of the \
+          Rust crate regex, one per line in the environment. They are matched against the text of \
+          an error in lower case, with single spaces, straight apostrophes and no thousands \
+          separators. A match is an overflow, unless a built-in veto (throttling, credit, ...) \
+          matches too. The groups limit, input, output, total and excess extract the numbers that \
+          the text contains: 'window full: (?<input>\\d+) of (?<limit>\\d+) tokens'. At most 64, \
           of 1024 bytes each.",
     parse: overflow_patterns,
 };
@@ -211,9 +219,10 @@ pub(in super::super) const SUMMARY_MODEL: Setting<SummaryModel> = Setting {
         name: "summary-model",
         value_name: "NAME|none",
     }),
-    doc: "The model that writes summaries, asked with the caller's key: own for the conversation's \
-          own, a name for another of the same upstream, none for no model at all. With none a \
-          digest made by rule stands for old history: no call, no cost.",
+    doc: "The model that writes summaries, called with the caller's key: own for the \
+          conversation's own model, a name for another model of the same upstream, none for no \
+          model at all. With none, a digest built by rules replaces old history: no call, no \
+          cost.",
     parse: summary_model,
 };
 
@@ -222,9 +231,9 @@ pub(in super::super) const SUMMARY_WINDOW: Setting<Option<Tokens>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "How many tokens the model of summary.model holds: what it is shown of a history is cut to \
-          that, in at most eight calls. Empty: what it has shown by its refusals, or the setting \
-          window; for the conversation's own model, that conversation's window.",
+    doc: "The context window, in tokens, of summary.model. The history sent to the model is \
+          cut to fit, in at most eight calls. Empty: the window learned from its refusals, or the \
+          setting window; for the conversation's own model, that conversation's window.",
     parse: optional_tokens::<1_000, MOST>,
 };
 
@@ -233,9 +242,9 @@ pub(in super::super) const SUMMARY_UPSTREAM: Setting<Option<BaseUrl>> = Setting 
     default: "",
     short_env: None,
     flag: None,
-    doc: "The base URL of another endpoint that writes the summaries, such as a model on one's own \
-          machine; summary.model names its model. No key and no header of a caller goes there, but \
-          what their conversations say does. Empty: the upstream of the conversation.",
+    doc: "The base URL of a separate endpoint for summaries, such as a model on your own \
+          machine; summary.model names its model. It receives the content of conversations, but no \
+          key or header of a caller. Empty: the conversation's upstream.",
     parse: optional_base_url,
 };
 
@@ -244,7 +253,8 @@ pub(in super::super) const SUMMARY_API_KEY_FILE: Setting<Option<PathBuf>> = Sett
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file with the key for summary.upstream, sent as a bearer token. Empty: none is sent.",
+    doc: "A file with the key for summary.upstream, sent as a bearer token. Empty: none is \
+          sent.",
     parse: optional_path,
 };
 
@@ -253,11 +263,12 @@ pub(in super::super) const SUMMARY_STYLE: Setting<SummaryStyle> = Setting {
     default: "transcript",
     short_env: None,
     flag: None,
-    doc: "What a summariser is shown. transcript: the history written out, long results clipped; \
-          none of it is in a provider's cache. cached: the conversation itself as it was forwarded, \
-          with one message behind it that asks; what a provider has in its cache costs a tenth. \
-          It is for the conversation's own model, for summaries that nobody waits for, and for \
-          histories that fit beside the answer; for all others the transcript serves.",
+    doc: "The form in which the summary model receives the history. transcript: the history \
+          written out, with long results clipped; none of it is in a provider's cache. cached: the \
+          conversation as it was forwarded, followed by one message with the instructions; the \
+          part in the provider's cache costs a tenth. cached applies to the conversation's own \
+          model, to summaries that no request waits for, and to histories that fit beside the \
+          answer; otherwise the transcript is used.",
     parse: choice,
 };
 
@@ -266,9 +277,10 @@ pub(in super::super) const SUMMARY_PLACEMENT: Setting<PlacementSetting> = Settin
     default: "auto",
     short_env: None,
     flag: None,
-    doc: "Where what stands for old history goes. separate: a user message of its own. merge: into \
-          the user messages beside it, for chat templates that demand that user and assistant \
-          alternate. auto: separate, and merge for a model that has refused it.",
+    doc: "Where the text that replaces old history goes. separate: into a user message of \
+          its own. merge: into the adjacent user messages, for chat templates that require user \
+          and assistant messages to alternate. auto: separate, or merge for a model that has \
+          refused it.",
     parse: choice,
 };
 
@@ -277,9 +289,10 @@ pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
     default: "20s",
     short_env: None,
     flag: None,
-    doc: "How long a request may wait for a summary in all; then a digest serves, and the summary \
-          is finished behind it. The OpenAI SDKs wait ten minutes; people do not. Who asks for a \
-          compaction and nothing else may wait two minutes, or this if it is longer.",
+    doc: "How long a request may wait for summaries in total. After that a digest is used, \
+          and the summary is finished in the background. The OpenAI SDKs wait ten minutes; people \
+          do not. An explicit compaction request may wait two minutes, or this long if it is \
+          longer.",
     parse: duration,
 };
 
@@ -288,9 +301,9 @@ pub(in super::super) const SUMMARY_PER_HOUR: Setting<usize> = Setting {
     default: "6",
     short_env: None,
     flag: None,
-    doc: "How many summaries one conversation asks for in an hour; past it digests serve. One that \
-          fills its window more often than every ten minutes is stuck, or its window too small. A \
-          process asks for 120.",
+    doc: "How many summaries one conversation may request in an hour; beyond that, digests \
+          are used. A conversation that fills its window more often than every ten minutes is \
+          stuck, or its window is too small. A process requests at most 120.",
     parse: count::<1, 120>,
 };
 
@@ -299,11 +312,12 @@ pub(in super::super) const SUMMARY_PROMPT: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file whose text asks for a first summary in place of the built-in one, which `longhaul \
-          defaults --prompts` prints. {words} in it becomes the words that a summary may have; of \
-          the headings (## ...) that it shows two must be there for an answer to be taken, as far \
-          as it shows any. What stands around the history that is shown, and the parts of a summary \
-          that are made by rule, stay as they are. At most 64 KiB. Empty: the built-in one.",
+    doc: "A file whose text replaces the built-in prompt for a first summary, which \
+          `longhaul defaults --prompts` prints. {words} in it is replaced by the maximum number of \
+          words. If the prompt shows headings (## ...), a reply must contain two of them to be \
+          accepted, or one if the prompt shows only one. The text around the history, and the \
+          parts of a summary that are built by rules, stay the same. At most 64 KiB. Empty: the \
+          built-in prompt.",
     parse: optional_path,
 };
 
@@ -312,7 +326,8 @@ pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Set
     default: "",
     short_env: None,
     flag: None,
-    doc: "The same for a summary that carries on from the one before and from what is new.",
+    doc: "Like summary.prompt, for a summary that continues the previous one with new \
+          history.",
     parse: optional_path,
 };
 
@@ -324,11 +339,12 @@ pub(in super::super) const STORE_AT: Setting<StoreLocation> = Setting {
         name: "store",
         value_name: "memory|file:PATH|redis://…",
     }),
-    doc: "Where summaries and other records are kept. memory: in this process; a restart forgets \
-          them. file:PATH: in a file of this process alone, made if it is not there. \
-          redis://USER:PASSWORD@HOST:PORT/DB, rediss:// with TLS, redis+cluster://HOST:PORT,HOST:PORT \
-          for a Cluster: at Redis or Valkey servers that replicas share. A summary is paid for, and the provider's prompt cache hangs on its \
-          bytes: kept, each is made once.",
+    doc: "Where summaries and other records are kept. memory: in this process; they are lost \
+          on restart. file:PATH: in a file that only this process uses, created if missing. \
+          redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, \
+          redis+cluster://HOST:PORT,HOST:PORT for a Cluster: on Redis or Valkey servers that \
+          replicas share. A summary is paid for, and the provider's prompt cache depends on its \
+          exact bytes; a stored one is made only once.",
     parse: store_location,
 };
 
@@ -337,8 +353,8 @@ pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
     default: "168h",
     short_env: None,
     flag: None,
-    doc: "How long a record is kept from its last use: a week, so that a session left on Friday goes \
-          on on Monday.",
+    doc: "How long a record is kept after its last use. The default is a week, so that a \
+          session left on Friday continues on Monday.",
     parse: duration,
 };
 
@@ -347,8 +363,8 @@ pub(in super::super) const STORE_WAIT: Setting<Duration> = Setting {
     default: "50ms",
     short_env: None,
     flag: None,
-    doc: "How long a request waits for the store, in all; then it goes on with what this process knows. \
-          A server beside it answers in one or two.",
+    doc: "How long a request waits for the store, in total; after that, it continues with \
+          the records in this process. A nearby server answers in one or two milliseconds.",
     parse: duration,
 };
 
@@ -357,8 +373,8 @@ pub(in super::super) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file of PEM certificates to trust as a store with TLS, and no others. Empty: the \
-          machine's authorities, or Mozilla's where it has none.",
+    doc: "A PEM file with the only certificates to trust for a store with TLS. Empty: the \
+          system's authorities, or Mozilla's if it has none.",
     parse: optional_path,
 };
 
@@ -367,8 +383,9 @@ pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
     default: "512MiB",
     short_env: None,
     flag: None,
-    doc: "Bytes of entries in the file of file:PATH; those used least recently go first. The file \
-          itself may be three times as large. A Redis server has its own bound, maxmemory.",
+    doc: "The maximum bytes of entries in the file of file:PATH; the least recently used are \
+          removed first. The file itself may be three times as large. A Redis server has its own \
+          limit, maxmemory.",
     parse: bytes,
 };
 
@@ -377,10 +394,10 @@ pub(in super::super) const STORE_SCOPE: Setting<CallerIdentity> = Setting {
     default: "credentials",
     short_env: None,
     flag: None,
-    doc: "What tells callers apart, none of whom ever sees another's summary. credentials: their \
-          own key, organisation and project, as they send them. header:NAME: that header, for \
-          credentials that change by the hour; it is not forwarded, and must be one of \
-          store.trusted_headers.",
+    doc: "How callers are told apart; no caller ever sees another's summary. credentials: by \
+          their own key, organisation and project, as they send them. header:NAME: by that header, \
+          for credentials that change by the hour. The header is not forwarded, and must be listed \
+          in store.trusted_headers.",
     parse: scope_by,
 };
 
@@ -389,7 +406,8 @@ pub(in super::super) const STORE_TRUSTED_HEADERS: Setting<Vec<String>> = Setting
     default: "[]",
     short_env: None,
     flag: None,
-    doc: "Headers that something in front of longhaul sets, and that no client can send past it.",
+    doc: "Headers that something in front of longhaul sets, and that no client can set \
+          itself.",
     parse: text_list,
 };
 
@@ -398,10 +416,10 @@ pub(in super::super) const STORE_SCOPE_SECRET_FILE: Setting<Option<PathBuf>> = S
     default: "",
     short_env: None,
     flag: None,
-    doc: "A file with the secret that keys of records are made with, 32 or more characters, the same \
-          on every replica (openssl rand -hex 32). Who has it and the store's content can tell \
-          whose conversation a record is of. A Redis store needs one; a file store makes its own \
-          beside itself unless one is set.",
+    doc: "A file with the secret that record keys are derived from: 32 or more characters, \
+          the same on every replica (openssl rand -hex 32). Anyone who has it and the store's \
+          content can tell whose conversation a record belongs to. A Redis store requires one; a \
+          file store creates its own next to its file, unless one is set.",
     parse: optional_path,
 };
 
@@ -410,7 +428,7 @@ pub(in super::super) const STORE_SCOPE_SECRET: Setting<Option<String>> = Setting
     default: "",
     short_env: None,
     flag: None,
-    doc: "The secret itself, for the environment. Never shown.",
+    doc: "The secret itself, for use in the environment. Never shown.",
     parse: optional_text,
 };
 
@@ -419,7 +437,8 @@ pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {
     default: "64MiB",
     short_env: None,
     flag: None,
-    doc: "Bytes of summaries and other records kept in memory; the least used go first. One for a \
-          window of 200000 tokens is at most about 260 KiB of ASCII: room for 250 of the largest.",
+    doc: "The maximum bytes of summaries and other records kept in memory; the least used \
+          are removed first. A record for a window of 200000 tokens has at most about 260 KiB of \
+          ASCII: room for 250 of the largest.",
     parse: bytes,
 };

@@ -1,4 +1,4 @@
-//! What is asked of the tools that agents have, and what counts as shown.
+//! Calls of the tools that agents have, and files that count as shown.
 
 use super::*;
 

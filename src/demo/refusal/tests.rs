@@ -1,4 +1,4 @@
-//! Numbers and names in refusals.
+//! Numbers and placeholders in refusals.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn a_floor_stays_a_floor() {
 
 #[test]
 fn no_family_leaves_a_name_unfilled() {
-    // A name that is spelt wrong is filled by nothing.
+    // A misspelt placeholder stays in the text.
     let names = regex::Regex::new("<[a-z]+>").unwrap();
     for family in Family::ALL {
         for refusal in [family.refusal(), family.sum_refusal()] {

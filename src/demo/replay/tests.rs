@@ -1,4 +1,4 @@
-//! What a replay keeps of the recording.
+//! The parts of the recording that a replay preserves.
 
 use serde_json::Value;
 

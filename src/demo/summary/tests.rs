@@ -1,4 +1,4 @@
-//! What a summary holds, and when one is asked for.
+//! The content of a summary, and the detection of requests for one.
 
 use super::*;
 

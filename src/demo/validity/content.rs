@@ -1,10 +1,10 @@
-//! What stands in a message: text, parts, reasoning.
+//! Rules for the content of messages: text, parts, reasoning.
 
 use serde_json::Value;
 
 use crate::demo::request::{ChatBody, list, member, role, tool_calls};
 
-/// The parts that a user message may have.
+/// The types of parts allowed in a user message.
 const USER_PARTS: [&str; 5] = ["text", "image_url", "input_audio", "file", "video_url"];
 
 fn first(chat: &ChatBody, bad: impl Fn(&Value) -> bool) -> Option<String> {
@@ -30,7 +30,7 @@ fn stands_for_content(message: &Value) -> bool {
     !tool_calls(message).is_empty() || instead.iter().any(|name| !member(message, name).is_null())
 }
 
-/// Content that is neither a string nor parts of the kinds that its role may have.
+/// Finds content that is neither a string nor parts of the types allowed for its role.
 pub(super) fn misshapen(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let kinds: &[&str] = match role(message) {
@@ -51,7 +51,7 @@ pub(super) fn misshapen(chat: &ChatBody) -> Option<String> {
     })
 }
 
-/// A tool result that is neither a string nor text parts.
+/// Finds a tool result that is neither a string nor text parts.
 pub(super) fn tool_result(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let text =
@@ -63,7 +63,7 @@ pub(super) fn tool_result(chat: &ChatBody) -> Option<String> {
     })
 }
 
-/// An assistant message with nothing to say and nothing in its place.
+/// Finds an assistant message with neither content nor a substitute for it.
 pub(super) fn silent_assistant(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let silent = member(message, "content").is_null() && !stands_for_content(message);
@@ -71,7 +71,7 @@ pub(super) fn silent_assistant(chat: &ChatBody) -> Option<String> {
     })
 }
 
-/// Any message with empty content, but for a final assistant message.
+/// Finds a message with empty content, except a final assistant message.
 pub(super) fn empty(chat: &ChatBody) -> Option<String> {
     let count = chat.messages().len();
     let bad = |(at, message): (usize, &Value)| {
@@ -82,7 +82,7 @@ pub(super) fn empty(chat: &ChatBody) -> Option<String> {
     chat.messages().iter().enumerate().find_map(bad)
 }
 
-/// The same, tool results excepted.
+/// Finds a message with empty content, except tool results.
 pub(super) fn empty_but_results(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let hollow = is_empty(member(message, "content")) && !stands_for_content(message);
@@ -90,14 +90,14 @@ pub(super) fn empty_but_results(chat: &ChatBody) -> Option<String> {
     })
 }
 
-/// An assistant message in parts.
+/// Finds an assistant message made of parts.
 pub(super) fn assistant_parts(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         role(message) == "assistant" && member(message, "content").is_array()
     })
 }
 
-/// A thinking block without a signature.
+/// Finds a thinking block without a signature.
 pub(super) fn unsigned_thinking(chat: &ChatBody) -> Option<String> {
     chat.messages()
         .iter()
@@ -119,21 +119,21 @@ pub(super) fn unsigned_thinking(chat: &ChatBody) -> Option<String> {
         })
 }
 
-/// An assistant message without `reasoning_content`.
+/// Finds an assistant message without `reasoning_content`.
 pub(super) fn unreasoned(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         role(message) == "assistant" && !member(message, "reasoning_content").is_string()
     })
 }
 
-/// An assistant message with calls and without `reasoning_content`.
+/// Finds an assistant message with calls but without `reasoning_content`.
 pub(super) fn unreasoned_calls(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         !tool_calls(message).is_empty() && !member(message, "reasoning_content").is_string()
     })
 }
 
-/// A turn of calls whose first carries no thought signature.
+/// Finds a turn of calls whose first call has no thought signature.
 pub(super) fn unsigned_thought(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let Some(call) = tool_calls(message).first() else {

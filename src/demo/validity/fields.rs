@@ -1,16 +1,16 @@
-//! Ids, arguments, markers, and the members beside `messages`.
+//! Rules for ids, arguments, cache marks, and the members other than `messages`.
 
 use serde_json::Value;
 
 use crate::demo::request::{ChatBody, id, member, tool_call_id, tool_calls};
 
-/// The longest id of a call at OpenAI, in characters.
+/// The maximum length of a call's id at OpenAI, in characters.
 const OPENAI_ID: usize = 40;
-/// The longest at Anthropic.
+/// The maximum length of a call's id at Anthropic, in characters.
 const ANTHROPIC_ID: usize = 64;
-/// The length of every id at Mistral.
+/// The length of every call's id at Mistral, in characters.
 const MISTRAL_ID: usize = 9;
-/// The most marks of a cached prefix at Anthropic.
+/// The maximum number of `cache_control` marks at Anthropic.
 const CACHE_MARKS: usize = 4;
 
 fn ids(chat: &ChatBody) -> impl Iterator<Item = &str> {
@@ -24,12 +24,12 @@ fn first_id(chat: &ChatBody, fits: impl Fn(&str) -> bool) -> Option<String> {
     ids(chat).find(|id| !fits(id)).map(str::to_owned)
 }
 
-/// An id that OpenAI finds too long, or missing.
+/// Finds an id that is too long for OpenAI, or missing.
 pub(super) fn openai_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| (1..=OPENAI_ID).contains(&id.chars().count()))
 }
 
-/// An id outside `[a-zA-Z0-9_-]{1,64}`.
+/// Finds an id outside `[a-zA-Z0-9_-]{1,64}`.
 pub(super) fn anthropic_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| {
         let letters = id
@@ -39,14 +39,14 @@ pub(super) fn anthropic_id(chat: &ChatBody) -> Option<String> {
     })
 }
 
-/// An id that is not nine letters and digits.
+/// Finds an id that is not nine letters and digits.
 pub(super) fn mistral_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| {
         id.len() == MISTRAL_ID && id.bytes().all(|b| b.is_ascii_alphanumeric())
     })
 }
 
-/// Arguments that are no string, or a string that is no JSON.
+/// Finds arguments that are not a string, or a string that is not JSON.
 pub(super) fn unreadable_arguments(chat: &ChatBody) -> Option<String> {
     let calls = chat.messages().iter().flat_map(tool_calls);
     let readable = |call: &&Value| {
@@ -59,7 +59,7 @@ pub(super) fn unreadable_arguments(chat: &ChatBody) -> Option<String> {
         .map(|call| id(call).to_owned())
 }
 
-/// More marks of a cached prefix than four, wherever they stand.
+/// Finds more than four `cache_control` marks in the whole request.
 pub(super) fn too_many_cache_marks(chat: &ChatBody) -> Option<String> {
     let places = ["messages", "tools", "system"].map(|name| chat.field(name));
     let top = usize::from(!chat.field("cache_control").is_null());
@@ -80,7 +80,7 @@ fn cache_marks(value: &Value) -> usize {
     }
 }
 
-/// A history with calls and no tools to call.
+/// Finds a history with calls in a request without tools.
 pub(super) fn calls_without_tools(chat: &ChatBody) -> Option<String> {
     let called = chat
         .messages()
@@ -93,22 +93,22 @@ fn present(chat: &ChatBody, name: &str) -> Option<String> {
     (!chat.field(name).is_null()).then(|| name.to_owned())
 }
 
-/// The member `store`.
+/// Finds the member `store`.
 pub(super) fn store(chat: &ChatBody) -> Option<String> {
     present(chat, "store")
 }
 
-/// The newer name of the output's limit, where only the older is known.
+/// Finds the newer name of the output limit, for models that accept only the older.
 pub(super) fn new_output_limit(chat: &ChatBody) -> Option<String> {
     present(chat, "max_completion_tokens")
 }
 
-/// The older name, where only the newer is known.
+/// Finds the older name of the output limit, for models that accept only the newer.
 pub(super) fn old_output_limit(chat: &ChatBody) -> Option<String> {
     present(chat, "max_tokens")
 }
 
-/// More than one answer asked for.
+/// Finds a request for a number of answers other than one.
 pub(super) fn several_answers(chat: &ChatBody) -> Option<String> {
     let n = chat.field("n").as_u64()?;
     (n != 1).then(|| n.to_string())

@@ -1,10 +1,10 @@
-//! Which message may follow which.
+//! Rules for the order of messages.
 
 use serde_json::Value;
 
 use crate::demo::request::{ChatBody, is_head, role, tool_calls};
 
-/// The roles there are.
+/// The valid roles.
 const ROLES: [&str; 6] = [
     "system",
     "assistant",
@@ -13,28 +13,28 @@ const ROLES: [&str; 6] = [
     "tool",
     "developer",
 ];
-/// The most messages of a conversation with Anthropic.
+/// The maximum number of messages at Anthropic.
 const MOST_MESSAGES: usize = 100_000;
 
-/// No messages at all.
+/// Finds an empty list of messages.
 pub(super) fn none(chat: &ChatBody) -> Option<String> {
     chat.messages().is_empty().then(String::new)
 }
 
-/// The first unknown role.
+/// Finds the first unknown role.
 pub(super) fn unknown_role(chat: &ChatBody) -> Option<String> {
     let mut roles = chat.messages().iter().map(role);
     roles.find(|role| !ROLES.contains(role)).map(str::to_owned)
 }
 
-/// A system message that is not the first message.
+/// Finds a system message after the first message.
 pub(super) fn late_system(chat: &ChatBody) -> Option<String> {
     let at = chat.messages().iter().skip(1).position(is_head)?;
     Some((at + 1).to_string())
 }
 
-/// Two user messages, or two assistant messages, with none of the other between; or an assistant
-/// message first. Results belong to the assistant's turn.
+/// Finds two user or two assistant messages without the other role between them, or a leading
+/// assistant message. Tool results belong to the assistant's turn.
 pub(super) fn unalternating(chat: &ChatBody) -> Option<String> {
     let mut previous = "assistant";
     for (at, message) in chat.turns().iter().enumerate() {
@@ -57,19 +57,19 @@ fn previous(messages: &[Value], at: usize) -> Option<&Value> {
     messages.get(at.checked_sub(1)?)
 }
 
-/// A conversation that ends with an assistant message.
+/// Finds a trailing assistant message.
 pub(super) fn ends_with_assistant(chat: &ChatBody) -> Option<String> {
     let last = chat.messages().last()?;
     (role(last) == "assistant").then(String::new)
 }
 
-/// A conversation whose first turn is not the user's.
+/// Finds a first turn that is not the user's.
 pub(super) fn begins_otherwise(chat: &ChatBody) -> Option<String> {
     let first = chat.turns().first()?;
     (role(first) != "user").then(String::new)
 }
 
-/// A user message directly behind a tool result.
+/// Finds a user message directly after a tool result.
 pub(super) fn user_behind_result(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     let bad = |(at, message): (usize, &Value)| {
@@ -78,7 +78,7 @@ pub(super) fn user_behind_result(chat: &ChatBody) -> Option<String> {
     messages.iter().enumerate().find_map(bad)
 }
 
-/// A turn of calls behind neither a user message nor a result.
+/// Finds a turn of calls that follows neither a user message nor a tool result.
 pub(super) fn calls_out_of_turn(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     let bad = |(at, message): (usize, &Value)| {
@@ -89,13 +89,13 @@ pub(super) fn calls_out_of_turn(chat: &ChatBody) -> Option<String> {
     messages.iter().enumerate().find_map(bad)
 }
 
-/// More messages than a conversation may have.
+/// Finds more messages than allowed.
 pub(super) fn too_many(chat: &ChatBody) -> Option<String> {
     let count = chat.messages().len();
     (count > MOST_MESSAGES).then(|| count.to_string())
 }
 
-/// A message of the role `developer`.
+/// Finds a message of the role `developer`.
 pub(super) fn developer(chat: &ChatBody) -> Option<String> {
     let at = chat
         .messages()

@@ -1,10 +1,10 @@
-//! Calls and their results.
+//! Rules for calls and their results.
 
 use serde_json::Value;
 
 use crate::demo::request::{ChatBody, id, member, role, tool_call_id, tool_calls};
 
-/// The results that stand directly behind the message at a position.
+/// Returns the results directly after the message at a position.
 fn results(messages: &[Value], at: usize) -> &[Value] {
     let behind = messages.get(at + 1..).unwrap_or_default();
     let count = behind
@@ -14,7 +14,7 @@ fn results(messages: &[Value], at: usize) -> &[Value] {
     behind.get(..count).unwrap_or_default()
 }
 
-/// The first call without a result before the next message of another role.
+/// Finds the first call without a result before the next message of another role.
 pub(super) fn unanswered(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     messages.iter().enumerate().find_map(|(at, message)| {
@@ -31,13 +31,13 @@ pub(super) fn unanswered(chat: &ChatBody) -> Option<String> {
     })
 }
 
-/// The place of the first result that answers no call of the assistant message before it, or one
-/// that was answered already.
+/// Finds the position of the first result that answers no call of the preceding assistant message,
+/// or a call that already has a result.
 pub(super) fn orphan(chat: &ChatBody) -> Option<String> {
     stray(chat).map(|(at, _)| at.to_string())
 }
 
-/// The same, by the id that it answers.
+/// Like [`orphan`], but returns the `tool_call_id` of the result.
 pub(super) fn orphan_id(chat: &ChatBody) -> Option<String> {
     stray(chat).map(|(_, result)| tool_call_id(result).to_owned())
 }
@@ -57,7 +57,7 @@ fn stray(chat: &ChatBody) -> Option<(usize, &Value)> {
     None
 }
 
-/// The first turn with more or fewer results than calls.
+/// Finds the first turn with more or fewer results than calls.
 pub(super) fn miscounted(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     let turn = |(at, message): (usize, &Value)| {
@@ -68,7 +68,7 @@ pub(super) fn miscounted(chat: &ChatBody) -> Option<String> {
     messages.iter().enumerate().find_map(turn)
 }
 
-/// A legacy function call without its function message behind it, or the reverse.
+/// Finds a legacy function call that no function message follows, or the reverse.
 pub(super) fn unpaired_function(chat: &ChatBody) -> Option<String> {
     let mut called: Option<&Value> = None;
     for (at, message) in chat.messages().iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Every rule, one row each, in the order in which a model asks them.
+//! The table of all rules, in order of evaluation.
 
 use super::Enforcement::{Enforced, OnRequest};
 use super::ErrorFormat::{Anthropic, Gemini, Mistral, OpenAi};
 use super::{Enforcement, ErrorFormat, ValidityRule, content, fields, order, pairing};
 use crate::demo::request::ChatBody;
 
-/// The rules of `fixtures/validity.json` that no request body can be held to, each with the reason.
+/// The rules of `fixtures/validity.json` that a request body alone cannot break, with the reasons.
 pub static UNCHECKED_RULES: &[(&str, &str)] = &[
     (
         "openrouter-1000",
@@ -38,8 +38,8 @@ pub static UNCHECKED_RULES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Every rule. Where the list has an error text it stands here to the letter; the other texts are
-/// of this file. The first answers for a body that is no JSON object, too.
+/// All rules. Error texts in the list are copied verbatim; other texts are longhaul's. The first
+/// rule also answers for a body that is not a JSON object.
 pub static RULES: &[ValidityRule] = &[
     rule(
         "messages",
@@ -137,7 +137,7 @@ pub static RULES: &[ValidityRule] = &[
         pairing::miscounted,
         "Not the same number of function calls and responses",
     ),
-    // 30 recorded sessions have a user message behind a result.
+    // In 30 recorded sessions, a user message follows a result.
     rule(
         "role-order-mistral",
         Some("role-order-mistral"),
@@ -194,7 +194,7 @@ pub static RULES: &[ValidityRule] = &[
         content::silent_assistant,
         "Invalid value for 'content': expected a string, got null. (messages[<what>])",
     ),
-    // 28 recorded sessions hold results with an empty text, which OpenAI takes.
+    // 28 recorded sessions contain results with an empty text, which OpenAI accepts.
     rule(
         "assistant-empty",
         Some("assistant-empty"),
@@ -219,7 +219,7 @@ pub static RULES: &[ValidityRule] = &[
         content::assistant_parts,
         "Invalid type for 'messages[<what>].content': expected a string.",
     ),
-    // Eight recorded sessions have a system and a developer message.
+    // Eight recorded sessions have both a system and a developer message.
     rule(
         "system-first",
         Some("system-first"),
@@ -245,7 +245,7 @@ pub static RULES: &[ValidityRule] = &[
         order::ends_with_assistant,
         "This model does not support assistant message prefill. The conversation must end with a user message.",
     ),
-    // One recorded session begins with an assistant message.
+    // A recorded session begins with an assistant message.
     rule(
         "first-message",
         Some("first-message"),

@@ -1,4 +1,4 @@
-//! Each rule with a body that it refuses and one that it accepts; the list, whole.
+//! A refused and an accepted body for each rule, and the completeness of the list.
 
 use std::collections::BTreeSet;
 
@@ -211,14 +211,15 @@ fn field_cases(id: &str) -> Option<(Value, Value)> {
     })
 }
 
-/// [`paired`] with a member of its first call changed.
+/// Returns [`paired`] with a changed member of its first call.
 fn changed(name: &str, value: Value) -> Value {
     let mut body = paired();
     body["messages"][1]["tool_calls"][0][name] = value;
     body
 }
 
-/// A body that a rule refuses, and one that it accepts and that differs in what the rule is about.
+/// Returns a body that the rule refuses and one that it accepts. They differ only in the subject of
+/// the rule.
 fn cases(id: &str) -> (Value, Value) {
     let suites = [pairing_cases, order_cases, content_cases, field_cases];
     let found = suites.iter().find_map(|suite| suite(id));

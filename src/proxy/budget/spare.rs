@@ -1,7 +1,7 @@
-//! The room of a long body that has gone, kept a while for the next one.
+//! A spare buffer: the memory of a long body, kept a while for reuse by the next one.
 //!
-//! An allocator hands out long rooms page by page from the kernel, which clears each of them: for a
-//! conversation of many megabytes that came to as much again as all other work on it.
+//! An allocator obtains long buffers page by page from the kernel, which clears each page. For a
+//! conversation of many megabytes, clearing cost as much as all other work on the body.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,26 +13,26 @@ use tokio::time::{Instant, sleep_until};
 use crate::limits::BODY_RESERVE_BYTES;
 use crate::lock::Mutex;
 
-/// How long the room of a body that was longer than [`BODY_AHEAD_BYTES`] is kept for the next one: a
-/// model takes as long over such a history. There is one such room at most, of the longest.
+/// Time for which the buffer of a body longer than [`BODY_AHEAD_BYTES`] is kept for the next one:
+/// about as long as a model takes over such a history. At most one buffer is kept, the longest.
 const SPARE_LIFETIME: Duration = Duration::from_mins(1);
 
-/// At most one room, and for [`SPARE_FOR`] at most.
+/// Holds at most one buffer, for at most [`SPARE_LIFETIME`].
 ///
-/// Nobody reads what was left there: it is a vector without elements.
+/// Old contents cannot be read: the buffer is a vector without elements.
 #[derive(Clone, Debug, Default)]
 pub(in crate::proxy) struct SpareBuffer(Arc<Mutex<SpareSlot>>);
 
 #[derive(Debug, Default)]
 struct SpareSlot {
     buffer: Vec<u8>,
-    /// When the room was put here, if anyone waits to let it go.
+    /// Time at which the buffer was put here, if an expiry task is running.
     put_at: Option<Instant>,
 }
 
 impl SpareBuffer {
-    /// The room that is kept, for a body that will come to so many bytes: a long one, one that fills
-    /// half of it, and one half of which it has room for.
+    /// Takes the spare buffer for a body of `bytes` bytes. Returns `None` unless the body is long,
+    /// fills at least half of the buffer, and at least half of the body fits.
     pub(in crate::proxy) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         if bytes <= BODY_RESERVE_BYTES {
             return None;
@@ -43,7 +43,7 @@ impl SpareBuffer {
         fits.then(|| std::mem::take(&mut kept.buffer))
     }
 
-    /// `bytes`, whose room is kept when the last who holds it lets it go, if it is a long one.
+    /// Wraps `bytes` so that a long buffer returns here when the last reference is dropped.
     pub(in crate::proxy) fn recycle_on_drop(&self, bytes: Vec<u8>) -> Bytes {
         if bytes.capacity() as u64 <= BODY_RESERVE_BYTES {
             return Bytes::from(bytes);
@@ -52,9 +52,9 @@ impl SpareBuffer {
         Bytes::from_owner(RecycledBody { bytes, spare })
     }
 
-    /// Keeps `room` if it is the longest, and has it let go in time.
+    /// Keeps `room` if it is longer than the current spare, and schedules its release.
     fn put_back(&self, mut room: Vec<u8>) {
-        // Without a runtime nothing would let it go.
+        // Without a runtime the buffer would never be released.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -72,14 +72,14 @@ impl SpareBuffer {
         }
     }
 
-    /// Lets the room go once it has lain here for [`SPARE_FOR`]; ends when there is none.
+    /// Releases the buffer once it was kept for [`SPARE_LIFETIME`]; ends when no buffer is left.
     async fn release_when_expired(self) {
         while let Some(until) = self.expiry() {
             sleep_until(until).await;
         }
     }
 
-    /// Until when there is a room, if there is one.
+    /// Returns the expiry time of the buffer; `None` if there is none or it has expired.
     fn expiry(&self) -> Option<Instant> {
         let mut kept = self.0.lock();
         let until = kept.put_at? + SPARE_LIFETIME;
@@ -91,7 +91,7 @@ impl SpareBuffer {
     }
 }
 
-/// The bytes of a body, in a room that is put back.
+/// Bytes of a body whose buffer is put back on drop.
 struct RecycledBody {
     bytes: Vec<u8>,
     spare: SpareBuffer,
@@ -115,7 +115,7 @@ mod tests {
 
     const LONG: usize = 16 << 20;
 
-    /// A spare that a body of so many bytes has just gone from, and where that one stood.
+    /// Returns a spare just left by a body of `bytes` bytes, and that body's address.
     fn after(bytes: usize) -> (SpareBuffer, *const u8) {
         let spare = SpareBuffer::default();
         let body = spare.recycle_on_drop(vec![b'x'; bytes]);
@@ -129,9 +129,9 @@ mod tests {
         let (spare, stood) = after(LONG);
         let room = spare.take(LONG as u64 + 1).unwrap();
         assert_eq!((room.as_ptr(), room.len()), (stood, 0));
-        assert_eq!(spare.take(LONG as u64), None, "there is one");
+        assert_eq!(spare.take(LONG as u64), None, "only one buffer is kept");
         drop(spare.recycle_on_drop(room));
-        assert!(spare.take(LONG as u64).is_some(), "it came back");
+        assert!(spare.take(LONG as u64).is_some(), "the buffer was put back");
     }
 
     #[tokio::test(start_paused = true)]
@@ -169,10 +169,14 @@ mod tests {
                 .map(|room| spare.recycle_on_drop(room)),
         );
         tokio::time::sleep(SPARE_LIFETIME * 3 / 4).await;
-        assert_eq!(spare.0.lock().buffer.capacity(), LONG, "it was used since");
+        assert_eq!(
+            spare.0.lock().buffer.capacity(),
+            LONG,
+            "the buffer was used since"
+        );
         tokio::time::sleep(SPARE_LIFETIME / 2).await;
         assert_eq!(spare.0.lock().buffer.capacity(), 0);
-        assert_eq!(spare.0.lock().put_at, None, "and nobody waits any longer");
+        assert_eq!(spare.0.lock().put_at, None, "the expiry task has ended");
         drop(spare.recycle_on_drop(vec![b'x'; LONG]));
         assert_eq!(spare.0.lock().buffer.capacity(), LONG);
     }

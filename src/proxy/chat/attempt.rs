@@ -1,4 +1,4 @@
-//! One send of a chat: what it goes by, how the conversation stands in it, and what is told of it.
+//! A single send of a chat, with its plan inputs, its plan and its report.
 
 use http::Response;
 use http::request::Parts;
@@ -24,30 +24,30 @@ use crate::rewrite::view::ForwardedView;
 use crate::rewrite::window::note::SentSize;
 use crate::traces::CallPurpose;
 
-/// What a chat is planned by. A summary that was waited for adds to what is known; a refusal gives the
-/// second send a policy of its own.
+/// Inputs of a chat's plan. A summary that was waited for updates the prior records; a retry after
+/// a refusal has its own policy.
 #[derive(Clone, Debug)]
 pub(in crate::proxy) struct PlanInputs {
     pub(super) policy: Policy,
-    /// What is known of its history.
+    /// Records found for prefixes of this conversation.
     pub(super) prior_records: PriorRecords,
-    /// Until when the request may wait for summaries, once it has begun to.
+    /// Deadline for waiting for summaries. `None` until the request first waits.
     pub(super) deadline: Option<Instant>,
 }
 
-/// One send of a chat.
+/// A single send of a chat, first or retry.
 #[derive(Debug)]
 pub(in crate::proxy) struct Attempt {
     pub(super) inputs: PlanInputs,
     pub(super) plan: RequestPlan,
-    /// Why it is sent in second place; none where it is sent first.
+    /// Reason for the retry. `None` for the first send.
     pub(super) retry_reason: Option<RetryReason>,
-    /// What is told of it.
+    /// Actions and sizes for the log line and the reply headers.
     pub(in crate::proxy) report: ChatReport,
 }
 
 impl PlanInputs {
-    /// The record in use.
+    /// Returns the record in use.
     pub(super) fn adopted(&self) -> Option<&CompactionRecord> {
         self.prior_records
             .adopted
@@ -57,12 +57,12 @@ impl PlanInputs {
 }
 
 impl Attempt {
-    /// How the conversation stands in it.
+    /// Returns the view of the conversation that is sent.
     pub(super) fn view(&self) -> &ForwardedView {
         &self.plan.view
     }
 
-    /// What it is made for.
+    /// Returns the purpose of this call.
     pub(in crate::proxy) fn purpose(&self) -> CallPurpose {
         let second = self.retry_reason.map(RetryReason::kind);
         second.map_or(CallPurpose::First, CallPurpose::Retry)
@@ -70,7 +70,7 @@ impl Attempt {
 }
 
 impl Chat<'_> {
-    /// What is known of its history by now, and the policy for it.
+    /// Looks up the prior records of this conversation and builds the policy.
     pub(super) fn plan_inputs(&self) -> PlanInputs {
         let shared = self.shared();
         let known = shared.store.prior_records(&self.prefix_keys);
@@ -94,7 +94,8 @@ impl Chat<'_> {
         }
     }
 
-    /// What is sent first, and its body: where a rewrite is not sound, the one that came.
+    /// Plans the first send and builds its body. An unsound rewrite is replaced by the original
+    /// body.
     pub(in crate::proxy) async fn plan_first_send(
         &self,
         mut basis: PlanInputs,
@@ -125,7 +126,8 @@ impl Chat<'_> {
         (first, sending)
     }
 
-    /// What who asks for a compaction and for nothing else gets; none where nothing is gained.
+    /// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save
+    /// nothing.
     pub(in crate::proxy) async fn plan_explicit_compaction(
         &self,
         mut basis: PlanInputs,
@@ -142,7 +144,7 @@ impl Chat<'_> {
         Some((attempt, sending))
     }
 
-    /// What is sent after `first`, for that reason.
+    /// Builds the retry after `first`.
     pub(super) fn retry_attempt(
         &self,
         first: &Attempt,
@@ -160,7 +162,8 @@ impl Chat<'_> {
         }
     }
 
-    /// The body of what is sent in second place, unless it would be what was refused.
+    /// Builds the retry's body, or `None` if it would equal the refused one or the rewrite is not
+    /// sound.
     pub(in crate::proxy) fn retry_body(&self, second: &Attempt) -> Option<FramedBody> {
         if let Some(RetryReason::Original { .. }) = second.retry_reason {
             return Some(self.request.body.original());
@@ -168,17 +171,17 @@ impl Chat<'_> {
         self.rewritten_body(second.view()).ok().flatten()
     }
 
-    /// The head that goes with it.
+    /// Builds the retry's head.
     pub(in crate::proxy) fn retry_head(&self) -> Parts {
         let mut head = self.request.head.clone();
         head.headers = headers::for_retry(head.headers);
         head
     }
 
-    /// What a view makes of the body; none where that changes nothing.
+    /// Builds the body that `view` produces, or `None` if the view changes nothing.
     ///
     /// # Errors
-    /// It is not sound, and must not be sent.
+    /// The rewrite is not sound and must not be sent.
     fn rewritten_body(&self, view: &ForwardedView) -> Result<Option<FramedBody>, Bypass> {
         let conversation = self.request.conversation;
         let Some(plan) = view.replacements(conversation) else {
@@ -191,12 +194,12 @@ impl Chat<'_> {
             (strays == 0).then_some(sending)
         });
         if spliced.is_none() {
-            tracing::warn!("a rewrite was not sound and is not sent");
+            tracing::warn!("discarding a rewrite that is not sound");
         }
         spliced.map(Some).ok_or(Bypass::Unsound)
     }
 
-    /// What `outlook` does to a conversation.
+    /// Reports the actions of `outlook` on the conversation.
     fn plan_report(&self, outlook: &RequestPlan) -> ChatReport {
         let written = |found: &RecordMatch| found.record.summary.is_some();
         let stands = if !outlook.fresh_digest && outlook.base.as_ref().is_some_and(written) {
@@ -207,7 +210,7 @@ impl Chat<'_> {
         ChatReport::for_view(self.request.conversation, &outlook.view, stands)
     }
 
-    /// What `outlook` does to the request.
+    /// Reports the actions of `outlook` on the request, marked as shadow in shadow mode.
     fn first_send_report(&self, outlook: &RequestPlan) -> ChatReport {
         let mut report = self.plan_report(outlook);
         if self.mode == Mode::Shadow && report.bypass().is_none() {
@@ -216,12 +219,13 @@ impl Chat<'_> {
         report
     }
 
-    /// The plain estimate of what an attempt costs.
+    /// Returns the plain estimate of an attempt's tokens.
     pub(super) fn tokens(&self, attempt: &Attempt) -> Tokens {
         attempt.view().tokens(self.request.conversation)
     }
 
-    /// How far the reply is held: a request that is proven to fit gets an answer, not an overflow.
+    /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
+    /// its error statuses are held.
     pub(in crate::proxy) fn hold_policy(&self, first: &Attempt) -> HoldPolicy {
         let shown = self.shared().knowledge.windows.observations(&self.model);
         if !self.recovery_enabled() {
@@ -236,7 +240,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Who looks at the reply as it passes, where anything is made of that.
+    /// Creates the observer of the reply, or `None` if nothing would be done with the observation.
     pub(super) fn observer<B>(
         &self,
         attempt: &Attempt,
@@ -258,7 +262,8 @@ impl Chat<'_> {
         })
     }
 
-    /// What an attempt is billed by: by what went on, which in shadow mode is what came.
+    /// Returns the sizes that an attempt is billed by. In shadow mode the forwarded size is the
+    /// original one.
     pub(super) fn billed(&self, attempt: &Attempt) -> BilledRequest {
         let before = self.request.conversation.tokens();
         let after = match self.mode {
@@ -282,7 +287,8 @@ mod tests {
     use super::super::met::{meet, proxy};
     use super::*;
 
-    /// What is sent first of the chat that `text` is, of which so much is known, and the bytes that came.
+    /// Plans the first send of the chat in `text` with these prior records; also returns the
+    /// original bytes.
     async fn first(text: &str, known: PriorRecords) -> (Attempt, FramedBody, Bytes) {
         let proxy = proxy("http://127.0.0.1:9/v1", &[]);
         meet(&proxy, &[], text.to_owned(), async |chat, basis| {
@@ -313,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_rewrite_that_is_not_sound_is_neither_sent_nor_told_of() {
         let text = r#"{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"two"},{"role":"user","content":"three"}]}"#;
-        // Its cut falls between a call and its result.
+        // The cut falls between a call and its result.
         let record = CompactionRecord {
             text: Some("-".into()),
             history_from: 1,
@@ -333,7 +339,7 @@ mod tests {
         assert_eq!(attempt.report.bypass(), Some(Bypass::Unsound));
         assert_eq!(sending.body.into_bytes(), came);
         assert!(!attempt.view().is_summarised());
-        assert!(attempt.plan.base.is_none(), "nothing is there to adopt");
+        assert!(attempt.plan.base.is_none(), "there is no record to adopt");
         assert_eq!(attempt.report.action_labels(), None);
         assert_eq!(attempt.report.after, attempt.report.before);
     }

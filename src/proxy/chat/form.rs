@@ -1,4 +1,4 @@
-//! What a reply shows of the form in which a summary was sent: whether it was at fault for a refusal.
+//! Learns from replies which summary placement a model refuses.
 
 use super::super::forms::ConversationModelKey;
 use super::attempt::Attempt;
@@ -11,7 +11,7 @@ use crate::rewrite::view::ForwardedView;
 use crate::store::RewriteTolerance;
 
 impl Chat<'_> {
-    /// What we made of the conversation was refused, and the original taken.
+    /// Records that the rewrite was refused and the original was accepted.
     pub(super) fn record_rewrite_refusal(&self, why: RewriteRefusal, suspected: Option<Placement>) {
         let goes_elsewhere = match why {
             RewriteRefusal::Malformed => self.record_placement_refusal(suspected),
@@ -22,19 +22,19 @@ impl Chat<'_> {
         }
     }
 
-    /// It is not tried at every turn of the conversation again. An overflow is mended all the same.
+    /// Stops rewriting this conversation for its model. Overflow recovery still applies.
     fn stop_rewriting(&self) {
         if let Some((_, key)) = self.prefix_keys.stable_prefix() {
             self.shared().store.record_rewrite_refusal(key, &self.model);
             tracing::info!(
-                "the upstream refused a rewritten conversation and took it as it came; it goes on \
-                 untouched unless it overflows"
+                "the upstream refused a rewritten conversation and accepted the original; the \
+                 conversation is no longer rewritten unless it overflows"
             );
         }
     }
 
-    /// The form of the summary that was refused is not used for this model again: without it, the same
-    /// was answered. Whether there is another to try.
+    /// Stops using the `suspected` placement for this model: the same conversation was accepted
+    /// without a summary. Returns whether another placement is left to try.
     fn record_placement_refusal(&self, suspected: Option<Placement>) -> bool {
         let Some(placement) = suspected else {
             return false;
@@ -46,14 +46,15 @@ impl Chat<'_> {
         self.has_other_placement(forms.refusals(&self.model))
     }
 
-    /// Whether a summary that was refused so may go elsewhere.
+    /// Whether a refused summary may be sent in another placement.
     pub(super) fn has_other_placement(&self, refusals: PlacementRefusals) -> bool {
         let auto = self.shared().config.summary.placement == PlacementSetting::Auto;
         auto && refusals == PlacementRefusals::Separate
     }
 
-    /// Nobody knows why. Once may be chance, and teaches nothing; twice in a row is for the form. Whether
-    /// there is another to try, or this one to try once more.
+    /// Records a refusal of the rewrite for an unknown reason. The first may be chance and is only
+    /// counted; the second in a row is attributed to the placement. Returns whether a rewrite may
+    /// still be tried: in another placement, or once more in this one.
     fn suspect_rewrite(&self, suspected: Option<Placement>) -> bool {
         let (Some(key), Some((_, now))) = (
             self.prefix_keys.first_key(),
@@ -76,7 +77,8 @@ impl Chat<'_> {
         self.has_other_placement(forms.refusals_in_conversation(&self.model, Some(key)))
     }
 
-    /// The original was refused as well: where nobody knows why, it is the conversation's own fault.
+    /// Records that the original was refused too. After an unexplained refusal, the conversation
+    /// itself is at fault.
     pub(super) fn record_original_refused(&self, second: RetryReason) {
         let why = match second {
             RetryReason::Original { why, .. } => Some(why),
@@ -95,7 +97,8 @@ impl Chat<'_> {
         }
     }
 
-    /// `view` was answered: what was refused of this conversation before was not for what we make of it.
+    /// Records that `view` was accepted: earlier refusals in this conversation were not caused by
+    /// rewriting.
     pub(super) fn resolve_suspicions(&self, view: &ForwardedView) {
         let doubts = &self.shared().knowledge.placements.suspicions;
         if let Some(key) = self.prefix_keys.first_key()
@@ -106,13 +109,14 @@ impl Chat<'_> {
         }
     }
 
-    /// A conversation of this one's, with its model.
+    /// Pairs a conversation key with this chat's model.
     pub(super) fn conversation_model_key(&self, conversation: RecordKey) -> ConversationModelKey {
         ConversationModelKey::new(conversation, &self.model)
     }
 
-    /// It was refused as malformed, and nothing else is sent that could tell whether for the form of
-    /// its summary. The next of this conversation goes elsewhere.
+    /// Suspects the placement of a summary after a malformed-request refusal, when no further
+    /// request can confirm the cause. The next request of this conversation uses the other
+    /// placement.
     pub(super) fn suspect_attempt(&self, attempt: &Attempt) {
         if attempt.view().is_summarised() {
             self.suspect_placement(attempt.inputs.policy.placement);
@@ -126,8 +130,8 @@ impl Chat<'_> {
         }
     }
 
-    /// It was answered: it is refused no more. Where its form was the other one to be tried, the first
-    /// is the model's fault from here on.
+    /// Records that the attempt was accepted, so its rewrite counts as tolerated. If its placement
+    /// was the alternative, the model refuses the first placement from here on.
     pub(super) fn confirm_placement(&self, attempt: &Attempt) {
         let (store, view) = (&self.shared().store, attempt.view());
         if view.is_summarised() {

@@ -1,4 +1,4 @@
-//! One summary as a task: what it makes is kept, not yet in use.
+//! The task that makes one summary and stores it as a record that is not yet in use.
 
 use std::sync::Arc;
 
@@ -15,37 +15,38 @@ use crate::store::LeaseOutcome;
 use crate::summarise::{self, SummaryJob, SummaryPermit};
 use crate::traces::valid_model_name;
 
-/// All that a summary is made with, whatever becomes of the request that it was asked for.
+/// Everything a summary needs, independent of the request that started the task.
 pub(super) struct SummaryTask {
     pub(super) proxy: Proxy,
     pub(super) job: SummaryJob,
     pub(super) permit: SummaryPermit,
-    /// What it is kept under.
+    /// Key of the record.
     pub(super) key: RecordKey,
-    /// And once more, where that will be out of sight.
+    /// Second key, of a longer prefix, for when the first is too far back to be looked up.
     pub(super) renewal_key: Option<RecordKey>,
     pub(super) thrash_detector: ThrashDetector,
     pub(super) dashboard: Option<DashboardHandle>,
-    /// The model that writes it.
+    /// Model that writes the summary.
     pub(super) writer: String,
-    /// The job holds the body, which may long have been answered.
+    /// Budget reservation of the body. The job holds the body, possibly long after its request was
+    /// answered.
     pub(super) _reservation: Option<Arc<Reservation>>,
 }
 
-/// Counts one summary when it is dropped: an aborted task says nothing any more.
+/// Counts the outcome of one summary when dropped, so that aborted tasks are counted too.
 struct SummaryOutcomeGuard<'m> {
     metrics: &'m Metrics,
     outcome: Outcome,
 }
 
 impl SummaryTask {
-    /// Makes it, unless another process does.
+    /// Makes the summary, unless another process is making it.
     pub(super) async fn run(self) {
         let shared = &*self.proxy.0;
         let mut counting = SummaryOutcomeGuard::new(&shared.metrics);
         let turn = match shared.store.acquire_summary_lease(self.key).await {
             LeaseOutcome::Elsewhere => {
-                tracing::debug!("this summary is made by another process");
+                tracing::debug!("this summary is being made by another process");
                 counting.outcome = Outcome::Elsewhere;
                 return;
             }
@@ -111,7 +112,7 @@ impl SummaryTask {
 }
 
 impl<'m> SummaryOutcomeGuard<'m> {
-    /// Until something else is said, it was aborted.
+    /// Starts with the outcome `Aborted`; overwritten when the task ends.
     fn new(metrics: &'m Metrics) -> Self {
         Self {
             metrics,

@@ -1,4 +1,4 @@
-//! A chat as tests have it met, in a proxy that nobody listens for.
+//! Test support: chats prepared by a proxy without a listener.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::super::whole::BufferedBody;
 use super::{Chat, ChatRequest, PlanInputs, read};
 use crate::config::Config;
 
-/// Compacts a chat whatever its size.
+/// Header that compacts a chat of any size.
 pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// A proxy for the upstream at `base`, with these changes to its defaults.
+/// Builds a proxy for the upstream at `base`, with these changes to the default settings.
 pub(super) fn proxy(base: &str, changes: &[(&str, &str)]) -> Proxy {
     let mut all = vec![("upstream.base", base)];
     all.extend(changes);
     Proxy::new(Config::default_with(all).unwrap()).unwrap()
 }
 
-/// What `then` makes of the chat `text`, of a client that sends these fields.
+/// Prepares the chat in `text`, sent with the header `fields`, and runs `then` on it.
 pub(super) async fn meet<T>(
     proxy: &Proxy,
     fields: &[(&str, &str)],
@@ -58,7 +58,7 @@ pub(super) async fn meet<T>(
     then(chat, basis).await
 }
 
-/// A chat of so many turns, behind each of which the model has said about `tokens` tokens.
+/// Builds a chat of `turns` turns, each answered with about `tokens` tokens of model text.
 pub(super) fn talk(turns: usize, tokens: usize) -> String {
     let mut messages = Vec::new();
     for turn in 0..turns {

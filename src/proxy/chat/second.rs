@@ -1,4 +1,4 @@
-//! What is sent after a first reply that was no answer.
+//! Decides whether a refused first send is retried, and how.
 
 use super::super::report::ChatReport;
 use super::attempt::{Attempt, PlanInputs};
@@ -17,31 +17,30 @@ use crate::rewrite::view::ForwardedView;
 use crate::rewrite::window::silence::EmptyReplyCause;
 use crate::rewrite::window::{to_two_digits, window_from_repeated_refusal};
 
-/// Between our count of a prompt and the upstream's, where only ours is there: real tokenizers were
-/// up to 1.3 times the plain estimate on mixed code and prose.
+/// Upstream tokens per 100 estimated tokens, used without an upstream count. Real tokenizers
+/// counted up to 1.3 times the plain estimate on mixed code and prose.
 const TOKENIZER_MARGIN_PERCENT: u32 = 130;
-/// Left free when an output is lowered to what the window leaves.
+/// Tokens left free when an output limit is lowered to fit the window.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
-/// An output is not lowered to less than this, or than a quarter of what was asked where that is less:
-/// a call of a tool that is torn off helps nobody, and history can make room.
+/// Lowest output limit: this, or a quarter of the requested limit if that is less. A truncated tool
+/// call is useless, and compacting history can make space instead.
 const MIN_OUTPUT: Tokens = Tokens::new(1_024);
-/// A reply that only looks like an overflow is one where the request is that near the window.
+/// Share of the window above which an empty reply may be an overflow.
 const NEAR_WINDOW_PERCENT: u32 = 75;
 
-/// What follows a first reply.
+/// Next step after the first reply.
 #[derive(Debug)]
 pub(in crate::proxy) enum NextStep {
-    /// It was an overflow, and nothing would fit: it is relayed, so that the agent's own recovery
-    /// still works.
+    /// Relay the overflow because nothing would fit, so that the agent's own recovery still works.
     GiveUp,
-    /// It is relayed.
+    /// Relay the reply.
     Relay,
-    /// Another request is sent.
+    /// Send a retry.
     Retry(Box<Attempt>),
 }
 
 impl NextStep {
-    /// Sends `second`, if there is one.
+    /// Sends `second` if present, else relays the reply.
     fn from_retry(second: Option<Attempt>) -> Self {
         second.map_or(Self::Relay, Self::retry)
     }
@@ -51,59 +50,59 @@ impl NextStep {
     }
 }
 
-/// Why a request is sent in second place: exactly one of these.
+/// Reason for a retry.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RetryReason {
-    /// The first reply was taken for an overflow.
+    /// The first reply was classified as an overflow.
     Compacted {
         rung: RecoveryStep,
         refused: SuspectedOverflow,
     },
-    /// The summary is in the other place: the first was refused for its form, and the original is not
-    /// estimated to fit.
+    /// The first placement of the summary was refused and the original is estimated not to fit. The
+    /// retry uses the other placement.
     OtherPlacement,
-    /// The first reply was a limit on bytes.
+    /// The first reply reported a size limit in bytes.
     FewerBytes,
-    /// Our rewrite was refused, and the original is estimated to fit, or nobody knows what does.
+    /// The rewrite was refused. The original is estimated to fit, or the window is unknown.
     Original {
         why: RewriteRefusal,
-        /// The form of the summary that was refused with it: it was for the form if the original is
-        /// answered.
+        /// Placement of the refused summary. If the original is accepted, the placement was the
+        /// cause.
         suspected: Option<Placement>,
     },
-    /// The history fits, and only the output asked for is too much.
+    /// The history fits; only the requested output is too large.
     SmallerOutput {
-        /// What shows a window that is smaller than it was taken to be.
+        /// Evidence that the window is smaller than assumed, if any.
         refused: Option<SuspectedOverflow>,
     },
 }
 
-/// What was taken for an overflow. Whether it was one is not sure before less was answered: an error may
-/// quote what somebody wrote.
+/// A suspected overflow. Only a smaller request that is accepted confirms the overflow: an error
+/// may quote text of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SuspectedOverflow {
-    /// The size of what met it.
+    /// Size of the refused request.
     pub(super) tokens: Tokens,
     pub(super) overflow: Overflow,
 }
 
-/// How our rewrite was refused.
+/// Kind of refusal of a rewritten request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RewriteRefusal {
     Malformed,
-    /// For no known reason.
+    /// For an unknown reason.
     Unexplained,
 }
 
 impl SuspectedOverflow {
-    /// Whether it was a reply without a word.
+    /// Whether the evidence is an empty reply.
     pub(super) fn is_empty_reply(&self) -> bool {
         self.overflow.evidence == Evidence::EmptyReply
     }
 }
 
 impl RetryReason {
-    /// Tells what is done with it: the conversation stands in `view`.
+    /// Adds the retry's actions and sizes to `report`; the conversation is sent as `view`.
     pub(super) fn add_to_report(
         self,
         conversation: &Conversation<'_>,
@@ -125,7 +124,7 @@ impl RetryReason {
         }
     }
 
-    /// Whether it was a reply without a word that was taken for an overflow.
+    /// Whether an empty reply was classified as an overflow.
     pub(super) fn follows_empty_reply(self) -> bool {
         match self {
             Self::Compacted { refused, .. } => refused.is_empty_reply(),
@@ -136,7 +135,7 @@ impl RetryReason {
         }
     }
 
-    /// Its name among what is counted.
+    /// Returns the metric label of this retry.
     pub(super) fn kind(self) -> RetryKind {
         match self {
             Self::Compacted { .. } | Self::OtherPlacement => RetryKind::Compacted,
@@ -148,7 +147,7 @@ impl RetryReason {
 }
 
 impl Chat<'_> {
-    /// What follows a reply to `first` with this verdict.
+    /// Decides the next step after a reply to `first` with this verdict.
     pub(in crate::proxy) async fn next_step(&self, first: &Attempt, verdict: Verdict) -> NextStep {
         match verdict {
             Verdict::Failed | Verdict::Fine => NextStep::Relay,
@@ -172,8 +171,8 @@ impl Chat<'_> {
                 if let Some(second) = self.retry_smaller_output(first, limit, input) {
                     return NextStep::retry(second);
                 }
-                // The history has to make room: for all of an output that no key of the request
-                // asks for, or for one that can be lowered beside it.
+                // The history must shrink. If the request has no output key, the whole output is
+                // reserved; otherwise none is, because the limit can be lowered.
                 let stays = self.requested_output().map_or(output, |_| 0);
                 let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
                 self.recover_from_overflow(first, overflow).await
@@ -182,15 +181,16 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether what is told to be too much by some number is a number of the client's own.
+    /// Whether an excess reported without a limit refers to a negative number in the client's own
+    /// request.
     fn is_negative_parameter_error(&self, overflow: &Overflow) -> bool {
         overflow.excess.is_some()
             && overflow.limit.is_none()
             && has_negative_output_limit(self.request.conversation.body())
     }
 
-    /// What came, in place of what we made of it, if it is estimated to fit, or nobody knows how much
-    /// does.
+    /// Retries with the original instead of the rewrite, if the original is estimated to fit or the
+    /// window is unknown.
     fn retry_original(&self, first: &Attempt, why: RewriteRefusal) -> Option<Attempt> {
         let conversation = self.request.conversation;
         let fits = first
@@ -211,8 +211,8 @@ impl Chat<'_> {
         Some(self.retry_attempt(first, first.inputs.clone(), outlook, why))
     }
 
-    /// The summary in the other place, where it was refused in this one and has not been in that. If it
-    /// is answered there, the place was the reason.
+    /// Retries with the summary in the other placement, unless that was refused too. If the retry
+    /// is accepted, the placement was the cause.
     fn retry_other_placement(&self, first: &Attempt) -> Option<Attempt> {
         let forms = &self.shared().knowledge.placements;
         let refusals = forms.refusals_in_conversation(&self.model, self.prefix_keys.first_key());
@@ -230,8 +230,9 @@ impl Chat<'_> {
         Some(self.retry_attempt(first, basis, outlook, RetryReason::OtherPlacement))
     }
 
-    /// What came, where what we made of it was refused and nobody knows why, unless the same
-    /// conversation was refused as it came, too, and not answered since: the fault is its own.
+    /// Retries with the original after an unexplained refusal of the rewrite. Returns `None` if the
+    /// original of this conversation was refused too and none of its rewrites was accepted since:
+    /// the conversation itself is at fault.
     fn retry_unexplained(&self, first: &Attempt) -> Option<Attempt> {
         let key = self.prefix_keys.first_key()?;
         if self
@@ -246,18 +247,18 @@ impl Chat<'_> {
         self.retry_original(first, RewriteRefusal::Unexplained)
     }
 
-    /// The oldest images by markers; the newest user turn's stay.
+    /// Retries with the oldest images replaced by markers; images of the newest user turn stay.
     fn retry_fewer_bytes(&self, first: &Attempt) -> Option<Attempt> {
         let conversation = self.request.conversation;
         let before = images::droppable_before(conversation)?;
         let mut view = first.view().clone();
         view.drop_images_before(before);
-        // What was refused is not sent again.
+        // Never resend a refused body.
         let fewer = view.replacements(conversation) != first.view().replacements(conversation);
         fewer.then(|| self.retry_with_view(first, view, RetryReason::FewerBytes))
     }
 
-    /// The output lowered to what is left of `limit`, where the history fits beside that.
+    /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.
     fn retry_smaller_output(
         &self,
         first: &Attempt,
@@ -266,8 +267,8 @@ impl Chat<'_> {
     ) -> Option<Attempt> {
         let tokens = Tokens::new(limit);
         let view = self.lower_output(first, tokens, input.map(Tokens::new))?;
-        // It is to be learned that the window is smaller than it was taken to be, though the history
-        // still fits: the next request would be refused for the same reason.
+        // Learn the smaller window even though the history still fits: otherwise the next request
+        // would be refused for the same reason.
         let is_news = input.is_some() && tokens < first.inputs.policy.prune_thresholds.window;
         let refused = is_news.then(|| SuspectedOverflow {
             tokens: self.tokens(first),
@@ -276,7 +277,7 @@ impl Chat<'_> {
         Some(self.retry_with_view(first, view, RetryReason::SmallerOutput { refused }))
     }
 
-    /// What the ladder says, for a window that the refusal has shown.
+    /// Runs recovery for the window learned from the refusal.
     async fn recover_from_overflow(&self, first: &Attempt, overflow: Overflow) -> NextStep {
         let tokens = self.tokens(first);
         let refused = SuspectedOverflow { tokens, overflow };
@@ -301,8 +302,8 @@ impl Chat<'_> {
         NextStep::retry(self.retry_attempt(first, basis, RequestPlan::from_view(view), why))
     }
 
-    /// What nothing that was accepted speaks against is believed at once: the client may leave
-    /// before there is a proof, and come again.
+    /// Learns the refused window at once if no accepted request contradicts it. The client may
+    /// leave before there is proof, and send the conversation again.
     fn adopt_window(&self, refused: &SuspectedOverflow) {
         let windows = &self.shared().knowledge.windows;
         if !refused.is_empty_reply()
@@ -312,7 +313,8 @@ impl Chat<'_> {
         }
     }
 
-    /// What is to be planned by with the window that a refusal has shown, beside what others had `before`.
+    /// Computes the plan inputs for the window learned from a refusal, combined with the window
+    /// known `before`.
     fn inputs_after_refusal(
         &self,
         first: &Attempt,
@@ -333,7 +335,7 @@ impl Chat<'_> {
         }
     }
 
-    /// The ladder. A summary that it asks for is waited for.
+    /// Runs the recovery steps and waits for the summary that they ask for, if any.
     async fn run_recovery(
         &self,
         first: &Attempt,
@@ -364,7 +366,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What is sent after `first` by the same, in another view.
+    /// Builds a retry with the policy of `first` and another view.
     fn retry_with_view(&self, first: &Attempt, view: ForwardedView, why: RetryReason) -> Attempt {
         self.retry_attempt(
             first,
@@ -374,9 +376,12 @@ impl Chat<'_> {
         )
     }
 
-    /// What the window leaves beside `view` for an output of which recovery counted only a part:
-    /// one above half of the window would be refused again, however short the history is. All is
-    /// as the upstream counts, by what it counted for what was refused.
+    /// Returns the output limit that fits beside `view`. `None` if the requested limit can stay or
+    /// too little is left.
+    ///
+    /// Recovery reserves only part of a large output, and a limit above half the window would be
+    /// refused again, however short the history. All numbers are upstream tokens, scaled by the
+    /// upstream's count of the refused request.
     fn reduced_output(&self, view: &ForwardedView, refused: &SuspectedOverflow) -> Option<Tokens> {
         let asked = self.requested_output()?;
         let limit = Tokens::new(refused.overflow.limit?);
@@ -391,8 +396,8 @@ impl Chat<'_> {
         (asked > limit.divided_by(2) && asked > left && is_enough).then_some(left)
     }
 
-    /// Whether the size of a request that met silence may be the reason: it is near the window, or
-    /// where that is only assumed, one no larger met it before.
+    /// Whether the size of a request may explain its empty reply. This is so near the window. If
+    /// the window is only assumed, an earlier empty reply to a request no larger is enough.
     fn size_may_explain_empty_reply(&self, first: &Attempt) -> bool {
         let tokens = self.tokens(first);
         let basis = &first.inputs;
@@ -409,8 +414,8 @@ impl Chat<'_> {
         }
     }
 
-    /// The output lowered where the upstream did not measure the prompt to its end, and by our own
-    /// estimate that is all it takes.
+    /// Lowers the output limit when the upstream did not count the whole prompt and the plain
+    /// estimate shows that a lower limit suffices.
     fn lower_output_by_estimate(
         &self,
         first: &Attempt,
@@ -427,7 +432,8 @@ impl Chat<'_> {
         self.lower_output(first, limit, None)
     }
 
-    /// The output lowered to what the window leaves, in the key that the client used.
+    /// Lowers the output limit to what the window leaves, in the key that the client used. Returns
+    /// `None` if that would not help or would leave too little.
     fn lower_output(
         &self,
         first: &Attempt,
@@ -437,7 +443,8 @@ impl Chat<'_> {
         let asked = self.requested_output()?;
         let input = input.unwrap_or_else(|| self.tokens(first).percent(TOKENIZER_MARGIN_PERCENT));
         let left = limit - input - OUTPUT_MARGIN;
-        // Thought takes its part first, and no provider lets it have all.
+        // Reasoning uses the output first, and no provider allows a reasoning budget of the whole
+        // output.
         let starved = self
             .request
             .conversation

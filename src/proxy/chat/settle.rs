@@ -1,4 +1,4 @@
-//! What stays when a reply is relayed: records that were used, windows that were shown.
+//! Settles an attempt whose reply is relayed: adopts records, learns windows, counts retries.
 
 use http::{Response, StatusCode};
 
@@ -21,7 +21,7 @@ use crate::store::CountedRequest;
 use crate::summarise::is_overload_status;
 use crate::upstream::{PeekedBody, UpstreamBody};
 
-/// What became of an attempt.
+/// Classifies the reply to an attempt.
 fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
     match judged.verdict {
         Verdict::Fine if judged.broke_off => RetryOutcome::BrokeOff,
@@ -36,14 +36,14 @@ fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
     }
 }
 
-/// A record was adopted, which other processes must see before the next request.
+/// Marker: a record was adopted, and other processes must see it before the client's next request.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(super) struct RecordAdopted;
 
 impl Chat<'_> {
-    /// The end of an attempt whose reply is relayed: what it shows is kept and told, and it is looked
-    /// at as it passes.
+    /// Settles an attempt and returns its reply for relaying: records and publishes what was
+    /// learned, and attaches the observer of the reply.
     pub(in crate::proxy) async fn finish(
         &self,
         attempt: &Attempt,
@@ -54,7 +54,7 @@ impl Chat<'_> {
         self.publish(adopted).await;
         account.set_report(attempt.report.clone());
         let status = judged.response.status();
-        // Elsewhere a summary takes no chat's place.
+        // A separate summary endpoint does not compete with chats.
         if is_overload_status(status) && self.shared().summary_endpoint.is_none() {
             self.shared()
                 .summary_guards
@@ -62,7 +62,7 @@ impl Chat<'_> {
         }
         let observer = self.observer(attempt, &judged.response);
         let gave_up = attempt.report.actions().contains(&Action::GaveUp);
-        // An answer that nobody looks at.
+        // A successful reply without an observer: its cost stays unknown.
         if observer.is_none() && status == StatusCode::OK && !gave_up {
             self.charge_unknown_cost(self.billed(attempt));
         }
@@ -72,13 +72,15 @@ impl Chat<'_> {
             .with_report_headers(judged.response, &attempt.report)
     }
 
-    /// The end of one that is sent to nobody: the agent goes on with what was made. A digest is made
-    /// whoever asks, with whatever key, and all callers share the room for records: it is kept where an
-    /// upstream has answered this caller in this conversation.
+    /// Settles an explicit compaction, whose body is sent to no upstream.
+    ///
+    /// Anyone can trigger a digest with any key, and all callers share the space for records. So a
+    /// digest is stored only if an upstream has answered this caller in this conversation.
     pub(in crate::proxy) async fn finish_explicit_compaction(&self, attempt: &Attempt) {
         if attempt.plan.fresh_digest && !attempt.inputs.prior_records.seen {
             tracing::debug!(
-                "a digest made by hand is not kept: no upstream has answered this caller in this conversation"
+                "not storing the digest of an explicit compaction: no upstream has answered this \
+                 caller in this conversation"
             );
             return;
         }
@@ -86,14 +88,14 @@ impl Chat<'_> {
         self.publish(adopted).await;
     }
 
-    /// Counts what became of a second send.
+    /// Counts the outcome of a retry.
     pub(in crate::proxy) fn count_retry(&self, attempt: &Attempt, outcome: RetryOutcome) {
         if let Some(second) = attempt.retry_reason {
             self.shared().metrics.retries.add(second.kind(), outcome);
         }
     }
 
-    /// What an attempt shows is kept.
+    /// Records the outcome of an attempt.
     fn settle(
         &self,
         attempt: &Attempt,
@@ -112,8 +114,8 @@ impl Chat<'_> {
         }
     }
 
-    /// What was learned and adopted is told to other processes before the client can ask one of
-    /// them. That is waited for only where a record was adopted: once a compaction.
+    /// Publishes learned facts and adopted records to other processes before the client can reach
+    /// one of them. Waits only after an adoption: once per compaction.
     async fn publish(&self, adopted: Option<RecordAdopted>) {
         let shared = self.shared();
         shared.knowledge.publish(&self.model);
@@ -122,7 +124,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What was planned was answered: what it does stays done.
+    /// Makes the plan of an accepted attempt permanent and starts its follow-up work.
     fn settle_accepted_plan(&self, attempt: &Attempt) -> Option<RecordAdopted> {
         if self.mode != Mode::On {
             return None;
@@ -146,7 +148,8 @@ impl Chat<'_> {
         adopted
     }
 
-    /// Counts what the model asks for once more, unless this is its answer to the same again.
+    /// Counts repeated tool calls whose earlier results were removed, unless this request is itself
+    /// a repeat.
     fn count_refetches(&self, view: &ForwardedView) {
         let rereads = reread::count_refetches(self.request.conversation, view);
         let shared = self.shared();
@@ -159,7 +162,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What it does to the history stays done: every later request starts from it.
+    /// Adopts the records of an attempt's plan. Every later request starts from them.
     fn adopt_plan(&self, attempt: &Attempt, trigger: CompactionTrigger) -> Option<RecordAdopted> {
         let outlook = &attempt.plan;
         let mut adopted = None;
@@ -183,7 +186,7 @@ impl Chat<'_> {
         adopted
     }
 
-    /// A summary that was made here may have been put in use by another process.
+    /// Records the use of a summary that was made here but adopted by another process.
     fn credit_remote_adoption(&self, outlook: &RequestPlan) {
         let base = outlook.base.as_ref();
         let base = base.filter(|base| base.adopted && base.record.summary.is_some());
@@ -201,7 +204,8 @@ impl Chat<'_> {
         trigger: CompactionTrigger,
     ) -> RecordAdopted {
         let shared = self.shared();
-        // Where another model's lies, it is kept under a longer prefix alone.
+        // If another model's record is stored at this key, store this one under a longer prefix
+        // only.
         let near = if shared.store.adopt(key, record.clone()) {
             self.prefix_keys.closer_than(at)
         } else {
@@ -214,7 +218,8 @@ impl Chat<'_> {
         RecordAdopted
     }
 
-    /// A record in use is kept once more before it lies too far back to be looked up.
+    /// Stores the record in use again under a longer prefix before the first is too far back to be
+    /// looked up.
     fn renew_record(&self, known: &PriorRecords) {
         if let (Some(base), Some(near)) = (&known.adopted, known.renewal) {
             let record = base.record.renewed_at(base.prefix_end);
@@ -222,7 +227,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What was sent in second place was answered.
+    /// Settles an accepted retry.
     fn settle_accepted_retry(
         &self,
         attempt: &Attempt,
@@ -256,7 +261,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What the client gets is a refusal; its next request is the better for it.
+    /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
     fn settle_refused_retry(&self, attempt: &Attempt, second: RetryReason, verdict: Verdict) {
         match verdict {
             Verdict::Malformed => {
@@ -274,7 +279,7 @@ impl Chat<'_> {
         }
     }
 
-    /// It was too large again: how large is known better.
+    /// Settles a retry that overflowed again: the window is known more precisely.
     fn settle_overflowed_retry(&self, attempt: &Attempt, second: RetryReason, overflow: &Overflow) {
         let windows = &self.shared().knowledge.windows;
         match overflow.evidence {
@@ -300,14 +305,14 @@ impl Chat<'_> {
         }
     }
 
-    /// Less was answered: what came before it was for the size. Silence has many other reasons, and
-    /// is this conversation's lesson alone.
+    /// Learns the window from the first refusal, now that a smaller request was accepted. Empty
+    /// replies have many other causes, so they affect this conversation only.
     fn learn_from_overflow(&self, refused: &SuspectedOverflow) {
         let SuspectedOverflow { tokens, overflow } = refused;
         if refused.is_empty_reply() {
             tracing::info!(
                 tokens = tokens.get(),
-                "a reply without a word is taken for an overflow, since less was answered"
+                "treating an empty reply as an overflow: a smaller request was answered"
             );
         } else {
             let windows = &self.shared().knowledge.windows;
@@ -318,7 +323,7 @@ impl Chat<'_> {
     fn record_acceptance(&self, attempt: &Attempt) {
         self.confirm_placement(attempt);
         self.resolve_suspicions(attempt.view());
-        // A reply that nobody looked at may be a refusal under the status of an answer.
+        // A reply that was not inspected may be a refusal with a success status.
         if self.recovery_enabled() {
             let windows = &self.shared().knowledge.windows;
             let tokens = self.tokens(attempt);
@@ -341,7 +346,7 @@ impl Chat<'_> {
         let prefix = self.prefix_keys.first_at_least(view.changed_prefix_len())?;
         let base = known.adopted.as_ref().map(|base| &base.record);
         let done = view.to_record(conversation);
-        // Text that a record has already brings the model's own part along.
+        // If a stored record has the same text, copy the model-written part from that record.
         let written = [&known.ready, &known.adopted]
             .into_iter()
             .flatten()

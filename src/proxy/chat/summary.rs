@@ -1,5 +1,5 @@
-//! Summaries for a chat: waited for where it does not fit without one, prepared where it soon will
-//! not.
+//! Summaries for a chat: waits for one if the chat does not fit without it, and prepares one in the
+//! background if the chat soon will not fit.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ use crate::upstream::{RequestBody, TransferMeter};
 use crate::wall_clock;
 
 impl Chat<'_> {
-    /// How the request goes on. Where it does not fit as it stands, a summary is waited for, and
-    /// where none comes in time, a digest serves.
+    /// Plans the request. If the conversation does not fit, waits for a summary; if none arrives in
+    /// time, uses a digest.
     pub(super) async fn plan(&self, basis: &mut PlanInputs) -> RequestPlan {
         if self.compact_now {
             return self.plan_immediate_compaction(basis).await;
@@ -71,7 +71,8 @@ impl Chat<'_> {
         outlook
     }
 
-    /// By clearing alone, for a model that refused summaries: none is used, and none is bought.
+    /// Plans by clearing alone, for a model that refused summaries. No summary is used or
+    /// requested.
     fn plan_clearing_only(&self, basis: &PlanInputs) -> RequestPlan {
         let conversation = self.request.conversation;
         let known = PriorRecords {
@@ -88,7 +89,7 @@ impl Chat<'_> {
         }
     }
 
-    /// The manual way: compacted at once, whatever the marks say.
+    /// Plans an immediate compaction, regardless of thresholds.
     async fn plan_immediate_compaction(&self, basis: &mut PlanInputs) -> RequestPlan {
         match self.compact_immediately(basis).await {
             Some(outlook) => outlook,
@@ -96,7 +97,7 @@ impl Chat<'_> {
         }
     }
 
-    /// How the request is forwarded by what is known.
+    /// Plans the request from the records known now.
     fn current_plan(&self, basis: &PlanInputs) -> RequestPlan {
         let PlanInputs {
             policy,
@@ -106,14 +107,14 @@ impl Chat<'_> {
         plan(self.request.conversation, policy, known, self.summaries())
     }
 
-    /// Who asks for a compaction and for nothing else waits for the summary as long as one may take.
+    /// Plans an explicit compaction. Waits for the summary as long as a call may take.
     pub(super) async fn compact_explicitly(&self, basis: &mut PlanInputs) -> Option<RequestPlan> {
         let wait = self.shared().config.summary.wait_limit.max(CALL_TIMEOUT);
         basis.deadline = Some(Instant::now() + wait);
         self.compact_immediately(basis).await
     }
 
-    /// Compacted at once, whatever the marks say; `None` if that would gain nothing.
+    /// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing.
     async fn compact_immediately(&self, basis: &mut PlanInputs) -> Option<RequestPlan> {
         let conversation = self.request.conversation;
         let messages = conversation.messages().len();
@@ -127,23 +128,23 @@ impl Chat<'_> {
         let covered = last.map(|found| found.record.compacted_message_count);
         let kept = PinnedHead::new(conversation, policy, known.adopted.as_ref());
         let cut = if last.is_some_and(|found| found.record.pace.was_compacted_at(messages)) {
-            // The same request again, which may be counted differently by now, is not paid for again.
+            // Do not pay again for a repeated request, even if it is counted differently by now.
             covered
         } else {
             cut_point::find(conversation, policy, kept, messages)
                 .or_else(|| cut_point::deepest(conversation, kept, messages))
                 .or(covered)
         }?;
-        // Nor is what a record covers already.
+        // Do not pay for a range that a record already covers.
         if self.summaries() == SummarySource::Model && covered.is_none_or(|covered| cut > covered) {
             self.wait_for_summary(basis, cut).await;
         }
         plan_explicit_compaction(conversation, &basis.policy, &basis.prior_records, cut)
     }
 
-    /// Waits for the summary of what is before `covers`, but first for one of another part of this
-    /// history that is under way: it is paid for already, and may do, which `still` says with what is
-    /// known then.
+    /// Waits for the summary of the messages before `covers`. First joins a running summary of
+    /// another part of this history, if any: that call is paid for already and may suffice.
+    /// Afterwards `still` returns the boundary that is still needed with the records known then.
     pub(super) async fn wait_for_any_summary(
         &self,
         basis: &mut PlanInputs,
@@ -166,15 +167,15 @@ impl Chat<'_> {
         self.wait_for_summary(basis, covers).await;
     }
 
-    /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
-    /// of it is known afterwards.
+    /// Waits, shared with other requests, for the summary of the messages before `covers`.
+    /// Afterwards `basis` holds the updated records.
     async fn wait_for_summary(&self, basis: &mut PlanInputs, covers: usize) {
         let shared = self.shared();
         let Some(key) = self.prefix_keys.key_at(covers) else {
             return;
         };
         let ticket = self.summary_permit(key);
-        // One that is under way is paid for already.
+        // A running job is paid for already.
         if !shared.summary_jobs.is_running(key) && !shared.summary_guards.allows(&ticket) {
             return;
         }
@@ -191,7 +192,8 @@ impl Chat<'_> {
         self.wait_for_job(waiter, basis).await;
     }
 
-    /// Waits for a job, but not beyond the deadline; it then goes on without.
+    /// Waits for a job until the deadline. After the deadline the request continues without the
+    /// summary, and the job keeps running.
     async fn wait_for_job(&self, mut waiter: JobHandle, basis: &mut PlanInputs) {
         let shared = self.shared();
         let began = Instant::now();
@@ -205,18 +207,19 @@ impl Chat<'_> {
         basis.prior_records = shared.store.prior_records(&self.prefix_keys);
     }
 
-    /// Has the summary of what is before `covers` made behind the request's back, which was forwarded
-    /// as `attempt`.
+    /// Starts a background summary of the messages before `covers`. The request itself was
+    /// forwarded as `attempt`.
     pub(super) fn prepare_summary(&self, attempt: &Attempt, covers: usize) {
         let shared = self.shared();
-        // On one's own machine it would take the machine from the agent, whichever model writes it.
+        // With the local profile, the call would compete with the agent for the machine, whichever
+        // model writes the summary.
         if self.settings.profile == Profile::Local {
             return;
         }
         let Some(key) = self.prefix_keys.key_at(covers) else {
             return;
         };
-        // One may have been made while this request was on its way.
+        // A summary may have been made while this request was in flight.
         let now = shared.store.prior_records(&self.prefix_keys);
         if shared.summary_jobs.is_running(key)
             || now.covers_more_than(&attempt.inputs.prior_records)
@@ -237,7 +240,7 @@ impl Chat<'_> {
         }
     }
 
-    /// How fast this conversation fills, with one more compaction here.
+    /// Returns the thrash detector with one more compaction at this point.
     fn next_thrash_detector(&self, basis: &PlanInputs) -> ThrashDetector {
         let conversation = self.request.conversation;
         let pace = basis.adopted().map(|record| record.pace);
@@ -245,15 +248,15 @@ impl Chat<'_> {
         pace.after_compaction(conversation, conversation.messages().len())
     }
 
-    /// What the guards go by for a summary up to `cut`.
+    /// Creates the permit for a summary up to `cut`.
     pub(super) fn summary_permit(&self, cut: RecordKey) -> SummaryPermit {
         let tokens = self.request.conversation.tokens();
         let guards = &self.shared().summary_guards;
         guards.permit(self.request.scope, &self.prefix_keys, cut, tokens)
     }
 
-    /// The head of a call for a summary: with the caller's own credentials, but for an endpoint of
-    /// its own.
+    /// Builds the head of a summary call: with the caller's own credentials, or with those of the
+    /// summary endpoint if one is configured.
     pub(super) fn summary_head(&self) -> Option<(Parts, SummaryTarget)> {
         if let Some(endpoint) = &self.shared().summary_endpoint {
             return Some((endpoint.request_head(), SummaryTarget::Dedicated));
@@ -269,7 +272,8 @@ impl Chat<'_> {
         Some((head, SummaryTarget::Conversation))
     }
 
-    /// The model that is asked, if not the conversation's own, and what it holds.
+    /// Returns the summarising model and its window. The name is `None` for the conversation's own
+    /// model.
     fn summariser(&self, basis: &PlanInputs) -> (Option<String>, Tokens) {
         let shared = self.shared();
         let set = shared.config.summary.window;
@@ -287,7 +291,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Who is asked for summaries.
+    /// Returns the host that writes summaries.
     pub(super) fn summary_host(&self) -> &str {
         let config = &self.shared().config;
         let endpoint = config.summary.endpoint.as_ref();
@@ -295,7 +299,7 @@ impl Chat<'_> {
         base.authority().host()
     }
 
-    /// The model that writes a summary.
+    /// Returns the model that writes summaries.
     fn summary_model(&self) -> &str {
         match &self.shared().config.summary.model {
             SummaryModel::Named(name) => name,
@@ -303,26 +307,27 @@ impl Chat<'_> {
         }
     }
 
-    /// Where the calls for it are recorded, if they are.
+    /// Returns the trace origin of additional calls, or `None` if the request is not traced.
     pub(super) fn origin(&self, purpose: AuxiliaryPurpose, model: &str) -> Option<CallContext> {
         let parent = self.request.parent.clone()?;
         Some(CallContext::new(parent, purpose, model))
     }
 
-    /// Where the calls of a summary are paid.
+    /// Creates the cost meter of a summary's calls.
     fn cost_meter(&self) -> CostMeter {
         let shared = self.shared();
         let prices = models::prices(self.summary_host(), self.summary_model());
         CostMeter::new(&shared.metrics, AuxiliaryPurpose::Summary, prices)
     }
 
-    /// The body of a call that repeats the conversation as it was forwarded, where that is wanted and
-    /// possible.
+    /// Builds the body of a summary call in `cached` style, which repeats the conversation as
+    /// forwarded. Returns `None` if the style is not configured or not possible.
     fn cached_style_body(&self, attempt: &Attempt, covers: usize) -> Option<String> {
         let summary = &self.shared().config.summary;
         let (basis, conversation) = (&attempt.inputs, self.request.conversation);
         let count = basis.adopted().map_or(0, |base| base.compaction_count);
-        // What is live shows only the last summary of what it stands for.
+        // A rebuilt summary needs the raw history, but the forwarded conversation has only its last
+        // summary.
         if summary.style != SummaryStyle::Cached || is_rebuild_due(count) {
             return None;
         }
@@ -338,7 +343,7 @@ impl Chat<'_> {
         cached_style_body(conversation, forwarded, covers, policy, prompts)
     }
 
-    /// What the summariser is told.
+    /// Builds the summary job.
     fn job(&self, basis: &PlanInputs, covers: usize, calls: usize) -> Option<SummaryJob> {
         let shared = self.shared();
         let (head, place) = self.summary_head()?;
@@ -352,7 +357,7 @@ impl Chat<'_> {
             body: self.request.body.text().clone(),
             head,
             summarised_until: covers,
-            // The newest summary there is, in use or not, is what the next one carries on from.
+            // The next summary extends the newest one, whether or not that is in use.
             base_record: known.ready.clone().or_else(|| known.adopted.clone()),
             policy: policy.clone(),
             prompts: shared.config.summary.prompts.clone(),
@@ -363,7 +368,7 @@ impl Chat<'_> {
             cost_meter: Arc::new(self.cost_meter()),
             call_context: self.origin(AuxiliaryPurpose::Summary, self.summary_model()),
             max_calls: calls,
-            // What the provider counts is for each time to be scaled anew.
+            // A limit in provider tokens is rescaled for each call.
             learned_window: match window::window_sources(shared, &self.model, basis.adopted())
                 .refusal
             {
@@ -374,7 +379,7 @@ impl Chat<'_> {
         })
     }
 
-    /// The job as a task.
+    /// Wraps the job in a task.
     fn summary_task(
         &self,
         basis: &PlanInputs,

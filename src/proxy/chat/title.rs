@@ -1,4 +1,4 @@
-//! A title for the dashboard, by a small model, behind the request's back.
+//! Conversation titles for the dashboard, written in the background by a small model.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::rewrite::title;
 use crate::summarise::{CostMeter, SummaryTarget, request_title as asked};
 
 impl Chat<'_> {
-    /// Has a title of this conversation made, where that is wanted and it has none of late: with the
-    /// caller's own credentials, or at the endpoint of summaries, and never more than a few at
-    /// once. Without one, or until then, the user's own words stand on the dashboard.
+    /// Starts a title call if titles are enabled and this conversation has no recent one. The call
+    /// uses the caller's own credentials or the summary endpoint, and only a few run at once.
+    /// Without a title, the dashboard shows the user's own words.
     pub(super) fn request_title(&self) {
         let shared = self.shared();
         let (Some(model), Some(sighting)) = (&shared.config.title_model, &self.dashboard) else {
@@ -28,7 +28,7 @@ impl Chat<'_> {
         let Some((_, newest)) = self.prefix_keys.newest() else {
             return;
         };
-        // On one's own machine it would take the model from the agent.
+        // With the local profile, the call would compete with the agent for the model.
         let takes = self.settings.profile == Profile::Local && shared.summary_endpoint.is_none();
         if takes
             || !shared
@@ -73,7 +73,7 @@ impl Chat<'_> {
                     status = failure.status(),
                     model,
                     host,
-                    "no title; conversations go by the user's own words"
+                    "title call failed; the dashboard shows the user's own words"
                 );
             }
             drop(place);
@@ -92,21 +92,21 @@ mod tests {
     use super::*;
     use crate::summarise::{CALL_TIMEOUT, SummaryError};
 
-    /// Where nobody is reached.
+    /// Address of an upstream that cannot be reached.
     const NOBODY: &str = "http://127.0.0.1:9/v1";
     const NAMED: (&str, &str) = ("ui.title_model", "small");
     const LOCAL: (&str, &str) = ("profile", "local");
-    /// An endpoint of its own for summaries.
+    /// A separate endpoint for summaries.
     const ELSEWHERE: [(&str, &str); 2] = [("summary.upstream", NOBODY), ("summary.model", "small")];
 
-    /// A proxy with a dashboard, and these changes.
+    /// Builds a proxy with a dashboard and these changes to the settings.
     fn shown(base: &str, changes: &[(&str, &str)]) -> Proxy {
         let proxy = proxy(base, changes);
         proxy.recent().enable();
         proxy
     }
 
-    /// Whether a title is asked for, once `before` has been done.
+    /// Whether a title is requested after `before` has run.
     async fn is_asked(proxy: &Proxy, before: impl FnOnce(&Chat<'_>)) -> bool {
         let places = || proxy.0.title_permits.available_permits();
         let free = places();
@@ -161,6 +161,6 @@ mod tests {
         check(&proxy, true).await;
         let all = u32::try_from(places).unwrap();
         let free = timeout(2 * CALL_TIMEOUT, proxy.0.title_permits.acquire_many(all)).await;
-        assert!(free.is_ok(), "the next one has its place");
+        assert!(free.is_ok(), "the next call can start");
     }
 }

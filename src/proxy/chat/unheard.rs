@@ -1,5 +1,5 @@
-//! A chat that went on and whose reply nobody has heard yet: a client that leaves now is charged for it
-//! all the same, and nobody knows how much.
+//! Cost accounting for a forwarded chat without a judged reply. If the client disconnects now, the
+//! provider still charges an unknown amount.
 
 use std::cell::Cell;
 
@@ -7,8 +7,8 @@ use super::Chat;
 use super::attempt::Attempt;
 use crate::rewrite::money::BilledRequest;
 
-/// While this lives, a chat is on its way or its reply is being judged. Dropped before that is over, it
-/// counts as a chat of unknown cost, once any of it has gone on.
+/// Guard for the time while a chat is being sent or its reply judged. If the guard is dropped
+/// before it is disarmed and any bytes were sent, the chat counts as one of unknown cost.
 pub(in crate::proxy) struct UnansweredCallGuard<'c> {
     chat: &'c Chat<'c>,
     billed: BilledRequest,
@@ -16,7 +16,7 @@ pub(in crate::proxy) struct UnansweredCallGuard<'c> {
 }
 
 impl Chat<'_> {
-    /// It is charged for, and nobody knows how much.
+    /// Records a charge of unknown amount.
     pub(super) fn charge_unknown_cost(&self, billed: BilledRequest) {
         let shared = self.shared();
         let bill = shared.costs.begin(&self.prefix_keys, &self.model, billed);
@@ -30,7 +30,8 @@ impl Chat<'_> {
         }
     }
 
-    /// Begins before an attempt is sent. A guard, for a future that wrapped the sending would be moved.
+    /// Creates the guard before an attempt is sent. A wrapper future around the send would be
+    /// moved, so this is a guard.
     pub(in crate::proxy) fn unanswered_call_guard(
         &self,
         attempt: &Attempt,
@@ -44,7 +45,7 @@ impl Chat<'_> {
 }
 
 impl UnansweredCallGuard<'_> {
-    /// It is known what came of it.
+    /// Disarms the guard: the outcome is known.
     pub(in crate::proxy) fn disarm(&self) {
         self.is_over.set(true);
     }
@@ -52,7 +53,7 @@ impl UnansweredCallGuard<'_> {
 
 impl Drop for UnansweredCallGuard<'_> {
     fn drop(&mut self) {
-        // Nobody charges for what never went on.
+        // A request that sent no bytes is not charged.
         if !self.is_over.get() && self.chat.request.meter.bytes() > 0 {
             self.chat.charge_unknown_cost(self.billed);
         }

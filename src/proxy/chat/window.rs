@@ -1,4 +1,4 @@
-//! What is known of the window of a chat's model, and asking for it.
+//! Sources for the context window of a chat's model, including a query to the upstream.
 
 use http::StatusCode;
 
@@ -17,7 +17,7 @@ use crate::rewrite::window::lesson::LearnedWindow;
 use crate::rewrite::window::{RefusalWindow, WindowSources, expected_ratio, script};
 use crate::upstream::WindowQuery;
 
-/// Who says what of the window of `model`, where a conversation starts from `record`.
+/// Collects the sources for the window of `model`, for a conversation that starts from `record`.
 pub(super) fn window_sources(
     shared: &Shared,
     model: &str,
@@ -45,7 +45,7 @@ pub(super) fn window_sources(
     }
 }
 
-/// How a conversation is counted by `model`.
+/// Collects token counts that show how `model` counts this conversation.
 pub(super) fn counts(
     shared: &Shared,
     model: &str,
@@ -53,7 +53,8 @@ pub(super) fn counts(
     chains: &PrefixKeys,
 ) -> TokenCalibration {
     let last = shared.store.last_count(chains, model);
-    // The average that held when the conversation was last counted holds for it on every replica.
+    // The average stored with the conversation's last count applies to the conversation on every
+    // replica.
     let average = last.and_then(|counted| counted.density);
     TokenCalibration {
         last_sample: last.map(|counted| counted.pair),
@@ -66,7 +67,8 @@ pub(super) fn counts(
 }
 
 impl Chat<'_> {
-    /// What the operator's window, by how this conversation is counted, leaves beside its output.
+    /// Returns the tokens that the operator's window leaves for input, corrected by how this
+    /// conversation is counted. `None` if the operator set no window.
     pub(super) fn configured_input_limit(&self, basis: &PlanInputs) -> Option<Tokens> {
         let set = self
             .shared()
@@ -78,7 +80,8 @@ impl Chat<'_> {
         })
     }
 
-    /// What is said of its model's window: to everybody, by the record in use, and to this conversation.
+    /// Collects the sources for the model's window, including the record in use and this
+    /// conversation's own refusals.
     pub(super) fn window_sources(&self, record: Option<&CompactionRecord>) -> WindowSources {
         let shared = self.shared();
         let own = shared
@@ -88,7 +91,7 @@ impl Chat<'_> {
         window_sources(shared, &self.model, record).with_conversation_window(own)
     }
 
-    /// The smallest window that refusals have shown of its model, and of this conversation.
+    /// Returns the smallest window that refusals have shown for the model or for this conversation.
     pub(super) fn smallest_refused_window(&self, basis: &PlanInputs) -> Option<Tokens> {
         let shared = self.shared();
         let windows = &shared.knowledge.windows;
@@ -101,13 +104,13 @@ impl Chat<'_> {
         shown.map(RefusalWindow::tokens).min()
     }
 
-    /// Whether nobody has said what its model holds.
+    /// Whether the model's window is only assumed, because no source states it.
     pub(super) fn window_is_assumed(&self, basis: &PlanInputs) -> bool {
         self.window_sources(basis.adopted()).is_assumed()
     }
 
-    /// Has the upstream asked what the model of this chat holds, now that it has answered with
-    /// `status`, unless that is known better or was asked lately.
+    /// Queries the upstream for the window of this chat's model after a reply with `status`.
+    /// Skipped if a better source exists or the upstream was queried recently.
     pub(in crate::proxy) fn query_upstream_window(&self, status: StatusCode) {
         let shared = self.shared();
         let config = &shared.config;
@@ -130,7 +133,7 @@ impl Chat<'_> {
         {
             return;
         }
-        // A deployment's path says which model answers, whatever name the body gives.
+        // For a deployment, the path selects the model, whatever name is in the body.
         let path = self.request.route.mapped.path();
         let Some(prefix) = path
             .strip_suffix(CHAT)

@@ -1,4 +1,4 @@
-//! One content coding, undone step by step between two buffers.
+//! Decoder of one content coding, driven step by step between two buffers.
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -7,20 +7,20 @@ use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 use super::DecodeError;
 use super::gzip::Gzip;
 
-/// The largest window of a zstd frame, as a power of two: 8 MiB, the most that a content coding may
-/// ask for (RFC 9659, 3).
+/// Maximum window of a zstd frame, as a power of two: 8 MiB, the largest that a content coding may
+/// require (RFC 9659, 3).
 const ZSTD_WINDOW_LOG: u32 = 23;
 
-/// What a zstd decoder holds: a window, and a block on each side.
+/// Memory of a zstd decoder: a window, and a block on each side.
 const ZSTD_MEMORY_BYTES: u64 = (1 << ZSTD_WINDOW_LOG) + 512 * 1024;
 
-/// What a brotli decoder holds: the largest window (RFC 7932, 9.1), and its tables.
+/// Memory of a brotli decoder: the largest window (RFC 7932, 9.1), and its tables.
 const BROTLI_MEMORY_BYTES: u64 = (1 << 24) + 512 * 1024;
 
-/// What a deflate decoder holds: a window of 32 KiB, and its tables.
+/// Memory of a deflate decoder: a window of 32 KiB, and its tables.
 const DEFLATE_MEMORY_BYTES: u64 = 64 * 1024;
 
-/// The decoder of one coding.
+/// Decoder of one coding.
 pub(super) enum StreamDecoder {
     Brotli(Box<Brotli>),
     Deflate(Deflate),
@@ -28,16 +28,16 @@ pub(super) enum StreamDecoder {
     Zstd(Zstd),
 }
 
-/// How far a step went.
+/// Bytes consumed and produced by one step.
 pub(super) struct Progress {
-    /// Bytes of the input that were used.
+    /// Bytes of the input consumed.
     pub(super) read: usize,
-    /// Bytes of the output that were filled.
+    /// Bytes of the output filled.
     pub(super) written: usize,
 }
 
 impl StreamDecoder {
-    /// The decoder of the coding of this name, in any case; `None` for one that is not read here.
+    /// Creates the decoder of the named coding, in any case; `None` if the coding is unsupported.
     pub(super) fn from_name(name: &[u8]) -> Option<Self> {
         match name.to_ascii_lowercase().as_slice() {
             b"br" => Some(Self::Brotli(Box::default())),
@@ -48,10 +48,10 @@ impl StreamDecoder {
         }
     }
 
-    /// Uses of `input` and fills of `output` as much as it can.
+    /// Consumes as much of `input` and fills as much of `output` as possible.
     ///
     /// # Errors
-    /// The input is not of this coding.
+    /// The input is not in this coding.
     pub(super) fn step(
         &mut self,
         input: &[u8],
@@ -75,7 +75,7 @@ impl StreamDecoder {
         }
     }
 
-    /// The bytes that it holds at the most.
+    /// Maximum bytes that the decoder holds.
     pub(super) fn memory_bytes(&self) -> u64 {
         match self {
             Self::Brotli(_) => BROTLI_MEMORY_BYTES,
@@ -85,7 +85,7 @@ impl StreamDecoder {
     }
 }
 
-/// `br`: one stream, and nothing behind it.
+/// `br`: one stream, with no data after its end.
 pub(super) struct Brotli {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     ended: bool,
@@ -95,7 +95,7 @@ impl Default for Brotli {
     fn default() -> Self {
         let alloc = StandardAlloc::default;
         Self {
-            // Strict: without the extension by which a stream may ask for a window of 1 GiB.
+            // Strict mode rejects the extension by which a stream may require a window of 1 GiB.
             state: BrotliState::new_strict(alloc(), alloc(), alloc()),
             ended: false,
         }
@@ -128,11 +128,11 @@ impl Brotli {
     }
 }
 
-/// `deflate`: the zlib format by its definition (RFC 9110, 8.4.1.2), and deflate without it, which
-/// some send under that name.
+/// `deflate`: the zlib format by definition (RFC 9110, 8.4.1.2), and also raw deflate, which some
+/// senders use under that name.
 #[derive(Default)]
 pub(super) struct Deflate {
-    /// Not before the first byte has told which of the two it is.
+    /// Set once the first byte has shown which of the two formats it is.
     inflate: Option<Decompress>,
     ended: bool,
 }
@@ -148,8 +148,8 @@ impl Deflate {
                 None => expect_no_trailing_data(input),
             };
         };
-        // The low half of a zlib stream's first byte is its method, 8. A bare stream that begins so
-        // would have padding other than zero before a stored block, which no encoder writes.
+        // The low half of a zlib stream's first byte is its method, 8. A raw stream that begins so
+        // would have non-zero padding before a stored block, which no encoder writes.
         let inflate = self
             .inflate
             .get_or_insert_with(|| Decompress::new(first & 0x0f == 8));
@@ -157,7 +157,7 @@ impl Deflate {
     }
 }
 
-/// A step of one deflate stream, which sets `ended` at its end.
+/// Runs one step of a deflate stream; sets `ended` at its end.
 pub(super) fn inflate_step(
     inflate: &mut Decompress,
     input: &[u8],
@@ -176,7 +176,7 @@ pub(super) fn inflate_step(
     })
 }
 
-/// Where a stream has ended, nothing may follow.
+/// Checks that no input follows the end of a stream.
 fn expect_no_trailing_data(input: &[u8]) -> Result<Progress, DecodeError> {
     if input.is_empty() {
         let nothing = Progress {
@@ -188,10 +188,10 @@ fn expect_no_trailing_data(input: &[u8]) -> Result<Progress, DecodeError> {
     Err(DecodeError::Corrupt)
 }
 
-/// `zstd`: frames in a row, each without a dictionary, as no two sides have agreed on one.
+/// `zstd`: consecutive frames without dictionaries, since none was negotiated.
 pub(super) struct Zstd {
     decoder: ZstdDecoder<'static>,
-    /// Between two frames.
+    /// Whether the decoder is between two frames.
     ended: bool,
 }
 
@@ -216,7 +216,7 @@ impl Zstd {
             read: status.bytes_read,
             written: status.bytes_written,
         };
-        // What is left is said of the next frame already where nothing was read or written.
+        // If nothing was read or written, `remaining` already refers to the next frame.
         if progress.read + progress.written > 0 {
             self.ended = status.remaining == 0;
         }

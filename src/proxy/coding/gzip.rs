@@ -1,56 +1,56 @@
-//! The gzip format (RFC 1952): members in a row, each a header, a deflate stream and its checks.
+//! The gzip format (RFC 1952): consecutive members, each a header, a deflate stream and a trailer
+//! with checks.
 //!
-//! `flate2` can read it piece by piece from a source that would block. But it asks for further input
-//! before it gives out what its inflater holds of the last, so that an event of a stream might wait
-//! for the next one, and whether it stands between two members it says only of an input that has
-//! ended.
+//! `flate2` can read gzip incrementally from a source that would block. But its reader requests
+//! further input before it emits what its inflater holds, so an event of a stream might wait for
+//! the next one. The reader also reports a member boundary only for an input that has ended.
 
 use flate2::{Crc, Decompress};
 
 use super::DecodeError;
 use super::coder::{self, Progress};
 
-/// What a header's flags say that it has.
+/// Flags of optional header sections.
 const HEADER_CRC: u8 = 1 << 1;
 const EXTRA: u8 = 1 << 2;
 const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
 
-/// The fixed part of a header: magic, method, flags, time, hints, system.
+/// Bytes of the fixed part of a header: magic, method, flags, time, hints, system.
 const FIXED_HEADER_BYTES: u8 = 10;
-/// A member's checksum and its length, four bytes each.
+/// A member's checksum and length, four bytes each.
 const TRAILER_BYTES: usize = 8;
 
-/// Reads members to the end of the last.
+/// Decodes members until the end of the last.
 pub(super) struct Gzip {
     state: MemberState,
     flags: u8,
     inflate: Decompress,
     crc: Crc,
     trailer: [u8; TRAILER_BYTES],
-    /// Between two members.
+    /// Whether the decoder is between two members.
     ended: bool,
 }
 
-/// The part of a member that is being read.
+/// Section of a member that is being read.
 #[derive(Clone, Copy)]
 enum MemberState {
     /// The deflate stream.
     Body,
-    /// A text that ends with a zero.
+    /// A zero-terminated text.
     Comment,
-    /// Bytes of the further fields that are to come.
+    /// Remaining bytes of the extra field.
     Extra(u16),
-    /// The length of the further fields; with its first byte, once that is read.
+    /// Length of the extra field, with its first byte once read.
     ExtraLength(Option<u8>),
-    /// So many bytes of the fixed part were read.
+    /// Number of bytes read of the fixed part.
     FixedHeader(u8),
-    /// The header's checksum, of which so many bytes are to come. It guards no content.
+    /// Remaining bytes of the header's checksum, which is not verified: it covers no content.
     HeaderCrc(u8),
-    /// A text that ends with a zero.
+    /// A zero-terminated text.
     Name,
-    /// So many bytes of the trailer were read.
+    /// Number of bytes read of the trailer.
     Trailer(usize),
 }
 
@@ -102,7 +102,7 @@ impl Gzip {
         }
     }
 
-    /// The part that the next byte belongs to, after this one.
+    /// Returns the section of the next byte, after consuming `byte`.
     fn next_state(&mut self, byte: u8) -> Result<MemberState, DecodeError> {
         Ok(match self.state {
             MemberState::Body => MemberState::Body,
@@ -147,7 +147,7 @@ impl Gzip {
         Ok(self.section_after(0))
     }
 
-    /// What follows the part of the header that `flag` announced, in the order of the format.
+    /// Returns the section that follows the header section of `flag`, in the order of the format.
     fn section_after(&self, flag: u8) -> MemberState {
         let order = [
             (EXTRA, MemberState::ExtraLength(None)),

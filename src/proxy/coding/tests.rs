@@ -1,4 +1,4 @@
-//! Bodies in every coding that is read, sound, damaged, cut off and swollen.
+//! Bodies in every supported coding: valid, damaged, truncated and oversized.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ fn finished<W: Write>(mut encoder: W, text: &[u8], finish: impl FnOnce(W) -> Vec
     finish(encoder)
 }
 
-/// `text` in a coding.
+/// Encodes `text` in `coding`.
 fn encode(coding: &str, text: &[u8]) -> Vec<u8> {
     let level = Compression::default();
     match coding {
@@ -65,7 +65,7 @@ fn decoder(codings: &str) -> Decoder {
     named(&[codings]).unwrap().with_max_bytes(64 << 20)
 }
 
-/// What comes of `encoded`, cut into chunks of so many bytes: the text, and whether it may end.
+/// Decodes `encoded` in chunks of `chunk_bytes`; returns the text, and whether it may end here.
 fn decode(
     mut decoder: Decoder,
     encoded: &[u8],
@@ -77,7 +77,7 @@ fn decode(
             assert!((1..=OUTPUT_CHUNK_BYTES).contains(&piece.len()));
             plain.extend_from_slice(piece);
         }
-        assert!(chunk.is_empty(), "all of it was used");
+        assert!(chunk.is_empty(), "the whole chunk was consumed");
     }
     Ok((plain, decoder.is_ended()))
 }
@@ -257,7 +257,7 @@ fn what_inflates_by_more_than_text_does_is_a_bomb() {
 
 #[test]
 fn the_bomb_may_be_in_any_of_the_codings() {
-    // Frames that hold nothing, a great many of them.
+    // Very many skippable frames, which hold no content.
     let skipped = [
         b"\x50\x2a\x4d\x18\x00\x00\x80\x00",
         vec![0; 8 << 20].as_slice(),
@@ -290,7 +290,7 @@ fn nothing_is_put_out_beyond_the_bound() {
     }
 }
 
-/// What a stream has sent once the encoder was flushed behind `event`, and goes on.
+/// Returns the bytes sent once the encoder was flushed after `event`, with the stream still open.
 fn flushed(coding: &str, event: &[u8]) -> Vec<u8> {
     fn sent<W: Write>(mut encoder: W, event: &[u8], sent: impl Fn(&W) -> &Vec<u8>) -> Vec<u8> {
         encoder.write_all(event).unwrap();

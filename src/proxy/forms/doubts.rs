@@ -1,26 +1,27 @@
-//! Conversations of which what we made was refused, and nobody knows why.
+//! Conversations with rewrites that were refused for an unknown reason.
 
 use super::ConversationModelKey;
 use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::TwoGenerationCache;
 
-/// Conversations remembered at the least, and twice as many at the most.
+/// Conversations kept in memory: at least this many, at most twice as many.
 const CONVERSATIONS: usize = 512;
 
-/// What is thought of them.
+/// Unexplained refusals, by conversation and model.
 pub(in crate::proxy) struct RefusalSuspicions(
     Mutex<TwoGenerationCache<ConversationModelKey, SuspicionState>>,
 );
 
-/// What is thought of one.
+/// State of one conversation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum SuspicionState {
-    /// It was refused as it came, too: the fault is its own.
+    /// The original was refused too, so the conversation itself is at fault.
     OriginalRefused,
-    /// What we made of it was refused once, which may have been chance: so far had it come.
+    /// A rewrite was refused once, possibly by chance, when the conversation ended at this prefix.
     RefusedOnce(RecordKey),
-    /// What we made of it was answered since.
+    /// No refusal is unresolved: a rewrite was accepted since, or a second refusal was attributed
+    /// to the placement.
     Resolved,
 }
 
@@ -31,9 +32,11 @@ impl Default for RefusalSuspicions {
 }
 
 impl RefusalSuspicions {
-    /// What we made of it was refused, and it was answered as it came. It has come as far as `now`, by
-    /// way of `prefixes`. Says whether for the second time with no answer to the former between them: then
-    /// it was no chance. What began alike and went another way is not the same.
+    /// Records a refused rewrite whose original was accepted. `now` is the current prefix, and
+    /// `prefixes` are all prefixes of the conversation.
+    ///
+    /// Returns whether this is the second refusal in a row, which rules out chance. A refusal in
+    /// another branch of the conversation does not count.
     pub(in crate::proxy) fn record_refusal(
         &self,
         conversation: ConversationModelKey,
@@ -54,14 +57,14 @@ impl RefusalSuspicions {
         again
     }
 
-    /// It was refused as it came, too.
+    /// Records that the original was refused too.
     pub(in crate::proxy) fn record_original_refused(&self, conversation: ConversationModelKey) {
         self.0
             .lock()
             .insert(conversation, SuspicionState::OriginalRefused);
     }
 
-    /// Whether its refusals are its own fault.
+    /// Whether the conversation itself caused its refusals.
     pub(in crate::proxy) fn was_original_refused(
         &self,
         conversation: &ConversationModelKey,
@@ -69,13 +72,13 @@ impl RefusalSuspicions {
         self.0.lock().get(conversation) == Some(SuspicionState::OriginalRefused)
     }
 
-    /// Whether an answer to what we make of it would be news.
+    /// Whether an accepted rewrite would change the state.
     pub(in crate::proxy) fn is_unresolved(&self, conversation: &ConversationModelKey) -> bool {
         let doubt = self.0.lock().get(conversation);
         doubt.is_some_and(|doubt| doubt != SuspicionState::Resolved)
     }
 
-    /// What we made of it was answered.
+    /// Records that a rewrite was accepted.
     pub(in crate::proxy) fn resolve(&self, conversation: ConversationModelKey) {
         self.0.lock().insert(conversation, SuspicionState::Resolved);
     }
@@ -90,7 +93,7 @@ mod tests {
         ConversationModelKey::new(key(1), "m")
     }
 
-    /// Conversation 1, which has come by way of `prefixes` to the last of them.
+    /// Records a refusal of conversation 1 at the last of `prefixes`.
     fn again(doubts: &RefusalSuspicions, prefixes: &[u8]) -> bool {
         let now = key(*prefixes.last().unwrap());
         doubts.record_refusal(one(), now, prefixes.iter().copied().map(key))
@@ -105,7 +108,7 @@ mod tests {
         assert!(again(&doubts, &[1, 2, 3, 4]));
         assert!(
             !again(&doubts, &[1, 2, 3, 4]),
-            "another form has a chance of its own"
+            "another placement starts without refusals"
         );
     }
 
@@ -114,7 +117,7 @@ mod tests {
         let doubts = RefusalSuspicions::default();
         assert!(!again(&doubts, &[1, 2]));
         assert!(!again(&doubts, &[1, 3]));
-        assert!(again(&doubts, &[1, 3]), "the same request once more");
+        assert!(again(&doubts, &[1, 3]), "the same request repeated");
     }
 
     #[test]
@@ -125,7 +128,7 @@ mod tests {
         let other = ConversationModelKey::new(key(1), "other");
         assert!(
             !doubts.was_original_refused(&other),
-            "it is another model's"
+            "the original was refused by another model"
         );
         assert!(doubts.was_original_refused(&one) && doubts.is_unresolved(&one));
         doubts.resolve(one.clone());

@@ -1,4 +1,4 @@
-//! Which fields go on, and which do not.
+//! Tests for the fields that are forwarded, and for those that are not.
 
 use bytes::Bytes;
 use http::Response;
@@ -203,7 +203,8 @@ fn a_reply_keeps_its_framing_towards_http_1_1_only() {
     check_reply(&fields, &["transfer-encoding: chunked", "server: s"]);
 }
 
-/// What of these fields an HTTP/1.1 client gets. Another gets the same without the codings.
+/// Checks the fields that an HTTP/1.1 client gets. Clients of other versions get the same without
+/// the transfer codings.
 fn check_reply(fields: &[(&str, &str)], expect: &[&str]) {
     let mut builder = Response::builder();
     for (name, value) in fields {

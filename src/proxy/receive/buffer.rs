@@ -1,4 +1,4 @@
-//! A body that grows as it comes, within its limit and the budget.
+//! A growing buffer for a request body, within the body limit and the memory budget.
 
 use bytes::Bytes;
 
@@ -6,17 +6,17 @@ use super::super::budget::{BufferBudget, Reservation, SpareBuffer};
 use crate::limits::BODY_RESERVE_BYTES;
 use crate::metrics::UnreadReason;
 
-/// The first buffer for a body of undeclared size; it grows geometrically from there.
+/// Initial capacity for a body of undeclared size. Growth from there is geometric.
 const BODY_FIRST_BYTES: u64 = 16 * 1024;
 
-/// One growing buffer.
+/// A growing body buffer.
 ///
-/// Invariant: as many bytes as it holds are reserved in the budget, and they are at most `limit`.
-/// There may be more room than that, which nobody has written to: who declares much and sends little
-/// keeps nobody else's bodies out.
+/// Invariant: the buffered bytes are reserved in the budget, and never exceed `limit`. Unwritten
+/// capacity is not reserved: a client that declares much and sends little must not keep out other
+/// bodies.
 pub(super) struct BodyBuffer {
     bytes: Vec<u8>,
-    /// The length to expect, or what to begin with.
+    /// Declared length, or the initial capacity.
     expected: u64,
     limit: u64,
     reservation: Reservation,
@@ -24,7 +24,7 @@ pub(super) struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    /// A buffer for at most `limit` bytes, and so many where they are `declared`.
+    /// Creates a buffer for at most `limit` bytes. `declared` is the declared length.
     pub(super) fn new(budget: &BufferBudget, limit: u64, declared: Option<u64>) -> Self {
         Self {
             bytes: Vec::new(),
@@ -39,10 +39,10 @@ impl BodyBuffer {
         self.bytes.is_empty()
     }
 
-    /// Copies `data` in.
+    /// Appends a copy of `data`.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The limit or the budget is exhausted.
     pub(super) fn append(&mut self, data: &[u8]) -> Result<(), UnreadReason> {
         let needed = self.bytes.len() as u64 + data.len() as u64;
         self.reserve(needed)?;
@@ -53,10 +53,10 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// Takes so many bytes of the budget in all.
+    /// Grows the reservation to `bytes` in total.
     ///
     /// # Errors
-    /// They are more than the limit or than the budget has left.
+    /// `bytes` exceeds the limit, or the rest of the budget.
     pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), UnreadReason> {
         if bytes > self.limit {
             return Err(UnreadReason::Large);
@@ -65,8 +65,8 @@ impl BodyBuffer {
         reserved.map_err(|_| UnreadReason::Crowded)
     }
 
-    /// Doubles the room, and stops at what is expected where that is still ahead. A long body takes
-    /// the room of one that has gone, if there is one.
+    /// Doubles the capacity, but stops at the expected length while that is not exceeded. A long
+    /// body reuses a spare allocation, if there is one.
     fn make_room_for(&mut self, needed: u64) -> Result<(), UnreadReason> {
         let doubled = (self.bytes.capacity() as u64).saturating_mul(2);
         let room = doubled.max(self.expected.min(BODY_RESERVE_BYTES));
@@ -86,7 +86,7 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// What it holds, with its part of the budget.
+    /// Returns the bytes and their budget reservation.
     pub(super) fn into_parts(self) -> (Bytes, Reservation) {
         (self.spare.recycle_on_drop(self.bytes), self.reservation)
     }
@@ -96,7 +96,7 @@ impl BodyBuffer {
 mod tests {
     use super::*;
 
-    /// How much room there is after each of so many bytes, where so many are declared.
+    /// Checks the capacity after appending each of `pieces` to a buffer with this declared length.
     fn check(declared: Option<u64>, pieces: &[usize], expect: &[usize]) {
         let budget = BufferBudget::new(1 << 30);
         let mut buffer = BodyBuffer::new(&budget, 100 << 20, declared);

@@ -1,4 +1,4 @@
-//! Undoes the coding of a chat's body while it comes.
+//! Decodes a chat's body while it arrives.
 
 use bytes::Bytes;
 use tokio::task::coop::consume_budget;
@@ -15,10 +15,10 @@ pub(super) struct BodyDecoding {
 }
 
 impl BodyDecoding {
-    /// The decoding of a body that reads as `limit` bytes at the most.
+    /// Creates a decoder for a body of at most `limit` decoded bytes.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The budget has no space for the decoder.
     pub(super) fn new(
         decoder: Decoder,
         budget: &BufferBudget,
@@ -33,10 +33,11 @@ impl BodyDecoding {
         })
     }
 
-    /// Decodes the next chunk. It lets others run in between: a chunk may inflate to much.
+    /// Decodes the next chunk. Yields to other tasks in between, because a chunk may inflate to
+    /// many bytes.
     ///
     /// # Errors
-    /// It is corrupt or beyond a bound.
+    /// The chunk is corrupt or exceeds a limit.
     pub(super) async fn push(&mut self, mut chunk: &[u8]) -> Result<(), UnreadReason> {
         while let Some(piece) = self.decoder.decode_step(&mut chunk).map_err(unread)? {
             self.plain.append(piece)?;
@@ -45,10 +46,10 @@ impl BodyDecoding {
         Ok(())
     }
 
-    /// What the body says, with its part of the budget.
+    /// Returns the decoded body and its budget reservation.
     ///
     /// # Errors
-    /// It broke off.
+    /// The encoded body ended early.
     pub(super) fn end(self) -> Result<(Bytes, Reservation), UnreadReason> {
         if self.decoder.is_ended() {
             Ok(self.plain.into_parts())
@@ -73,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Decodes zstd under these bounds.
+    /// Decodes zstd within these limits.
     async fn check(
         encoded: &[u8],
         limit: u64,
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(
             check(&zstd(b"{}"), 10, &BufferBudget::new(1 << 20)).await,
             Err(UnreadReason::Crowded),
-            "no room for a window"
+            "no space for a window"
         );
         let budget = BufferBudget::new(9 << 20);
         let sixty = vec![b' '; 60_000];

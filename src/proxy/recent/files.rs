@@ -1,26 +1,26 @@
-//! Files that a conversation touched, those that it touched last.
+//! The files that a conversation touched most recently.
 
 use std::collections::HashMap;
 
 use super::told::FileDto;
 use crate::rewrite::ledger::Touch;
 
-/// Files that are shown of each conversation.
+/// Maximum files shown of each conversation.
 const MAX_FILES: usize = 100;
 
-/// The files that were touched last, and how often in each way. Twice as many are held as are shown,
-/// so that a long patch costs a look for each file that it names.
+/// The files touched most recently, with access counts. Up to twice as many are held as are shown,
+/// so that eviction costs a long patch only one look at each of its files.
 #[derive(Default)]
 pub(super) struct TouchedFiles {
     by_path: HashMap<String, FileTouches>,
-    /// All there ever were.
+    /// Total number of touches.
     touches: u64,
 }
 
-/// What was done to one file.
+/// Accesses to one file.
 #[derive(Default)]
 struct FileTouches {
-    /// Which touch of all was its last.
+    /// Sequence number of the last touch.
     last_touch: u64,
     read: u32,
     modified: u32,
@@ -29,7 +29,7 @@ struct FileTouches {
 }
 
 impl TouchedFiles {
-    /// A file was touched.
+    /// Records a touch of a file.
     pub(super) fn touch(&mut self, path: String, touch: Touch) {
         self.touches += 1;
         let touched = self.by_path.entry(path).or_default();
@@ -44,7 +44,7 @@ impl TouchedFiles {
         self.evict();
     }
 
-    /// These were touched after them.
+    /// Appends files that were touched after these.
     pub(super) fn append(&mut self, newer: Self) {
         for (path, more) in newer.by_path {
             let touched = self.by_path.entry(path).or_default();
@@ -58,7 +58,7 @@ impl TouchedFiles {
         self.evict();
     }
 
-    /// Those that are shown, the last one first.
+    /// Returns the files to show, most recently touched first.
     pub(super) fn most_recent(&self) -> Vec<FileDto> {
         let mut files: Vec<_> = self.by_path.iter().collect();
         files.sort_unstable_by_key(|(_, touched)| std::cmp::Reverse(touched.last_touch));
@@ -73,7 +73,7 @@ impl TouchedFiles {
         shown.map(file).collect()
     }
 
-    /// Where there are too many, those go that would not be shown.
+    /// Evicts the files that would not be shown, if there are too many.
     fn evict(&mut self) {
         if self.by_path.len() <= 2 * MAX_FILES {
             return;
@@ -102,7 +102,7 @@ mod tests {
             .collect()
     }
 
-    /// The files `of`, each read once.
+    /// Creates the files of the range `of`, each read once.
     fn read(of: std::ops::Range<usize>) -> TouchedFiles {
         let mut files = TouchedFiles::default();
         for at in of {

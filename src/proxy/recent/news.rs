@@ -1,4 +1,4 @@
-//! What is new in a request, found without holding up anybody else.
+//! Computes what a request adds to its conversation, without holding the lock.
 
 use super::files::TouchedFiles;
 use super::sighting::DashboardRequest;
@@ -6,40 +6,40 @@ use crate::rewrite::ledger::for_each_touch;
 use crate::rewrite::title::{MAX_BODY_CHARS, MAX_TITLE_CHARS};
 use crate::rewrite::wording;
 
-/// A model's name is a client's to choose.
+/// Maximum characters of a model's name, which the client chooses.
 const MAX_MODEL_CHARS: usize = 100;
 
-/// How far a conversation was looked at.
+/// Reading progress in a conversation.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ReadProgress {
-    /// So many of its messages were.
+    /// Number of messages read.
     pub(super) messages: usize,
-    /// It is called something.
+    /// Whether the conversation has a title.
     pub(super) has_title: bool,
 }
 
-/// What a request adds to what was known of its conversation.
+/// Changes that a request brings to its conversation.
 pub(super) struct RequestDelta {
-    /// Of so many messages it was known.
+    /// Number of messages read before.
     pub(super) messages_before: usize,
-    /// How many it has now.
+    /// Number of messages now.
     pub(super) messages: usize,
-    /// How its first user message begins, where it was called nothing.
+    /// Beginning of the first user message, if there was no title.
     pub(super) title: Option<String>,
-    /// How the last user message begins that is new.
+    /// Beginning of the last new user message.
     pub(super) body: Option<String>,
     pub(super) model: String,
     pub(super) window: u64,
-    /// What the new messages touched.
+    /// Files that the new messages touched.
     pub(super) files: TouchedFiles,
 }
 
 impl RequestDelta {
-    /// What `arrival` adds.
+    /// Computes what `arrival` adds.
     pub(super) fn from_request(arrival: &DashboardRequest<'_>, known: ReadProgress) -> Self {
         let conversation = arrival.conversation;
         let messages = conversation.messages();
-        // A history that was taken back, or another branch of it, is looked at anew.
+        // A shorter history, rewound or of another branch, is read from the start.
         let from = if messages.len() < known.messages {
             0
         } else {

@@ -1,4 +1,4 @@
-//! One conversation, as it is kept.
+//! Dashboard state of one conversation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,29 +10,30 @@ use crate::rewrite::chain::RecordKey;
 use crate::rewrite::title::Title;
 use crate::wall_clock;
 
-/// Requests that are shown of each, the last ones.
+/// Maximum requests shown of each conversation, the most recent ones.
 const MAX_POINTS: usize = 400;
 
-/// One conversation, as it is kept.
+/// Dashboard state of one conversation.
 pub(super) struct DashboardEntry {
     pub(super) key: RecordKey,
     pub(super) dto: ConversationDto,
     files: TouchedFiles,
     points: VecDeque<RequestPoint>,
-    /// How many of its messages were looked at.
+    /// Number of messages read.
     messages: usize,
-    /// The text that stands for its history.
+    /// Summary that replaces the history.
     summary: Option<Arc<str>>,
-    /// What a model calls it.
+    /// Title by a model.
     pub(super) title: Option<Arc<Title>>,
-    /// Summaries that are being made.
+    /// Start times of the summaries being made.
     pub(super) compacting: Vec<u64>,
 }
 
 impl DashboardEntry {
-    /// One of which nothing is known yet but what a model called it before.
+    /// Creates the entry of a new conversation, with an earlier title if there is one.
     pub(super) fn new(key: RecordKey, title: Option<Arc<Title>>) -> Self {
-        // Enough to tell some dozens apart, and nothing that a store could be asked by.
+        // Long enough to distinguish some dozens of conversations, and useless as a key of the
+        // store.
         let id = key.to_bytes().last_chunk().copied().unwrap_or_default();
         let id = format!("{:016x}", u64::from_be_bytes(id));
         Self {
@@ -50,7 +51,7 @@ impl DashboardEntry {
         }
     }
 
-    /// What the list tells of it.
+    /// Returns the list entry.
     pub(super) fn to_dto(&self) -> ConversationDto {
         let mut told = ConversationDto {
             compacting: self.compacting.iter().min().copied(),
@@ -65,7 +66,7 @@ impl DashboardEntry {
         told
     }
 
-    /// All that is told of it.
+    /// Returns the details.
     pub(super) fn to_details(&self) -> ConversationDetails {
         ConversationDetails {
             conversation: self.to_dto(),
@@ -75,12 +76,12 @@ impl DashboardEntry {
         }
     }
 
-    /// Its summary is not to be shown.
+    /// Drops the summary, which must not be shown.
     pub(super) fn forget_summary(&mut self) {
         self.summary = None;
     }
 
-    /// A request of it has ended.
+    /// Records a request that has ended.
     pub(super) fn record_end(&mut self, point: RequestPoint) {
         while self.points.len() >= MAX_POINTS {
             self.points.pop_front();
@@ -88,8 +89,9 @@ impl DashboardEntry {
         self.points.push_back(point);
     }
 
-    /// Whether a request of which that much goes on has something done to it that was not done to the
-    /// one before: what was cut off stays cut off, and only more of it is news.
+    /// Whether longhaul removed more from a request of these sizes than from the one before. Text
+    /// that was removed before is removed from every later request too, so only a larger difference
+    /// counts.
     pub(super) fn is_rewritten(&self, before: u64, after: u64) -> bool {
         let last = self.points.back();
         last.map_or(before != after, |last| {
@@ -97,7 +99,7 @@ impl DashboardEntry {
         })
     }
 
-    /// How far it was looked at.
+    /// Returns how much of the conversation was read.
     pub(super) fn progress(&self) -> ReadProgress {
         ReadProgress {
             messages: self.messages,
@@ -105,10 +107,10 @@ impl DashboardEntry {
         }
     }
 
-    /// Takes in what is new in a request, and the text that stands for its history.
+    /// Applies the changes of a request, and the summary that replaces its history.
     pub(super) fn apply(&mut self, news: RequestDelta, summary: Option<Arc<str>>) {
-        // Where another request of it came in between, that one's files stand, and the next request
-        // is looked at from there.
+        // If another request of the conversation came in between, that request's files are kept,
+        // and the next request is read from there.
         if news.messages_before == self.messages {
             if news.messages < self.messages {
                 self.files = news.files;

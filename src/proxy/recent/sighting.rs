@@ -1,4 +1,4 @@
-//! A request's hold on its conversation among the recent ones.
+//! Handle by which a request updates its conversation on the dashboard.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::rewrite::tokens::Tokens;
 use crate::summarise::{CostMeter, SummaryError};
 use crate::wall_clock;
 
-/// A request that has arrived.
+/// A request to record.
 pub(in crate::proxy) struct DashboardRequest<'a> {
     pub(in crate::proxy) conversation: &'a Conversation<'a>,
     pub(in crate::proxy) chains: &'a PrefixKeys,
     pub(in crate::proxy) window: Tokens,
-    /// The text that stands for its history, if it may be shown.
+    /// The summary that replaces the history, if it may be shown.
     pub(in crate::proxy) summary: Option<Arc<str>>,
 }
 
-/// One conversation among the recent ones.
+/// Handle to one of the recent conversations.
 #[derive(Clone)]
 pub(in crate::proxy) struct DashboardHandle {
     recent: Arc<RecentConversations>,
@@ -34,7 +34,7 @@ pub(in crate::proxy) struct DashboardHandle {
     window: Tokens,
 }
 
-/// While this lives, a summary of a conversation is being made; then what its calls cost is told.
+/// Marks a conversation as being summarised; adds the cost of the calls when dropped.
 pub(in crate::proxy) struct CompactionGuard {
     handle: DashboardHandle,
     since: u64,
@@ -42,7 +42,8 @@ pub(in crate::proxy) struct CompactionGuard {
 }
 
 impl DashboardHandle {
-    /// A request of the conversation `key`, whose model is taken to hold `window`.
+    /// Creates the handle for a request of the conversation `key`, whose model has the context
+    /// `window`.
     pub(super) fn new(recent: &Arc<RecentConversations>, key: RecordKey, window: Tokens) -> Self {
         let recent = Arc::clone(recent);
         Self {
@@ -52,7 +53,7 @@ impl DashboardHandle {
         }
     }
 
-    /// The request has reached the upstream.
+    /// Records that the request has reached the upstream.
     pub(in crate::proxy) fn record_forwarded(&self, report: &ChatReport) {
         self.update(|seen| {
             seen.dto.tokens_before += u64::from(report.before.get());
@@ -60,7 +61,7 @@ impl DashboardHandle {
         });
     }
 
-    /// The request has ended.
+    /// Records the end of the request.
     pub(in crate::proxy) fn record_end(
         &self,
         report: &ChatReport,
@@ -88,29 +89,30 @@ impl DashboardHandle {
         });
     }
 
-    /// A request of it was left before it was answered, and is charged all the same.
+    /// Records the cost of a request that the client left before it was answered: the provider
+    /// charges for it all the same.
     pub(in crate::proxy) fn record_abandoned(&self, spent: &RequestCost) {
         self.update(|seen| seen.dto.money.add(spent));
     }
 
-    /// So many of its newest calls ask for what was cleared.
+    /// Adds the newest calls that request cleared results again.
     pub(in crate::proxy) fn record_refetches(&self, calls: usize) {
         self.update(|seen| seen.dto.rereads += calls as u64);
     }
 
-    /// Begins to have a model say what the conversation is called, now that it has so many messages:
-    /// whether that is due. If so it counts as asked.
+    /// Whether a title is due now that the conversation has `messages` messages. If so, the title
+    /// counts as requested.
     pub(in crate::proxy) fn begin_title(&self, messages: usize) -> bool {
         self.recent.titles.begin(self.key, messages)
     }
 
-    /// Whether it is due, without beginning it.
+    /// Whether a title is due, without counting it as requested.
     pub(in crate::proxy) fn lacks_title(&self, messages: usize) -> bool {
         self.recent.titles.needs_title(self.key, messages)
     }
 
-    /// This model was asked, and that is what it said, if anything, and what it cost. Says whether
-    /// the operator is to hear that it could not be asked.
+    /// Records a title call to `model`: its result and its cost. Returns the failure if the
+    /// operator should be informed of it.
     #[must_use]
     pub(in crate::proxy) fn record_title(
         &self,
@@ -137,7 +139,7 @@ impl DashboardHandle {
         failure.filter(|_| is_news)
     }
 
-    /// A summary of the conversation is being made from now on.
+    /// Records that a summary is being made, until the returned guard is dropped.
     pub(in crate::proxy) fn begin_compaction(self, till: &Arc<CostMeter>) -> CompactionGuard {
         let since = wall_clock::unix_millis();
         self.update(|seen| seen.compacting.push(since));

@@ -1,4 +1,4 @@
-//! What is kept of conversations of late, and what requests at once make of it.
+//! Tests for recent conversations, and for concurrent requests of one conversation.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::rewrite::chain::{PrefixKeys, Scope};
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::tokens::Tokens;
 
-/// A conversation that reads so many files, one a step.
+/// Builds a conversation that reads `reads` files, one per step.
 fn body(reads: usize) -> String {
     let mut messages = vec![json!({"role": "user", "content": "go"})];
     for at in 0..reads {
@@ -22,7 +22,7 @@ fn body(reads: usize) -> String {
     json!({"model": "m", "messages": messages}).to_string()
 }
 
-/// Calls `then` with the arrival of a conversation of so many reads, with a summary.
+/// Calls `then` with a request of a conversation of `reads` reads, with a summary.
 fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T {
     let body = body(reads);
     let conversation = read(body.as_bytes()).unwrap();
@@ -44,13 +44,13 @@ fn shown() -> Arc<RecentConversations> {
     recent
 }
 
-/// All that is told of the one conversation.
+/// Returns the details of the only conversation.
 fn told(recent: &RecentConversations) -> Value {
     let [told] = recent.list().try_into().unwrap();
     serde_json::to_value(recent.details(&told.id)).unwrap()
 }
 
-/// The files, the last one first, and how often each was read.
+/// Returns the files, most recently touched first, with the read count of each.
 fn files(recent: &RecentConversations) -> Vec<(String, u64)> {
     let told = told(recent);
     let files = told["files"].as_array().unwrap().iter();
@@ -104,7 +104,7 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
         let key = arrival.chains.first_key().unwrap();
         (DashboardEntry::new(key, None), key)
     });
-    // Both were looked at before either was taken in.
+    // Both requests were read before either was applied.
     let known = recent.update(key, |seen| seen.progress()).unwrap();
     let [shorter, longer] =
         [2, 3].map(|reads| arrival(reads, |one| RequestDelta::from_request(one, known)));
@@ -113,7 +113,7 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
     check(&recent, &["1", "0"]);
     arrive(&recent, 3);
     check(&recent, &["2", "1", "0"]);
-    // So it is where the conversation was forgotten in between.
+    // An entry created anew after an eviction takes no files either.
     seen.apply(
         arrival(3, |one| RequestDelta::from_request(one, known)),
         None,

@@ -1,4 +1,4 @@
-//! What is told of a conversation, as the dashboard gets it.
+//! Conversation data in the JSON format of the dashboard.
 
 use std::sync::Arc;
 
@@ -7,53 +7,53 @@ use serde::Serialize;
 use super::super::bills::RequestCost;
 use crate::rewrite::money::Usd;
 
-/// What the list tells of a conversation.
+/// List entry of a conversation.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct ConversationDto {
-    /// What it is asked for by.
+    /// Identifier in the URL of the details.
     pub(crate) id: String,
-    /// What a model calls it, or how its first user message begins.
+    /// Title by a model, or the beginning of the first user message.
     pub(crate) title: String,
-    /// What a model says of it, or how its last user message begins.
+    /// Description by a model, or the beginning of the last user message.
     pub(crate) body: String,
     pub(crate) model: String,
-    /// What the model is taken to hold, in tokens.
+    /// Context window assumed for the model, in tokens.
     pub(crate) window: u64,
     pub(crate) requests: u64,
-    /// Of all its requests that reached the upstream.
+    /// Tokens of all requests that reached the upstream.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
-    /// Calls for what was cleared before.
+    /// Calls that fetch a cleared result again.
     pub(crate) rereads: u64,
     pub(crate) money: ConversationCosts,
-    /// When its last request came, in milliseconds since 1970, as everywhere here.
+    /// Time of the last request, in milliseconds since 1970, like all times here.
     pub(crate) last: u64,
-    /// Since when a summary of it is being made.
+    /// Time since which a summary is being made.
     pub(crate) compacting: Option<u64>,
 }
 
-/// What a conversation cost and saved, in billionths of a dollar.
+/// Costs and savings of a conversation, in billionths of a dollar.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct ConversationCosts {
-    /// Its chats, as far as it is known.
+    /// Known cost of the chats.
     pub(crate) cost: Usd,
-    /// Chats of which it is not.
+    /// Number of chats whose cost is unknown.
     pub(crate) unknown: u64,
-    /// What was taken out of them would have cost.
+    /// Estimated cost of the tokens removed from the chats.
     pub(crate) saved: Usd,
-    /// Tokens taken out whose price is not known.
+    /// Removed tokens whose price is unknown.
     pub(crate) saved_unknown: u64,
-    /// What was paid again after rewrites.
+    /// Extra cost of tokens that had to be paid in full after rewrites.
     pub(crate) rewrites: Usd,
-    /// The calls for its summaries, as far as it is known.
+    /// Known cost of summary calls.
     pub(crate) summaries: Usd,
-    /// The calls for its titles, as far as it is known.
+    /// Known cost of title calls.
     pub(crate) titles: Usd,
-    /// Calls of both kinds of which it is not.
+    /// Number of summary and title calls whose cost is unknown.
     pub(crate) calls_unknown: u64,
 }
 
-/// All that is told of one.
+/// Details of a conversation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ConversationDetails {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct ConversationDetails {
     pub(crate) summary: Option<Arc<str>>,
 }
 
-/// A file, and how often it was touched in each way.
+/// A file, with the number of accesses of each kind.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct FileDto {
     pub(crate) path: String,
@@ -74,23 +74,23 @@ pub(crate) struct FileDto {
     pub(crate) deleted: u32,
 }
 
-/// One request.
+/// A request of the conversation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RequestPoint {
-    /// When it ended.
+    /// Time of the request's end.
     pub(crate) at: u64,
     pub(crate) before: u64,
     pub(crate) after: u64,
     pub(crate) window: u64,
     pub(crate) status: Option<u16>,
-    /// What was done to it.
+    /// Actions applied to the request.
     pub(crate) acts: Vec<&'static str>,
-    /// Whether something was done to it that was not done to the one before.
+    /// Whether longhaul removed more from this request than from the one before.
     pub(crate) rewritten: bool,
 }
 
 impl ConversationCosts {
-    /// What one chat cost more.
+    /// Adds the cost of one chat.
     pub(super) fn add(&mut self, spent: &RequestCost) {
         match spent.cost.amount() {
             Some(usd) => self.cost += usd,

@@ -1,4 +1,4 @@
-//! Scripted replies on a stopped clock.
+//! Tests with scripted replies on a paused clock.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -29,7 +29,7 @@ const REFUSED_BROTLI: &[u8] =
     \x78\xc0\x45\xbf\x10\xa3\x78\x53\x22\x4e\x0e\x70\x20\xa3\x47\xac\xc8\xe2\x85\x8a\x2a\xb5\
     \x88\x4f\xa5\x7f\x7b\x9e\xb8\x81\x34\xc3\xae\x42\xc6\x5e\x53\x30\x38\x70\x20\x86\x61\x37";
 
-/// `REFUSED` as an event of a brotli stream that was flushed and goes on.
+/// `REFUSED` as an event of a brotli stream that was flushed and continues.
 const EVENT_BROTLI: &[u8] =
     b"\x8b\x28\x00\xa0\x44\xe7\xd6\x29\xe9\x7b\x48\x0e\x83\x8e\x60\xeb\x06\x07\x13\x9a\xd3\x31\
     \x0e\xd8\x87\xc1\xe7\x5b\x06\x1d\xc0\xf6\x18\x1b\xbe\xe7\x90\x01\xd4\x86\xc7\x60\x68\x8f\
@@ -51,7 +51,7 @@ const OVERFLOW: Verdict = Verdict::Overflow(Overflow {
     used: Some(208_732),
 });
 
-/// A body that does what is written.
+/// A body that follows a script.
 struct Script {
     acts: VecDeque<Act>,
     waiting: Option<Pin<Box<Sleep>>>,
@@ -146,7 +146,7 @@ async fn relayed(judged: JudgedReply<Script>) -> Vec<u8> {
         .to_vec()
 }
 
-/// Checks the verdict over a reply, and that it is relayed byte for byte, in three chunkings.
+/// Checks the verdict on a reply, and that the reply is relayed byte for byte, in three chunkings.
 async fn check(status: u16, coding: Option<&'static str>, body: &[u8], verdict: Verdict) {
     for size in [1, 7, body.len().max(1)] {
         let mut reply = reply(status, body.chunks(size).map(chunk));
@@ -258,7 +258,7 @@ async fn a_compressed_reply_is_judged_where_the_budget_has_room_for_its_decoder(
     let everything = HoldPolicy::Everything;
     for _ in 0..3 {
         let judged = judge_within(&budget, refused(), everything).await;
-        assert_eq!(judged.verdict, OVERFLOW, "what was taken was given back");
+        assert_eq!(judged.verdict, OVERFLOW, "the budget was released");
     }
     let mut bodies = budget.reservation();
     bodies.grow_to(1 << 20).unwrap();
@@ -274,7 +274,7 @@ async fn a_compressed_reply_is_judged_where_the_budget_has_room_for_its_decoder(
     assert_eq!(judged.verdict, OVERFLOW);
 }
 
-/// Checks that a reply is let go after its acts and before the clock moves.
+/// Checks that a reply is released after its scripted acts, before the clock advances.
 async fn check_let_go(holding: HoldPolicy, reply: Response<Script>) {
     let before = Instant::now();
     assert_eq!(judge(reply, holding).await.verdict, Verdict::Fine);
@@ -387,7 +387,7 @@ async fn a_body_read_in_part_announces_what_is_left_of_it() {
     let mut held = PeekedBody::new(script);
     assert_eq!(held.read_ahead().await, ReadAhead::Chunk("012".into()));
     assert_eq!(held.read_ahead().await, ReadAhead::Chunk("3456".into()));
-    // The script announces its third chunk alone, as a body does that has given the others.
+    // The script announces its third chunk alone, like a body that has already returned the others.
     assert_eq!(
         (held.peeked_bytes(), held.size_hint().exact()),
         (7, Some(10))

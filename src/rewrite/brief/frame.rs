@@ -1,27 +1,29 @@
-//! What a summary's call takes over from the client's request.
+//! Fields that a summary call takes over from the client's request.
 
 use crate::rewrite::conversation::{Conversation, OutputKey};
 use crate::rewrite::stand_in::quote;
 use crate::rewrite::tokens::Tokens;
 
-/// What stands around the messages of a call of ours: the client's model and routing, to the byte.
-/// A caller's data policy and provider preferences hold for the summary too.
+/// Template for the body of a summary call, with the client's model and routing byte for byte. The
+/// caller's data policy and provider preferences thus apply to the summary too.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RequestTemplate<'a> {
     /// The model, as a JSON literal.
     model: Option<String>,
-    /// Keys and values as JSON.
+    /// Keys and values of the routing fields, as JSON.
     routing: Vec<(&'a str, &'a str)>,
-    /// What keeps the model from reasoning, as JSON.
+    /// Keys and values that reduce reasoning, as JSON.
     reasoning: Vec<(&'a str, &'a str)>,
     output_key: Option<OutputKey>,
     prompt_cache_key: Option<String>,
-    /// The client has it counted at the end of a stream, so that the upstream knows how.
+    /// Whether to request usage at the end of the stream. Set if the client does so, because then
+    /// the upstream supports the option.
     include_usage: bool,
 }
 
 impl<'a> RequestTemplate<'a> {
-    /// The frame of the client's request, for the client's own model or for `model`.
+    /// Takes the template from the client's request, for `model` or else for the client's own
+    /// model.
     pub fn from_request(conversation: &Conversation<'a>, model: Option<&str>) -> Self {
         let envelope = conversation.params();
         let body = conversation.body();
@@ -35,21 +37,21 @@ impl<'a> RequestTemplate<'a> {
             routing: envelope
                 .routing
                 .iter()
-                // A list of models to fall back to would overrule the one that was configured.
+                // A list of fallback models would override the configured model.
                 .filter(|(key, _)| model.is_none() || key.decode(body) != "models")
                 .map(|(key, value)| (key.span().slice(body), value.slice(body)))
                 .collect(),
             reasoning: envelope
                 .thinking
                 .iter()
-                // Another model may not know the key.
+                // Another model may not support the key.
                 .filter(|(key, value)| {
                     model.is_none() && reduces_reasoning(&key.decode(body), value.slice(body))
                 })
                 .map(|(key, value)| (key.span().slice(body), value.slice(body)))
                 .collect(),
             output_key: envelope.output_limit.map(|output| output.key),
-            // Never the client's own: an entry under it would evict the live conversation's.
+            // Under the client's own key, the entry would evict that of the live conversation.
             prompt_cache_key: envelope
                 .prompt_cache_key
                 .map(|key| quote(&format!("{}-longhaul", key.decode(body)))),
@@ -57,7 +59,8 @@ impl<'a> RequestTemplate<'a> {
         }
     }
 
-    /// The same for an endpoint that is not the client's: routing and cache key say nothing there.
+    /// Adapts the template to an endpoint other than the client's, where routing and cache key are
+    /// meaningless.
     #[must_use]
     pub fn for_other_endpoint(mut self) -> Self {
         self.routing.clear();
@@ -66,8 +69,8 @@ impl<'a> RequestTemplate<'a> {
         self
     }
 
-    /// A whole request body, asking for a stream: an idle connection is cut by many a proxy before
-    /// a summary is done.
+    /// Returns a whole request body. The body requests a stream, because many proxies close a
+    /// connection that stays idle while a summary is generated.
     pub(in crate::rewrite) fn render(&self, system: &str, user: &str, output: Tokens) -> String {
         let mut body = String::from("{");
         if let Some(model) = &self.model {
@@ -96,10 +99,11 @@ impl<'a> RequestTemplate<'a> {
     }
 }
 
-/// Has a stream say at its end what it was counted as: so a summary's cost is known.
+/// Makes a stream report its usage at the end, so that the summary's cost is known.
 const INCLUDE_USAGE: &str = "\"stream_options\":{\"include_usage\":true},";
 
-/// Whether a client has its streams counted. Within a text the quotation marks would be escaped.
+/// Whether the client requests usage for its streams. A match inside a text is impossible, because
+/// the quotation marks would be escaped.
 fn requests_usage(body: &str) -> bool {
     body.match_indices("\"include_usage\"").any(|(at, key)| {
         let behind = body.get(at + key.len()..).unwrap_or_default();
@@ -108,9 +112,9 @@ fn requests_usage(body: &str) -> bool {
     })
 }
 
-/// Whether a client's wish about reasoning asks for less of it than a model does of itself. Then it
-/// holds for a summary too: the upstream knows the key. What asks for more does not: thoughts count
-/// as output, and a summary needs none.
+/// Whether a reasoning option reduces the model's default reasoning. Such an option applies to the
+/// summary too, since the upstream supports the key. Options for more reasoning are dropped:
+/// reasoning counts as output, and a summary needs none.
 fn reduces_reasoning(key: &str, value: &str) -> bool {
     let value: String = value
         .chars()
@@ -130,5 +134,5 @@ fn reduces_reasoning(key: &str, value: &str) -> bool {
     }
 }
 
-/// Efforts below the one that models make unasked.
+/// Efforts below the default of models.
 const LOW_EFFORTS: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];

@@ -1,4 +1,5 @@
-//! A call that repeats the live conversation, so that the provider's prompt cache pays for it.
+//! Summary call in the `cached` style: repeats the live conversation so that the provider's prompt
+//! cache applies.
 
 use super::{fill_prompt, max_output, open_turn_prompt, parts};
 use crate::rewrite::chat_completions::read;
@@ -9,9 +10,9 @@ use crate::rewrite::scan::{NotJson, Scanner};
 use crate::rewrite::stand_in::quote;
 use crate::rewrite::tokens::Tokens;
 
-/// What belongs to the client's own request and would spoil a summary: further choices, an early
-/// end, another form, a tool that must be called, searches that are paid for, and what is not read.
-/// How its stream is counted holds for ours: so the cost is known.
+/// Keys of the client's request that are dropped because they would spoil a summary: extra choices,
+/// stop sequences, output formats, forced tool calls, paid searches, and output that longhaul does
+/// not read. `stream_options` stays, so that the cost is known.
 const DROPPED_KEYS: [&str; 10] = [
     "function_call",
     "logprobs",
@@ -25,9 +26,14 @@ const DROPPED_KEYS: [&str; 10] = [
     "web_search_options",
 ];
 
-/// The body of a call for the summary of all of `conversation` before `cut`: what was `forwarded` of
-/// it, to the byte up to there, and behind it one message that asks. `None` if the model would not
-/// hold that, a provider would refuse it, or the forwarded body is not the one of this conversation.
+/// Returns the body of a summary call for all of `conversation` before `cut`. The body repeats
+/// `forwarded` byte for byte up to that point, then appends one message with the prompt.
+///
+/// Returns `None` in these cases:
+///
+/// - The model's window cannot hold the call.
+/// - A provider would refuse the call.
+/// - `forwarded` is not a body of this conversation.
 pub fn cached_style_body(
     conversation: &Conversation<'_>,
     forwarded: &str,
@@ -36,7 +42,7 @@ pub fn cached_style_body(
     prompts: &Prompts,
 ) -> Option<String> {
     let sent = read(forwarded.as_bytes()).ok()?;
-    // Behind the cut both have the same messages.
+    // Both bodies have the same messages after the cut.
     let behind = conversation.messages().len().checked_sub(cut)?;
     let repeated = sent.messages().len().checked_sub(behind)?;
     let last = sent.message(repeated.checked_sub(1)?)?;
@@ -56,7 +62,8 @@ pub fn cached_style_body(
     append_prompt(forwarded, last.span.end(), &quote(&asks), output)
 }
 
-/// `forwarded` with its messages up to the byte `upto` and `asks` behind them.
+/// Returns `forwarded` with its messages truncated at byte `upto` and the JSON string `asks`
+/// appended as a user message.
 fn append_prompt(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<String> {
     let mut members: Vec<String> = Vec::new();
     let mut streams = false;
@@ -138,7 +145,8 @@ mod tests {
         assert_eq!(all[3]["role"], "user");
         let asked = all[3]["content"].as_str().unwrap();
         assert!(asked.contains("## Next Steps") && !asked.contains("{words}"));
-        // Among its own work a model would otherwise take the request for the user's next one.
+        // Without this, a model in the middle of its work mistakes the prompt for the user's next
+        // request.
         assert!(asked.starts_with("Stop here") && asked.contains("do not call any tool"));
     }
 
@@ -182,7 +190,8 @@ mod tests {
         let body: Value = serde_json::from_str(&asked(32_000).unwrap()).unwrap();
         let asks = body["messages"][3]["content"].as_str().unwrap();
         assert!(asks.is_ascii());
-        // The tools, three messages of which two have a token of text, and the reply.
+        // The tools (2), three messages with overhead (12), one token of text in two of them (2),
+        // the prompt, and the reply.
         let size = 2 + (3 * 4 + 2) + asks.len().div_ceil(4) + 4_096;
         assert!(asked(size).is_some());
         assert_eq!(asked(size - 1), None);

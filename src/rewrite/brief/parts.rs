@@ -1,4 +1,4 @@
-//! History cut into parts that a summariser can hold.
+//! Splits history into parts that fit a summariser's window.
 
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::digest::digest;
@@ -10,12 +10,12 @@ use crate::rewrite::wording;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// With less room than this, in tokens, a summariser is told too little to be asked: it is about
-/// what one clipped result takes.
+/// Minimum tokens for a part, about the size of one clipped result. With less, a summary is not
+/// worth requesting.
 const MIN_ROOM: Tokens = Tokens::new(256);
 
-/// The messages `covered` as at most `calls` parts of at most `room` each, in order. What is older
-/// than fits stands as its digest at the head of the first.
+/// Splits the messages `covered` into at most `calls` parts of at most `room` tokens, in order.
+/// Older history that does not fit becomes a digest at the start of the first part.
 pub(super) fn split_history(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
@@ -26,12 +26,12 @@ pub(super) fn split_history(
     if room < MIN_ROOM {
         return Vec::new();
     }
-    // Newest first: if not all fits, it is the older history that is condensed already.
+    // Fill from the newest message back, so that only the oldest history is condensed.
     let mut newest_first: Vec<PartBuilder> = Vec::new();
     let mut part = PartBuilder::default();
     let mut from = covered.end;
     for at in covered.clone().rev() {
-        // The first part, which is the last to be filled, leaves room for a digest.
+        // The first part is filled last, and leaves room for a digest.
         let limit = |filled: usize| {
             if filled + 1 == calls && at > covered.start {
                 room - digest_budget(room)
@@ -77,19 +77,19 @@ pub(super) fn split_history(
     parts
 }
 
-/// One part in the making, newest entry first.
+/// A part under construction, newest entry first.
 #[derive(Default)]
 struct PartBuilder {
     weight: Tokens,
     entries: Vec<String>,
 }
 
-/// What a digest of older history may take.
+/// Returns the budget for the digest of older history.
 fn digest_budget(room: Tokens) -> Tokens {
     room.divided_by(4)
 }
 
-/// `budgets`, all made smaller alike until they fit `room`.
+/// Returns `budgets`, scaled down evenly to fit `room`.
 fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     let nominal = budgets.nominal().get().max(1);
     let percent = (u64::from(room.get()) * 100 / u64::from(nominal)).min(100);
@@ -103,13 +103,13 @@ fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     }
 }
 
-/// `text`, cut in its middle if it weighs more than `room`.
+/// Returns `text`, clipped in the middle if its conservative estimate exceeds `room`.
 fn clip_to(text: &str, room: Tokens) -> Cow<'_, str> {
     let weight = conservative_tokens(text);
     if weight <= room {
         return Cow::Borrowed(text);
     }
-    // As many characters as fit if all of them were of the heaviest sort that the text shows.
+    // First try as many characters as fit at the average weight of the text.
     let chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
     let fit = chars.saturating_mul(u64::from(room.get())) / u64::from(weight.get().max(1));
     let fit = usize::try_from(fit)
@@ -123,9 +123,10 @@ fn clip_to(text: &str, room: Tokens) -> Cow<'_, str> {
     labels::clip_escaped(text, fit / 2, fit / 2)
 }
 
-/// What `text` weighs where too little counted would break the call: four ASCII characters a token,
-/// but one token for every other character. Han, Kana and Hangul measure 0.6 to 1 token each with
-/// `o200k`, four times the plain estimate.
+/// Returns a conservative estimate of `text`, for cases where an underestimate would make the call
+/// fail. Four ASCII characters count as one token, and every other character as one token. With
+/// `o200k`, Han, Kana and Hangul measure 0.6 to 1 token per character, four times the plain
+/// estimate.
 pub(super) fn conservative_tokens(text: &str) -> Tokens {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = text.chars().count() - ascii;
@@ -140,7 +141,7 @@ mod tests {
 
     const ROOM: Tokens = Tokens::new(1_000);
 
-    /// What stands between the digest at the head of a part and its entries.
+    /// Separator between the digest at the start of a part and the part's entries.
     const FOLLOWS: &str = "\n\n[What follows it]:\n";
 
     fn told(texts: &[String], room: Tokens, calls: usize) -> Vec<String> {
@@ -153,14 +154,15 @@ mod tests {
         split_history(&conversation, 0..texts.len(), &budgets, room, calls)
     }
 
-    /// A text that begins so and whose entry in the transcript weighs `weight`.
+    /// Returns a text with this start whose transcript entry weighs `weight`.
     fn weighing(weight: usize, start: &str) -> String {
         let chars = weight * 4 - "[User]: \n".len();
         format!("{start}{}", "x".repeat(chars - start.len()))
     }
 
-    /// Which messages of these weights each of at most `calls` parts of 1,000 tokens tells, in the
-    /// order of telling; what is older than the first stands as its digest.
+    /// Checks which messages of these weights each part contains, in order, with at most `calls`
+    /// parts of 1,000 tokens. Messages older than the first listed one must be condensed to a
+    /// digest.
     fn check(weights: &[usize], calls: usize, expect: &[&[usize]]) {
         let texts: Vec<String> = (0..).zip(weights).map(text_of).collect();
         let parts = told(&texts, ROOM, calls);
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_text_that_fits_is_left_and_of_a_longer_one_both_ends_are_kept() {
-        // The characters that are kept at each end.
+        // Returns the number of characters kept at each end.
         let ends = |text: &str| {
             let clipped = clip_to(text, ROOM);
             assert!(conservative_tokens(&clipped) <= ROOM);
@@ -312,7 +314,8 @@ mod tests {
         assert_eq!(ends(&"a".repeat(40_000)), Some((1_970, 1_970)));
         assert_eq!(ends(&"界".repeat(1_000)), None);
         assert_eq!(ends(&"界".repeat(10_000)), Some((470, 470)));
-        // Ends that are heavier than the whole are kept as if all of it were as heavy.
+        // If the kept ends are heavier than the average, every character is taken to weigh one
+        // token.
         let heavy = "界".repeat(1_000);
         let uneven = format!("{heavy}{}{heavy}", "a".repeat(40_000));
         assert_eq!(ends(&uneven), Some((470, 470)));

@@ -1,4 +1,4 @@
-//! What is asked, with whose words, and that it fits.
+//! Tests of the summary requests: their prompts, keys and sizes.
 
 use super::*;
 use crate::rewrite::chat_completions::read;
@@ -111,7 +111,11 @@ fn a_summary_is_counted_where_the_client_has_its_streams_counted() {
         (counts(&frame), counts(&frame.clone().for_other_endpoint()))
     };
     let asked = r#","stream_options":{"include_usage" : true}"#;
-    assert_eq!(asks(asked), (true, false), "elsewhere is nobody known");
+    assert_eq!(
+        asks(asked),
+        (true, false),
+        "another endpoint may not support the option"
+    );
     assert_eq!(
         asks(r#","stream_options":{"include_usage":false}"#),
         (false, false)
@@ -232,7 +236,7 @@ fn a_window_too_small_to_tell_anything_is_not_asked() {
     assert_eq!(brief(&body(3, ""), None, 800, 1), None);
 }
 
-/// What a client's request with `member` has a summary's request carry of it.
+/// Returns `member` if a summary request takes it over from the client's request.
 fn carried(member: &str, model: Option<&str>) -> Option<String> {
     let body = format!(r#"{{"model":"m",{member},"messages":[{{"role":"user","content":"hi"}}]}}"#);
     let conversation = read(body.as_bytes()).unwrap();
@@ -374,7 +378,10 @@ fn orders_in_the_transcript_stay_between_its_tags() {
         assert!(shown.contains(order));
         rest = after;
     }
-    assert!(!rest.contains("PWNED"), "what is asked is ours: {rest}");
+    assert!(
+        !rest.contains("PWNED"),
+        "only the instructions of longhaul follow: {rest}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a prefix is known by, and what leaves its key alone.
+//! Changes that alter the key of a prefix, and changes that do not.
 
 use super::*;
 use crate::rewrite::chat_completions::{read, read_cached};
@@ -150,7 +150,7 @@ fn the_leading_instructions_are_outside() {
     check_same(&with(system), &with(&other));
     let developer = system.replace("system", "developer");
     check_same(&with(system), &with(&format!("{developer}{system}")));
-    // Behind the front an instruction is part of what happened.
+    // After the head, an instruction is part of the history.
     let late = |day: &str| {
         format!(r#"{USER},{{"role":"system","content":"{day}"}},{{"role":"user","content":"x"}}"#)
     };
@@ -195,7 +195,8 @@ fn what_was_met_before_has_the_keys_that_it_had() {
     let long = "word ".repeat(50);
     let said = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
     let twice = step("c", "read", &long, &long);
-    // What stands behind instructions is found again whatever they say; its link is another.
+    // The parse cache finds a message after instructions whatever they say; the prefix hash
+    // differs.
     let behind = |instructions: &str| {
         let instructions = said(instructions).replace("user", "system");
         format!("{},{instructions},{}", said("go"), said(&long))
@@ -255,7 +256,7 @@ fn a_key_is_kept_as_its_bytes_those_of_its_scope_first() {
     let bytes = key.to_bytes();
     assert_eq!(RecordKey::from_bytes(&bytes), Some(key));
     assert_eq!((bytes.len(), &bytes[..8]), (40, &key.scope().0[..]));
-    // They are kept apart by the rest, which differs from conversation to conversation.
+    // The remaining bytes, which differ between conversations, select the shard.
     assert_eq!(key.shard_bits(), usize::from(bytes[8]));
     assert_eq!(key.scope(), scope(0).tag());
     let longer = [&bytes[..], &[0]].concat();
@@ -264,7 +265,7 @@ fn a_key_is_kept_as_its_bytes_those_of_its_scope_first() {
     }
 }
 
-/// The keys of a conversation of one message a letter.
+/// The keys of a conversation with one message per letter.
 fn chains_of(letters: &str) -> PrefixKeys {
     let body = body(letters);
     PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
@@ -307,7 +308,7 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
         ("suctuu", 4),
         // A call without its result ends no unit.
         ("suacu", 3),
-        // Nothing was said before.
+        // No reply yet.
         ("su", 2),
         ("suu", 3),
         ("us", 2),
@@ -317,7 +318,7 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
         assert_eq!(chains.stable_prefix(), Some((lasts, key)), "{letters}");
     }
     assert_eq!(chains_of("s").stable_prefix(), None);
-    // Behind a prefix lies the one that lasts, or else the longest.
+    // The stable prefix if it is longer than the given one, or else the longest.
     let chains = chains_of("suauau");
     let behind = [3, 4, 5, 6].map(|at| chains.longer_than(at));
     let [lasting, newest] = [5, 6].map(|at| chains.key_at(at));
@@ -330,7 +331,7 @@ fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
         ("suuau", 4),
         ("suuauua", 4),
         ("suctctua", 4),
-        // Nothing was said yet.
+        // No reply yet.
         ("suu", 3),
     ] {
         let chains = chains_of(letters);
@@ -350,7 +351,7 @@ fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
     for (messages, nearer) in [(0, lasting), (43, lasting), (44, None), (300, None)] {
         assert_eq!(chains.closer_than(messages), nearer, "{messages}");
     }
-    // Behind reminders alone there is nothing nearer.
+    // After nothing but reminders, no closer prefix exists.
     let chains = chains_of(&format!("ua{}", "us".repeat(300)));
     assert_eq!(chains.closer_than(1), chains.key_at(2));
     assert_eq!(chains.closer_than(2), None);

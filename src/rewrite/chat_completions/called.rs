@@ -1,11 +1,11 @@
-//! What a call names: its tool, and with what that is called.
+//! The function of a tool call: its name and arguments.
 
 use super::keys::{RequestKey, SeenKeys, known_key};
 use super::string_or_null;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::scan::{Literal, Scanner};
 
-/// What is called, and with what.
+/// Name and arguments of a called function.
 #[derive(Default)]
 pub(super) struct CalledFunction {
     pub(super) name: Option<Literal>,
@@ -13,7 +13,7 @@ pub(super) struct CalledFunction {
 }
 
 impl CalledFunction {
-    /// Reads a member of what holds the name and the arguments of a call.
+    /// Reads one member of the object that holds name and arguments.
     pub(super) fn read_member(
         &mut self,
         scanner: &mut Scanner<'_>,

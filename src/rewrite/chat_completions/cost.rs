@@ -1,31 +1,33 @@
-//! What a part that is no text is estimated at: its bytes say little of what a provider counts.
+//! Token estimates of parts other than text, whose size in bytes says little about their cost.
 
 use super::keys::{RequestKey, known_key};
 use crate::rewrite::conversation::PartKind;
 use crate::rewrite::scan::{NotJson, Scanner};
 use crate::rewrite::tokens::Tokens;
 
-/// What an image costs, whatever its bytes: a flat figure near what providers bill for one at
-/// ordinary resolution. Base64 counted as text is off by two orders of magnitude.
+/// Tokens of an image, whatever its size in bytes: close to what providers bill at ordinary
+/// resolution. Counting base64 as text is wrong by two orders of magnitude.
 const IMAGE_TOKENS: Tokens = Tokens::new(1_200);
-/// What `OpenAI` documents for an image that is asked for with `detail: "low"`.
+/// Tokens that `OpenAI` documents for an image with `detail: "low"`.
 const LOW_DETAIL_IMAGE_TOKENS: Tokens = Tokens::new(85);
-/// Of a document inside the request, so many bytes are a token beside the first page's image. By the
-/// guides of the providers a page costs 560 tokens (Gemini), 1,500 to 3,000 and its image
-/// (Anthropic), its text and its image (`OpenAI`); of base64 it has 30 KB where it is text, and some
-/// 250 KB where it was scanned. What is too low costs a refusal that is mended; what is too high
-/// takes away a document that would have fitted.
+/// Bytes per token of an inline document, on top of one image for its first page.
+///
+/// Provider guides count a page as 560 tokens (Gemini), as 1,500 to 3,000 and its image
+/// (Anthropic), or as its text and its image (`OpenAI`). A page of text takes 30 KB of base64, a
+/// scanned page about 250 KB. An estimate that is too low costs a refusal, from which longhaul
+/// recovers. An estimate that is too high removes a document that would have fitted.
 const FILE_BYTES_PER_TOKEN: usize = 128;
-/// The same of sound and moving pictures, of which Gemini counts 32 and some 260 tokens a second:
-/// 1,300 bytes of 16 kHz speech and 670 of common MP3 are a token, and 600 to 3,000 of video.
+/// Bytes per token of inline audio and video. Gemini counts 32 tokens per second of audio and about
+/// 260 of video. A token is thus 1,300 bytes of 16 kHz speech, 670 bytes of common MP3, or 600 to
+/// 3,000 bytes of video.
 const RECORDING_BYTES_PER_TOKEN: usize = 1_024;
-/// The most that one part with its content in base64 is taken for, in tokens.
+/// Upper limit for one part with base64 content, in tokens.
 const MAX_PART_TOKENS: usize = 20_000;
-/// So many bytes in the middle of a part tell whether it is made of base64.
+/// Bytes in the middle of a part that are checked for base64.
 const SAMPLE_BYTES: usize = 128;
 
-/// The plain estimate of a part of this kind, spelt `raw`; nothing for text, which counts with its
-/// message.
+/// Returns the plain estimate of a part with this kind, spelt `raw`; zero for text, which counts
+/// with its message.
 pub(super) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str) -> Tokens {
     let bytes = raw.len();
     match kind {
@@ -38,14 +40,15 @@ pub(super) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str) -> Tokens 
         PartKind::Audio | PartKind::Video if is_base64(raw) => {
             capped_tokens(bytes / RECORDING_BYTES_PER_TOKEN)
         }
-        // A reference, or a document of plain text.
+        // A reference, or a document in plain text.
         PartKind::Audio | PartKind::File | PartKind::Video => {
             IMAGE_TOKENS.max(Tokens::estimate_text(raw))
         }
     }
 }
 
-/// Reads what stands under `detail`, or an `image_url` that holds one: whether it is `"low"`.
+/// Reads the value of `detail`, or an `image_url` object with that key. Returns whether the detail
+/// is `"low"`.
 pub(super) fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
     if scanner.peek() != Some(b'{') {
         return Ok(scanner.value()?.slice(scanner.text()) == r#""low""#);
@@ -67,8 +70,7 @@ fn capped_tokens(tokens: usize) -> Tokens {
     Tokens::new(u32::try_from(tokens.min(MAX_PART_TOKENS)).unwrap_or(u32::MAX))
 }
 
-/// Whether the middle of a part is base64, be it with its slashes escaped. All of a long one is not
-/// looked at.
+/// Whether the middle of a part is base64, possibly with escaped slashes. Only a sample is checked.
 fn is_base64(raw: &str) -> bool {
     let from = raw.len().saturating_sub(SAMPLE_BYTES) / 2;
     let sample = raw.as_bytes().get(from..from + SAMPLE_BYTES);

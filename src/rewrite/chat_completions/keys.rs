@@ -1,10 +1,10 @@
-//! The keys of a request body that are acted upon, and that each stands once in its object.
+//! Request-body keys that longhaul uses, and the check that an object contains each at most once.
 
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::scan::{Literal, Scanner};
 
-/// The keys that we act upon, at whatever level. One that comes twice in an object makes the body
-/// ambiguous: readers differ in which of the two they take.
+/// Keys that longhaul uses, at any level. A duplicate makes the body ambiguous, because parsers
+/// differ in which of the two values they take.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum RequestKey {
     Arguments,
@@ -74,7 +74,7 @@ impl RequestKey {
     }
 }
 
-/// Which keys an object has shown so far.
+/// Set of keys found in an object so far.
 #[derive(Default)]
 pub(super) struct SeenKeys(u32);
 
@@ -83,7 +83,8 @@ impl SeenKeys {
         self.0 & (1 << key as u32) != 0
     }
 
-    /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
+    /// Inserts `key`; fails if the set already contains it. Several keys with one meaning may occur
+    /// together.
     pub(super) fn insert_once(&mut self, key: RequestKey) -> Result<(), Bypass> {
         let shared = matches!(
             key,
@@ -97,10 +98,10 @@ impl SeenKeys {
     }
 }
 
-/// The known key that a literal spells, however it is escaped.
+/// Returns the known key that a literal spells, escaped or not.
 pub(super) fn known_key(scanner: &Scanner<'_>, key: Literal) -> Option<RequestKey> {
     let text = scanner.text();
-    // Who escapes in a key takes a copy of it.
+    // Only an escaped key is copied.
     if key.is_escaped() {
         RequestKey::from_name(&key.decode(text))
     } else {

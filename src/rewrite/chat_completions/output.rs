@@ -1,4 +1,4 @@
-//! The output that a request asks for.
+//! The output limit of a request.
 
 use serde::Deserialize;
 
@@ -7,7 +7,8 @@ use crate::rewrite::conversation::{OutputKey, OutputLimit};
 use crate::rewrite::scan::Scanner;
 use crate::rewrite::tokens::Tokens;
 
-/// A number of output tokens. What is no whole positive number is left to the upstream to refuse.
+/// Reads a limit of output tokens. Returns `None` unless the value is a non-negative integer; the
+/// upstream refuses other values itself.
 pub(super) fn read_output_limit(
     scanner: &mut Scanner<'_>,
     key: OutputKey,
@@ -21,9 +22,10 @@ pub(super) fn read_output_limit(
     }))
 }
 
-/// Whether a body asks for a negative number of output tokens. A client that takes the prompt from
-/// the window that it knows of does, once nothing is left: what an upstream then says of the number
-/// tells nothing of its own window.
+/// Whether a body asks for a negative number of output tokens.
+///
+/// A client that subtracts its prompt from its assumed window does so once nothing is left. The
+/// upstream's error about that number says nothing about the upstream's own window.
 pub fn has_negative_output_limit(body: &str) -> bool {
     #[derive(Deserialize)]
     struct Asked {

@@ -1,13 +1,13 @@
-//! What of a request body is read, what each message is taken to cost, and what is not for us.
+//! Reading request bodies: accepted content, token estimates, and bodies that are bypassed.
 
 use super::*;
 
-/// The body of a request with these members beside one user message.
+/// A request body with these members beside one user message.
 fn beside(members: &str) -> String {
     format!(r#"{{{members}"messages":[{{"role":"user","content":"hi"}}]}}"#)
 }
 
-/// The body of a request whose only message is an assistant's with these members.
+/// A request body whose only message is an assistant message with these members.
 fn message(members: &str) -> String {
     format!(r#"{{"messages":[{{"role":"assistant",{members}}}]}}"#)
 }
@@ -16,7 +16,7 @@ fn refused(body: &str) -> Option<Bypass> {
     read(body.as_bytes()).err()
 }
 
-/// What a message with these members is estimated at, beside the four tokens of every message.
+/// Checks the estimate of a message with these members, without the four tokens of every message.
 #[track_caller]
 fn check(members: &str, expect: u32) {
     let body = message(members);
@@ -35,13 +35,13 @@ fn a_message_costs_its_characters_over_four_and_a_flat_figure_an_image() {
     check(&parts(&[text, text, text].join(",")), 3);
     let image = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}"#;
     check(&parts(&[text, image, image].join(",")), 2_401);
-    // Forty characters of what is not known, text in it and all.
+    // An unknown part of forty characters, including its text.
     let other = r#"{"type":"thinking","text":"12345678901"}"#;
     assert_eq!(other.len(), 40);
     check(&parts(&[text, other].join(",")), 11);
 }
 
-/// What a message with this part is estimated at, and the bytes of the part.
+/// The estimate of a message with this part, and the bytes of the part.
 fn part(part: &str) -> (u32, u32) {
     let body = message(&format!(r#""content":[{part}]"#));
     let tokens = read(body.as_bytes()).unwrap().messages()[0].tokens;
@@ -105,10 +105,10 @@ fn calls_reasoning_and_a_refusal_cost_beside_the_text() {
         &format!(r#""content":"1234","tool_calls":[{call},{call}]"#),
         7,
     );
-    // As they are spelt, with their quotation marks.
+    // Counted as spelt, including quotation marks.
     check(r#""content":"1234","reasoning_content":"123456""#, 3);
     check(r#""content":"1234","refusal":"123456""#, 3);
-    // The same thoughts under several keys are counted where they are longest.
+    // Reasoning repeated under several keys counts once, at its longest.
     check(
         r#""reasoning_content":"123","reasoning":"123","reasoning_details":[{"text":"abc"}]"#,
         4,
@@ -202,7 +202,7 @@ fn schemas_of_tools_and_of_functions_cost_together() {
     let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
     let conversation = read(body.as_bytes()).unwrap();
     assert_eq!(conversation.params().tool_tokens, Tokens::new(2 + 2));
-    // The message beside them costs what each does.
+    // The message itself costs the overhead of every message.
     assert_eq!(conversation.tokens(), Tokens::new(2 + 2 + 4));
 }
 
@@ -386,7 +386,7 @@ fn a_body_of_very_many_pieces_is_not_read_whichever_they_are() {
     assert_eq!(messages(MAX_PIECES + 1), Some(Bypass::TooLarge));
     for list in ["content", "tool_calls"] {
         let before = format!(r#"{{"messages":[{{"role":"assistant","{list}":["#);
-        // They are counted while their message is read, which is none of them by then.
+        // Parts and calls count while their message is read, before the message itself does.
         assert_eq!(many(&before, "{}", MAX_PIECES, "]}]}"), None, "{list}");
         let refused = many(&before, "{}", MAX_PIECES + 1, "]}]}");
         assert_eq!(refused, Some(Bypass::TooLarge), "{list}");

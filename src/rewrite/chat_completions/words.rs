@@ -1,8 +1,8 @@
-//! The words that stand as values in a request body: roles, and the types of parts.
+//! Names used as values in a request body: roles and part types.
 
 use crate::rewrite::conversation::{PartKind, Role};
 
-/// Who speaks under a role of this name.
+/// Returns the role with this name.
 pub(super) fn role_from_name(name: &str) -> Role {
     match name {
         "assistant" => Role::Assistant,
@@ -15,7 +15,7 @@ pub(super) fn role_from_name(name: &str) -> Role {
     }
 }
 
-/// What a part of this type is.
+/// Returns the kind of a part with this type.
 pub(super) fn part_kind_from_type(name: &str) -> PartKind {
     match name {
         "text" => PartKind::Text,

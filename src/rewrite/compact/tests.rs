@@ -1,4 +1,4 @@
-//! The ladder rung by rung, each at the edge of what it aims at.
+//! Tests of recovery, step by step, each at the edge of its target.
 
 use super::*;
 use crate::rewrite::chat_completions::read;
@@ -9,12 +9,12 @@ use crate::rewrite::prune::tests::rule;
 use crate::rewrite::record::CompactionRecord;
 use crate::rewrite::replay::tests::{ALL, STEPS, clearing, found, policy, summary};
 
-/// What clearing a result of a thousand characters frees: all but the placeholder.
+/// Tokens freed by clearing a result of a thousand characters: its size less the placeholder's.
 const FREES: Tokens = Tokens::new(250 - 8);
 const ONE: Tokens = Tokens::new(1);
 const FAR: Tokens = Tokens::new(1_000_000);
 
-/// The same where recovery aims at `target`, and `fit` is what may be sent.
+/// Returns the policy with a recovery target of `target` and a largest input of `fit`.
 fn aiming(policy: &Policy, target: Tokens, fit: Tokens) -> Policy {
     let mut policy = policy.clone();
     policy.thresholds.window = Tokens::new((target.get() * 5).div_ceil(3));
@@ -23,7 +23,7 @@ fn aiming(policy: &Policy, target: Tokens, fit: Tokens) -> Policy {
     policy
 }
 
-/// A policy that clears nothing, and cuts the steps at 6, or else at 10.
+/// Policy that clears no results and cuts the steps at 6, or else at 10.
 fn cutting() -> Policy {
     Policy {
         keep_recent: of_steps(|it| it.tokens_of(6..ALL)),
@@ -36,7 +36,7 @@ fn of_steps<R>(ask: impl FnOnce(&Conversation<'_>) -> R) -> R {
     ask(&read(body.as_bytes()).unwrap())
 }
 
-/// A conversation as it came.
+/// View of the original conversation.
 fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> ForwardedView {
     ForwardedView::new(
         PinnedHead::new(conversation, policy, None),
@@ -44,7 +44,8 @@ fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> ForwardedView
     )
 }
 
-/// What the ladder comes to, in words: how far history is covered, and which clips are how large.
+/// Describes a recovery decision: the end of the summarised history, and the clips with their
+/// sizes.
 fn told(recovery: RecoveryDecision) -> String {
     match recovery {
         RecoveryDecision::Summarise(cut) => format!("ask {cut}"),
@@ -65,7 +66,7 @@ fn told(recovery: RecoveryDecision) -> String {
     }
 }
 
-/// What it comes to for the steps, where they were refused as they came.
+/// Describes the decision for the steps if they were refused in their original form.
 fn climbs(policy: &Policy, known: &PriorRecords, summaries: SummarySource) -> String {
     of_steps(|it| {
         told(plan_recovery(
@@ -89,7 +90,7 @@ fn ready(record: CompactionRecord) -> PriorRecords {
     }
 }
 
-/// `record` with a text of so many tokens.
+/// Returns `record` with a text of so many tokens.
 fn saying(record: CompactionRecord, tokens: u32) -> CompactionRecord {
     CompactionRecord {
         text: Some("word".repeat(usize::try_from(tokens).unwrap()).into()),
@@ -97,7 +98,7 @@ fn saying(record: CompactionRecord, tokens: u32) -> CompactionRecord {
     }
 }
 
-/// The least of which nine tenths come to `tokens`.
+/// Returns the smallest value whose nine tenths reach `tokens`.
 fn ninth_more(tokens: Tokens) -> Tokens {
     Tokens::new((tokens.get() * 10).div_ceil(9))
 }
@@ -131,7 +132,7 @@ fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
     check(cleared, least, true);
     check(cleared - ONE, least, false);
     check(cleared, least - ONE, false);
-    // A target far off is no reason to send what hardly gains.
+    // A distant target does not justify a retry with hardly any gain.
     check(FAR.percent(10), least - ONE, false);
     let mut switched_off = aiming(&clears, cleared, FAR);
     switched_off.recover = false;
@@ -192,7 +193,7 @@ fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
     let is = |policy: &Policy, known| climbs(policy, known, SummarySource::Digest);
     assert_eq!(is(&policy(with(6, 300)), &known), "summary 6");
     assert_eq!(is(&policy(with(6, 300) - ONE), &known), "digest 6");
-    // Of wide characters, it is more bytes than what it stands for.
+    // With wide characters, the text has more bytes than the history that it replaces.
     let wide = CompactionRecord {
         text: Some("\u{1f980}".repeat(1_200).into()),
         ..summary(6)
@@ -202,7 +203,7 @@ fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
 
 #[test]
 fn a_model_is_asked_only_where_a_summary_could_be_enough() {
-    // What stands for history is taken to measure a hundred tokens.
+    // The summary is assumed to take a hundred tokens.
     let with = |cut| of_steps(|it| it.tokens_of(0..2) + Tokens::new(100) + it.tokens_of(cut..ALL));
     let check = |target, summaries, expect: &str| {
         let policy = aiming(&cutting(), target, FAR);
@@ -212,7 +213,7 @@ fn a_model_is_asked_only_where_a_summary_could_be_enough() {
     check(with(6) - ONE, SummarySource::Model, "ask 10");
     check(with(10), SummarySource::Model, "ask 10");
     check(with(10) - ONE, SummarySource::Model, "clipped 10");
-    // A digest is more than that with what stands around it.
+    // A digest is larger, because of the text that wraps it.
     check(with(6), SummarySource::Digest, "digest 10");
 }
 
@@ -237,7 +238,7 @@ fn a_digest_stands_for_no_more_than_is_needed() {
     assert_eq!(digest_at(6, enough), enough);
     let enough = digest_at(10, enough - ONE);
     assert_eq!(digest_at(10, enough), enough);
-    // No cut is enough: what fits is sent all the same, and what does not is not.
+    // No cut is enough: the result is sent only if it fits.
     let check = |fit, expect| {
         let policy = aiming(&cutting(), Tokens::ZERO, fit);
         assert_eq!(climbs(&policy, &nothing(), SummarySource::Digest), expect);
@@ -283,7 +284,7 @@ fn a_digest_that_is_longer_than_its_history_is_none() {
     }
 }
 
-/// What recovery of a body comes to that aims at so many tokens, whatever it gains.
+/// Checks the recovery of a body with a target of so many tokens, whatever it gains.
 #[track_caller]
 fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
     let conversation = read(body.as_bytes()).unwrap();
@@ -303,7 +304,8 @@ fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
 
 #[test]
 fn of_the_newest_step_the_largest_result_is_clipped_no_more_than_is_needed() {
-    // `over` less than what would do where so much of each end is left, the note left out.
+    // The target is `over` tokens below the size with `end` tokens kept at each end, not counting
+    // the note.
     let left = |characters: usize, end: u32, over: u32, expect: &str| {
         let newest = "x".repeat(characters);
         let body = body_saying("suct", &[(3, &newest)]);
@@ -316,7 +318,7 @@ fn of_the_newest_step_the_largest_result_is_clipped_no_more_than_is_needed() {
     left(40_000, 2_000, 1, "clipped 2, 3 at 1000");
     left(40_000, 1_000, 1, "clipped 2, 3 at 500");
     left(40_000, 500, 1, "clipped 2, 3 at 200");
-    // What is hardly larger than its clip and the note of it is not clipped.
+    // A result hardly larger than its clip with the note is not clipped.
     left(4 * 4_016, 2_000, 0, "clipped 2, 3 at 2000");
     left(4 * 4_015, 2_000, 0, "clipped 2, 3 at 1000");
     left(4 * 2_016, 1_000, 0, "clipped 2, 3 at 1000");
@@ -333,7 +335,7 @@ fn the_largest_is_clipped_first_and_only_results_are() {
     check_less(6_001, "clipped 2, 4 at 2000, 5 at 2000");
     check_less(8_000, "clipped 2, 4 at 2000, 5 at 2000");
     check_less(8_001, "clipped 2, 4 at 1000, 5 at 2000");
-    // What the user has just said stays, however large it is.
+    // The newest user message stays, however large it is.
     let body = body_saying("suctu", &[(4, &large)]);
     check(&body, &policy(), 0, "clipped 4");
 }
@@ -385,7 +387,7 @@ fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
         let rest = "x".repeat(1_000 - name.len() - 1);
         format!("{name} {rest}")
     });
-    // The result at 5 is cleared, and that at 7 stands.
+    // The result at 5 is cleared, the one at 7 is not.
     let says = [(2, &*long), (3, &lists), (5, &alpha), (7, &beta)];
     let body = body_saying("suctctctct", &says);
     let conversation = read(body.as_bytes()).unwrap();

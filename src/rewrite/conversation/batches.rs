@@ -1,4 +1,4 @@
-//! Tool results and the calls that they answer.
+//! Tool results, matched with the calls they answer.
 
 use super::open::{INLINE_CALLS, OpenCalls};
 use super::{Conversation, Message, Role, ToolCall};
@@ -6,30 +6,31 @@ use crate::rewrite::scan::Literal;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Calls that are compared with each other one by one.
+/// Most calls whose ids are compared pairwise.
 const MAX_PAIRWISE_CALLS: usize = 8;
 
-/// A batch of tool results: the consecutive answers behind an assistant message.
+/// A batch of tool results: the consecutive results after an assistant message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Batch {
-    /// The messages that answer.
+    /// Indices of the result messages.
     pub results: Range<usize>,
-    /// How many messages of the conversation had arrived when each call had its answer; none while
-    /// one is missing.
+    /// Number of messages of the conversation at which every call was answered; `None` while one is
+    /// not.
     pub complete_at: Option<usize>,
-    /// For each result, which of the calls before the batch it answers.
+    /// For each result, the index of the call that it answers among those before the batch.
     call_indices: SmallVec<[Option<usize>; INLINE_CALLS]>,
 }
 
 impl Batch {
-    /// Which of the calls before it the result at message `at` answers, by place.
+    /// Returns the index of the call that the result at message `at` answers.
     pub(in crate::rewrite) fn call_index(&self, at: usize) -> Option<usize> {
         *self.call_indices.get(at.checked_sub(self.results.start)?)?
     }
 }
 
 impl Conversation<'_> {
-    /// The call that the result at `at` of `batch` answers, in the message before the batch.
+    /// Returns the call that the result at `at` of `batch` answers, in the message before the
+    /// batch.
     pub fn call_for_result(&self, batch: &Batch, at: usize) -> Option<&ToolCall> {
         self.calls_before(&batch.results).get(batch.call_index(at)?)
     }
@@ -52,7 +53,7 @@ impl Conversation<'_> {
         batches
     }
 
-    /// The calls of the assistant message directly before `results`.
+    /// Returns the calls of the assistant message directly before `results`.
     fn calls_before(&self, results: &Range<usize>) -> &[ToolCall] {
         let before = results
             .start
@@ -63,7 +64,7 @@ impl Conversation<'_> {
             .map_or(&[], |message| self.calls(message))
     }
 
-    /// Matches results with the calls before them: by id, or being legacy both.
+    /// Matches results with the calls before them, by id or because both are legacy.
     fn match_batch(&self, results: Range<usize>) -> Batch {
         let asked = self.calls_before(&results);
         let answers = self.messages.get(results.clone()).unwrap_or_default();
@@ -93,7 +94,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether these few calls have an id each, and each its answer in its turn, as nearly all have.
+    /// Whether there are few calls, with distinct ids, answered in order. Nearly all batches are.
     fn are_answered_in_order(&self, asked: &[ToolCall], answers: &[Message]) -> bool {
         let plain = |id: Option<Literal>| {
             let id = id.filter(|id| !id.is_escaped())?;
@@ -117,8 +118,8 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
 
-    /// The batches of a message that calls with these ids, and of what answers these. Ids that are
-    /// escaped are matched by the longer way.
+    /// The batches of a message that makes calls with the ids `calls`, followed by results for
+    /// `answers`. Escaped ids take the general matching path.
     fn batches(calls: &[u8], answers: &[u8], id: impl Fn(u8) -> String) -> Vec<Batch> {
         let calls = calls.iter().map(|&call| {
             let id = id(call);
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(calls, [Some(0), Some(0)]);
     }
 
-    /// Calls, and answers to them in their turn, in any order, or with one of them changed.
+    /// Calls with their results in order, in any order, or with one result changed.
     fn answered() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let apart = (
             Just((0..12).collect::<Vec<u8>>()).prop_shuffle(),

@@ -1,11 +1,11 @@
-//! What runs of messages cost, from the sums of all prefixes.
+//! Token estimates of runs of messages, from prefix sums.
 
 use super::Conversation;
 use crate::rewrite::tokens::Tokens;
 use std::ops::Range;
 
 impl Conversation<'_> {
-    /// The plain estimate of what a run of messages costs.
+    /// Returns the plain estimate of a run of messages.
     pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
         let upto = |end: usize| {
             self.prefix_tokens
@@ -15,17 +15,20 @@ impl Conversation<'_> {
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
     }
 
-    /// What stands before the message at `from` whatever is made of the rest: the head and the tools,
-    /// rounded up so that small changes in them move nothing, and the first messages where they are
-    /// kept. The steps are fine: what is counted and is not there brings every break forward.
+    /// Estimates the tokens before the message at `from` that no rewrite removes: the head, the
+    /// tools and the retained first messages.
+    ///
+    /// Head and tools are rounded up, so that small changes in them do not change the result. The
+    /// rounding steps are fine, because each token that is counted but not present makes every
+    /// prompt-cache break come earlier.
     pub fn fixed_tokens_before(&self, from: usize) -> Tokens {
         let head = self.tokens_of(0..self.head_len());
         (head + self.params().tool_tokens).round_up_to_eighth()
             + self.tokens_of(self.head_len()..from)
     }
 
-    /// Where the shortest run begins that ends with `messages` and costs at least `tokens`; `None`
-    /// where all of them cost less.
+    /// Returns the start of the shortest run that ends with `messages` and has at least `tokens`.
+    /// Returns `None` if all of `messages` together have fewer.
     pub(in crate::rewrite) fn suffix_start(
         &self,
         messages: Range<usize>,

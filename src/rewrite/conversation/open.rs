@@ -1,17 +1,18 @@
-//! The calls of one assistant message while their results come in.
+//! Calls of one assistant message, matched with results as those arrive.
 
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
-/// What calls and results are matched by; none for a legacy `function_call`.
+/// The id that matches calls with results; `None` for a legacy `function_call`.
 type CallId<'a> = Option<Cow<'a, str>>;
 
-/// Calls that most messages make no more of.
+/// Calls stored inline; most messages make no more.
 pub(super) const INLINE_CALLS: usize = 4;
 
-/// Calls in the order of their ids, those that share one in their own order.
+/// Calls sorted by id; calls that share an id keep their order.
 ///
-/// Invariant: at the first of each run of equal ids stands how many of the run were answered.
+/// Invariant: `answered`, at the first index of each run of equal ids, holds the number of answered
+/// calls in that run.
 pub(super) struct OpenCalls<'a> {
     calls: SmallVec<[(CallId<'a>, usize); INLINE_CALLS]>,
     answered: SmallVec<[usize; INLINE_CALLS]>,
@@ -19,7 +20,7 @@ pub(super) struct OpenCalls<'a> {
 }
 
 impl<'a> OpenCalls<'a> {
-    /// All of them are waiting for their answer.
+    /// Creates a set in which every call is unanswered.
     pub(super) fn new(ids: impl Iterator<Item = CallId<'a>>) -> Self {
         let mut calls: SmallVec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
         calls.sort_unstable();
@@ -30,14 +31,14 @@ impl<'a> OpenCalls<'a> {
         }
     }
 
-    /// Whether none is left without an answer.
+    /// Whether every call is answered.
     pub(super) fn all_answered(&self) -> bool {
         self.unanswered == 0
     }
 
-    /// The call that a result with these ids tells of: the first of theirs, answered or not. Taken off
-    /// those that wait is the first of theirs that does: where two share an id, a second answer is for the
-    /// second of them.
+    /// Returns the call that a result with these ids belongs to: the first with one of the ids,
+    /// answered or not. Marks the first unanswered call with one of the ids as answered: if two
+    /// calls share an id, a second result answers the second call.
     pub(super) fn resolve(&mut self, ids: [Option<CallId<'_>>; 2]) -> Option<usize> {
         let runs = ids.map(|id| self.run_start(&id?));
         let runs = runs.iter().flatten().copied();
@@ -51,25 +52,25 @@ impl<'a> OpenCalls<'a> {
         place
     }
 
-    /// Where the run of an id begins, if there is one.
+    /// Returns the start of the run with this id, if there is one.
     fn run_start(&self, id: &CallId<'_>) -> Option<usize> {
         let start = self.calls.partition_point(|(known, _)| known < id);
         self.calls.get(start).filter(|(known, _)| known == id)?;
         Some(start)
     }
 
-    /// The first call of a run, answered or not.
+    /// Returns the first call of a run, answered or not.
     fn first_in_run(&self, run: usize) -> Option<usize> {
         self.calls.get(run).map(|(_, at)| *at)
     }
 
-    /// The first call of a run that waits for its answer.
+    /// Returns the first unanswered call of a run.
     fn first_open_in_run(&self, run: usize) -> Option<usize> {
         let (id, at) = self.calls.get(run + self.answered.get(run)?)?;
         (self.calls.get(run)?.0 == *id).then_some(*at)
     }
 
-    /// The call that [`Self::waiting`] tells of is answered: it is asked for no more.
+    /// Marks the call that [`Self::first_open_in_run`] returns as answered.
     fn mark_answered(&mut self, run: usize) {
         if let Some(answered) = self.answered.get_mut(run) {
             *answered += 1;

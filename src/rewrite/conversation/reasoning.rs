@@ -1,9 +1,10 @@
-//! Where a turn goes on after the model's reasoning.
+//! Turns that continue after the model's reasoning.
 
 use super::{Conversation, Message};
 use std::ops::Range;
 
-/// From the first message of a turn that carries reasoning up to the end of that turn. Ascending.
+/// Returns the runs from the first message of a turn that carries reasoning to the end of that
+/// turn, ascending.
 pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut first = None;
@@ -19,7 +20,7 @@ pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
 }
 
 impl Conversation<'_> {
-    /// Whether the message at `at` carries reasoning, or stands behind one that does in its turn.
+    /// Whether the message at `at`, or one before it in its turn, carries reasoning.
     pub(in crate::rewrite) fn is_in_reasoning_run(&self, at: usize) -> bool {
         let run = self.reasoning_runs.partition_point(|run| run.end <= at);
         self.reasoning_runs

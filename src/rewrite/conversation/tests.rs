@@ -1,4 +1,4 @@
-//! The shape that messages make together: batches, and the boundaries between units.
+//! Structure of a conversation: batches, and the boundaries between units.
 
 use super::*;
 use crate::rewrite::chain::Scope;
@@ -15,7 +15,7 @@ const CALLS_TWICE: &str = r#"{"role":"assistant","content":"reading","tool_calls
     {"id":"b","type":"function","function":{"name":"read","arguments":"{}"}}]}"#;
 const RESULT: &str = r#"{"role":"tool","tool_call_id":"a","content":"fn parse() {}"}"#;
 const OTHER_RESULT: &str = r#"{"role":"tool","tool_call_id":"b","content":"fn lex() {}"}"#;
-/// The same in the older spelling, which has no ids.
+/// A call in the legacy spelling, which has no ids.
 const FUNCTION_CALL: &str =
     r#"{"role":"assistant","content":null,"function_call":{"name":"read","arguments":"{}"}}"#;
 const FUNCTION_RESULT: &str = r#"{"role":"function","name":"read","content":"fn parse() {}"}"#;
@@ -25,7 +25,7 @@ fn body(messages: &[&str]) -> String {
     format!(r#"{{"messages":[{}]}}"#, messages.join(","))
 }
 
-/// Where history of these messages may be cut.
+/// Checks the boundaries of these messages.
 #[track_caller]
 fn check(messages: &[&str], expect: &[usize]) {
     let body = body(messages);

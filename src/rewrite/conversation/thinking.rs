@@ -1,13 +1,13 @@
-//! How much thought a request grants its model.
+//! The reasoning budget that a request grants its model.
 
 use super::Conversation;
 use crate::rewrite::scan::{NotJson, Scanner};
 use crate::rewrite::tokens::Tokens;
 
 impl Conversation<'_> {
-    /// Whether it grants so many tokens of thought or more, by Anthropic's `thinking.budget_tokens` or
-    /// OpenRouter's `reasoning.max_tokens`. The output that is asked for has to be more than those, or
-    /// the provider refuses the request.
+    /// Whether the request grants at least `output` reasoning tokens, by Anthropic's
+    /// `thinking.budget_tokens` or OpenRouter's `reasoning.max_tokens`. The provider refuses a
+    /// request whose output limit does not exceed that budget.
     pub fn grants_reasoning_tokens(&self, output: Tokens) -> bool {
         let grants = |name: &str, value: &str| {
             let tokens = value.parse::<u64>();
@@ -30,7 +30,7 @@ impl Conversation<'_> {
                 off |= is_off(&name, value);
                 Ok::<(), NotJson>(())
             });
-            // What is no object grants no number of them.
+            // A value that is not an object grants no number of tokens.
             read.is_ok() && is_enough && !off
         })
     }

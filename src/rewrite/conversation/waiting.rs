@@ -1,10 +1,10 @@
-//! What the user said that nobody has answered, at any point of a conversation.
+//! User messages without an answer, at any point of a conversation.
 
 use super::{Conversation, Message, Role};
 use std::ops::Range;
 
-/// From each user message that is the first behind an answer of the model's, up to the next answer.
-/// Ascending.
+/// Returns the runs from the first user message after an assistant message up to the next assistant
+/// message, ascending.
 pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
     let mut waits = Vec::new();
     let mut first = None;
@@ -20,8 +20,8 @@ pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
 }
 
 impl Conversation<'_> {
-    /// The first user message among the first `upto` messages that none of these answers; the
-    /// beginning of an answer is none.
+    /// Returns the first user message among the first `upto` messages that none of them answers. A
+    /// trailing assistant prefill is not an answer.
     pub(in crate::rewrite) fn first_unanswered(&self, upto: usize) -> Option<usize> {
         let before = self
             .unanswered_runs
@@ -30,8 +30,8 @@ impl Conversation<'_> {
         (newest.end >= self.without_prefill(upto)).then_some(newest.start)
     }
 
-    /// How many of the first `upto` messages there are without the beginning of an answer, which the
-    /// model is asked to go on with: an assistant message without calls behind all others.
+    /// Returns `upto`, less one if the last of these messages is an assistant prefill: an assistant
+    /// message without calls, which the model is asked to continue.
     pub(in crate::rewrite) fn without_prefill(&self, upto: usize) -> usize {
         let last = upto.checked_sub(1);
         let begins = last.filter(|&last| {

@@ -1,4 +1,4 @@
-//! Where a cut falls: each clause of the rule at its edge.
+//! Tests of cut points: each clause of the rule at its edge.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::rewrite::policy::CompactionSettings;
 use crate::rewrite::record::CompactionRecord;
 use crate::rewrite::tokens::Tokens;
 
-/// A body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant, `s`ystem, a
-/// `c`all alone, a call with its `r`easoning, a `t`ool's result.
+/// Builds a body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant,
+/// `s`ystem, a `c`all alone, a call with its `r`easoning, a `t`ool's result.
 pub(in crate::rewrite) fn body(letters: &str) -> String {
     let text = "x".repeat(1_000);
     let call =
@@ -28,7 +28,7 @@ pub(in crate::rewrite) fn body(letters: &str) -> String {
     format!(r#"{{"messages":[{}]}}"#, messages.join(","))
 }
 
-/// The same where the messages at these places say something else.
+/// Like [`body`], with other texts in the messages at the indices in `says`.
 pub(in crate::rewrite) fn body_saying(letters: &str, says: &[(usize, &str)]) -> String {
     let (body, text) = (body(letters), "x".repeat(1_000));
     let said = |at| says.iter().find(|it| it.0 == at).map_or(&*text, |it| it.1);
@@ -38,8 +38,8 @@ pub(in crate::rewrite) fn body_saying(letters: &str, says: &[(usize, &str)]) -> 
     rest.fold(start, |body, (at, piece)| [&body, said(at), piece].concat())
 }
 
-/// The cut of all of `letters` behind its first message, where so much is kept as `recent` says of
-/// the conversation.
+/// Checks the cut of all of `letters` after the first message. `recent` computes the tokens to keep
+/// from the conversation.
 #[track_caller]
 fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Option<usize>) {
     let body = body(letters);
@@ -50,7 +50,8 @@ fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Op
     assert_eq!(cut, expect, "{letters}");
 }
 
-/// Four times the least that `tokens` are a quarter of, so that what is kept may grow by them.
+/// Returns four times `tokens`, so that a quarter of the result allows the kept part to grow by
+/// `tokens`.
 fn four_times(tokens: Tokens) -> Tokens {
     tokens + tokens + tokens + tokens
 }
@@ -68,7 +69,7 @@ fn what_is_to_be_kept_stays_to_the_token() {
 
 #[test]
 fn a_unit_is_never_cut_in_two() {
-    // As much as is kept begins within the second step.
+    // The kept part begins within the second step.
     check("uctctct", |it| it.tokens_of(4..7), Some(3));
 }
 
@@ -86,7 +87,7 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
         policy.keep_recent = keep_recent;
         find(&conversation, &policy, PinnedHead { end: 1 }, upto)
     };
-    // The history ends where just so much is behind message 5 that it is the latest cut there is.
+    // End of the history at which message 5 has just enough after it to be the latest cut.
     let upto = (6..letters.len())
         .find(|&upto| conversation.tokens_of(5..upto) >= least)
         .unwrap();
@@ -97,7 +98,7 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
 
 #[test]
 fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
-    // The run begins at 3: each later step carries reasoning behind a result.
+    // The run begins at 3: each later step carries reasoning after a result.
     let letters = "uctctrtrtrt";
     let half = |it: &Conversation<'_>| Tokens::new(it.tokens_of(3..11).get().div_ceil(2));
     check(letters, half, Some(3));
@@ -105,20 +106,21 @@ fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
     check("uctctctctct", half, Some(7));
 }
 
-/// A provider that signs reasoning wants a turn to begin with it, though later steps carry none.
+/// A provider that signs reasoning wants a turn to begin with it, though later steps carry no
+/// reasoning.
 #[test]
 fn a_turn_of_which_only_the_first_step_reasons_stays_whole_if_it_is_no_longer_than_that() {
     let letters = "uauauacturtctctctct";
     let whole = |it: &Conversation<'_>| Tokens::new(it.tokens_of(9..19).get().div_ceil(2));
     check(letters, whole, Some(9));
     check(letters, |it| Tokens::new(whole(it).get() - 1), Some(13));
-    // What an earlier turn thought is no part of this one.
+    // An earlier turn's reasoning does not belong to this turn.
     check("urtrtuctctctctct", |it| it.tokens_of(9..16), Some(8));
 }
 
 #[test]
 fn where_no_cut_keeps_enough_the_next_one_does() {
-    // What is to be kept begins within the first unit that could go.
+    // The kept part begins within the first unit that could be removed.
     check("uctu", |it| it.tokens_of(2..4), Some(3));
     check("uct", |it| it.tokens_of(2..3), None);
 }
@@ -134,7 +136,7 @@ fn what_the_user_said_and_nobody_answered_stays() {
     check("uauu", |_| ONE, Some(2));
     check("uauau", |_| ONE, Some(4));
     check("uuu", |_| ONE, None);
-    // What a server's own message parts is no answer.
+    // A server message in between is not an answer.
     check("uaus", |_| ONE, Some(2));
     check("uus", |_| ONE, None);
 }
@@ -150,7 +152,7 @@ fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
     assert_eq!(begins("uctctct", 6), 5);
     assert_eq!(begins("uau", 3), 2);
     assert_eq!(begins("uau", 2), 0);
-    // The beginning of an answer to nothing is a unit by itself.
+    // The beginning of an answer to no message is a unit by itself.
     assert_eq!(begins("a", 1), 0);
     assert_eq!(begins("sa", 2), 1);
 }
@@ -190,9 +192,9 @@ fn a_question_and_the_beginning_of_its_answer_stay() {
     assert_eq!(cut("suaua"), Some(3));
     assert_eq!(cut("suauua"), Some(3));
     assert_eq!(cut("suausa"), Some(3));
-    // Behind a step of tools the step stays, not the question that it was made for.
+    // An answer after tool steps keeps the newest step, not the question before it.
     assert_eq!(cut("suctcta"), Some(4));
-    // Of two answers the first is one.
+    // With two answers in a row, the newest unit begins at the first.
     assert_eq!(cut("suaa"), Some(2));
 }
 

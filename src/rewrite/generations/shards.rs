@@ -1,5 +1,5 @@
-//! Generations for many workers at once: parts that are locked apart, so that they seldom wait for
-//! each other.
+//! A two-generation cache for concurrent use, split into shards with separate locks to reduce
+//! contention.
 
 use super::TwoGenerationCache;
 use crate::lock::Mutex;
@@ -7,12 +7,12 @@ use foldhash::fast::RandomState;
 use std::hash::Hash;
 use std::sync::MutexGuard;
 
-/// Parts that are locked apart.
+/// Number of separately locked shards.
 const SHARD_COUNT: usize = 16;
 
-/// A key that is spread evenly by itself, being a hash that was made with a secret.
+/// A key with evenly distributed bits, because it is a keyed hash.
 pub(crate) trait ShardKey {
-    /// Some bits of it.
+    /// Returns some bits of the key, which select the shard.
     fn shard_bits(&self) -> usize;
 }
 
@@ -22,17 +22,18 @@ impl ShardKey for u64 {
     }
 }
 
-/// One part. Its keys are hashed under a secret once more, but cheaply: they are hashes already.
+/// A single shard. Its map hashes keys again under a secret, but cheaply, because keys are hashes
+/// already.
 type Shard<K, V> = TwoGenerationCache<K, V, RandomState>;
 
-/// What [`Generations`] keeps, about, in parts by their keys.
+/// A [`TwoGenerationCache`] split into shards by key. Eviction order is per shard.
 #[derive(Debug)]
 pub(crate) struct ShardedCache<K, V> {
     shards: [Mutex<Shard<K, V>>; SHARD_COUNT],
 }
 
 impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
-    /// None yet, and at most twice `most` at any time.
+    /// Creates an empty cache of at most `2 * most` values.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| {
@@ -41,12 +42,12 @@ impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
         }
     }
 
-    /// What is kept under `key`; it counts as used.
+    /// Returns the value of `key` and marks it as used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         self.shard(key).get(key)
     }
 
-    /// Keeps `value`, and forgets what was kept under `key`.
+    /// Stores `value` under `key`, replacing any previous value.
     pub(crate) fn insert(&self, key: K, value: V) {
         self.shard(&key).insert(key, value);
     }

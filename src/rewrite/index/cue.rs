@@ -1,6 +1,6 @@
-//! Words that introduce an identifier: what stands behind them was named to be referred to.
+//! Cue words: a word that follows one was probably named to be referred to later.
 
-/// Each is kept as one number, which compares as the word does.
+/// The cue words, each packed into an integer that sorts like the word.
 const CUES: [u128; 40] = [
     pack("account"),
     pack("address"),
@@ -44,7 +44,7 @@ const CUES: [u128; 40] = [
     pack("version"),
 ];
 
-/// A word's bytes as the first of a number's.
+/// Packs the bytes of a word into an integer, first byte highest.
 const fn pack(word: &str) -> u128 {
     let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u128::BITS);
     while let Some((&byte, rest)) = bytes.split_first() {
@@ -55,7 +55,7 @@ const fn pack(word: &str) -> u128 {
     number
 }
 
-/// The beginnings of all cues: most words have another.
+/// Bit filter over the prefixes of all cues; most words fail it.
 const PREFIX_FILTER: u128 = {
     let (mut cues, mut beginnings) = (CUES.as_slice(), 0);
     while let Some((&cue, rest)) = cues.split_first() {
@@ -65,13 +65,13 @@ const PREFIX_FILTER: u128 = {
     beginnings
 };
 
-/// One bit for the first four bytes of a word, by a hash of them.
+/// Returns the filter bit for the first four bytes of a word, chosen by hash.
 const fn prefix_bit(word: u128) -> u128 {
     const SPREAD: u32 = 0x9E37_79B1;
     1 << (((word >> 96) as u32).wrapping_mul(SPREAD) >> 25)
 }
 
-/// Whether `word` introduces an identifier.
+/// Whether `word` is a cue, with or without a trailing colon or equals sign.
 pub(super) fn is_cue(word: &str) -> bool {
     let word = if word.ends_with([':', '=']) {
         word.trim_end_matches(':').trim_end_matches('=')

@@ -1,21 +1,21 @@
-//! What a word is an identifier of, told by its letters alone.
+//! Classifies a word as a kind of identifier by its characters alone.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What an identifier is.
+/// The kind of an identifier.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum IdentifierKind {
     /// `KEY=VALUE`.
     Assignment,
-    /// Letters and digits, or words in capitals, joined: a ticket, an error, a key.
+    /// Letters and digits, or joined words in capitals: a ticket, an error, a key.
     Code,
     /// Hexadecimal: a commit, a digest, a UUID.
     Hash,
-    /// Where something is reached: a URL, a host with its port, a mail address.
+    /// An address: a URL, a host with its port, a mail address.
     Location,
-    /// What source code calls something.
+    /// A name from source code.
     Name,
-    /// A bare number, worth keeping only where a word says what it numbers.
+    /// A bare number, kept only if a cue word introduces it.
     Number,
     /// A file or a directory.
     Path,
@@ -23,7 +23,7 @@ pub(super) enum IdentifierKind {
     Version,
 }
 
-/// Endings that make a dotted word a file rather than a member of something.
+/// File extensions: a dotted word with one of them is a file rather than a member access.
 const FILE_EXTENSIONS: [&str; 56] = [
     "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
     "env", "ex", "go", "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json",
@@ -32,12 +32,12 @@ const FILE_EXTENSIONS: [&str; 56] = [
     "xml", "yaml", "yml", "zip",
 ];
 
-/// The shortest word that is worth its place.
+/// Minimum length of an identifier.
 const MIN_LEN: usize = 3;
-/// From here on a run of hexadecimal digits is a digest, and no number or word.
+/// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
 const MIN_HASH_LEN: usize = 7;
 
-/// Letters, digits and marks of one word.
+/// Character counts of a word.
 #[derive(Default)]
 struct CharCounts {
     digits: usize,
@@ -79,7 +79,7 @@ impl CharCounts {
     }
 }
 
-/// What `word` is; none if it is an ordinary word.
+/// Classifies `word`. Returns `None` for an ordinary word.
 pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
     if word.len() < MIN_LEN {
         return None;
@@ -119,7 +119,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return (census.letters() > 5 && !word.starts_with('.')).then_some(IdentifierKind::Name);
     }
     if census.joiners > 0 {
-        // One hyphen joins ordinary words, several make a name.
+        // A single hyphen joins ordinary words; several make a name.
         let prose = !word.contains('_') && census.upper <= 1 && census.joiners < 2;
         return if census.lower == 0 {
             Some(IdentifierKind::Code)
@@ -133,7 +133,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
     (census.humps > 0).then_some(IdentifierKind::Name)
 }
 
-/// A word of letters and digits.
+/// Classifies a word of letters and digits.
 fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
     let begins_with_digit = word
         .trim_start_matches('v')
@@ -143,7 +143,7 @@ fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
     if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0) {
         return IdentifierKind::Version;
     }
-    // `55-line` is a figure and a word.
+    // `55-line` is a quantity and a word.
     let counted = word.split_once('-').is_some_and(|(count, of)| {
         count.bytes().all(|byte| byte.is_ascii_digit())
             && of.bytes().all(|byte| byte.is_ascii_lowercase())
@@ -174,7 +174,7 @@ fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
         (1, 0) => None,
         (3, 0) => Some(IdentifierKind::Location),
         (_, 0) => Some(IdentifierKind::Version),
-        // `741-755` are lines, `2026-06-18` is a day.
+        // `741-755` is a line range, `2026-06-18` a date.
         (0, 1) if census.digits <= 10 => None,
         (0, 2) if census.digits == 8 => Some(IdentifierKind::Version),
         (0, _) if census.digits >= 5 => Some(IdentifierKind::Code),
@@ -221,7 +221,7 @@ pub(super) fn is_constant(key: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
 }
 
-/// Whether `key` and `value` make a setting, rather than a line of source code.
+/// Whether `key` and `value` form a setting rather than a line of source code.
 pub(super) fn is_assignment(key: &str, value: &str) -> bool {
     let name = key.len() >= 2
         && key
@@ -231,7 +231,7 @@ pub(super) fn is_assignment(key: &str, value: &str) -> bool {
             .bytes()
             .next()
             .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    // A value that is a word of source code, or another comparison, says nothing to keep.
+    // A value that is a source code word or another comparison is not worth keeping.
     name && !value.is_empty()
         && !value.contains('=')
         && (is_constant(key.as_bytes())
@@ -239,14 +239,14 @@ pub(super) fn is_assignment(key: &str, value: &str) -> bool {
             || value.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a host and its port.
+/// Whether `host` and `port` form a network address.
 pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
     let number = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
     let name = host
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
     let ending = host.rsplit_once('.').map(|(_, ending)| ending);
-    // `main.rs:1204` is a line of a file.
+    // `main.rs:1204` is a line in a file.
     let known = host == "localhost"
         || host.matches('.').count() >= 2
         || (port.len() >= 4
@@ -254,8 +254,8 @@ pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
     number && name && known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
-/// What an identifier has in common with others of its sort, as a number: many of one family in
-/// one place are a listing, and none of them stands out.
+/// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
+/// one family in one place form a listing, and none of them is distinctive.
 pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
     let mut hasher = DefaultHasher::new();
     kind.hash(&mut hasher);
@@ -281,8 +281,9 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
     hasher.finish()
 }
 
-/// How many of its characters nobody can guess or work out: the figures of a value. Names can be
-/// found again where they are used, or thought of; `GH_TOKEN` is one, and `retries=5` nearly.
+/// Returns the number of characters that cannot be guessed or derived: the digits of the value.
+/// Names can be guessed, or found again where they are used. `GH_TOKEN` is such a name, and
+/// `retries=5` almost one.
 pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
     let value = match kind {
         IdentifierKind::Assignment => word.split_once('=').map_or(word, |(_, value)| value),
@@ -297,8 +298,8 @@ pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
     value.bytes().filter(u8::is_ascii_digit).count()
 }
 
-/// The tree that a path from the root stands in: its first two folders. What lies in the tree that
-/// is worked in can be found again by looking; what lies elsewhere has to be known.
+/// Returns a hash of the first two folders of an absolute path, or `None` for anything else. Paths
+/// in the project's tree can be found again by exploring; paths elsewhere have to be remembered.
 pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
     let inside = word
         .strip_prefix('/')
@@ -312,8 +313,8 @@ pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// A code's words, and the shape of the rest: `PROJ-118` is one of the `PROJ-`s. Short hexadecimal is
-/// one family, whatever figures and letters it happens to consist of.
+/// Hashes the words of a code and the shape of the rest, so `PROJ-118` belongs to the `PROJ-`
+/// family. Short hexadecimal of equal length is one family, whatever its digits.
 fn hash_code(word: &str, hasher: &mut impl Hasher) {
     if word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return word.len().hash(hasher);
@@ -327,7 +328,7 @@ fn hash_code(word: &str, hasher: &mut impl Hasher) {
     }
 }
 
-/// A word's shape: what kinds of characters follow each other, not how many of each.
+/// Hashes the shape of a word: the sequence of character classes, without run lengths.
 fn hash_shape(word: &str, hasher: &mut impl Hasher) {
     let mut before = 0_u8;
     for &byte in word.as_bytes() {

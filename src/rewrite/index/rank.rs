@@ -1,74 +1,76 @@
-//! Which identifiers are worth their place: what stands out, and what is worked with.
+//! Scores for identifiers: how distinctive they are, and how much they belong to the working set.
 
 use super::kind::IdentifierKind;
 
-/// Who wrote the text in which an identifier stands, least telling first.
+/// Origin of the text that contains an identifier, from the weakest signal to the strongest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum IdentifierSource {
-    /// A tool's result.
+    /// A tool result.
     Result,
-    /// The arguments of a call.
+    /// The arguments of a tool call.
     Call,
-    /// The model's text.
+    /// The text of an assistant message.
     Assistant,
-    /// The user's text.
+    /// The text of a user message.
     User,
 }
 
 impl IdentifierSource {
-    /// How many there are.
+    /// Number of sources.
     pub(super) const COUNT: usize = 4;
 }
 
-/// What is known of one identifier.
+/// Statistics of one identifier.
 #[derive(Clone, Debug)]
 pub(super) struct IdentifierStats {
-    /// What it is.
+    /// The kind of identifier.
     pub(super) kind: IdentifierKind,
-    /// The family it belongs to.
+    /// Key of the family of similar identifiers.
     pub(super) family: u64,
-    /// The tree that it stands in, if it is a path from the root.
+    /// Key of the directory tree, for an absolute path.
     pub(super) tree: Option<u64>,
-    /// How many of its characters nobody can guess.
+    /// Number of characters that cannot be guessed.
     pub(super) unguessable_chars: usize,
-    /// The most telling text that it stands in.
+    /// The strongest source seen.
     pub(super) source: IdentifierSource,
-    /// Whether a word introduces it somewhere.
+    /// Whether a cue word introduces the identifier anywhere.
     pub(super) cued: bool,
-    /// In how many messages it stands.
+    /// Number of messages that contain the identifier; a message's text and its calls count
+    /// separately.
     pub(super) messages: u32,
-    /// In how many of them the agent itself wrote it.
+    /// Number of those in which the agent or the user wrote the identifier.
     pub(super) agent_uses: u32,
-    /// The text that it was last met in: the message, and whose.
+    /// The last text counted: message index and source.
     pub(super) last_seen: (usize, IdentifierSource),
-    /// The newest message that it stands in.
+    /// Index of the newest message that contains the identifier.
     pub(super) newest_message: usize,
-    /// How many of its family stand in the message where it was first met.
+    /// Number of identifiers of the family that first appeared in the same text.
     pub(super) family_in_text: u32,
-    /// How many of its family stand in texts at least as telling.
+    /// Number of identifiers of the family whose source is at least as strong.
     pub(super) family_size: u32,
-    /// How many paths there are in its tree.
+    /// Number of paths in the same directory tree.
     pub(super) tree_size: u32,
 }
 
-/// One, in the fixed point that scores are kept in: they decide on bytes, and floating point
-/// logarithms differ between machines.
+/// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
+/// floating-point logarithms differ between machines.
 const ONE: u64 = 1 << 20;
 
-/// A tree with more paths than this is one that is worked in.
+/// Maximum paths of a directory tree that still counts as distinctive; larger trees belong to the
+/// work.
 const MAX_DISTINCTIVE_TREE: u32 = 16;
 
-// Of the weights of either score only the ratios count; what they keep `benches/survival` measures.
+// Only the ratios of the weights within a score matter; `benches/survival` measures their effect.
 impl IdentifierStats {
-    /// How much it stands out: rare, specific, said by someone, alone of its sort. Not how lately:
-    /// what was said once is as true a hundred windows on.
+    /// Scores how distinctive the identifier is: rare, specific, stated by a speaker, and alone in
+    /// its family. Recency does not count, because a fact that was stated once stays valid.
     pub(super) fn distinctive_score(&self, length: usize) -> u64 {
         let kind = match self.kind {
             IdentifierKind::Assignment => 24,
             IdentifierKind::Code => 20,
             IdentifierKind::Location => 12,
             IdentifierKind::Hash | IdentifierKind::Number => 10,
-            // Nobody finds it by looking around in what is worked on.
+            // Exploring the project does not reveal this path.
             IdentifierKind::Path
                 if self.tree.is_some() && self.tree_size <= MAX_DISTINCTIVE_TREE =>
             {
@@ -99,7 +101,8 @@ impl IdentifierStats {
             / length_penalty(length)
     }
 
-    /// How much the work hangs on it: written by the agent, met again and again, lately.
+    /// Scores how much the current work depends on the identifier: written by the agent or the
+    /// user, frequent, recent.
     pub(super) fn working_set_score(&self, length: usize, age: usize, span: usize) -> u64 {
         let kind = match self.kind {
             IdentifierKind::Name | IdentifierKind::Path => 4,
@@ -112,12 +115,13 @@ impl IdentifierStats {
     }
 }
 
-/// What it costs, less steeply than its length: short first, but not short only.
+/// Returns the length penalty. The constant flattens the penalty, so short identifiers do not
+/// always win.
 fn length_penalty(length: usize) -> u64 {
     u64::try_from(12 + length).unwrap_or(u64::MAX)
 }
 
-/// From one for the newest down to a third for the oldest.
+/// Returns a factor from one for the newest message down to a third for the oldest.
 fn recency(age: usize, span: usize) -> u64 {
     let share = u64::try_from(age).unwrap_or(u64::MAX).saturating_mul(ONE)
         / u64::try_from(span.max(1)).unwrap_or(u64::MAX);
@@ -128,7 +132,7 @@ fn recency(age: usize, span: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A code with four figures that the model wrote once.
+    /// A code with four digits that the model wrote once.
     fn code() -> IdentifierStats {
         IdentifierStats {
             kind: IdentifierKind::Code,
@@ -147,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Holds that each stands out more than the one behind it, all being of one length.
+    /// Asserts that each entry is more distinctive than the next, all at the same length.
     fn check_order(entries: &[IdentifierStats]) {
         for pair in entries.windows(2) {
             let [one, other] = pair else { unreachable!() };
@@ -184,7 +188,7 @@ mod tests {
         };
         check_order(&[of(4), of(3), of(1)]);
         assert_eq!(of(2).distinctive_score(10), of(3).distinctive_score(10));
-        // Where something is reached is no less specific without figures.
+        // A location does not become more specific with digits.
         let reached = |figures| IdentifierStats {
             kind: IdentifierKind::Location,
             ..of(figures)
@@ -245,7 +249,7 @@ mod tests {
         assert_eq!(score(path(8, 9)), score(path(9, 9)));
     }
 
-    /// Scores decide on forwarded bytes: these are worked out by hand.
+    /// Scores determine forwarded bytes, so the expected values are calculated independently.
     #[test]
     fn scores_are_what_they_are_on_every_machine() {
         let cued = IdentifierStats {

@@ -1,4 +1,4 @@
-//! What the index holds, and what it leaves out.
+//! Tests of the index: which identifiers are included and which are left out.
 
 use super::*;
 use crate::rewrite::chat_completions::read;

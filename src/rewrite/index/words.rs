@@ -1,22 +1,22 @@
-//! Splits text into the pieces that may be identifiers.
+//! Splits text into runs and extracts the identifiers.
 
 use super::cue;
 use super::kind::{self, IdentifierKind};
 
-/// A longer run without a break is data (base64, minified code), not a name that anyone repeats.
+/// Maximum bytes of a run. A longer run is data (base64, minified code), not a name to repeat.
 const MAX_RUN_BYTES: usize = 160;
-/// How far a quoted value behind `KEY=` may reach and still be kept whole.
+/// Maximum bytes of a quoted value after `KEY=` that is kept whole.
 const MAX_VALUE_BYTES: usize = 80;
-/// A word that introduces an identifier does so for so many words.
+/// Number of words after a cue that count as introduced by it.
 const CUE_REACH: u8 = 3;
 
-/// One identifier as it stands in a text.
+/// An identifier found in a text.
 pub(super) struct FoundIdentifier<'t> {
     /// The identifier.
     pub(super) text: &'t str,
-    /// What it is.
+    /// The kind of identifier.
     pub(super) kind: IdentifierKind,
-    /// Whether a word such as "id", "port" or "token" introduces it.
+    /// Whether a cue word such as "id", "port" or "token" introduces the identifier.
     pub(super) cued: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(Found
     let mut cue = ActiveCue::default();
     let mut runs = Runs { text, at: 0 };
     while let Some(run) = runs.next() {
-        // A line says what its own words are, not those of the next.
+        // A cue applies to its own line only.
         if run.begins_line {
             cue = ActiveCue::default();
         }
@@ -44,7 +44,7 @@ pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(Found
         }
         let mut take = |piece: &'t str, kind| {
             found(FoundIdentifier {
-                // A bare number is nothing without the word that says what it numbers.
+                // A bare number has no meaning without its cue, so the cue is kept with the number.
                 text: match kind {
                     IdentifierKind::Number => {
                         cue.text_through(text, &run).map_or(piece, trim_punctuation)
@@ -61,7 +61,7 @@ pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(Found
                 cued: cue.words_left > 0,
             });
         };
-        // Most runs are ordinary words, which are nothing, and most others are in one piece.
+        // Fast path: most runs are ordinary words, and most others need no splitting.
         if run.classes & SEPARATOR != BREAK {
             split_run(run.text, &mut take);
         } else if run.classes != LOWER {
@@ -71,16 +71,16 @@ pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(Found
     }
 }
 
-/// The word that introduces those behind it, and where it began.
+/// The latest cue word and its start.
 #[derive(Clone, Copy, Default)]
 struct ActiveCue {
-    /// So many more words.
+    /// Number of further words that the cue introduces.
     words_left: u8,
     start: usize,
 }
 
 impl ActiveCue {
-    /// Goes past a word, which may be a cue itself.
+    /// Advances past a word, which may itself be a cue.
     fn advance(&mut self, run: &Run<'_>) {
         if run.classes & NON_LETTER == BREAK && cue::is_cue(run.text) {
             (self.words_left, self.start) = (CUE_REACH, run.start);
@@ -89,20 +89,20 @@ impl ActiveCue {
         }
     }
 
-    /// The cue and the word behind it, if `run` is that one.
+    /// Returns the text from the cue to the end of `run` if `run` directly follows the cue.
     fn text_through<'t>(self, text: &'t str, run: &Run<'t>) -> Option<&'t str> {
         let is_next = self.words_left == CUE_REACH;
         is_next.then(|| text.get(self.start..run.end())).flatten()
     }
 }
 
-/// Bytes in a row none of which ends a run.
+/// A maximal sequence of bytes that do not end a run.
 struct Run<'t> {
     text: &'t str,
     start: usize,
-    /// What its bytes are.
+    /// Union of the classes of all bytes.
     classes: ByteClass,
-    /// Whether a line ended before it.
+    /// Whether the run is the first on its line.
     begins_line: bool,
 }
 
@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 }
 
-/// The runs of a text from `at` on.
+/// Iterator over the runs of a text, from `at` on.
 struct Runs<'t> {
     text: &'t str,
     at: usize,
@@ -148,7 +148,7 @@ impl<'t> Iterator for Runs<'t> {
 }
 
 impl<'t> Runs<'t> {
-    /// `run` with the quoted value that follows it, if it is `KEY=`; the next run is behind that.
+    /// If `run` is `KEY=` followed by a quoted value, consumes the value and returns both.
     fn quoted_value(&mut self, run: &Run<'t>) -> Option<&'t str> {
         let end = quoted_value_end(self.text.as_bytes(), run.start, run.end())?;
         let whole = self.text.get(run.start..end)?;
@@ -157,7 +157,8 @@ impl<'t> Runs<'t> {
     }
 }
 
-/// Where the quoted value ends that follows the run `start..end`, if that run is `KEY=`.
+/// Returns the end of the quoted value after the run `start..end`, or `None` if the run is not
+/// `KEY=` or no such value follows.
 fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let quote = *bytes.get(end)?;
     if !matches!(quote, b'"' | b'\'') {
@@ -175,10 +176,10 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     (length > 0 && value.get(length) == Some(&quote)).then_some(end + length + 2)
 }
 
-/// Takes a run without breaks apart, as far as its punctuation says to.
+/// Splits a run at its punctuation into identifiers.
 fn split_run<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
     let run = trim_punctuation(run);
-    // One byte is found far faster than three.
+    // Searching for one byte is much faster than searching for three.
     if run.contains(':')
         && let Some(scheme) = run.find("://")
     {
@@ -187,7 +188,8 @@ fn split_run<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) 
         }
         return;
     }
-    // An address by the colon of its first or last letters alone is data too.
+    // Without its surrounding punctuation an overlong run may no longer contain `://`, and is data
+    // then.
     if run.len() > MAX_RUN_BYTES {
         return;
     }
@@ -210,7 +212,8 @@ fn split_run<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) 
     }
 }
 
-/// Takes a piece for what it is, or else for what its folders are.
+/// Classifies a piece. If a piece with folders is not an identifier, classifies each folder
+/// instead.
 fn classify_piece<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
     if let Some(kind) = kind::classify(piece) {
         found(piece, kind);
@@ -223,7 +226,8 @@ fn classify_piece<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, Identifier
     }
 }
 
-/// A run with colons: a drive, a host and its port, a qualified name; else a list.
+/// Splits a run with colons: a drive path, a qualified name, a host with a port, or otherwise a
+/// list.
 fn split_colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
     let bytes = run.as_bytes();
     let drive = matches!(bytes, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
@@ -248,7 +252,7 @@ fn split_colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind
     }
 }
 
-/// Without the punctuation of the sentence around it.
+/// Removes surrounding sentence punctuation.
 fn trim_punctuation(word: &str) -> &str {
     let word = word.trim_end_matches([
         '.', ':', '-', '=', '?', '&', '+', '#', '\\', '*', '%', '~', '$', '@',
@@ -256,22 +260,22 @@ fn trim_punctuation(word: &str) -> &str {
     word.trim_start_matches([':', '=', '-', '+', '?', '&', '*', '%'])
 }
 
-/// What a byte is to a run: as bits, so that a run's are those of all its bytes.
+/// Class of a byte as bit flags, so that the classes of a run can be combined.
 type ByteClass = u8;
-/// It ends the run.
+/// Ends a run.
 const BREAK: ByteClass = 0;
 const LOWER: ByteClass = 1;
 const UPPER: ByteClass = 2;
-/// No letter, and parts no run.
+/// Not a letter, and does not split a run.
 const NON_LETTER: ByteClass = 4;
-/// It may part the run.
+/// May split a run.
 const SEPARATOR: ByteClass = 8;
 
 fn byte_class(byte: u8) -> ByteClass {
     CLASSES.get(usize::from(byte)).copied().unwrap_or(BREAK)
 }
 
-/// Every byte's, since a look costs less than the comparisons.
+/// Class of every byte; a table look-up is cheaper than the comparisons.
 static CLASSES: [ByteClass; 256] = {
     let mut classes = [BREAK; 256];
     let (mut left, mut byte) = (classes.as_mut_slice(), 0_u8);
@@ -297,7 +301,7 @@ const fn classify_byte(byte: u8) -> ByteClass {
 mod tests {
     use super::*;
 
-    /// The identifiers of `text`, those that a word introduces with a star behind them.
+    /// Returns the identifiers of `text`; a cued identifier gets a trailing star.
     fn found(text: &str) -> Vec<String> {
         let mut found = Vec::new();
         for_each_identifier(text, |word| {
@@ -319,7 +323,7 @@ mod tests {
         check("code for it now QX-1", &["QX-1"]);
         check("code\nQX-1", &["QX-1"]);
         check("code for a token QX-1 and so on QX-2", &["QX-1*", "QX-2"]);
-        // Only a cue is one.
+        // An ordinary word does not introduce anything.
         check("the QX-1", &["QX-1"]);
     }
 
@@ -338,13 +342,13 @@ mod tests {
         check(&run(MAX_RUN_BYTES + 1), &[]);
         let address = format!("https://a.example/{}", run(MAX_RUN_BYTES));
         check(&address, &[&address]);
-        // What stands behind it is read as ever.
+        // Text after the run is scanned as usual.
         check(&format!("{} QX-1", run(MAX_RUN_BYTES + 1)), &["QX-1"]);
     }
 
     #[test]
     fn a_long_run_that_is_an_address_by_its_ends_alone_is_not_taken_apart() {
-        // At each of these many parts all the rest would be searched.
+        // Without the limit, each of these parts would trigger a search of the whole rest.
         let parts = "a=".repeat(2_000_000);
         check(&format!("://{parts}:x"), &[]);
         check(&format!("{parts}x://"), &[]);

@@ -1,24 +1,23 @@
-//! What one tool call did to files, or ran, told by its name and the names of its arguments.
+//! Effects of one tool call, inferred from the tool's name and its argument names.
 
 use super::Touch;
 use crate::rewrite::arguments::ToolArguments;
 use crate::rewrite::conversation::{Conversation, ToolCall};
 
-/// One thing that a call did.
+/// An effect of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum CallEffect {
-    /// It ran a command.
+    /// The call ran a command.
     CommandRun(String),
-    /// It did this to a file.
+    /// The call touched a file.
     FileTouched(String, Touch),
 }
 
-/// Words in the names of tools that change files, in the spelling of the agents whose sessions we
-/// have.
+/// Words in the names of tools that change files, taken from recorded sessions of agents.
 const MODIFYING_TOOL_WORDS: [&str; 10] = [
     "append", "create", "delete", "edit", "insert", "move", "patch", "rename", "replace", "write",
 ];
-/// Words in the names of tools that show files.
+/// Words in the names of tools that read files.
 const READING_TOOL_WORDS: [&str; 8] = [
     "cat", "fetch", "get", "grep", "open", "read", "search", "view",
 ];
@@ -34,7 +33,7 @@ const RUNNING_TOOL_WORDS: [&str; 8] = [
     "terminal",
 ];
 
-/// How the lines of a patch begin that name a file.
+/// Prefixes of patch lines that name a file.
 const PATCH_PREFIXES: [(&str, Touch); 4] = [
     ("*** Update File: ", Touch::Modified),
     ("*** Add File: ", Touch::Created),
@@ -42,10 +41,10 @@ const PATCH_PREFIXES: [(&str, Touch); 4] = [
     ("*** Move to: ", Touch::Created),
 ];
 
-/// Commands that show the files they are given.
+/// Commands that print the files they are given.
 const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
 
-/// Calls `found` with each thing that `call` did.
+/// Calls `found` with each effect of `call`.
 pub(super) fn for_each_effect(
     conversation: &Conversation<'_>,
     call: &ToolCall,
@@ -78,7 +77,7 @@ pub(super) fn for_each_effect(
     }
     let command = arguments.command();
     if let Some(path) = arguments.path() {
-        // An editor of several verbs names the verb in an argument.
+        // An editor tool with several actions names the action in an argument.
         let views = command.as_deref() == Some("view");
         if has(&MODIFYING_TOOL_WORDS) && !views {
             let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
@@ -102,7 +101,7 @@ pub(super) fn for_each_effect(
     }
 }
 
-/// The files that a patch names, and what it does to each.
+/// Returns the files that a patch names, and the effect on each.
 fn patched_files(text: &str) -> impl Iterator<Item = (&str, Touch)> {
     text.lines().filter_map(|line| {
         PATCH_PREFIXES
@@ -111,7 +110,7 @@ fn patched_files(text: &str) -> impl Iterator<Item = (&str, Touch)> {
     })
 }
 
-/// The command inside `bash -lc …`.
+/// Returns the command inside `bash -lc …`.
 fn strip_shell_wrapper(command: &str) -> &str {
     ["bash -lc ", "bash -c ", "sh -lc ", "sh -c "]
         .iter()
@@ -120,7 +119,7 @@ fn strip_shell_wrapper(command: &str) -> &str {
         .trim()
 }
 
-/// The files that a shell line shows or changes, as far as its plain words tell.
+/// Reports the files that a shell line reads or changes, as far as its plain words show.
 fn shell_touches(command: &str, found: &mut impl FnMut(CallEffect)) {
     for step in command.split(['|', ';', '&', '\n']) {
         let mut words = step
@@ -148,7 +147,8 @@ fn shell_touches(command: &str, found: &mut impl FnMut(CallEffect)) {
     }
 }
 
-/// Whether the last part of a path has an ending, and none of the marks of a pattern.
+/// Whether the last path component has an extension and `word` contains no glob or shell
+/// characters.
 fn looks_like_file(word: &str) -> bool {
     let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
     let ending = last.rsplit_once('.').map(|(_, ending)| ending);

@@ -1,4 +1,4 @@
-//! What tool calls leave behind them, and how much of it is listed.
+//! Tests of the effects of tool calls and of the lists that are rendered.
 
 mod lists;
 mod touches;
@@ -7,7 +7,7 @@ use super::*;
 use crate::rewrite::chat_completions::read;
 use serde_json::{Value, json};
 
-/// A body whose only message makes these calls.
+/// Returns a body whose only message makes these calls.
 fn body(calls: &[(&str, Value)]) -> String {
     let calls: Vec<Value> = calls
         .iter()

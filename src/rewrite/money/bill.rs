@@ -1,32 +1,32 @@
-//! One answered request beside what it would have been without longhaul.
+//! Comparison of a request's cost with its cost without longhaul.
 
 use super::super::tokens::Tokens;
 use super::super::usage::Usage;
 use super::super::window::count::TokenRatio;
 use super::{InputPrices, Usd};
 
-/// A request that was answered, in the plain estimate.
+/// Sizes of an answered request, in the plain estimate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BilledRequest {
-    /// As the client sent it.
+    /// Size as sent by the client.
     pub before: Tokens,
-    /// As it went on.
+    /// Size as forwarded.
     pub after: Tokens,
-    /// What the model is taken to hold.
+    /// The model's assumed context window.
     pub window: Tokens,
 }
 
-/// What the request before it in the same conversation was.
+/// The previous request of the same conversation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PriorRequest {
-    /// In the plain estimate.
+    /// Sizes of the previous request, in the plain estimate.
     pub sizes: BilledRequest,
-    /// Whether its provider said that any of it came from a cache, or went into one.
+    /// Whether the provider reported cache reads or writes for the previous request.
     pub uses_cache: bool,
 }
 
 impl PriorRequest {
-    /// What is to be remembered of a request that was counted so.
+    /// Creates the record of a request from its sizes and its reported usage.
     pub fn new(billed: BilledRequest, usage: &Usage) -> Self {
         let caches = usage.cached.unwrap_or(0) > 0 || usage.written > 0;
         Self {
@@ -36,44 +36,46 @@ impl PriorRequest {
     }
 }
 
-/// What longhaul made of one request's price. An amount that is not known is none, and never zero.
+/// Effect of longhaul on one request's cost. An unknown amount is `None`, never zero.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CostComparison {
-    /// The tokens that were taken out, in the plain estimate.
+    /// Removed tokens that would have been billed, in the plain estimate.
     pub removed: Tokens,
-    /// What they would have cost.
+    /// Cost that the removed tokens would have had.
     pub saved: Option<Usd>,
-    /// What more was paid for the rest, because the rewrite began elsewhere than the one before it
-    /// and the provider's cache was missed for that.
+    /// Extra cost of the remaining tokens. A rewrite that starts at a different position than the
+    /// previous one misses the provider's cache.
     pub rewrite_cost: Option<Usd>,
 }
 
 impl BilledRequest {
-    /// The tokens that longhaul took out and that would have been billed: what does not fit into the
-    /// window is refused, and costs nobody anything.
+    /// Returns the removed tokens that would have been billed. A request beyond the window is
+    /// refused and costs nothing, so tokens beyond the window do not count.
     fn billable_removed(&self) -> Tokens {
         self.before.min(self.window) - self.after
     }
 
-    /// What longhaul took out, billed or not.
+    /// Returns the removed tokens, whether or not they would have been billed.
     fn removed(&self) -> Tokens {
         self.before - self.after
     }
 
-    /// The bill of this request, of which its provider counted `usage`, at `prices`, where either is
-    /// known.
+    /// Compares the cost of this request with its cost without longhaul. `usage` and `prices` are
+    /// `None` if unknown.
     ///
-    /// What was taken out is counted at this request's own density, and at the price of **cached**
-    /// input: history is sent again with every request, so without longhaul the provider would
-    /// most likely have had it in its cache. It is the lower price, so that we rather claim too
-    /// little. Only two things are known to speak against it: a provider that has neither a price for
-    /// cached input nor ever reported any; and a cache that had gone cold, where one that was warm at
-    /// the request before is reported to have held nothing, though longhaul changed nothing in
-    /// between. Then it is the price that this request paid.
+    /// Removed tokens are converted with this request's own token ratio and charged at the price of
+    /// **cached** input. History is sent again with every request, so without longhaul the provider
+    /// would most likely have had it in its cache. The cached price is the lower one, so savings
+    /// are understated rather than overstated. The price that this request paid is used instead in
+    /// two cases:
     ///
-    /// A rewrite that takes out more or less than the one before it breaks the prefix that the cache
-    /// knows. What was there already and is not read from the cache now was paid for at the full price,
-    /// and the difference is what the rewrite cost.
+    /// - The provider has no price for cached input and never reported any.
+    /// - The cache has gone cold: it was warm at the previous request, longhaul changed nothing in
+    ///   between, and the provider reports no cached tokens.
+    ///
+    /// A rewrite that removes more or less than the previous one breaks the cached prefix. Tokens
+    /// that were already present, but are not read from the cache now, were charged at the full
+    /// price. The difference to the cached price is the cost of the rewrite.
     pub fn compare_costs(
         &self,
         usage: Option<&Usage>,
@@ -102,13 +104,13 @@ impl BilledRequest {
                 Some(prior) if prior.uses_cache && self.removes_other_amount(prior) => {
                     prices.and_then(|prices| self.rewrite_cost(usage, prior, prices))
                 }
-                // Nothing that could have been missed.
+                // There was no cache to miss.
                 Some(_) | None => Some(Usd::ZERO),
             },
         }
     }
 
-    /// Whether it takes out more or less than the one before.
+    /// Whether this request removes more or less than the previous one.
     fn removes_other_amount(&self, prior: &PriorRequest) -> bool {
         self.removed() != prior.sizes.removed()
     }
@@ -154,7 +156,7 @@ impl BilledRequest {
         )
     }
 
-    /// A part of the request as the provider would count it.
+    /// Converts a part of the request to the provider's tokens.
     fn to_provider_tokens(&self, usage: &Usage, part: Tokens) -> u32 {
         let density = TokenRatio::from_counts(Tokens::new(usage.input), self.after);
         density.to_counted(part).get()
@@ -200,7 +202,7 @@ mod tests {
         }
     }
 
-    /// What was saved and what the rewrite cost, in billionths of a dollar.
+    /// Checks the savings and the cost of the rewrite, in billionths of a dollar.
     fn check(
         of: BilledRequest,
         usage: Usage,
@@ -232,7 +234,7 @@ mod tests {
             Some(prices()),
             (saved, Some(0)),
         );
-        // A provider that counts twice as many.
+        // The provider counts twice as many tokens.
         let twice = Some(40_000 * CACHED);
         check(
             billed(60_000, 40_000),
@@ -254,7 +256,7 @@ mod tests {
             Some(prices()),
             (saved, Some(0)),
         );
-        // One that does not say what came from it is not known to be cold.
+        // If the provider does not report cache reads, the cache is not known to be cold.
         let silent = Usage {
             cached: None,
             ..usage(40_000, 0)
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_rewrite_pays_for_what_stayed_and_was_missed() {
-        // 1,000 tokens are new; of the 39,000 others, 10,000 are before the first cut.
+        // 1,000 tokens are new; of the other 39,000, 10,000 precede the first cut.
         let saved = Some(20_000 * CACHED);
         let lost = Some(29_000 * (FULL - CACHED));
         let before = Some(prior(59_000, 59_000));
@@ -282,7 +284,7 @@ mod tests {
             Some(prices()),
             (saved, lost),
         );
-        // Where nothing was in a cache, nothing was missed.
+        // Without a cache, nothing can be missed.
         let none = before.map(|prior| PriorRequest {
             uses_cache: false,
             ..prior
@@ -352,7 +354,7 @@ mod tests {
             Some(uncached),
             (saved, Some(0)),
         );
-        // One that has a cache and no price for it is not known.
+        // If the provider has a cache but no price for it, the amount is unknown.
         check(
             billed(60_000, 40_000),
             usage(40_000, 9),

@@ -1,38 +1,39 @@
-//! Sees that a JSON body is an answer, before it has all arrived.
+//! Detects that a JSON body is an answer before the whole body has arrived.
 
-/// The member that only an answer has, if it is an array with an element.
+/// Key of the array that has an element only in answers.
 const CHOICES: &[u8] = b"choices";
 
-/// Follows a JSON text byte by byte, and knows of its top level only what it needs: whether the
-/// member `choices` has begun an element. Errors come with no such member, or with an empty or
-/// null one. What is not JSON leads nowhere, and never to an answer by accident of its strings.
+/// Byte-wise JSON scanner that detects the first element of the top-level member `choices`.
+///
+/// Errors have no such member, or an empty or null one. Input that is not JSON is never mistaken
+/// for an answer because of its strings.
 #[derive(Debug, Default)]
 pub(super) struct AnswerScanner {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// How much of `choices` the string in progress at the top level has spelt; `None` once it
-    /// differs.
+    /// Length of the prefix of `choices` that the current top-level string matches; `None` after a
+    /// mismatch.
     matched_bytes: Option<usize>,
     position: ChoicesPosition,
 }
 
-/// How near the first element of `choices` is.
+/// Progress towards the first element of `choices`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChoicesPosition {
-    /// Its array has begun.
+    /// Inside the array, before its first element.
     InArray,
-    /// Not near.
+    /// At any other position.
     #[default]
     Elsewhere,
-    /// The last string at the top level was `choices`.
+    /// After a top-level string that equals `choices`.
     AfterName,
-    /// That string was a key: a colon followed it.
+    /// After the colon that follows the key `choices`.
     AfterColon,
 }
 
 impl AnswerScanner {
-    /// Reads the next bytes; true once the body is seen to be an answer.
+    /// Scans the next bytes and returns whether the body is an answer.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().any(|&byte| self.scan_byte(byte))
     }

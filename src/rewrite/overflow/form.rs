@@ -1,28 +1,31 @@
-//! Tells JSON from a stream of events by the first byte.
+//! Distinguishes JSON from an event stream by the first byte.
 //!
-//! Content types are not asked: they are wrong too often.
+//! Content types are ignored, because they are wrong too often.
 
-/// What a reply is by its first byte.
+/// Format of a reply body, by its first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BodyFormat {
     /// A JSON text.
     Json,
-    /// Nothing that is read here.
+    /// Any other text, such as an HTML page; it is not read.
     Other,
-    /// Events.
+    /// A stream of server-sent events.
     Stream,
 }
 
 impl BodyFormat {
-    /// The form of what begins with `chunk`, and what follows the blank bytes of it; none where only
-    /// white space has come, as some gateways send to keep a connection, or bytes of a byte order mark.
+    /// Detects the format of a body that begins with `chunk`, and returns the rest of `chunk` after
+    /// its blank bytes.
+    ///
+    /// Returns `None` if the chunk holds only white space, which some gateways send as a
+    /// keep-alive, or bytes of a byte order mark.
     pub(super) fn detect(chunk: &[u8]) -> Option<(Self, &[u8])> {
         let is_blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
         let start = chunk.iter().position(|byte| !is_blank(byte))?;
         let rest = chunk.get(start..)?;
         let form = match rest.first()? {
             b'{' | b'[' => Self::Json,
-            // A comment, or one of the four fields.
+            // A comment, or one of the four SSE fields.
             b':' | b'd' | b'e' | b'i' | b'r' => Self::Stream,
             _ => Self::Other,
         };

@@ -1,18 +1,18 @@
-//! Judges the head of a 200 stream: its events up to the first that settles what it is.
+//! Classifies a stream with a success status by its first events, up to the first conclusive one.
 
 use super::{ClassifierRules, Overflow, Verdict, classify_stated_error};
 use crate::rewrite::sse::{Event, EventKind, FinishReason, classify_event};
 
-/// Whether a reply that is being held must be held on.
+/// Progress of the classification of a reply that the proxy holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassifierStep {
-    /// Nothing is known yet.
+    /// The bytes so far are inconclusive: keep holding.
     Hold,
-    /// This is what it is. The rest can be relayed.
+    /// The verdict is final. The rest can be relayed.
     Settled(Verdict),
 }
 
-/// What the events so far have shown.
+/// Finish reason and token counts from the events so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamHead {
     finish: Option<FinishReason>,
@@ -40,16 +40,18 @@ impl StreamHead {
         }
     }
 
-    /// The verdict over a stream that ended without content. An answer may be empty by right; what
-    /// makes one suspect is that nothing was generated, or that nothing is said about it.
+    /// Returns the verdict on a stream that ended without content.
+    ///
+    /// A legitimate answer may be empty. The stream is suspect only if it generated nothing, or
+    /// states no token counts.
     pub fn verdict_at_end(self) -> Verdict {
         let silent = Overflow::from_empty_reply();
         match (self.finish, self.output) {
             (Some(FinishReason::Other | FinishReason::ToolCalls), _) | (_, Some(1..)) => {
                 Verdict::Fine
             }
-            // No room for a single token: the server cut the prompt to fill its window, so its
-            // count is the window's size and says nothing of the prompt's.
+            // There was no room for a single token: the server truncated the prompt to fill its
+            // window. So its count is the size of the window and reveals nothing about the prompt.
             (Some(FinishReason::Length), Some(0)) => Verdict::Overflow(Overflow {
                 limit: self.input,
                 ..silent

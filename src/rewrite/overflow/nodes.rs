@@ -1,58 +1,59 @@
-//! Finds what an error reply says: its messages, codes and paths, however deep they are wrapped.
+//! Collects messages, codes and paths from an error reply, through any wrapping.
 //!
 //! Gateways wrap errors in errors: an object in an array, JSON in a string in a `metadata.raw`, a
-//! status line before a JSON tail. What stands under `choices` is the model speaking and is never
-//! read, nor is any other key that is not named here.
+//! status line before a JSON tail. Text under `choices` is model output and is never read. Keys
+//! that are not listed here are ignored too.
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-/// How many steps down are taken: up to four for one wrapping (member, array, member, string), and
+/// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and
 /// the deepest recorded reply is wrapped three times.
 const MAX_DEPTH: usize = 16;
 
-/// Elements of one array that are read.
+/// Maximum number of elements read from one array.
 const MAX_ELEMENTS: usize = 16;
 
-/// Places in one text where JSON is looked for.
+/// Maximum number of positions in one text that are tried as the start of JSON.
 const MAX_JSON_STARTS: usize = 4;
 
-/// Texts, and codes, of one reply that are kept: several times what the longest recorded one has.
+/// Maximum number of texts, and of codes, kept from one reply: several times the most in any
+/// recorded reply.
 const MAX_ENTRIES: usize = 64;
 
-/// What is read of one text. An error names its cause in its first sentences; what comes after
-/// pages of text is more likely a quotation of the request.
+/// Maximum number of bytes read from one text. An error names its cause in its first sentences.
+/// Pages of text later, a match is more likely a quotation of the request.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
-/// What the nodes of one reply say.
+/// Details collected from the errors of one reply.
 #[derive(Debug, Default)]
 pub(super) struct ErrorDetails {
-    /// Messages, normalised: see [`normalise`].
+    /// Messages, normalised by [`normalise`].
     pub(super) texts: Vec<Vec<u8>>,
     /// Codes, types and statuses, in lower case.
     pub(super) codes: Vec<String>,
-    /// What `param` points at.
+    /// Values of `param`, normalised by [`normalise`].
     pub(super) params: Vec<Vec<u8>>,
-    /// `n_prompt_tokens`, of llama.cpp.
+    /// Value of llama.cpp's `n_prompt_tokens`.
     pub(super) prompt_tokens: Option<u32>,
-    /// `n_ctx`, of llama.cpp.
+    /// Value of llama.cpp's `n_ctx`.
     pub(super) context_tokens: Option<u32>,
 }
 
 impl ErrorDetails {
-    /// Reads an error node and all that is in it.
+    /// Adds the details of an error value and of everything nested in it.
     pub(super) fn add_value(&mut self, value: &Value) {
         self.read_value(value, 0);
     }
 
-    /// Reads a text, and the JSON inside it.
+    /// Adds a text and the details of any JSON embedded in it.
     pub(super) fn add_text(&mut self, text: &str) {
         self.read_text(text, 0);
     }
 
-    /// Messages and codes: what a veto looks at.
+    /// Returns messages and codes, which vetoes are matched against.
     pub(super) fn texts_and_codes(&self) -> impl Iterator<Item = &[u8]> {
         self.texts
             .iter()
@@ -60,7 +61,7 @@ impl ErrorDetails {
             .chain(self.codes.iter().map(String::as_bytes))
     }
 
-    /// Whether one of the codes is one of these.
+    /// Whether any collected code is in `known`.
     pub(super) fn has_code(&self, known: &[(&str, &str)]) -> bool {
         self.codes
             .iter()
@@ -126,7 +127,7 @@ impl ErrorDetails {
     }
 }
 
-/// Whether a reply of status 200 carries an error at its top.
+/// Whether the body of a successful reply states an error at its top level.
 pub(super) fn states_error(value: &Value) -> bool {
     let Value::Object(members) = value else {
         return value
@@ -134,7 +135,7 @@ pub(super) fn states_error(value: &Value) -> bool {
             .is_some_and(|all| all.iter().take(MAX_ELEMENTS).any(states_error));
     };
     let filled = |key: &str| members.get(key).is_some_and(is_non_empty);
-    // Of an envelope that says by it that nothing is wrong.
+    // A zero `code` in an envelope means success.
     let is_zero = members.get("code").and_then(Value::as_u64) == Some(0);
     let reads = |key: &str, word: &str| members.get(key).and_then(Value::as_str) == Some(word);
     filled("error")
@@ -151,7 +152,7 @@ pub(super) fn states_error(value: &Value) -> bool {
         || (filled("code") && filled("message") && !members.contains_key("choices") && !is_zero)
 }
 
-/// Whether a body has a place for answers with none in it, and nothing was generated.
+/// Whether a body has a `choices` member without elements, and nothing was generated.
 pub(super) fn lacks_choices(value: &Value) -> bool {
     let choices = value.get("choices");
     let generated = value.pointer("/usage/completion_tokens");
@@ -174,8 +175,10 @@ fn as_u32(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-/// The first JSON object, or array of objects, inside a text, with what stands around it. An array
-/// of anything else is left in place: `[1, 204800]` is a range, not an envelope.
+/// Finds the first JSON object, or array of objects, inside a text, and returns it with the text
+/// before and after it.
+///
+/// Any other array stays part of the text: `[1, 204800]` is a range, not an envelope.
 fn find_embedded_json(text: &str) -> Option<(&str, Value, &str)> {
     let openings = text
         .match_indices(['{', '['])
@@ -195,8 +198,12 @@ fn find_embedded_json(text: &str) -> Option<(&str, Value, &str)> {
     None
 }
 
-/// A text as the table's patterns expect it: ASCII letters in lower case, white space as single
-/// spaces, straight apostrophes, and digits without thousands separators; cut to [`TEXT_BYTES`].
+/// Normalises a text for the patterns of the table and cuts it to [`MAX_TEXT_BYTES`]:
+///
+/// - ASCII letters in lower case
+/// - white space as single spaces
+/// - straight apostrophes
+/// - digits without thousands separators
 fn normalise(text: &str) -> Vec<u8> {
     let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
     let text = text.replace('\u{2019}', "'").to_ascii_lowercase();

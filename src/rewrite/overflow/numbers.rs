@@ -1,4 +1,4 @@
-//! Reads the token counts of an overflow, and asks them whether it is one.
+//! Extracts the token counts of an overflow, and checks by arithmetic whether it is one.
 
 use regex::bytes::{Captures, Regex};
 
@@ -6,24 +6,24 @@ use super::nodes::ErrorDetails;
 use super::rules::ClassifierRules;
 use super::{Evidence, Overflow, Verdict};
 
-/// Counts as the reply states them.
+/// Token counts as the reply states them.
 #[derive(Clone, Copy, Debug, Default)]
 struct StatedCounts {
-    /// The window.
+    /// Size of the window.
     limit: Option<u32>,
-    /// The prompt.
+    /// Size of the prompt.
     input: Option<u32>,
-    /// The output asked for.
+    /// Requested output.
     output: Option<u32>,
-    /// Both together.
+    /// Sum of prompt and requested output.
     total: Option<u32>,
-    /// What is too much.
+    /// Tokens beyond the limit.
     excess: Option<u32>,
-    /// The wording itself says that `input` is a floor.
+    /// Whether the wording says that `input` is a lower bound.
     stated_lower_bound: bool,
 }
 
-/// The verdict over a reply that names an overflow.
+/// Returns the verdict on a reply that names an overflow.
 pub(super) fn verdict_from_counts(nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
     let counts = extract_counts(nodes, rules);
     let input = counts.input.filter(|_| !counts.is_lower_bound());
@@ -32,7 +32,7 @@ pub(super) fn verdict_from_counts(nodes: &ErrorDetails, rules: &ClassifierRules)
             && input
                 .and_then(|input| input.checked_add(output))
                 .is_none_or(|sum| sum > limit);
-        // No history is short enough for an output that fills the window by itself.
+        // No history is short enough if the output alone fills the window.
         let output_alone = input.is_none() && output >= limit;
         if fits_alone || output_alone {
             return Verdict::OutputTooLarge {
@@ -61,8 +61,10 @@ pub(super) fn verdict_from_counts(nodes: &ErrorDetails, rules: &ClassifierRules)
 }
 
 impl StatedCounts {
-    /// vLLM stops counting one token past what it accepts, so an input of exactly that much is
-    /// what it saw and not what there is, whatever the wording.
+    /// Whether `input` is only a lower bound of the prompt.
+    ///
+    /// vLLM stops counting one token past the accepted size. An input of exactly that size is
+    /// therefore a lower bound, whatever the wording.
     fn is_lower_bound(&self) -> bool {
         let accepted = self
             .limit
@@ -73,7 +75,8 @@ impl StatedCounts {
     }
 }
 
-/// The counts of the first row of the table that matches; where none does, those in fields.
+/// Extracts the counts by the first matching row of the table, or from llama.cpp's fields if no row
+/// matches.
 fn extract_counts(nodes: &ErrorDetails, rules: &ClassifierRules) -> StatedCounts {
     let found = rules.count_patterns().find_map(|pattern| {
         nodes.texts.iter().find_map(|text| {
@@ -112,7 +115,8 @@ fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> Stated
     }
 }
 
-/// The sum of what a pattern finds in an enumeration of parts; `None` where it finds nothing.
+/// Sums the numbers that `pattern` finds in an enumeration of parts. Returns `None` without a
+/// match.
 fn sum_matches(pattern: &Regex, parts: &[u8]) -> Option<u32> {
     pattern
         .captures_iter(parts)

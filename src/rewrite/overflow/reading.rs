@@ -1,4 +1,4 @@
-//! Reads a reply as it comes, decompressed, until it is known what it is.
+//! Classifies a reply incrementally from its decompressed bytes.
 
 use super::answer::AnswerScanner;
 use super::form::BodyFormat;
@@ -6,7 +6,7 @@ use super::head::{ClassifierStep, StreamHead};
 use super::{ClassifierRules, Overflow, Verdict, classify_refusal, classify_unanswered};
 use crate::rewrite::sse::Splitter;
 
-/// A reply in the course of being read.
+/// Incremental classifier of one reply.
 #[derive(Debug)]
 pub struct ReplyClassifier<'a> {
     rules: &'a ClassifierRules,
@@ -16,24 +16,25 @@ pub struct ReplyClassifier<'a> {
 
 #[derive(Debug)]
 enum ClassifierState {
-    /// A 200 with JSON: kept until it is seen to be an answer.
+    /// A JSON body with a success status, buffered until it proves to be an answer.
     Json {
         bytes: Vec<u8>,
         answer: AnswerScanner,
     },
-    /// An error status: judged when it is whole.
+    /// A body with an error status, classified once complete.
     Refusal(Vec<u8>),
-    /// A 200 with events.
+    /// An event stream with a success status.
     Stream {
         splitter: Splitter,
         head: StreamHead,
     },
-    /// A 200 whose form is not known yet.
+    /// A body with a success status whose format is not known yet.
     Undetected,
 }
 
 impl<'a> ReplyClassifier<'a> {
-    /// A reading of a reply with this status; `None` where its body cannot matter.
+    /// Creates a classifier for a reply with this status. Returns `None` if the status rules out
+    /// any action.
     pub fn new(status: u16, rules: &'a ClassifierRules) -> Option<Self> {
         let state = if status < 300 {
             ClassifierState::Undetected
@@ -49,7 +50,7 @@ impl<'a> ReplyClassifier<'a> {
         })
     }
 
-    /// Reads the next bytes. Any chunking of the same bytes leads to the same verdict.
+    /// Reads the next bytes. The verdict does not depend on how the bytes are split into chunks.
     pub fn push(&mut self, chunk: &[u8]) -> ClassifierStep {
         let rules = self.rules;
         match &mut self.state {
@@ -77,7 +78,7 @@ impl<'a> ReplyClassifier<'a> {
         }
     }
 
-    /// The verdict over what was read, now that there is no more of it.
+    /// Returns the verdict at the end of the body.
     pub fn finish(self) -> Verdict {
         let Self {
             rules,
@@ -95,7 +96,8 @@ impl<'a> ReplyClassifier<'a> {
                     ClassifierStep::Settled(verdict) => verdict,
                 }
             }
-            // A 200 without a body is no completion, and some servers give it for an overflow.
+            // A 200 without a body is not a completion, and some servers answer an overflow like
+            // this.
             ClassifierState::Undetected if status == 200 => {
                 Verdict::Overflow(Overflow::from_empty_reply())
             }

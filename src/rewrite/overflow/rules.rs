@@ -1,4 +1,4 @@
-//! The rules, compiled: those of the table, and the patterns that were configured beside them.
+//! Compiled rules: those of the table, and the configured patterns.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -7,29 +7,30 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use super::nodes::ErrorDetails;
 use super::table::{self, RuleRow, RuleTable};
 
-/// The most patterns that can be configured. Each is tried on every error that is judged.
+/// Maximum number of configured patterns. Each one is tried on every classified error.
 pub const MAX_PATTERNS: usize = 64;
 
-/// The longest configured pattern, in bytes: several times the longest of the table.
+/// Maximum length of a configured pattern in bytes: several times the longest of the table.
 pub const MAX_PATTERN_BYTES: usize = 1024;
 
-/// What one configured pattern may take when it is compiled, in bytes. The largest of the table
-/// takes a tenth of it; `(\d{1000}){1000}` would take gigabytes.
+/// Maximum compiled size of a configured pattern in bytes. The largest of the table takes a tenth
+/// of this; `(\d{1000}){1000}` would take gigabytes.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
-/// The groups that a configured pattern may name.
+/// Group names that a configured pattern may use.
 const ALLOWED_GROUPS: [&str; 5] = ["excess", "input", "limit", "output", "total"];
 
-/// What a reply is judged by.
+/// Rules for the classification of replies.
 #[derive(Clone, Debug)]
 pub struct ClassifierRules {
-    /// Beside the table: what they match is an overflow.
+    /// Configured patterns, in addition to the table. A match is an overflow.
     configured: Arc<[Regex]>,
-    /// Compiled when the first reply is judged, once for all: most processes never see a refusal.
+    /// The compiled table, shared by all copies. Compilation waits for the first classified reply,
+    /// since most processes never see a refusal.
     compiled: Arc<OnceLock<CompiledRules>>,
 }
 
-/// The table as automata.
+/// The rule table, compiled to regular expressions.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledRules {
     table: RuleTable,
@@ -42,49 +43,49 @@ pub(super) struct CompiledRules {
     pub(super) output_part: Regex,
 }
 
-/// Why patterns cannot be used.
+/// Reason why configured patterns are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It matches the empty text, and so every error there is.
-    #[error("pattern {position}: it matches every text")]
+    /// The pattern matches the empty text, and therefore every error.
+    #[error("pattern {position}: matches every text")]
     MatchesEmpty {
-        /// Which pattern, from 1.
+        /// Position of the pattern, from 1.
         position: usize,
     },
-    /// It names a group that has no meaning here.
+    /// The pattern names an unknown group.
     #[error("pattern {position}: found the group `{group}`, expected {}", ALLOWED_GROUPS.join(", "))]
     UnknownGroup {
-        /// Which pattern, from 1.
+        /// Position of the pattern, from 1.
         position: usize,
-        /// The name of the group.
+        /// Name of the group.
         group: String,
     },
-    /// It is longer than [`PATTERN_BYTES`].
+    /// The pattern is longer than [`MAX_PATTERN_BYTES`].
     #[error("pattern {position}: found {bytes} bytes, expected at most {MAX_PATTERN_BYTES}")]
     TooLong {
-        /// Which pattern, from 1.
+        /// Position of the pattern, from 1.
         position: usize,
-        /// Its length.
+        /// Length of the pattern in bytes.
         bytes: usize,
     },
-    /// There are more than [`PATTERNS`].
+    /// There are more than [`MAX_PATTERNS`] patterns.
     #[error("found {found} patterns, expected at most {MAX_PATTERNS}")]
     TooMany {
-        /// How many there are.
+        /// Number of patterns.
         found: usize,
     },
-    /// It is no regular expression, or one that takes too much room.
+    /// The pattern is not a valid regular expression, or its compiled size is too large.
     #[error("pattern {position}: {reason}")]
     Syntax {
-        /// Which pattern, from 1.
+        /// Position of the pattern, from 1.
         position: usize,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
 }
 
 impl ClassifierRules {
-    /// The rules of the table.
+    /// Returns the rules of the table, without configured patterns.
     pub fn standard() -> &'static Self {
         static STANDARD: LazyLock<ClassifierRules> = LazyLock::new(|| ClassifierRules {
             configured: Arc::default(),
@@ -93,12 +94,14 @@ impl ClassifierRules {
         &STANDARD
     }
 
-    /// The rules of the table and these patterns, in the syntax of the `regex` crate and matched
-    /// without regard to case. What one matches is an overflow, unless a veto matches too; its
-    /// groups `limit`, `input`, `output`, `total` and `excess` say how much, before the table does.
+    /// Creates rules from the table and these patterns, which use the syntax of the `regex` crate
+    /// and ignore case.
+    ///
+    /// A match is an overflow, unless a veto matches too. The groups `limit`, `input`, `output`,
+    /// `total` and `excess` state the counts and take precedence over the table.
     ///
     /// # Errors
-    /// The first pattern that cannot be used.
+    /// Returns an error if there are too many patterns, or for the first invalid pattern.
     pub fn with_patterns(patterns: &[String]) -> Result<Self, PatternError> {
         if patterns.len() > MAX_PATTERNS {
             let found = patterns.len();
@@ -113,7 +116,7 @@ impl ClassifierRules {
         })
     }
 
-    /// The rules of another table.
+    /// Creates rules from another table.
     #[cfg(test)]
     pub(super) fn from_table(table: RuleTable) -> Self {
         Self {
@@ -140,9 +143,10 @@ impl ClassifierRules {
         self.compiled().paths.is_match(param)
     }
 
-    /// Whether an error names an overflow, in words or by a code. A bare number means what it means
-    /// only where the request was at fault: a server that failed may use the same one for
-    /// something else.
+    /// Whether an error names an overflow, in words or by a code.
+    ///
+    /// Purely numeric codes count only if the status is below 500. After a server failure the same
+    /// number may mean something else.
     pub(super) fn names_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
         let CompiledRules {
             table, overflows, ..
@@ -153,13 +157,13 @@ impl ClassifierRules {
             || (status < 500 && nodes.has_code(table.overflow_numbers))
     }
 
-    /// Whether an error names a limit on bytes, in words or by a code.
+    /// Whether an error names a byte limit, in words or by a code.
     pub(super) fn names_byte_limit(&self, nodes: &ErrorDetails) -> bool {
         let CompiledRules { table, bytes, .. } = self.compiled();
         nodes.has_code(table.byte_codes) || nodes.texts.iter().any(|text| bytes.is_match(text))
     }
 
-    /// Where counts may stand; the first that matches wins.
+    /// Returns the patterns that extract counts, in order of precedence.
     pub(super) fn count_patterns(&self) -> impl Iterator<Item = &Regex> {
         let own = self.configured.iter();
         own.filter(|own| own.captures_len() > 1)
@@ -191,7 +195,7 @@ impl CompiledRules {
     }
 }
 
-/// One configured pattern, the `position`th.
+/// Compiles the configured pattern at `position`.
 fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         let bytes = pattern.len();
@@ -216,18 +220,19 @@ fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternEr
     Ok(compiled)
 }
 
-/// What is wrong with a pattern, in one line: the parser draws a picture above it.
+/// Describes a pattern error in one line, without the multi-line excerpt that the parser prints
+/// first.
 fn syntax_reason(error: &regex::Error) -> String {
     if let regex::Error::CompiledTooBig(_) = error {
-        return format!("it takes more than {MAX_COMPILED_BYTES} bytes when it is compiled");
+        return format!("the compiled pattern exceeds {MAX_COMPILED_BYTES} bytes");
     }
     let picture = error.to_string();
     let last = picture.lines().last().unwrap_or_default();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// Bytes and no Unicode: the text is normalised, and a `\d` that means ten digits and not six
-/// hundred makes an automaton of a fraction of the size.
+/// Creates a builder for byte patterns without Unicode. Texts are normalised, and an ASCII-only
+/// `\d` (ten digits instead of six hundred) makes a far smaller automaton.
 fn pattern_builder(pattern: &str) -> RegexBuilder {
     let mut builder = RegexBuilder::new(pattern);
     builder.unicode(false);

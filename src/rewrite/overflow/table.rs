@@ -1,20 +1,23 @@
-//! The rules of the classifier, as tables: who says it, and how.
+//! Rules of the classifier as tables of provider and pattern.
 //!
-//! To teach it a new wording: the reply into `fixtures/replies` (or its words into
-//! `fixtures/wordings.jsonl`), a row here, and one in [`numbers`] if it says how much; the tests then
-//! demand that the row, and every piece of it, is needed. Without a build, the setting
+//! To add a wording:
+//!
+//! 1. Put the reply into `fixtures/replies`, or its words into `fixtures/wordings.jsonl`.
+//! 2. Add a row here, and one in [`numbers`] if the wording states counts.
+//!
+//! The tests fail if a row, or any piece of a row, is not needed. Without a rebuild, the setting
 //! `overflow.patterns` does the same.
 //!
-//! Patterns meet text that is normalised (`nodes::normalise`): lower case, single spaces, straight
-//! apostrophes, digits without separators. The first column is for people; "any" is a wording that
-//! several share.
+//! Patterns are matched against normalised text (`error_details::normalise`): lower case, single
+//! spaces, straight apostrophes, digits without separators. The first column is for people; "any"
+//! marks a wording that several providers share.
 
 mod numbers;
 
-/// Who says it, and what.
+/// Provider, and the pattern or code that it uses.
 pub(super) type RuleRow = (&'static str, &'static str);
 
-/// The whole table.
+/// All rules of the classifier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RuleTable {
     pub(super) vetoed_statuses: &'static [u16],
@@ -30,7 +33,7 @@ pub(super) struct RuleTable {
     pub(super) output_part: &'static str,
 }
 
-/// All of it.
+/// The built-in rules.
 pub(super) const TABLE: RuleTable = RuleTable {
     vetoed_statuses: VETOED_STATUSES,
     overflow_codes: OVERFLOW_CODES,
@@ -59,7 +62,7 @@ const OVERFLOW_CODES: &[RuleRow] = &[
     ("watsonx", "token_quantity_exceeded"),
 ];
 
-/// Codes that are bare numbers.
+/// Purely numeric codes that name an overflow.
 const OVERFLOW_NUMBERS: &[RuleRow] = &[("z.ai", "1261"), ("Mistral", "3051")];
 
 /// Codes and types that name a byte limit.
@@ -68,10 +71,11 @@ const BYTE_CODES: &[RuleRow] = &[
     ("OpenRouter", "payload_too_large"),
 ];
 
-/// Paths in `param` that point into one message: the error is about that one, and may quote it.
+/// Paths in `param` that point into one message. Such an error is about that message, and may quote
+/// it.
 const MESSAGE_PATHS: &[RuleRow] = &[("OpenAI", r"^(messages|input)\W*\d")];
 
-/// What is not about the window, whatever else the text says.
+/// Wordings of errors that are not about the window, whatever else the text says.
 const VETOES: &[RuleRow] = &[
     // Throttling.
     ("any", r"rate[ _]?limit"),
@@ -86,17 +90,17 @@ const VETOES: &[RuleRow] = &[
     ("any", r"quota"),
     ("OpenRouter", r"\bcredits\b"),
     (
-        "OpenRouter, a cap that credit sets",
+        "OpenRouter, credit-based cap",
         r"prompt tokens limit exceeded",
     ),
     ("any", r"insufficient (balance|funds)|payment_required"),
     ("OpenAI", r"incorrect api key|invalid_api_key"),
-    // Content.
+    // Content policy.
     (
         "Azure, OpenRouter",
         r"content_filter|content management policy|content_policy_violation",
     ),
-    // One item that is too large, or one too many.
+    // Single items that are too large, or too many items.
     ("Anthropic", r"image exceeds"),
     ("MiniMax", r"media exceeds size"),
     (
@@ -104,7 +108,7 @@ const VETOES: &[RuleRow] = &[
         r"(string|array)[_ ]too[_ ]long|(string|array)_above_max_length",
     ),
     ("OpenAI", r"^invalid (value for )?'(messages|input)\W*\d"),
-    // What does not fit a schema, quoted: any words may be in it.
+    // Schema violations, which quote the request and may therefore contain any words.
     ("vLLM, FastAPI", r"\bloc\W{1,6}body\b"),
     ("SGLang, pydantic", r"\binput_value="),
     (
@@ -131,7 +135,7 @@ const VETOES: &[RuleRow] = &[
     ("Cohere", r"max tokens must be less than"),
 ];
 
-/// What a message list is refused with: pairing, order, ids, signatures.
+/// Wordings that refuse a message list: pairing, order, ids, signatures.
 const MALFORMED: &[RuleRow] = &[
     (
         "OpenAI, DeepSeek, DashScope",
@@ -200,7 +204,7 @@ const MALFORMED: &[RuleRow] = &[
     ),
 ];
 
-/// What a byte limit says where its status does not.
+/// Wordings of a byte limit under a status other than 413.
 const BYTE_LIMITS: &[RuleRow] = &[
     ("nginx", r"request entity too large"),
     ("Anthropic", r"request exceeds the maximum size"),
@@ -209,7 +213,7 @@ const BYTE_LIMITS: &[RuleRow] = &[
     ("Moonshot", r"total message size \d+ exceeds limit"),
 ];
 
-/// What an overflow says.
+/// Wordings of an overflow.
 const OVERFLOWS: &[RuleRow] = &[
     ("any", r"(prompt|context|conversation|input) (is )?too long"),
     (
@@ -274,8 +278,8 @@ const OVERFLOWS: &[RuleRow] = &[
     ("vLLM", r"the model's context length is only \d+"),
     ("vLLM", r"cannot be greater than max_model_len"),
     ("vLLM", r"prompt length \d+ exceeds the max_model_len"),
-    // The prompt taken from the window, where nothing is left. A client's own mistake, such as -1,
-    // has one digit.
+    // Window minus prompt, when nothing is left. A client's own mistake, such as -1, has only one
+    // digit.
     (
         "NVIDIA NIM, vLLM",
         r"max_tokens must be at least 1, got -\d\d",
@@ -320,5 +324,5 @@ const OVERFLOWS: &[RuleRow] = &[
     ),
 ];
 
-/// The output in an enumeration of parts.
+/// Pattern for the output in an enumeration of parts.
 const OUTPUT_PART: &str = r"(\d+) (?:in|for) the (?:completion|output)";

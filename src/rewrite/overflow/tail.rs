@@ -1,4 +1,4 @@
-//! Reads the end of a reply that is relayed: what was counted, why it ended, what went wrong.
+//! Reads the end of a relayed reply: token counts, finish reason and errors.
 
 mod last;
 mod skim;
@@ -17,37 +17,38 @@ use super::{ClassifierRules, Verdict, classify_stated_error};
 use crate::rewrite::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
 use crate::rewrite::usage::Usage;
 
-/// What is kept of one reply while it passes: several times what the longest last events in use
-/// measure, which are those with filter results, timings or a wrapped error in them.
+/// Maximum number of bytes kept from one reply while it passes. The bound is several times the
+/// longest final events in use, which contain filter results, timings or a wrapped error.
 pub const TAIL_BYTES: usize = 4 * 1024;
 
-/// The end of a 200 reply, kept while it passes. It takes no room before something has passed, and
-/// never more than [`TAIL_BYTES`].
+/// Buffer of the last bytes of a successful reply while it passes. The buffer allocates nothing
+/// before the first byte, and never more than [`TAIL_BYTES`].
 #[derive(Debug, Default)]
 pub struct ReplyTail {
     buffer: VecDeque<u8>,
-    /// What is kept is not all that came.
+    /// Whether bytes before `buffer` were discarded.
     is_truncated: bool,
-    /// What it is, once that is known: of what is not read here, nothing is kept.
+    /// Format of the reply, once known. Bytes of [`BodyFormat::Other`] are not kept.
     format: Option<BodyFormat>,
 }
 
-/// What the end of a reply tells.
+/// Facts from the end of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyEnd {
-    /// What the provider counted, as it said last.
+    /// Usage reported by the provider; the last report counts.
     pub usage: Option<Usage>,
-    /// Why the reply ended.
+    /// Finish reason of the reply.
     pub finish: Option<FinishReason>,
-    /// Whether there was any content, or any was counted. A reply whose beginning was not kept is
-    /// taken to have had some.
+    /// Whether the reply had content, or counted any output. A reply whose beginning was discarded
+    /// is assumed to have had content.
     pub has_content: bool,
-    /// What its errors state; [`Verdict::Fine`] where there are none.
+    /// Classification of the reply's errors; [`Verdict::Fine`] if there are none.
     pub verdict: Verdict,
 }
 
 impl ReplyTail {
-    /// Takes the next bytes, decompressed. Any chunking of the same bytes gives the same parting.
+    /// Adds the next decompressed bytes. The result does not depend on how the bytes are split into
+    /// chunks.
     pub fn push(&mut self, chunk: &[u8]) {
         let chunk = match self.format {
             Some(_) => chunk,
@@ -66,7 +67,7 @@ impl ReplyTail {
         self.buffer.extend(chunk);
     }
 
-    /// Grows by doubling, as a vector does, and stops at the bound, as none does.
+    /// Reserves room by doubling, as a vector does, but never beyond [`TAIL_BYTES`].
     fn reserve(&mut self, more: usize) {
         let needed = self.buffer.len() + more;
         if needed > self.buffer.capacity() {
@@ -75,7 +76,7 @@ impl ReplyTail {
         }
     }
 
-    /// What the reply told, now that it has ended; errors in it are judged by `rules`.
+    /// Returns the facts from the end of the reply; `rules` classify its errors.
     pub fn finish(mut self, rules: &ClassifierRules) -> ReplyEnd {
         let kept = &*self.buffer.make_contiguous();
         let mut parting = ReplyEnd::unread(self.is_truncated);
@@ -85,15 +86,15 @@ impl ReplyTail {
             (Some(BodyFormat::Stream), lost_head) => {
                 parting.read_stream(events_with_start(kept, lost_head), rules)
             }
-            // A page, or a line of text: whatever it is, it is no answer.
+            // An HTML page or a line of text is never an answer.
             (Some(BodyFormat::Other), _) => parting.verdict = Verdict::Failed,
             (None, _) => {}
         }
         parting
     }
 
-    /// Whether a stream has said all that it has to say, though its body may go on: at `[DONE]`, or
-    /// once both why it ended and what was counted are told.
+    /// Whether a stream is complete, even if its body has not ended: after `[DONE]`, or once both
+    /// finish reason and usage are known.
     pub fn is_complete(&self) -> bool {
         if self.format != Some(BodyFormat::Stream) {
             return false;
@@ -107,7 +108,7 @@ impl ReplyTail {
         is_done || (parting.finish.is_some() && parting.usage.is_some())
     }
 
-    /// Finds the form; gives what follows the blank bytes.
+    /// Detects the format and returns the rest of `chunk` after the blank bytes.
     fn detect_format<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
         let (form, rest) = BodyFormat::detect(chunk).unzip();
         self.format = form;
@@ -116,7 +117,7 @@ impl ReplyTail {
 }
 
 impl ReplyEnd {
-    /// What is known before anything was read.
+    /// Creates the state before anything was read.
     fn unread(said: bool) -> Self {
         Self {
             usage: None,
@@ -126,7 +127,7 @@ impl ReplyEnd {
         }
     }
 
-    /// The same without what only a whole reply tells.
+    /// Keeps only the verdict of an incomplete reply, which is assumed to have had content.
     #[must_use]
     pub fn error_only(self) -> Self {
         Self {
@@ -137,7 +138,7 @@ impl ReplyEnd {
         }
     }
 
-    /// Reads a stream: the events at its ends, and those between them where they may tell more.
+    /// Reads a stream: the events at both ends, and those in between only if they may add a fact.
     fn read_stream(&mut self, events: &[u8], rules: &ClassifierRules) {
         let first = if self.has_content {
             0
@@ -155,7 +156,7 @@ impl ReplyEnd {
             ..*self
         };
         for_each_event(last, |event| ended.read(event, rules));
-        // Of what is said more than once, the last counts.
+        // If a fact is stated more than once, the last statement counts.
         let tells_all = (ended.finish.is_some() || !skim::may_state_finish_reason(between))
             && (ended.usage.is_some() || !skim::may_state_usage(between))
             && skim::is_plain(between);
@@ -172,7 +173,7 @@ impl ReplyEnd {
         };
     }
 
-    /// Reads a whole event, or a whole body.
+    /// Reads a complete event, or a complete body.
     fn read(&mut self, event: Event<'_>, rules: &ClassifierRules) {
         self.read_fields(event.data);
         if self.has_content && !may_be_error(event) {
@@ -194,7 +195,7 @@ impl ReplyEnd {
         }
     }
 
-    /// Reads the fields near the top of a JSON text, its beginning kept or not.
+    /// Reads the fields near the top of a JSON text, which may lack its beginning.
     fn read_fields(&mut self, json: &[u8]) {
         let usage = last_values(json, &USAGE).find_map(Usage::from_object);
         let timings = || last_values(json, &TIMINGS).find_map(Usage::from_timings);
@@ -207,9 +208,10 @@ impl ReplyEnd {
     }
 }
 
-/// Why the last choice in a JSON text ended; that the window was full, whichever says so.
+/// Returns the finish reason of the last choice in a JSON text. A full window takes precedence,
+/// whichever field states it.
 fn finish_reason(json: &[u8]) -> Option<FinishReason> {
-    // Of Anthropic, beside others' `finish_reason` or in its place.
+    // Anthropic's key, beside `finish_reason` or in its place.
     let anthropic = last_values(json, &STOP_REASON);
     let stated: Vec<Value> = last_values(json, &FINISH_REASON).chain(anthropic).collect();
     let native: Vec<Value> = last_values(json, &NATIVE_FINISH_REASON).collect();
@@ -223,14 +225,14 @@ fn finish_reason(json: &[u8]) -> Option<FinishReason> {
         .map(FinishReason::parse)
 }
 
-/// Hands over events; the last one may be cut off.
+/// Calls `each` for every event; the last event may be cut off.
 fn for_each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
     let mut splitter = Splitter::default();
     splitter.push(events, &mut each);
     splitter.finish(each);
 }
 
-/// The events of a stream whose beginning is kept.
+/// Returns the events whose beginning is kept.
 fn events_with_start(kept: &[u8], lost_head: bool) -> &[u8] {
     if lost_head {
         events_after_first_blank_line(kept)
@@ -239,7 +241,7 @@ fn events_with_start(kept: &[u8], lost_head: bool) -> &[u8] {
     }
 }
 
-/// What stands behind the first empty line: events whose beginning is there.
+/// Returns the bytes after the first empty line: events whose beginning is kept.
 fn events_after_first_blank_line(kept: &[u8]) -> &[u8] {
     let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
     let behind = memchr::memchr2_iter(b'\n', b'\r', kept).find_map(|at| {
@@ -249,7 +251,8 @@ fn events_after_first_blank_line(kept: &[u8]) -> &[u8] {
     behind.unwrap_or_default()
 }
 
-/// Whether an event may be an error: one that is not has none of the words in it, and most have not.
+/// Whether an event may be an error. Most events contain none of the words for an error, so this
+/// check is cheap.
 fn may_be_error(event: Event<'_>) -> bool {
     let data = event.data.trim_ascii();
     let is_object = data.starts_with(b"{") && data.ends_with(b"}");

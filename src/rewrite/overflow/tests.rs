@@ -1,4 +1,4 @@
-//! Recorded replies, and what may be done about each: the fixtures are the oracle.
+//! Classification of recorded replies: the fixtures are the oracle.
 
 mod bounds;
 mod configured;
@@ -17,7 +17,8 @@ use self::replies::{Fixture, fixtures};
 use self::wordings::wordings;
 use super::*;
 
-/// What is left alone, whether its cause is known or not: that matters to who rewrote the request.
+/// Maps every verdict that leaves the reply alone to [`Verdict::Fine`]. Only code that rewrote the
+/// request needs the difference.
 fn left_alone(verdict: Verdict) -> Verdict {
     if matches!(verdict, Verdict::Failed | Verdict::Unexplained) {
         Verdict::Fine
@@ -26,7 +27,7 @@ fn left_alone(verdict: Verdict) -> Verdict {
     }
 }
 
-/// Reads a reply as the proxy does, cut into these pieces.
+/// Classifies a reply as the proxy does, from these pieces.
 fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
     left_alone(judged(status, pieces))
 }
@@ -94,7 +95,7 @@ fn other_models_and_request_ids_change_nothing() {
     }
 }
 
-/// The error object of a JSON body, made flat.
+/// Returns the error object of a JSON body without its wrapping.
 fn inner(body: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(body).ok()?;
     let node = if value.is_array() {
@@ -136,7 +137,7 @@ fn every_error_is_known_in_every_envelope() {
             prefixed.clone(),
             format!("event: error\ndata: {error}\n\n"),
         ];
-        // These are error bodies: one that came with a 200 is given the status it stands for.
+        // Error bodies need an error status: a recorded 200 becomes a 400.
         let status = fixture.status.max(400);
         for body in bodies {
             check(&Fixture {
@@ -145,7 +146,7 @@ fn every_error_is_known_in_every_envelope() {
                 ..fixture.clone()
             });
         }
-        // With a 200, where the answer does not hang on the status.
+        // With a 200, if the verdict does not depend on the status.
         if matches!(fixture.status, 400 | 422) {
             for body in [
                 raw.clone(),
@@ -220,7 +221,7 @@ fn every_split_of_every_fixture_reads_the_same() {
     }
 }
 
-/// `fixtures/malformed.jsonl`, each rule in OpenAI's envelope.
+/// Reads `fixtures/malformed.jsonl`, each message in OpenAI's envelope.
 fn refused_lists() -> impl Iterator<Item = (u16, String)> {
     #[derive(Deserialize)]
     struct PatternError {

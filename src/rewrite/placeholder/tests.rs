@@ -1,17 +1,16 @@
-//! What stands for a cleared result: its words, its length, and how it is known again.
+//! Tests of placeholders: wording, length and recognition.
 
 use super::*;
 use crate::rewrite::chat_completions::read;
 
-/// A question, and one read of `path` that was answered with `content`, all of it as it stands in
-/// JSON.
+/// Builds a question and one read of `path`, answered with `content`; both are JSON literals.
 fn answered(path: &str, content: &str) -> String {
     format!(
         r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{\"path\":\"{path}\"}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":{content}}}]}}"#
     )
 }
 
-/// What stands for that answer: whether it is shorter, what it takes at the most, and its words.
+/// Returns the placeholder for that answer: whether it is shorter, its largest size, and its text.
 fn stand_in(kind: Placeholder, tool: &str, path: &str, content: &str) -> (bool, Tokens, String) {
     let body = answered(path, content);
     let conversation = read(body.as_bytes()).unwrap();
@@ -25,7 +24,7 @@ fn stand_in(kind: Placeholder, tool: &str, path: &str, content: &str) -> (bool, 
     )
 }
 
-/// `start` and prose without a name in it, so many characters in all, as a JSON string.
+/// Builds a JSON string of `chars` characters: `start`, then prose without a name.
 fn prose(start: &str, chars: usize) -> String {
     let prose = "this and that and then some more of it ".repeat(1 + chars / 30);
     let text: String = start.chars().chain(prose.chars()).take(chars).collect();
@@ -117,7 +116,7 @@ fn a_placeholder_is_shorter_in_bytes_as_they_are_sent() {
     fixed(&prose("", 33), false);
     fixed(&prose("", 34), true);
     fixed(r#""""#, false);
-    // What stands for parts is a part itself.
+    // The replacement of parts is a part itself.
     let part = |text: &str| format!(r#"[{{"type":"text","text":{text}}}]"#);
     fixed(&part(&prose("", 33)), false);
     fixed(&part(&prose("", 34)), true);
@@ -138,7 +137,7 @@ fn what_is_longer_than_the_longest_of_ours_is_none() {
         is_placeholder(&conversation, &conversation.messages()[2])
     };
     let (tool, path) = ("t".repeat(100), "é".repeat(300));
-    // As many identifiers as ever find a place.
+    // The largest possible number of identifiers.
     let codes: Vec<String> = (10_000..40_000).map(|at| format!("QX-{at}")).collect();
     let names: Vec<String> = (10_000..40_000).map(|at| format!("get_{at}_of")).collect();
     let result = [codes, names].concat().join(" ");
@@ -188,7 +187,7 @@ fn a_placeholder_is_known_again_however_it_is_spelt() {
         r#"[{"type":"text","text":"[Old tool result content cleared]"}]"#,
         true,
     );
-    // The first part that says anything decides.
+    // The first part with text decides.
     check(
         r#"[{"type":"text","text":""},{"type":"text","text":"[Old tool result content cleared]"}]"#,
         true,

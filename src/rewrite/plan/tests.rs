@@ -1,4 +1,4 @@
-//! What is decided at each mark, and what of that waits for a summary.
+//! Tests of the decisions at each mark, and of those that wait for a summary.
 
 mod requests;
 
@@ -8,7 +8,7 @@ use crate::rewrite::policy::{CompactionSettings, OutputWindow};
 use crate::rewrite::record::{CompactionRecord, RecordMatch};
 use std::sync::Arc;
 
-/// Of the user and the assistant in turns, a thousand characters each.
+/// Builds messages of a thousand characters each, alternately by the user and the assistant.
 fn body(messages: usize) -> String {
     body_of(messages, 1_000)
 }
@@ -23,7 +23,7 @@ fn body_of(messages: usize, characters: usize) -> String {
     format!(r#"{{"messages":[{}]}}"#, messages.join(","))
 }
 
-/// A window in which about thirty of them fit.
+/// Policy for a window in which about thirty of these messages fit.
 fn policy() -> Policy {
     Policy::new(&CompactionSettings::default(), Tokens::new(8_000))
 }
@@ -35,7 +35,7 @@ fn seen() -> PriorRecords {
     }
 }
 
-/// A summary of all but the first message and what follows `covers`.
+/// Summary of all messages from the second up to `covers`.
 fn summary(covers: usize) -> RecordMatch {
     RecordMatch {
         prefix_end: covers,
@@ -49,7 +49,7 @@ fn summary(covers: usize) -> RecordMatch {
     }
 }
 
-/// What `messages` of them need under `policy`.
+/// Returns the summary need of a conversation of so many messages under `policy`.
 fn need_of(messages: usize, policy: &Policy, known: &PriorRecords) -> SummaryNeed {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
@@ -58,7 +58,7 @@ fn need_of(messages: usize, policy: &Policy, known: &PriorRecords) -> SummaryNee
 
 const ONE: Tokens = Tokens::new(1);
 
-/// What `messages` of them measure beside the marks.
+/// Returns the size of so many messages, as compared with the thresholds.
 fn size_of(messages: usize) -> Tokens {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
@@ -123,7 +123,7 @@ fn nothing_is_prepared_that_could_not_help() {
         need_of(21, &policy, &seen()),
         SummaryNeed::InBackground(_)
     ));
-    // What may never go is past this mark by itself.
+    // The part that can never be removed is already past this mark.
     policy.thresholds.hard = ONE;
     assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
 }
@@ -213,7 +213,7 @@ fn nothing_is_made_where_that_is_switched_off() {
     }
 }
 
-/// Whether the summary that is ready is used, and what else is needed.
+/// Returns whether the ready summary is used, and the remaining summary need.
 fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, SummaryNeed) {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
@@ -236,8 +236,8 @@ fn a_summary_that_is_ready_is_used_from_the_hard_mark_on_and_not_before() {
     assert_eq!(with_ready(26, 15, &policy), (true, SummaryNeed::Nothing));
 }
 
-/// How much a conversation behind instructions of so many characters measures, as it came, when the
-/// summary of all but its newest three messages is first used.
+/// Returns the original size of a conversation when a summary of all but its newest three messages
+/// is first used. The conversation starts with instructions of so many characters.
 fn used_at(instructions: usize) -> Option<Tokens> {
     let system = format!(
         r#"{{"role":"system","content":"{}"}}"#,
@@ -276,7 +276,7 @@ fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
     assert!(!used && matches!(need, SummaryNeed::InBackground(_)));
     policy.thresholds.actual_window = Tokens::new(6_200);
     assert_eq!(with_ready(26, 3, &policy), (true, SummaryNeed::Nothing));
-    // Where it does not fit even so, another is made first.
+    // If the request does not fit even then, another summary is made first.
     policy.thresholds.actual_window = Tokens::new(6_000);
     let (used, need) = with_ready(26, 3, &policy);
     assert!(used && matches!(need, SummaryNeed::Now(_)));
@@ -300,7 +300,7 @@ fn by_hand_a_conversation_is_compacted_whatever_the_marks_say() {
     };
     let out = now(&known, 9).unwrap();
     assert!(!out.fresh_digest && out.base.is_some());
-    // From a record that is in use on, a digest takes what came since.
+    // A digest covers the messages since the record in use.
     let known = PriorRecords {
         adopted: Some(RecordMatch {
             adopted: true,

@@ -1,4 +1,4 @@
-//! What wishes come to for windows of all sizes.
+//! Tests of the policies for windows of all sizes.
 
 use super::*;
 
@@ -152,7 +152,7 @@ fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
     check(32_000, None, 19_200);
     check(32_000, Some(11_200), 19_200);
     check(32_000, Some(11_201), 19_199);
-    // No more output counts than half of the window, nor more than 32,000.
+    // At most half of the window counts as output, and at most 32,000.
     check(32_000, Some(16_000), 14_400);
     check(32_000, Some(32_000), 14_400);
     check(80_000, Some(32_000), 44_000);
@@ -176,7 +176,7 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
         assert_eq!(policy.budgets.nominal(), all, "{window}");
         assert_eq!(policy.prune_summary_size, all, "{window}");
     };
-    // Of 3,500, of 28,000 and of 183,616 tokens that a conversation may grow to.
+    // Shares of a capacity of 3,500, of 28,000 and of 183,616 tokens.
     check(4_000, [250, 105, 350, 96]);
     check(32_000, [1_120, 840, 2_800, 770]);
     check(200_000, [1_500, 2_000, 9_180, 5_000]);

@@ -1,20 +1,20 @@
-//! The fold step by step; what the whole rule comes to is held to an oracle elsewhere.
+//! Unit tests of pruning, step by step. The whole rule is compared with an oracle elsewhere.
 
 use super::*;
 use crate::rewrite::chat_completions::read;
 
-/// A result that only points at the read before it.
+/// Result that only refers to the read before it.
 const STUB: &str = "File unchanged since last read. What the earlier read in this conversation brought is \
                     current still: go by that instead of reading it anew.";
 
-/// A question, and a read of the same file for each of these results: that of the first stands at 2,
-/// of the next at 4 and so on.
+/// Builds a question, then a read of the same file for each of `results`. The first result is
+/// message 2, the next message 4, and so on.
 fn body(results: &[&str]) -> String {
     let reads: Vec<_> = results.iter().map(|result| ("a.rs", *result)).collect();
     body_of(&reads)
 }
 
-/// The same of these files.
+/// Like [`body`], with a file for each read.
 fn body_of(reads: &[(&str, &str)]) -> String {
     let steps = reads.iter().enumerate().map(|(at, (file, result))| {
         format!(
@@ -29,7 +29,7 @@ fn long() -> String {
     "x".repeat(4_000)
 }
 
-/// A rule that clears all but the newest results, wherever it is asked.
+/// Rule that clears all but the newest results whenever it is applied.
 pub(in crate::rewrite) fn rule() -> PruneRule {
     PruneRule {
         protect: Tokens::ZERO,
@@ -45,8 +45,8 @@ fn times(tokens: Tokens, times: u32) -> Tokens {
     Tokens::new(tokens.get() * times)
 }
 
-/// A fold over five equal results, all of which have arrived, with the size of one and what clearing
-/// it frees.
+/// Returns the state after adding five equal results, with the size of one and the tokens that
+/// clearing it frees.
 fn five(rule: &PruneRule) -> (PruneState, Tokens, Tokens) {
     let body = body(&[&*long(); 5]);
     let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
@@ -56,7 +56,7 @@ fn five(rule: &PruneRule) -> (PruneState, Tokens, Tokens) {
     (fold, tokens, frees)
 }
 
-/// Whether the rule would fire for all that has arrived.
+/// Whether the rule would fire for all results added so far.
 fn fires(fold: &mut PruneState, rule: &PruneRule, user_turns: u32) -> bool {
     fold.extend_clearable(rule.protect);
     fold.would_fire(rule, user_turns)
@@ -177,7 +177,7 @@ fn behind_a_summary_nothing_is_freed() {
     assert_eq!(fold.freed_tokens(), times(frees, 2));
     fold.mark_summarised(4);
     assert_eq!(fold.freed_tokens(), frees);
-    // Nor a second time by the same summary.
+    // A second time, the same summary changes nothing.
     fold.mark_summarised(4);
     assert_eq!(fold.freed_tokens(), frees);
     fold.extend_clearable(Tokens::ZERO);
@@ -201,7 +201,7 @@ fn what_stands_and_would_free_something_waits() {
     fold.ingest_until(11);
     fold.extend_clearable(Tokens::ZERO);
     let waits = |fold: &PruneState| [2, 4, 6, 8, 10].map(|message| fold.is_clearable(message));
-    // The second gains nothing, the last is the newest.
+    // The second gains no tokens, the last is the newest.
     assert_eq!(waits(&fold), [true, false, true, true, false]);
     fold.mark_summarised(6);
     assert_eq!(waits(&fold), [false, false, true, true, false]);
@@ -223,14 +223,14 @@ fn what_a_record_says_was_cleared_is_and_no_more() {
         (fold.freed_tokens(), fold.cleared_before()),
         (times(frees, 2), 5)
     );
-    // The rule sees what is left.
+    // The rule sees the remaining results.
     for (minimum, expect) in [(times(frees, 2), false), (frees, true)] {
         assert_eq!(
             fires(&mut fold, &PruneRule { minimum, ..rule() }, 0),
             expect
         );
     }
-    // Even of what the rule would not touch yet.
+    // This includes results that the rule would not clear yet.
     fold.clear_before(11);
     assert_eq!(fold.freed_tokens(), times(frees, 5));
 }
@@ -259,7 +259,7 @@ fn each_result_that_stays_has_its_reason() {
     );
 }
 
-/// A fold over a read, another one and a stub for it, then two more.
+/// Returns the state for a read, a second read, a stub that refers to it, and two more reads.
 fn pointed_at() -> (PruneState, Tokens) {
     let long = long();
     let body = body(&[&long, &long, STUB, &long, &long]);
@@ -280,7 +280,8 @@ fn what_a_later_result_points_at_is_kept() {
     assert_eq!((fold.freed_tokens(), fold.restored), (times(frees, 2), 0));
 }
 
-/// A fold of which two results wait, where the next to arrive is a stub for the second of them.
+/// Returns a state with two clearable results; the next to be added is a stub for the second of
+/// them.
 fn about_to_be_pointed_at() -> (PruneState, Tokens) {
     let long = long();
     let reads = ["a.rs", "b.rs", "c.rs", "b.rs", "d.rs"];
@@ -326,7 +327,7 @@ fn what_waits_is_kept_when_it_is_pointed_at() {
     let (mut fold, frees) = about_to_be_pointed_at();
     fold.ingest_until(9);
     assert_eq!(fold.clearable_tokens(), frees);
-    // With the third, which is the newest no more.
+    // With the third: it has a newer one after it.
     let minimum = times(frees, 2);
     assert!(!fires(&mut fold, &PruneRule { minimum, ..rule() }, 0));
     fold.clear_all_clearable();
@@ -343,13 +344,13 @@ fn what_was_cleared_is_restored_when_it_is_pointed_at() {
         let before = fold.freed_tokens();
         fold.ingest_until(7);
         assert_eq!((fates(&fold)[1], fold.restored), (Fate::Pinned, 1));
-        // What stands behind a summary had freed nothing.
+        // Results covered by a summary had freed no tokens.
         assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
         assert_eq!(fold.freed_tokens(), times(frees, u32::from(hidden == 0)));
     }
 }
 
-/// What becomes of the first of two results, of a tool called `read`.
+/// Checks the fate of the first of two results, of a tool called `read`.
 fn check(result: &str, rule: &PruneRule, expect: Fate) {
     let body = body(&[result, "x"]);
     let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));

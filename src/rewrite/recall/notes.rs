@@ -1,27 +1,28 @@
-//! What was worked out of a message that was met, beside what it was read as.
+//! Values derived from a cached message, stored with its parse.
 
 use crate::rewrite::chain::PrefixHash;
 use crate::rewrite::window::script::ScriptSample;
 use std::sync::OnceLock;
 
-/// Each is filled in by whoever asks first, and is the same whoever does.
+/// Lazily computed values. Each depends only on the message, so any caller may fill it in.
 #[derive(Debug, Default)]
 pub(in crate::rewrite) struct MessageMemo {
-    /// What the chain came to behind it.
+    /// The last prefix-hash step that ended with this message.
     pub(in crate::rewrite) hash_step: OnceLock<PrefixHashStep>,
-    /// Whether it only points at an earlier read.
+    /// Whether the message only refers to an earlier read.
     pub(in crate::rewrite) is_reference: OnceLock<bool>,
-    /// What the script is that it is written in.
+    /// The script that the text is written in.
     pub(in crate::rewrite) script: OnceLock<ScriptSample>,
 }
 
-/// One link of a chain. What the message says is not in it: a note is the message's own.
+/// A step of a prefix hash. The message's own text is not included, because the memo belongs to
+/// that message alone.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rewrite) struct PrefixHashStep {
-    /// The link before the message.
+    /// Hash of the prefix before the message.
     pub(in crate::rewrite) before: PrefixHash,
-    /// Which of the calls before it the message answers.
+    /// Index of the call that the message answers, among those before it.
     pub(in crate::rewrite) call_index: Option<usize>,
-    /// The link behind it.
+    /// Hash of the prefix that ends with the message.
     pub(in crate::rewrite) after: PrefixHash,
 }

@@ -1,8 +1,8 @@
-//! Messages that were met one behind the other, found again all at once.
+//! Consecutive cached messages that are looked up together.
 //!
-//! The older messages are, the surer they come again beside the same neighbours. So once so many
-//! of them were met in a row, they are kept as a page too: where the bytes of all of them, and what
-//! stands between them, have the print of the page, its messages read as they did.
+//! The older messages are, the more likely they recur beside the same neighbours. After enough
+//! consecutive hits the cache therefore also stores those messages as a page. If their bytes,
+//! including those between them, have the page's fingerprint, the messages parse as before.
 
 use super::Fingerprint;
 use super::readings::{GENERATION_MESSAGES, ParsedMessage};
@@ -11,17 +11,17 @@ use crate::rewrite::generations::ShardedCache;
 use crate::rewrite::span::Span;
 use std::sync::Arc;
 
-/// Messages of one page: so many that finding it costs next to nothing for each, and so few that
-/// those behind the last page are soon one too.
+/// Messages per page: enough that the look-up costs next to nothing per message, and few enough
+/// that messages after the last page soon fill another.
 pub(super) const PAGE_MESSAGES: usize = 32;
-/// Pages in one generation: as many messages as have readings in one. What a page is made of lives
-/// as long as the page.
+/// Pages in one generation: together they cover as many messages as one generation of parsed
+/// messages. A page keeps its parsed messages alive.
 pub(super) const GENERATION_PAGES: usize = GENERATION_MESSAGES / PAGE_MESSAGES;
 
-/// The pages that were met.
+/// Cache of pages.
 pub(super) type CachePages = ShardedCache<u64, Arc<CachePage>>;
 
-/// Messages in a row, and where each begins from the first of them on.
+/// Consecutive messages, each with its offset from the start of the first.
 #[derive(Debug)]
 pub(in crate::rewrite) struct CachePage {
     fingerprint: Fingerprint,
@@ -32,8 +32,8 @@ pub(in crate::rewrite) struct CachePage {
 }
 
 impl CachePage {
-    /// The page of these messages, which stand at `span` and end with what `ending` tells; `passed`
-    /// tells what comes behind them. `None` if one of them has no reading.
+    /// Creates the page of these messages, which occupy `span`. `ending` is the hash of their last
+    /// bytes, `passed` the cursor state after them. Returns `None` if a message has no cache entry.
     pub(super) fn from_messages(
         messages: &[Message],
         span: Span,
@@ -54,28 +54,27 @@ impl CachePage {
         })
     }
 
-    /// The hash of all its bytes.
+    /// Returns the hash of all bytes of the page.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// What its last bytes are, in short.
+    /// Returns the short hash of the last bytes.
     pub(super) fn tail_hash(&self) -> u64 {
         self.tail_hash
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes
     }
 
-    /// What tells what comes behind it.
+    /// Returns the cursor state after the page.
     pub(super) fn prefix_state(&self) -> u64 {
         self.prefix_state
     }
 
-    /// Its messages as they read from `start` on; they, their parts and calls go behind those there
-    /// are.
+    /// Appends the messages of the page at position `start`, with their parts and calls.
     pub(super) fn append_at(
         &self,
         start: u32,

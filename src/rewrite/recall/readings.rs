@@ -1,4 +1,4 @@
-//! What one message was read as: a function of its bytes alone, wherever it stands.
+//! The parse of one message: a function of its bytes alone, independent of its position.
 
 use super::{Fingerprint, MessageMemo};
 use crate::rewrite::conversation::{Content, ContentPart, Message, ToolCall};
@@ -7,18 +7,17 @@ use crate::rewrite::scan::Literal;
 use crate::rewrite::span::Span;
 use std::sync::Arc;
 
-/// Readings in one generation. The one before is kept beside it, and what of that is used moves on:
-/// with some 400 bytes each, 26 MB are taken by both. Messages have 3 KB on average, so that one
-/// holds a session of a hundred windows.
+/// Parsed messages in one generation. With some 400 bytes each, both generations take 26 MB.
+/// Messages have 3 KB on average, so that one generation holds a session of a hundred windows.
 pub(super) const GENERATION_MESSAGES: usize = 32_768;
-/// Parts and calls of one message at the most: what has more is read each time.
+/// Most parts and calls of one message together. A message with more is parsed each time.
 pub(super) const MAX_MEMBERS: usize = 16;
 
-/// The readings of messages that were met.
+/// Cache of parsed messages.
 pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
 
-/// What a message was read as; its spans count from its own beginning, its parts and calls from its
-/// own first.
+/// The parse of one message. Spans are relative to the start of the message; ranges of parts and
+/// calls begin at zero.
 #[derive(Debug)]
 pub(in crate::rewrite) struct ParsedMessage {
     fingerprint: Fingerprint,
@@ -49,27 +48,27 @@ impl ParsedMessage {
         }
     }
 
-    /// What was worked out of its message.
+    /// Returns the values derived from the message.
     pub(in crate::rewrite) fn memo(&self) -> &MessageMemo {
         &self.memo
     }
 
-    /// The hash of its message.
+    /// Returns the hash of the message.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Its message, as if that stood at the beginning of a text.
+    /// Returns the message, with spans relative to its start.
     pub(super) fn message(&self) -> &Message {
         &self.message
     }
 
-    /// How many bytes its message has.
+    /// Returns the length of the message, in bytes.
     pub(super) fn len(&self) -> usize {
         self.message.span.len()
     }
 
-    /// The message as it reads from `start` on; its parts and calls go behind those there are.
+    /// Returns the message at position `start`; appends its parts and calls.
     pub(super) fn append_at(
         self: Arc<Self>,
         start: u32,
@@ -90,7 +89,7 @@ impl ParsedMessage {
     }
 }
 
-/// How far spans move: bytes, modulo 2³².
+/// Distance by which spans are shifted: bytes, modulo 2³².
 #[derive(Clone, Copy)]
 struct Shift(u32);
 

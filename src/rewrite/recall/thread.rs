@@ -1,12 +1,12 @@
-//! The way through the messages of one body, past those that were met before.
+//! Cursor over the messages of one body that skips cached messages.
 //!
-//! What followed a prefix once is most likely what follows it now. So the reading of a message is
-//! kept under the prefix before it and its first bytes, beside its length and its [`Print`]. Where
-//! the bytes that stand there now have the same print, they are the same; and what a message is
-//! read as is a function of its bytes alone. The prefix only says where to look: one that is
-//! mistaken for another costs a look.
+//! A message that followed a prefix once most likely follows it again. The cache therefore stores a
+//! parse under the prefix before the message and the message's first bytes, with its length and its
+//! [`Fingerprint`]. If the bytes now at that position have the same fingerprint, they are the same
+//! bytes. The parse is a function of those bytes alone. The prefix only selects the entry to
+//! compare: a wrong prefix costs one comparison.
 //!
-//! [`Print`]: super::Print
+//! [`Fingerprint`]: super::Fingerprint
 
 use super::ParseCache;
 use super::pages::{CachePage, PAGE_MESSAGES};
@@ -16,35 +16,35 @@ use crate::rewrite::conversation::{ContentPart, Message, Role, ToolCall};
 use crate::rewrite::span::Span;
 use std::sync::Arc;
 
-/// Bytes at the beginning of a message that tell it from others behind its prefix, and at the end of
-/// a page that tell it from another with the same beginning.
+/// Bytes at the start of a message that distinguish it from others after the same prefix. Also the
+/// bytes at the end of a page that distinguish it from pages with the same start.
 const EDGE_BYTES: usize = 64;
-/// An odd number without a pattern: 2⁶⁴ over the golden ratio.
+/// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The way through the messages of one body.
+/// Cursor over the messages of one body.
 pub(in crate::rewrite) struct ParseCursor<'r> {
     cache: &'r ParseCache,
     scope: Scope,
-    /// What was passed, as far as it tells what comes next.
+    /// Hash of the messages passed so far, used to predict the next one.
     prefix_state: u64,
-    /// Messages that were met one by one since the last that was not, or since the last page; none as
-    /// long as they instruct.
+    /// Consecutive single-message hits since the last miss or page. Leading instructions do not
+    /// count.
     consecutive_hits: usize,
-    /// The place of the first of them.
+    /// Key of the first of those messages.
     page_key: u64,
 }
 
-/// What was met.
+/// A cache entry found at the cursor.
 pub(in crate::rewrite) enum CacheHit {
-    /// One message.
+    /// A single message.
     Message(Arc<ParsedMessage>),
-    /// Several in a row.
+    /// Several consecutive messages.
     Page(Arc<CachePage>),
 }
 
 impl CacheHit {
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     pub(in crate::rewrite) fn len(&self) -> usize {
         match self {
             Self::Message(reading) => reading.len(),
@@ -52,7 +52,7 @@ impl CacheHit {
         }
     }
 
-    /// What stands at `span` now, with its parts and calls, goes behind what there is.
+    /// Appends the messages, now at `span`, with their parts and calls.
     pub(in crate::rewrite) fn append_at(
         self,
         span: Span,
@@ -70,7 +70,7 @@ impl CacheHit {
 }
 
 impl ParseCache {
-    /// The way through a body of this caller's, before its first message.
+    /// Creates a cursor for a body of the caller `scope`, before the first message.
     pub(in crate::rewrite) fn cursor(&self, scope: Scope) -> ParseCursor<'_> {
         let [key, ..] = self.key;
         let (words, _) = scope.bytes().as_chunks();
@@ -86,7 +86,7 @@ impl ParseCache {
 }
 
 impl ParseCursor<'_> {
-    /// What `rest` begins with, if it was met behind what was passed. It is passed then.
+    /// Looks up the message or page at the start of `rest`. Advances past it if it is cached.
     pub(in crate::rewrite) fn lookup(&mut self, rest: &str) -> Option<CacheHit> {
         let place = self.key(rest);
         if let Some(page) = self.lookup_page(place, rest) {
@@ -104,26 +104,27 @@ impl ParseCursor<'_> {
         if self.consecutive_hits == 0 {
             self.page_key = place;
         }
-        // No page begins with instructions.
+        // A page never begins with instructions.
         self.consecutive_hits += usize::from(self.consecutive_hits > 0 || !role.is_instruction());
         Some(CacheHit::Message(reading))
     }
 
-    /// The page that `rest` begins with.
+    /// Looks up the page at the start of `rest`.
     fn lookup_page(&self, place: u64, rest: &str) -> Option<Arc<CachePage>> {
         if self.consecutive_hits > 0 {
             return None;
         }
         let page = self.cache.pages.get(&place)?;
         let bytes = rest.as_bytes().get(..page.len())?;
-        // Of conversations that part within a page only one has it: the other need not be hashed.
+        // If conversations diverge within a page, only one has the page cached. Comparing the tail
+        // first saves the others the full hash.
         let is_it = tail_hash(bytes) == page.tail_hash()
             && self.cache.fingerprint(self.scope, bytes) == page.fingerprint();
         is_it.then_some(page)
     }
 
-    /// Keeps the last of `messages` as a page, once enough of them were met in a row. They are of
-    /// `text`, and the last that was passed is the last of them.
+    /// Stores the last of `messages` as a page, once enough consecutive messages were hits.
+    /// `messages` are those of `text` up to the cursor.
     pub(in crate::rewrite) fn store_page(&mut self, text: &str, messages: &[Message]) {
         if self.consecutive_hits < PAGE_MESSAGES {
             return;
@@ -144,7 +145,7 @@ impl ParseCursor<'_> {
         }
     }
 
-    /// Keeps what the message that `rest` begins with was read as, and passes it.
+    /// Stores the parse of the message at the start of `rest` and advances past it.
     pub(in crate::rewrite) fn store(
         &mut self,
         rest: &str,
@@ -165,14 +166,14 @@ impl ParseCursor<'_> {
         self.consecutive_hits = 0;
     }
 
-    /// Instructions at the head change with the date: what comes behind them does not hang on what
-    /// they say.
+    /// Advances past a message. Head instructions change with the date, so the state after them
+    /// must not depend on their text.
     fn advance(&mut self, role: Role, says: u64) {
         let says = if role.is_instruction() { 0 } else { says };
         self.prefix_state = mix(self.prefix_state, says);
     }
 
-    /// Under what is kept that stands at the front of `rest`.
+    /// Returns the cache key of the message at the start of `rest`.
     fn key(&self, rest: &str) -> u64 {
         let rest = rest.as_bytes();
         mix(
@@ -186,13 +187,13 @@ fn mix(one: u64, other: u64) -> u64 {
     (one.rotate_left(29) ^ other).wrapping_mul(MULTIPLIER)
 }
 
-/// What the last bytes are, in short.
+/// Returns a short hash of the last bytes.
 fn tail_hash(bytes: &[u8]) -> u64 {
     let before = bytes.len().saturating_sub(EDGE_BYTES);
     short_hash(bytes.get(before..).unwrap_or_default())
 }
 
-/// What a few bytes are, in short, but for what is left over when they are taken eight at a time.
+/// Hashes a few bytes, eight at a time; ignores a shorter remainder.
 fn short_hash(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));

@@ -1,11 +1,11 @@
-//! What is found of what is kept, and where it lies in the conversation that it is found for.
+//! Tests of looking up stored records, and of mapping their indices to a conversation.
 
 use super::*;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::body;
 
-/// The keys of a conversation of one message a letter: all of its prefixes have one.
+/// Builds the keys of a conversation of one message a letter; every prefix has a key.
 fn chains(letters: &str) -> PrefixKeys {
     let body = body(letters);
     let conversation = read(body.as_bytes()).unwrap();
@@ -19,11 +19,10 @@ fn named(name: &str) -> CompactionRecord {
     }
 }
 
-/// What a store keeps under the prefixes that end at these places: whether it is in use, and what it
-/// is.
+/// Store content: end of a prefix, whether its record is in use, and the record.
 type Kept = [(usize, bool, CompactionRecord)];
 
-/// What is known where so much is kept, and of which prefixes the store was asked.
+/// Looks up records in a store with this content. Also returns the prefixes that were looked up.
 fn known(chains: &PrefixKeys, kept: &Kept, seen: &[usize]) -> (PriorRecords, Vec<usize>) {
     let mut asked = Vec::new();
     let place = |key| {
@@ -40,13 +39,14 @@ fn known(chains: &PrefixKeys, kept: &Kept, seen: &[usize]) -> (PriorRecords, Vec
     (known, asked)
 }
 
-/// Which record is in use and which waits, each with the end of the prefix that it was made for.
+/// Checks which record is in use and which waits, each with the end of the prefix that it was made
+/// for.
 #[track_caller]
 fn check(kept: &Kept, adopted: Option<(usize, &str)>, ready: Option<(usize, &str)>) {
     check_seen(kept, adopted, ready, adopted.is_some());
 }
 
-/// The same of a conversation that was met before, or not.
+/// Like [`check`], for a conversation that was seen before, or not.
 #[track_caller]
 fn check_seen(
     kept: &Kept,
@@ -92,19 +92,19 @@ fn kept_once_more_a_record_stands_where_it_was_made_for() {
         },
         one
     );
-    // It is met first, and hides none that was made for more.
+    // The copy is found first, and does not hide records made for a longer prefix.
     for (at, adopted) in [(2, (3, "one")), (4, (4, "two")), (5, (5, "two"))] {
         let kept = [(6, true, again.clone()), (at, true, two.clone())];
         check(&kept, Some(adopted), None);
     }
-    // One that waits is none where it was made for no more than the one in use.
+    // A waiting record counts only if it was made for a longer prefix than the one in use.
     for (at, ready) in [(2, Some((3, "one"))), (3, None), (4, None)] {
         let kept = [(6, false, again.clone()), (at, true, two.clone())];
         check(&kept, Some((at, "two")), ready);
     }
 }
 
-/// A record of another model than the one that is asked.
+/// Returns the record as that of another model.
 fn of_another(record: CompactionRecord) -> CompactionRecord {
     CompactionRecord {
         model: "another".to_owned(),
@@ -131,12 +131,12 @@ fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
             Some((4, "two")),
             adopted,
         );
-        // Where it goes no further than what is in use for this one, it is nothing.
+        // Ignored unless it covers more than the record in use for this model.
         let kept = [(4, adopted, other(&two)), (2, true, one.clone())];
         check(&kept, Some((2, "one")), Some((4, "two")));
         let kept = [(2, adopted, other(&one)), (4, true, two.clone())];
         check(&kept, Some((4, "two")), None);
-        // The deepest of those that wait, of two alike the model's own.
+        // The deepest waiting record wins; of two equally deep, the model's own.
         let kept = [(4, adopted, other(&two)), (2, false, one.clone())];
         check_seen(&kept, None, Some((4, "two")), adopted);
         let again = other(&covering(4, "again")).renewed_at(4);
@@ -148,7 +148,7 @@ fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
         ];
         check_seen(&kept, None, Some((4, "two")), adopted);
     }
-    // Kept once more under this model's name, it is in use for it.
+    // Stored again under this model's name, the record is in use for it.
     let own = covering(4, "own").renewed_at(4);
     check(
         &[(5, true, own), (4, true, other(&two))],
@@ -202,7 +202,7 @@ fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
     assert_eq!(asked(&[]), [6, 5, 4, 3, 2, 1]);
     assert_eq!(asked(&[(4, false, named("one"))]), [6, 5, 4, 3, 2, 1]);
     assert_eq!(asked(&[(4, true, named("one"))]), [6, 5, 4]);
-    // The one that it was made for is: so it stays in use in the store.
+    // The prefix that it was made for is looked up too, so the store keeps it in use.
     assert_eq!(asked(&[(6, true, named("one").renewed_at(4))]), [6, 5, 4]);
 }
 
@@ -226,7 +226,7 @@ fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
     assert_eq!(renewal(&[(43, true, named("one"))]), lasting);
     assert_eq!(renewal(&[(44, true, named("one"))]), None);
     assert_eq!(renewal(&[(43, false, named("one"))]), None);
-    // Once is enough for as long as that is in sight.
+    // A single copy is enough as long as it is within reach of the look-up.
     let again = named("one").renewed_at(43);
     assert_eq!(
         renewal(&[(290, true, again), (43, true, named("one"))]),
@@ -234,8 +234,8 @@ fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
     );
 }
 
-/// What is known of a conversation behind one leading message where `record` is kept, in use or not,
-/// under each of the prefixes that end at these places: where that which is used was found.
+/// Returns where the record used is found, adopted and not. `record` is stored under each of the
+/// prefixes that end at `places`; the conversation has one leading message.
 fn found(letters: &str, places: &[usize], record: &CompactionRecord) -> [Option<usize>; 2] {
     let chains = chains(letters);
     [true, false].map(|adopted| {
@@ -250,7 +250,7 @@ fn found(letters: &str, places: &[usize], record: &CompactionRecord) -> [Option<
     })
 }
 
-/// A record of one leading message whose text stands for what is before `upto`.
+/// Record of one leading message whose text covers the messages before `upto`.
 fn covering(upto: usize) -> CompactionRecord {
     CompactionRecord {
         text: Some("what stands for the rest".into()),
@@ -270,17 +270,17 @@ fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
             "{letters}"
         );
     };
-    // A question, results, and a question whose answer is begun.
+    // A question, results, and a question with the beginning of an answer.
     check("suauau", 6, false);
     check("suauaua", 6, false);
     check("suctct", 6, false);
     check("suauctt", 7, false);
     check("suauaus", 6, false);
-    // What follows is a newer unit.
+    // A newer unit follows.
     check("suauauau", 6, true);
     check("suctctct", 6, true);
     check("suctctu", 6, true);
-    // Kept once more, it is found under a longer prefix that goes no further than its cut.
+    // A copy is found under a longer prefix, which extends no further than its cut.
     let again = covering(5).renewed_at(5);
     assert_eq!(found("suauau", &[6], &again), [Some(5); 2]);
     assert_eq!(found("suauau", &[6], &covering(6).renewed_at(6)), [None; 2]);
@@ -326,7 +326,7 @@ fn no_result_or_image_of_the_newest_unit_is_taken_by_a_record_and_its_clips_are(
     }
     let clips = vec![clip];
     check(CompactionRecord { clips, ..one() }, true);
-    // Nothing stands for messages without a text.
+    // Without a text, the record covers no messages.
     let covered = CompactionRecord {
         text: None,
         ..covering(6)
@@ -343,7 +343,7 @@ fn the_newest_unit_is_left_behind_more_leading_messages_too() {
 
 #[test]
 fn its_places_move_with_the_number_of_messages_that_lead() {
-    /// A record behind two leading messages, its places so much further on.
+    /// Builds a record with two leading messages and its indices mapped by `on`.
     fn record(head: usize, on: impl Fn(usize) -> usize) -> CompactionRecord {
         let clip = |message| Clip {
             message,
@@ -384,14 +384,14 @@ fn its_places_move_with_the_number_of_messages_that_lead() {
             (Some(found.prefix_end), &*found.record),
             (expect.made_for, &expect)
         );
-        // Under the prefix that it was made for itself, that is where it was found.
+        // Under the prefix that it was made for, the record is found at that prefix.
         let first = CompactionRecord {
             made_for: None,
             ..kept.clone()
         };
         assert_eq!(find(letters, &first).prefix_end, letters.len(), "{letters}");
     }
-    // A conversation that was never compacted has no place to move.
+    // A conversation that was never compacted has no index to map.
     let pace = ThrashDetector::default();
     let never = find("suauauaua", &CompactionRecord { pace, ..kept });
     assert_eq!(never.record.pace, pace);

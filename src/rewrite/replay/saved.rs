@@ -1,4 +1,4 @@
-//! What a record's clips and dropped images save, message by message.
+//! Tokens that a record's clips and dropped images save, by message.
 
 use super::Replay;
 use crate::rewrite::conversation::Conversation;
@@ -6,7 +6,7 @@ use crate::rewrite::images;
 use crate::rewrite::record::{Clip, CompactionRecord};
 use crate::rewrite::tokens::Tokens;
 
-/// The clipped messages of a record, each with what its clip saves.
+/// Returns a record's clipped messages, each with the tokens that its clip saves.
 pub(super) fn clip_savings(
     clips: &[Clip],
     conversation: &Conversation<'_>,
@@ -18,7 +18,7 @@ pub(super) fn clip_savings(
     clips.iter().filter_map(saves).collect()
 }
 
-/// The messages whose images a record dropped, each with what that saves.
+/// Returns the messages whose images a record dropped, each with the tokens that this saves.
 pub(super) fn image_savings(
     record: &CompactionRecord,
     conversation: &Conversation<'_>,
@@ -36,7 +36,8 @@ pub(super) fn image_savings(
 }
 
 impl Replay<'_, '_> {
-    /// What clearing would free now: less what clips and dropped images have saved of it already.
+    /// Returns the tokens that clearing would free now, less those that clips and dropped images
+    /// already saved.
     pub(super) fn clearable_tokens(&self) -> Tokens {
         let is_clipped = |at| self.clip_savings.iter().any(|(clipped, _)| *clipped == at);
         let images = self.image_savings.iter().filter(|(at, _)| !is_clipped(*at));
@@ -45,7 +46,7 @@ impl Replay<'_, '_> {
         self.prune_state.clearable_tokens() - saved.map(|(_, saved)| *saved).sum()
     }
 
-    /// What the clips save of what still stands.
+    /// Returns the tokens that clips save in messages that are still present.
     pub(super) fn saved_by_clips(&self) -> Tokens {
         let stands =
             |message| message >= self.summarised_until && !self.prune_state.is_cleared(message);
@@ -53,7 +54,7 @@ impl Replay<'_, '_> {
         clips.map(|(_, saved)| *saved).sum()
     }
 
-    /// What the images save that were dropped of what still stands.
+    /// Returns the tokens that dropped images save in messages that are still present.
     pub(super) fn saved_by_images(&self) -> Tokens {
         let is_replaced = |at| {
             self.prune_state.is_cleared(at)

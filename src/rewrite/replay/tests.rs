@@ -1,4 +1,4 @@
-//! How a conversation stands: each clause of the replay at its edge. What the rule does is here.
+//! Tests of the replay: each clause at its edge. The pruning rule is tested here.
 
 mod cuts;
 mod records;
@@ -14,20 +14,20 @@ use crate::rewrite::prune::PruneRule;
 use crate::rewrite::prune::tests::rule;
 use crate::rewrite::record::CompactionRecord;
 
-/// Instructions, a question and five steps, each a call and its result of a thousand characters: it
-/// was a request at 2, 4, 6, 8, 10 and 12 messages.
+/// Instructions, a question and five steps, each a call and its result of a thousand characters.
+/// The history was a request at 2, 4, 6, 8, 10 and 12 messages.
 pub(in crate::rewrite) const STEPS: &str = "suctctctctct";
-/// Its length.
+/// Number of messages in [`STEPS`].
 pub(in crate::rewrite) const ALL: usize = STEPS.len();
-/// Where its results stand.
+/// Message indices of the results.
 const RESULTS: [usize; 5] = [3, 5, 7, 9, 11];
-/// What clearing one of them frees: its tokens but for those of the placeholder.
+/// Tokens freed by clearing one of the results: its size less the placeholder's.
 const FREES: Tokens = Tokens::new(1_000 / 4 - 33 / 4);
 const ONE: Tokens = Tokens::new(1);
 const FAR: Tokens = Tokens::new(1_000_000);
 
-/// A policy that does nothing: no rule, and all marks out of reach. What stands for history is taken
-/// to measure a hundred tokens, and all but the newest may go.
+/// Policy without a rule and with all thresholds out of reach. A summary is assumed to take a
+/// hundred tokens, and everything but the newest content may be cut.
 pub(in crate::rewrite) fn policy() -> Policy {
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
     policy.prune = None;
@@ -47,7 +47,7 @@ pub(in crate::rewrite) fn policy() -> Policy {
     policy
 }
 
-/// The same with a rule that clears all but the newest where it is asked.
+/// Like [`policy`], with a rule that clears all but the newest results when it is applied.
 pub(in crate::rewrite) fn clearing(when: PruneTrigger, rule: PruneRule) -> Policy {
     Policy {
         prune: Some((when, rule)),
@@ -55,7 +55,7 @@ pub(in crate::rewrite) fn clearing(when: PruneTrigger, rule: PruneRule) -> Polic
     }
 }
 
-/// A record in use, for the prefix that ends at `at`.
+/// Match of a record in use, for the prefix that ends at `at`.
 pub(in crate::rewrite) fn found(at: usize, record: CompactionRecord) -> RecordMatch {
     RecordMatch {
         prefix_end: at,
@@ -64,12 +64,12 @@ pub(in crate::rewrite) fn found(at: usize, record: CompactionRecord) -> RecordMa
     }
 }
 
-/// A record that did nothing, for the prefix that ends at `at`.
+/// Match of a record without changes, for the prefix that ends at `at`.
 fn nothing(at: usize) -> RecordMatch {
     found(at, CompactionRecord::default())
 }
 
-/// A summary of all between the question and `covers`.
+/// Summary of all messages between the question and `covers`.
 pub(in crate::rewrite) fn summary(covers: usize) -> CompactionRecord {
     CompactionRecord {
         text: Some("what stands for the rest".into()),
@@ -89,7 +89,7 @@ fn stand(
     replay(conversation, policy, kept, base, at_the_mark)
 }
 
-/// How the steps stand where a mark only says that a summary is due.
+/// Replays the steps without cutting at a mark.
 fn noted(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
     let body = body(STEPS);
     stand(
@@ -100,7 +100,7 @@ fn noted(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
     )
 }
 
-/// How they stand where history is cut at a mark.
+/// Replays the steps and cuts history at a mark.
 fn cut(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
     let body = body(STEPS);
     stand(
@@ -119,16 +119,16 @@ fn cleared(standing: &ReplayOutcome) -> Vec<usize> {
         .collect()
 }
 
-/// What a run of the steps costs.
+/// Returns the size of a range of the steps.
 fn run(messages: Range<usize>) -> Tokens {
     let body = body(STEPS);
     read(body.as_bytes()).unwrap().tokens_of(messages)
 }
 
-/// What the instructions count as: 250 tokens, rounded up to a multiple of 16.
+/// Size of the instructions: 250 tokens, rounded up to a multiple of 16.
 const OUTSIDE: Tokens = Tokens::new(256);
 
-/// What the steps measure up to so many messages, as they came.
+/// Returns the original size of the steps up to so many messages.
 fn size(upto: usize) -> Tokens {
     OUTSIDE + run(1..upto)
 }
@@ -168,7 +168,7 @@ fn its_size_is_that_of_what_is_forwarded() {
         OUTSIDE + run(1..2) + nominal + run(6..ALL),
     );
     check(&rule, cleared(&[]), size(ALL) - times(FREES, 2));
-    // A clip saves what it takes out of a result that is still there.
+    // A clip saves its omitted part if the result is still present.
     let both = times(FREES, 2) + saves;
     check(&rule, cleared(&[clip(5), clip(7)]), size(ALL) - both);
     let behind = nominal + run(6..ALL) - saves;
@@ -177,7 +177,7 @@ fn its_size_is_that_of_what_is_forwarded() {
         covered(&[clip(5), clip(7)]),
         OUTSIDE + run(1..2) + behind,
     );
-    // One of a message that is not there saves nothing.
+    // A clip of a missing message saves no tokens.
     check(&none, cleared(&[clip(99)]), size(ALL));
 }
 
@@ -241,7 +241,7 @@ fn under_pressure_it_is_asked_above_that_mark() {
     };
     check(size(ALL) - ONE, None, &RESULTS[..4]);
     check(size(ALL), None, &[]);
-    // A record has settled what is done up to where it was made.
+    // A record determines everything up to the point at which it was made.
     check(size(ALL) - ONE, Some(&nothing(ALL - 2)), &RESULTS[..4]);
     check(size(ALL) - ONE, Some(&nothing(ALL)), &[]);
 }
@@ -260,12 +260,12 @@ fn at_its_own_mark_it_clears_where_that_is_enough() {
     check(size, size - freed, None, &RESULTS[..4]);
     check(size + ONE, size - freed, None, &[]);
     check(size, size - freed - ONE, None, &[]);
-    // A record has settled what is done up to where it was made.
+    // A record determines everything up to the point at which it was made.
     check(size, size - freed, Some(&nothing(ALL - 2)), &RESULTS[..4]);
     check(size, size - freed, Some(&nothing(ALL)), &[]);
 }
 
-/// The same as [`body`], with a picture in each message of `places`.
+/// Like [`body`], with a picture in each message of `places`.
 fn seen(letters: &str, places: &[usize]) -> String {
     let parts = format!(
         r#"[{{"type":"text","text":"{}"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,x"}}}}]"#,
@@ -290,7 +290,7 @@ fn a_picture_that_was_dropped_of_covered_history_saves_nothing_beside() {
     assert_eq!(dropped, none);
 }
 
-/// However short a result has become, with it cleared the conversation measures the same.
+/// However short a result has become, the conversation has the same size once it is cleared.
 #[test]
 fn what_a_record_saved_of_a_result_is_not_freed_again() {
     let body = seen(STEPS, &[5, 7, ALL - 1]);
@@ -308,7 +308,7 @@ fn what_a_record_saved_of_a_result_is_not_freed_again() {
     let (_, image) = images::image_parts(&conversation, conversation.message(ALL - 1).unwrap())
         .next()
         .unwrap();
-    // The newest result does not go: what was saved of it stays saved.
+    // The newest result is not cleared, so its savings remain.
     for (clips, images_before, saved) in [
         (&[][..], 0, Tokens::ZERO),
         (&[clip(3), clip(5)], 0, Tokens::ZERO),
@@ -359,7 +359,7 @@ fn at_its_own_mark_it_clears_nothing_where_what_can_never_go_leaves_no_room() {
 
 #[test]
 fn where_no_record_is_made_it_clears_what_is_a_tenth() {
-    // What is added brings the size to where four results are a tenth of it, or just not.
+    // The added text takes the size to where four results are a tenth of it, or just not.
     let ten = times(times(FREES, 4), 10);
     for (proactive, wanted, expect) in [
         (false, ten + Tokens::new(9), &RESULTS[..4]),
@@ -396,7 +396,7 @@ fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
         policy.thresholds.hard = size(ALL - 2);
         stand(&conversation, &policy, None, HardMarkMode::Report)
     };
-    // Said by the user it is the second turn, with which the rule begins.
+    // A user message starts the second turn, from which the rule clears.
     let other = stands("Go on, please.");
     assert_eq!(cleared(&other), RESULTS[..4]);
     assert!(other.can_compact && !other.blocked_by_turns);
@@ -409,7 +409,7 @@ fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
         let policy = clearing(PruneTrigger::Always, rule());
         cleared(&stand(&conversation, &policy, None, HardMarkMode::Report))
     };
-    // The newest results were in no request before this one.
+    // No request before this one contained the newest results.
     assert_eq!(cleared_before, RESULTS[..3]);
 }
 
@@ -434,14 +434,14 @@ fn it_says_where_only_the_number_of_turns_keeps_the_rule_from_clearing() {
     check(PruneTrigger::Pressure, Tokens::ZERO, 2, false);
 }
 
-/// `letters`, and a last message of the user that says `text`.
+/// Builds `letters`, followed by a user message with `text`.
 fn and_then(letters: &str, text: &str) -> String {
     let body = body(letters);
     let before = body.strip_suffix("]}").unwrap();
     format!(r#"{before},{{"role":"user","content":"{text}"}}]}}"#)
 }
 
-/// The steps, of whose messages the one at `at` has so many characters.
+/// Builds the steps, with so many characters in the message at `at`.
 pub(in crate::rewrite) fn resized(at: usize, characters: usize) -> String {
     body_saying(STEPS, &[(at, &"x".repeat(characters))])
 }

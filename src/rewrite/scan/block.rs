@@ -1,38 +1,38 @@
-//! The bytes inside string literals, a block at a time: where one ends, escapes or is not allowed.
+//! Classifies the bytes inside string literals, one block at a time.
 
 use wide::u8x16;
 
-/// How many bytes one block holds, so that a mask of them is one machine word.
+/// Bytes of one block, chosen so that a mask is one machine word.
 pub(super) const BLOCK_BYTES: usize = 64;
-/// How many bytes one register holds on any machine of today.
+/// Bytes of one register on any current machine.
 const LANE_BYTES: usize = 16;
 
-/// What is to be seen in a block, one bit a byte, the first byte's lowest.
+/// Classes of the bytes of a block, one bit per byte, the first byte in the lowest bit.
 pub(super) struct BlockMask {
-    /// Quotes, backslashes and control bytes: whatever is not plain content.
+    /// Quotes, backslashes and control bytes: all bytes that are not plain content.
     pub(super) special: u64,
-    /// Bytes of UTF-8 that begin no character.
+    /// UTF-8 continuation bytes.
     pub(super) continuation: u64,
 }
 
 impl BlockMask {
-    /// Nothing in it is plain content.
+    /// A mask without any plain content.
     const REFUSED: Self = Self {
         special: u64::MAX,
         continuation: 0,
     };
 
-    /// Where the first byte that is not plain content stands.
+    /// Returns the index of the first byte that is not plain content.
     pub(super) fn first_special(&self) -> usize {
         self.special.trailing_zeros() as usize
     }
 
-    /// Forgets the byte at `at` and the one behind it.
+    /// Clears the byte at `at` and the one after it.
     pub(super) fn clear_pair(&mut self, at: usize) {
         self.special &= !(0b11 << at);
     }
 
-    /// Forgets what stands before `next`, which may lie behind the block.
+    /// Clears the bytes before `next`, which may lie past the block.
     pub(super) fn clear_before(&mut self, next: usize) {
         self.special &= if next < BLOCK_BYTES {
             u64::MAX << next
@@ -41,7 +41,7 @@ impl BlockMask {
         };
     }
 
-    /// Looks at the beginning of `rest`; behind its end stand control bytes.
+    /// Classifies the first block of `rest`. Bytes past its end count as control bytes.
     #[inline]
     pub(super) fn from_bytes(rest: &[u8]) -> Self {
         match rest.first_chunk() {
@@ -50,8 +50,7 @@ impl BlockMask {
         }
     }
 
-    /// The same for one register only: most keys and names are shorter, and no more is paid for
-    /// them.
+    /// Classifies one register only, which is enough for most keys and names.
     pub(super) fn from_first_lanes(rest: &[u8]) -> Option<Self> {
         let lanes = u8x16::new(*rest.first_chunk()?);
         Some(Self {
@@ -60,8 +59,8 @@ impl BlockMask {
         })
     }
 
-    // Written out rather than mapped: what compilers make of closures over arrays here is several
-    // times as long where they do not see the whole program at once.
+    // Unrolled instead of mapped: without whole-program optimisation, compilers turn closures over
+    // arrays here into code several times as long.
     #[inline]
     fn from_block(block: &[u8; BLOCK_BYTES]) -> Self {
         let (chunks, _) = block.as_chunks::<LANE_BYTES>();

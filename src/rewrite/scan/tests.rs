@@ -1,9 +1,9 @@
-//! Literals, numbers and values, held to `serde_json`.
+//! Literals, numbers and values, compared with `serde_json`.
 
 use super::*;
 use serde::de::IgnoredAny;
 
-/// Passes `json` at every offset from a block's beginning and holds it to `serde_json`.
+/// Reads `json` at every offset within a block and compares the result with `serde_json`.
 fn check(json: &str) {
     let expect: Option<String> = serde_json::from_str(json).ok();
     for offset in 0..BLOCK_BYTES {
@@ -44,7 +44,7 @@ fn what_a_literal_holds_does_not_hang_on_where_it_stands() {
     }
 }
 
-/// Holds whether `json` is one value, and where it ends, to `serde_json`.
+/// Compares with `serde_json` whether `json` is one value, and where it ends.
 fn check_value(json: &str) {
     let expect = serde_json::from_str::<IgnoredAny>(json).is_ok();
     let mut scanner = Scanner::new(json);
@@ -131,7 +131,7 @@ fn a_literal_moves_with_its_text() {
     assert!(!there.is_escaped() && read(r#""\n""#, 0).is_escaped());
 }
 
-/// RFC 8259 leaves open what half a pair of surrogates is; `serde_json` takes none.
+/// RFC 8259 does not define unpaired surrogates; `serde_json` rejects them.
 #[test]
 fn half_a_pair_is_one_character() {
     for (json, expect) in [

@@ -1,25 +1,25 @@
-//! Why a model's answer ended: one table of every provider's words for it.
+//! Finish reasons: one table for the words of every provider.
 
-/// Why an answer ended.
+/// Reason why an answer ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FinishReason {
     /// The output budget was used up, or the room in the window.
     Length,
-    /// It was withheld, broken off, or ended for a reason that is not known here.
+    /// The answer was withheld or aborted, or the reason is unknown.
     Other,
-    /// The model came to its end.
+    /// The model finished its answer.
     Stop,
-    /// The model wants to call a tool.
+    /// The model calls a tool.
     ToolCalls,
-    /// The window is full, and the server says so.
+    /// The server states that the window is full.
     WindowFull,
 }
 
 impl FinishReason {
-    /// What a server says of a window that is full.
+    /// Reason that servers give for a full window.
     pub const WINDOW_FULL: &str = "model_context_window_exceeded";
 
-    /// What a finish reason means, or a stop reason, as Anthropic calls it.
+    /// Parses a finish reason, or Anthropic's stop reason. Unknown reasons become [`Self::Other`].
     pub fn parse(reason: &str) -> Self {
         match reason {
             "length" | "max_tokens" => Self::Length,

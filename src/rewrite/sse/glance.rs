@@ -1,4 +1,4 @@
-//! Tells what an event of a chat stream is, reading no more of it than that takes.
+//! Classifies an event of a chat stream and reads no more of it than needed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,32 +8,32 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::{Event, FinishReason};
 
-/// What an event brings.
+/// Kind of an event, by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Text, reasoning, a refusal or a tool call: the model is answering.
     Content,
-    /// The `[DONE]` mark.
+    /// The `[DONE]` marker.
     Done,
     /// A delta without content: a role, a finish reason, a keep-alive, the announcement of a
     /// response.
     Empty,
-    /// An error, or something that is no chunk at all: for the classifier to judge.
+    /// An error, or data that is not a chunk; `overflow` classifies it.
     Error,
-    /// Token counts and nothing else.
+    /// Token counts alone.
     Usage,
 }
 
-/// What one look at an event shows.
+/// Kind, finish reason and token counts of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventInfo {
-    /// What it brings.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// The finish reason in it.
+    /// Finish reason, if the event states one.
     pub finish: Option<FinishReason>,
-    /// Prompt tokens, as the provider counts them.
+    /// Prompt tokens as the provider counts them.
     pub input: Option<u32>,
-    /// Generated tokens, as the provider counts them.
+    /// Generated tokens as the provider counts them.
     pub output: Option<u32>,
 }
 
@@ -48,7 +48,7 @@ impl EventInfo {
     }
 }
 
-/// Looks at one event. Text and arguments are skipped over and never copied.
+/// Classifies an event. Text and arguments are skipped and never copied.
 pub fn classify_event(event: Event<'_>) -> EventInfo {
     let data = event.data.trim_ascii();
     if data.starts_with(b"[DONE]") {
@@ -63,7 +63,7 @@ pub fn classify_event(event: Event<'_>) -> EventInfo {
     if data.is_empty() {
         return EventInfo::from_kind(EventKind::Empty);
     }
-    // A sequence would be read as a struct by position: only an object is a chunk.
+    // Serde would read a sequence as a struct by position: only an object is a chunk.
     if !data.starts_with(b"{") {
         return EventInfo::from_kind(EventKind::Error);
     }
@@ -121,7 +121,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Event types of the sibling interfaces that come before any output.
+/// Whether an event type of a sibling API precedes any output.
 fn precedes_output(kind: &str) -> bool {
     matches!(
         kind,
@@ -165,8 +165,10 @@ struct ChunkUsage {
     completion_tokens: Option<u32>,
 }
 
-/// Whether a delta or message says anything beside its role. The keys that carry what is said
-/// differ by provider and grow by the month, so it is the few that say nothing which are named.
+/// A delta or message, reduced to whether it has content beside its role.
+///
+/// The keys that carry content differ by provider and grow by the month. So the code lists the few
+/// keys that carry none.
 struct Delta {
     has_content: bool,
 }
@@ -207,7 +209,7 @@ impl<'de> Deserialize<'de> for Delta {
     }
 }
 
-/// Whether a value holds anything: null, "", [] and {} do not.
+/// Whether a JSON value is non-empty: `null`, `false`, `""`, `[]` and `{}` are empty.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct HasValue(bool);
 

@@ -1,4 +1,4 @@
-//! Events of streams, in every cut; what a chunk is taken for.
+//! Events of streams under every chunking, and the classification of chunks.
 
 mod literal;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An event with its parts owned: name, data, dropped.
+/// Name, data and dropped bytes of an event, owned.
 type Owned = (String, String, usize);
 
 fn split<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
@@ -23,7 +23,7 @@ fn split<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
     found
 }
 
-/// Checks the events of a stream, whole, by bytes, and at every place where it can be cut in two.
+/// Checks the events of a stream in one piece, byte by byte, and cut in two at every position.
 fn check(stream: &str, expected: &[(&str, &str)]) {
     let expected: Vec<Owned> = expected
         .iter()
@@ -153,7 +153,7 @@ proptest! {
     }
 }
 
-/// Checks what a chunk is taken for.
+/// Checks the kind of each chunk.
 fn check_kind(kind: EventKind, chunks: &[&str]) {
     for chunk in chunks {
         assert_eq!(

@@ -1,20 +1,20 @@
-//! A summary's sections, as far as its headings part it.
+//! Sections of a summary, split at its headings.
 
 use crate::rewrite::prompts::normalise_heading;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::{index, ledger, said};
 
-/// A heading of the second level and the lines below it.
+/// A second-level heading and the lines below it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Section<'t> {
-    /// The line of the heading, empty for what stands before the first.
+    /// The heading line; empty for text before the first heading.
     pub(super) heading: &'t str,
-    /// The lines below it.
+    /// The lines below the heading.
     pub(super) lines: Vec<&'t str>,
 }
 
 impl<'t> Section<'t> {
-    /// The sections of `text`; a heading inside a code block is none.
+    /// Parses the sections of `text`. A heading inside a code block is ignored.
     pub(super) fn parse(text: &'t str) -> Vec<Self> {
         let mut sections = Vec::new();
         let mut section = Self {
@@ -39,7 +39,7 @@ impl<'t> Section<'t> {
         sections
     }
 
-    /// Whether it is one of the parts that we write ourselves, or is called as one of them.
+    /// Whether the heading is that of a section longhaul generates.
     pub(super) fn is_generated(&self) -> bool {
         let called = normalise_heading(self.heading);
         [
@@ -52,7 +52,7 @@ impl<'t> Section<'t> {
         .any(|ours| normalise_heading(ours) == called)
     }
 
-    /// Whether there is nothing below its heading but further headings and "(none)".
+    /// Whether the section contains only subheadings and "(none)".
     pub(super) fn is_blank(&self) -> bool {
         self.lines.iter().all(|line| {
             let line = line
@@ -72,7 +72,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// The sections as one text, parted by empty lines.
+/// Joins the sections with empty lines.
 pub(super) fn join(sections: &[Section<'_>]) -> String {
     let texts: Vec<String> = sections
         .iter()
@@ -86,8 +86,8 @@ pub(super) fn join(sections: &[Section<'_>]) -> String {
     texts.join("\n\n")
 }
 
-/// Drops finished items, the oldest first, until the whole is within `budget` or none is left:
-/// what is done matters least to what comes next.
+/// Drops finished items, oldest first, until the summary fits `budget` or none is left. Finished
+/// work matters least to the next steps.
 pub(super) fn drop_finished_items(sections: &mut [Section<'_>], budget: Tokens) {
     let mut over = join(sections)
         .chars()

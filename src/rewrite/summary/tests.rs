@@ -1,4 +1,4 @@
-//! What is accepted of a summariser, and what is refused.
+//! Tests of accepting and rejecting summaries.
 
 use super::*;
 use crate::rewrite::chat_completions::read;
@@ -212,7 +212,7 @@ fn a_turn_that_is_still_open_keeps_its_section() {
 
 #[test]
 fn prose_may_be_three_times_its_budget_and_not_a_token_more() {
-    // Of 280 tokens; a token is four characters.
+    // The budget is 280 tokens of four characters each.
     assert_eq!(budgets().prose, Tokens::new(280));
     let start = "## Goal\nShip it\n\n## Next Steps\n1. four\n\n## Critical Context\n";
     let text = |chars: usize| format!("{start}{}", "a".repeat(chars - start.len()));

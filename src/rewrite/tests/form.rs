@@ -1,4 +1,4 @@
-//! The forwarded bytes of every recorded session, held to those of this [`FORM_VERSION`].
+//! Compares the forwarded bytes of every recorded session with those of this [`FORM_VERSION`].
 
 use crate::rewrite::FORM_VERSION;
 use crate::rewrite::chat_completions::read;
@@ -14,11 +14,11 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// Tokens: from one that keeps little of a session to one that holds most of them whole.
+/// Window sizes in tokens, from one that keeps little of a session to one that holds most of them
+/// whole.
 const WINDOWS: [u32; 4] = [16_000, 32_000, 64_000, 128_000];
 
-/// What is forwarded under default settings in these windows, and in the last of them where
-/// placeholders say more.
+/// Default policies for these windows, and for the largest also those with longer placeholders.
 fn policies() -> Vec<Policy> {
     let usual = WINDOWS.map(|window| (window, Placeholder::default()));
     let telling = [Placeholder::Described, Placeholder::Index].map(|it| (WINDOWS[3], it));
@@ -33,7 +33,8 @@ fn policies() -> Vec<Policy> {
     all.map(policy).collect()
 }
 
-/// What goes on in place of `body`, as the beginning of its hash; a dash if it goes on as it is.
+/// Returns the start of the hash of the bytes forwarded for `body`, or a dash if it is forwarded
+/// unchanged.
 fn forwarded(body: &[u8], policy: &Policy) -> String {
     let conversation = read(body).unwrap();
     let outlook = plan(
@@ -49,8 +50,8 @@ fn forwarded(body: &[u8], policy: &Policy) -> String {
     blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
 }
 
-/// Where this fails, prompt caches and kept records of the release before are of no more use to
-/// anybody who updates: raise the version and say so in the changelog, or mend the change.
+/// A failure means that prompt caches and stored records of the previous release are useless after
+/// an update. Raise the version and say so in the changelog, or fix the change.
 #[test]
 fn forwarded_bytes_are_those_of_the_form_version() {
     let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");

@@ -1,30 +1,32 @@
-//! One value of a `usage` object, whatever it turns out to be.
+//! A lenient reader for one value of a `usage` object, whatever its JSON type.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// What a value tells: nothing where it is neither a number nor an object that has some.
+/// A value of a `usage` object. Empty unless the value is a number, `true`, or an object with a
+/// known key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UsageValue {
-    /// It, if it is a number.
+    /// The value, if it is a number.
     pub(super) number: Option<f64>,
-    /// It, if it is a whole number and not below zero.
+    /// The value, if it is a non-negative integer.
     pub(super) integer: Option<u64>,
-    /// Whether it is `true`.
+    /// Whether the value is `true`.
     pub(super) is_true: bool,
-    /// Its `cached_tokens`, if it is an object.
+    /// `cached_tokens`, if the value is an object.
     pub(super) cached_tokens: Option<u32>,
-    /// Its `cache_write_tokens`.
+    /// `cache_write_tokens`, if the value is an object.
     pub(super) cache_write_tokens: Option<u32>,
-    /// Its `total_cost`.
+    /// `total_cost`, if the value is an object.
     pub(super) total_cost: Option<f64>,
-    /// Its `upstream_inference_cost`.
+    /// `upstream_inference_cost`, if the value is an object.
     pub(super) upstream_cost: Option<f64>,
 }
 
 impl UsageValue {
-    /// It, if it is a count of tokens: all that is larger is as good as the largest.
+    /// Returns the value as a count of tokens, saturating at `u32::MAX`; `None` if it is not an
+    /// integer.
     pub(super) fn tokens(self) -> Option<u32> {
         let whole = self.integer?;
         Some(u32::try_from(whole).unwrap_or(u32::MAX))
@@ -68,14 +70,14 @@ impl<'de> Visitor<'de> for UsageValueVisitor {
         })
     }
 
-    /// Less than nothing: what is not is visited as a `u64`.
+    /// Handles negative integers only: serde passes the others to `visit_u64`.
     fn visit_i64<E>(self, _: i64) -> Result<UsageValue, E> {
         Ok(UsageValue::default())
     }
 
     #[expect(
         clippy::cast_precision_loss,
-        reason = "dollars, where nobody charges 2⁵³ of them"
+        reason = "dollars: no request costs 2⁵³ of them"
     )]
     fn visit_u64<E>(self, value: u64) -> Result<UsageValue, E> {
         Ok(UsageValue {

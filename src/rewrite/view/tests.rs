@@ -1,4 +1,4 @@
-//! What a view forwards, what that costs, and what of it is kept.
+//! Tests of a view: the forwarded content, its size, and the resulting record.
 
 use super::*;
 use crate::rewrite::chat_completions::read;
@@ -7,17 +7,17 @@ use crate::rewrite::prune::tests::rule;
 use crate::rewrite::replay::tests::{found, policy};
 use crate::rewrite::replay::{HardMarkMode, replay};
 
-/// Instructions, a question and four steps, each a call and its result of a thousand characters. The
-/// results stand at 3, 5, 7 and 9.
+/// Instructions, a question and four steps, each a call and its result of a thousand characters.
+/// The results are messages 3, 5, 7 and 9.
 const STEPS: &str = "suctctctct";
-/// The instructions and the question.
+/// Head with the instructions and the question.
 const KEPT: PinnedHead = PinnedHead { end: 2 };
-/// What stands for history: 24 characters.
+/// Text of the summary: 24 characters.
 const TEXT: &str = "what stands for the rest";
-/// What stands for a cleared result.
+/// Placeholder of a cleared result.
 const CLEARED: &str = "[Old tool result content cleared]";
 
-/// A view in which the results before this message are cleared.
+/// Builds a view in which the results before this message are cleared.
 fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
     let mut fold = PruneState::new(conversation, Some(&rule()));
     fold.ingest_until(conversation.messages().len());
@@ -25,7 +25,7 @@ fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
     ForwardedView::new(KEPT, &fold)
 }
 
-/// 50 tokens of its beginning and 40 of its end.
+/// Builds a clip with 50 tokens of the beginning and 40 of the end.
 fn clip(message: usize) -> Clip {
     Clip {
         message,
@@ -34,7 +34,7 @@ fn clip(message: usize) -> Clip {
     }
 }
 
-/// The cuts of a view in words, where it has any.
+/// Describes the replacements of a view, if it has any.
 fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
     let plan = view.replacements(conversation);
     let cuts = plan
@@ -48,7 +48,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
         Replacement::Result { at, text } if text == CLEARED => format!("{at} cleared"),
         Replacement::Result { at, text } => {
             assert!(text.starts_with(&"x".repeat(200)) && text.ends_with(&"x".repeat(160)));
-            // What was cut out, and the note of it, are between the two.
+            // The note about the omitted text is between the two ends.
             assert!(text.contains("640 characters") && text.len() < 1_000);
             format!("{at} clipped")
         }
@@ -57,7 +57,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
     cuts.iter().map(words).collect()
 }
 
-/// What a view of the steps comes to: what is cut, and how many tokens that saves.
+/// Checks the replacements of a view of the steps, and the tokens that they save.
 #[track_caller]
 fn check(view: impl Fn(&Conversation<'_>) -> ForwardedView, expect: &[&str], saves: Tokens) {
     let body = body(STEPS);
@@ -68,17 +68,17 @@ fn check(view: impl Fn(&Conversation<'_>) -> ForwardedView, expect: &[&str], sav
     assert_eq!(tokens, conversation.tokens() - saves);
 }
 
-/// What the messages of a run of the steps cost.
+/// Returns the size of a range of the steps.
 fn run(from: usize, to: usize) -> Tokens {
     let body = body(STEPS);
     read(body.as_bytes()).unwrap().tokens_of(from..to)
 }
 
-/// What clearing a result frees: its tokens but for those of the placeholder.
+/// Tokens freed by clearing a result: its size less the placeholder's.
 const FREES: Tokens = Tokens::new(250 - 8);
-/// What clipping one saves, the note left out.
+/// Tokens saved by clipping a result, not counting the note.
 const CLIPS: Tokens = Tokens::new(250 - 50 - 40);
-/// What stands for history costs.
+/// Size of the summary in tokens.
 const SUMMARY: Tokens = Tokens::new(6);
 
 #[test]
@@ -98,7 +98,7 @@ fn what_is_cleared_clipped_and_stood_for_is_cut_and_saved() {
     };
     let both = ["3 cleared", "5 cleared", "7 clipped"];
     check(|it| clipped(it, &[7]), &both, FREES + FREES + CLIPS);
-    // What is cleared is no longer there to be clipped, nor a second time to be saved.
+    // A cleared result cannot be clipped, and saves tokens only once.
     check(|it| clipped(it, &[3, 7]), &both, FREES + FREES + CLIPS);
     check(|it| clipped(it, &[7, 7]), &both, FREES + FREES + CLIPS);
     let covered = |it: &Conversation<'_>, upto, clips: &[usize]| {
@@ -246,7 +246,7 @@ fn what_it_does_is_kept_and_the_next_one_starts_from_it() {
         history_from: 2,
         compacted_message_count: 4,
         cleared_before: 6,
-        // The others show no more.
+        // The other clips have become invisible.
         clips: vec![clip(7)],
         images_before: 6,
         pace: ThrashDetector::restarted_at(10),
@@ -258,8 +258,8 @@ fn what_it_does_is_kept_and_the_next_one_starts_from_it() {
     assert_eq!(cuts(&next, &conversation), cuts(&view, &conversation));
 }
 
-/// Instructions, a question, an answer, a call and its result, a question, an answer, a question: all
-/// but what the model says show an image behind a text of some length.
+/// Builds instructions, a question, an answer, a call and its result, a question, an answer, a
+/// question. All messages except the model's have an image after a long text.
 fn album() -> String {
     let shows = |role: &str| {
         let text = "x".repeat(1_000);
@@ -282,7 +282,7 @@ fn album() -> String {
     format!(r#"{{"messages":[{}]}}"#, messages.join(","))
 }
 
-/// The cuts of the album, where the images before this message go.
+/// Checks the replacements in the album when the images before this message are dropped.
 #[track_caller]
 fn check_images(
     before: usize,
@@ -304,7 +304,7 @@ fn check_images(
     check_replayed(&view, &conversation);
 }
 
-/// A conversation that stands as this view does measures as much when it is replayed.
+/// Checks that replaying the view's conversation gives the same size.
 #[track_caller]
 fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
     let record = view.to_record(conversation);
@@ -366,7 +366,7 @@ fn a_message_that_takes_in_what_stands_for_history_keeps_its_images() {
     check(Placement::Separate, 5, &separate);
     check(Placement::Merged, 5, &[&to_5, "7 image 1"]);
     check(Placement::Merged, 6, &[&to_6, "7 image 1"]);
-    // Where nothing stands for history none is taken in.
+    // Without a summary, no message is merged.
     let all = ["1 image 1", "4 image 1", "5 image 1", "7 image 1"];
     check_images(8, |view, _| view.with_placement(Placement::Merged), &all);
 }

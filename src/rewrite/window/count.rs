@@ -1,11 +1,15 @@
-//! What a provider's counts are worth beside the plain estimate: how large a window is in the
-//! estimate's own units.
+//! Ratios between provider counts and longhaul's token estimate, which convert a window into
+//! estimated tokens.
 //!
-//! Measured against the providers' own input counts in the logs of recorded sessions, characters
-//! over four are a count of 22,000 + 0.96 × estimate for one family of models, 37,000 to 53,000 +
-//! 1.2 to 1.6 × for another, and about 3 × for a third, thinking and attachments that the logs leave
-//! out included. So a count has a fixed part and a part in proportion, and the last count of a
-//! conversation knows both.
+//! Measured in the logs of recorded sessions, the providers' own input counts depend on the
+//! estimate (characters over four) as follows:
+//!
+//! - one family of models: 22,000 + 0.96 × estimate;
+//! - a second family: 37,000 to 53,000 + 1.2 to 1.6 × estimate;
+//! - a third: about 3 × estimate.
+//!
+//! These numbers include reasoning and attachments that the logs omit. A count therefore has a
+//! fixed and a proportional part, and the last count of a conversation reveals both.
 
 use super::note::TRUNCATED_PERCENT;
 use crate::rewrite::tokens::Tokens;
@@ -13,17 +17,19 @@ use serde::{Deserialize, Serialize};
 
 /// A ratio of one, in thousandths.
 const ONE: u32 = 1_000;
-/// The least that is counted for the estimate. Measured were 0.96 and, on mixed code and prose,
-/// 0.91; below that lie runs of spaces and base64, which the next message need not have.
+/// The smallest ratio, in thousandths. The lowest measured values are 0.96 and, on mixed code and
+/// prose, 0.91. Only runs of spaces and base64 lie below, and the next message may contain neither.
 const MIN_RATIO: u32 = 750;
-/// The most: about 3 was measured, and 4 is a token a character.
+/// The largest ratio, in thousandths. About 3 was measured; 4 is one token per character.
 const MAX_RATIO: u32 = 4_000;
-/// Requests below this say little of the model: what the provider adds weighs as much as they do.
+/// The smallest request that updates a model's average. In smaller requests, the tokens that the
+/// provider adds weigh as much as the request.
 const MIN_SAMPLE: Tokens = Tokens::new(4_000);
-/// Of how many requests the average of a model is taken, about.
+/// The approximate number of requests over which a model's ratio is averaged.
 const AVERAGED_SAMPLES: u32 = 8;
 
-/// One request as both count it: what was forwarded, whatever was cut from it before.
+/// The size of one request as longhaul estimates it and as the provider counts it. Both refer to
+/// the forwarded request, after any compaction.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CountSample {
     estimate: Tokens,
@@ -31,8 +37,8 @@ pub struct CountSample {
 }
 
 impl CountSample {
-    /// `None` where the count cannot be that of the whole prompt: some servers cut it, some leave
-    /// out what they had cached.
+    /// Creates a sample; `None` if the count cannot cover the whole prompt. Some servers truncate
+    /// the prompt, others leave out its cached part.
     pub fn new(estimate: Tokens, counted: u32) -> Option<Self> {
         let whole = counted > estimate.percent(TRUNCATED_PERCENT).get();
         whole.then_some(Self {
@@ -42,7 +48,7 @@ impl CountSample {
     }
 }
 
-/// What is counted for the estimate, in thousandths, within `LEAST` and `MOST`.
+/// Provider tokens per estimated token, in thousandths, clamped to `MIN_RATIO` and `MAX_RATIO`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct TokenRatio(u32);
 
@@ -53,13 +59,14 @@ impl Default for TokenRatio {
 }
 
 impl TokenRatio {
-    /// So many tokens counted where the estimate has `estimate`.
+    /// Computes the ratio of `counted` provider tokens to `estimate` estimated tokens.
     pub fn from_counts(counted: Tokens, estimate: Tokens) -> Self {
         let thousandths = Tokens::new(ONE).scaled(counted, estimate).get();
         Self(thousandths.clamp(MIN_RATIO, MAX_RATIO))
     }
 
-    /// The average of a model once another of its requests was counted; the first is the average.
+    /// Updates a model's moving average with another sample. The first sample becomes the average;
+    /// a request that is too small leaves it unchanged.
     pub fn moving_average(before: Option<Self>, pair: CountSample) -> Option<Self> {
         if pair.estimate < MIN_SAMPLE {
             return before;
@@ -71,44 +78,45 @@ impl TokenRatio {
         Some(Self(average))
     }
 
-    /// Whether a request of that size may be counted at `mark` or more.
+    /// Whether the provider may count a request of `request` estimated tokens at `mark` or more.
     pub(super) fn may_reach(request: Tokens, mark: Tokens) -> bool {
         request.scaled(Tokens::new(MAX_RATIO), Tokens::new(ONE)) >= mark
     }
 
-    /// Whether another has moved from it by a sixteenth, the step in which counts move marks.
+    /// Whether `self` differs from `other` by more than a sixteenth, the step in which counts move
+    /// the thresholds.
     pub fn is_far_from(self, other: Self) -> bool {
         self.0.abs_diff(other.0) > other.0 / 16
     }
 
-    /// So much of the estimate, as it is counted.
+    /// Converts estimated tokens to provider tokens.
     pub fn to_counted(self, estimate: Tokens) -> Tokens {
         estimate.scaled(Tokens::new(self.0), Tokens::new(ONE))
     }
 
-    /// So much as it is counted, in the estimate's units.
+    /// Converts provider tokens to estimated tokens.
     fn to_estimated(self, counted: Tokens) -> Tokens {
         counted.scaled(Tokens::new(ONE), Tokens::new(self.0))
     }
 }
 
-/// What is known of how a conversation is counted.
+/// The samples and ratios from which a conversation's token count is predicted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TokenCalibration {
-    /// The last request of it that was counted, if one was.
+    /// The conversation's last counted request, if any.
     pub last_sample: Option<CountSample>,
-    /// The average of its model, if one is known.
+    /// The model's average ratio, if known.
     pub model_ratio: Option<TokenRatio>,
-    /// What its text is like, by the scripts that it is written in.
+    /// The ratio expected from the scripts of the conversation's text.
     pub text_ratio: TokenRatio,
 }
 
 impl TokenCalibration {
-    /// A window of the provider's, in the estimate's units: the size at which the last count, and
-    /// what came after it at the denser of the two ratios, reaches the window.
+    /// Converts the provider's `window` to estimated tokens: the size at which the last count plus
+    /// the growth since reaches the window. Growth is converted at the higher of the two ratios.
     ///
-    /// It hangs on no size but that of the counted request itself. So a request that was counted
-    /// before a compaction is no larger a reason for the next one.
+    /// The conversion depends on the size of the counted request alone. A count taken before a
+    /// compaction therefore cannot trigger another one.
     pub fn estimated_window(&self, window: Tokens) -> Tokens {
         let density = self.model_ratio.unwrap_or_default().max(self.text_ratio);
         let holds = match self.last_sample {
@@ -131,7 +139,7 @@ mod tests {
 
     const WINDOW: Tokens = Tokens::new(100_000);
 
-    /// The window after a last pair of a conversation and a pair of its model.
+    /// Checks the window after the conversation's last sample and one sample of its model.
     fn check(last: Option<(u32, u32)>, model: Option<(u32, u32)>, expect: u32) {
         let pair = |(estimate, counted)| CountSample::new(Tokens::new(estimate), counted).unwrap();
         let counts = TokenCalibration {
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_fixed_part_of_the_count_is_taken_off_once() {
-        // 22,000 and the estimate: not 3.2 times as much for ever.
+        // 22,000 plus the estimate, rather than 3.2 times the estimate at every size.
         check(Some((10_000, 32_000)), None, 78_000);
         check(Some((50_000, 72_000)), None, 78_000);
     }

@@ -1,18 +1,19 @@
-//! What OpenAI's own tokenizers make of a conversation, beside the plain estimate.
+//! Token ratio of a conversation by OpenAI's own tokenizers.
 //!
-//! For a provider that has counted nothing of it yet: what it reports is worth more, since it knows
-//! tools, thoughts and templates too. The vocabularies are built in, so this is a feature.
+//! Used only until the provider has counted a request of the conversation: its counts are more
+//! accurate, since they include tools, reasoning and templates. The vocabularies are built in,
+//! which is why this is an optional feature.
 
 use super::count::TokenRatio;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::tokens::Tokens;
 use bpe_openai::Tokenizer;
 
-/// How many bytes of text are counted, the newest: some 20 ms. A ratio changes little beyond that.
+/// Bytes of the newest text to tokenize: about 20 ms. More text changes the ratio little.
 const MAX_BYTES: usize = 1 << 19;
 
-/// Beginnings of the names of models, with their vocabulary: the table of OpenAI's `tiktoken`,
-/// `model.py`, and the families that came after it, which share the newest.
+/// Prefixes of model names with their vocabularies: the table in `model.py` of OpenAI's `tiktoken`,
+/// and later families, which share the newest vocabulary.
 const VOCABULARIES: [(&str, Vocabulary); 12] = [
     ("gpt-3.5", Vocabulary::Cl100k),
     ("gpt-35", Vocabulary::Cl100k),
@@ -37,7 +38,7 @@ enum Vocabulary {
 impl Vocabulary {
     fn for_model(model: &str) -> Option<Self> {
         let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
-        // One that its owner has trained further.
+        // A fine-tuned model.
         let name = name.strip_prefix("ft:").unwrap_or(name);
         let known = VOCABULARIES
             .iter()
@@ -53,8 +54,8 @@ impl Vocabulary {
     }
 }
 
-/// What is counted for the plain estimate of this conversation's newest text; `None` for a model
-/// whose vocabulary is not here, and where there is no text.
+/// Computes the token ratio of the conversation's newest text. Returns `None` without text, or
+/// without a vocabulary for the model.
 pub fn measure(conversation: &Conversation<'_>) -> Option<TokenRatio> {
     let tokenizer = Vocabulary::for_model(&conversation.model())?.tokenizer();
     let (mut bytes, mut counted, mut estimate) = (0, 0, Tokens::ZERO);

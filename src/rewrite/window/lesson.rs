@@ -1,5 +1,5 @@
-//! Something that was learned, and when: so that those who learned apart agree once they have heard
-//! of one another, in whatever order and however often.
+//! Learned values with the time at which they were learned. Merging is commutative and idempotent,
+//! so processes that learned apart converge in whatever order they exchange values.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,35 +7,37 @@ use super::{RefusalWindow, to_two_digits, window_from_refusal};
 use crate::rewrite::overflow::Overflow;
 use crate::rewrite::tokens::Tokens;
 
-/// Clocks that are set, to whatever zone, differ by less, in milliseconds: a day.
+/// Maximum clock difference between processes, in milliseconds: a day. Clocks that are set differ
+/// by less, in whatever time zone.
 const MAX_CLOCK_SKEW_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// What a model was seen to hold.
+/// A model's window as learned from its refusals and replies.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearnedWindow {
-    /// The window, in the plain estimate's own units.
+    /// The window, in estimated tokens.
     pub window: Tokens,
-    /// The same as the provider counts, where it cuts prompts to it.
+    /// The window in provider tokens, if the provider truncates prompts to it; `None` otherwise.
     pub cut_to: Option<u32>,
-    /// The limit that it stated, as it counts. The window above hangs on how dense the text was that
-    /// was refused; this holds for any.
+    /// The limit that the upstream stated, in provider tokens. `window` depends on the token ratio
+    /// of the refused text; this limit holds for any text.
     pub stated: Option<Tokens>,
 }
 
-/// What was learned last. Of two lessons the greater one counts, which is the later; at the same
-/// time, the greater of what was learned. So `max` joins them, and none is less than any.
+/// A value with the time at which it was learned: a last-writer-wins register. The later value is
+/// the greater; at equal times, the greater value. `max` therefore merges two registers, and `None`
+/// is less than any.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamped<T> {
-    /// When, in milliseconds since 1970: the first field, for it decides.
+    /// Time of learning, in milliseconds since 1970. The first field, so that it decides the order.
     at: u64,
-    /// What.
+    /// The learned value.
     pub what: T,
 }
 
 impl LearnedWindow {
-    /// It holds no more.
+    /// Creates the window of a model that accepts at most `window` estimated tokens.
     pub fn at_most(window: Tokens) -> Self {
         Self {
             window,
@@ -44,7 +46,7 @@ impl LearnedWindow {
         }
     }
 
-    /// It cuts prompts to so many tokens, by its own count.
+    /// Creates the window of a model that truncates prompts to `counted` provider tokens.
     pub fn truncating_to(window: Tokens, counted: u32) -> Self {
         Self {
             cut_to: Some(counted),
@@ -52,7 +54,7 @@ impl LearnedWindow {
         }
     }
 
-    /// What `overflow` of a request of `estimate` tokens shows.
+    /// Computes the window from a refusal of a request of `estimate` tokens.
     pub fn from_refusal(estimate: Tokens, overflow: &Overflow) -> Self {
         Self {
             stated: overflow.limit.map(Tokens::new),
@@ -60,8 +62,8 @@ impl LearnedWindow {
         }
     }
 
-    /// The same of a model that had accepted a smaller request of that size. A refusal without a
-    /// number says only where the window is not: what was accepted fits in it.
+    /// Raises the window to `accepted`, the size of a smaller request that the model has accepted.
+    /// Only applies to a refusal without a number, which is a mere upper bound.
     #[must_use]
     pub fn with_accepted_floor(self, accepted: Tokens) -> Self {
         let window = match (self.stated, self.cut_to) {
@@ -71,12 +73,12 @@ impl LearnedWindow {
         Self { window, ..self }
     }
 
-    /// Whether a request of that size cannot have been accepted by a model that holds no more.
+    /// Whether an accepted request of this size contradicts the window.
     pub fn is_disproved_by(self, accepted: Tokens) -> bool {
         self.cut_to.is_none() && accepted > self.window.max(self.stated.unwrap_or_default())
     }
 
-    /// The window for a conversation other than the one that was refused.
+    /// Returns the window for conversations other than the refused one.
     pub fn for_other_conversations(self) -> RefusalWindow {
         match self.stated {
             Some(stated) => RefusalWindow::Stated {
@@ -89,8 +91,8 @@ impl LearnedWindow {
 }
 
 impl<T> Timestamped<T> {
-    /// What is learned `now`, in milliseconds since 1970, over what was known before. It is later
-    /// than that even where the clock is not.
+    /// Creates a value learned at `now`, in milliseconds since 1970, that supersedes `before`. Its
+    /// time is later than that of `before` even if the clock is not.
     pub fn superseding(before: Option<Self>, now: u64, what: T) -> Self {
         let after = before.map_or(0, |before| before.at.saturating_add(1));
         Self {
@@ -99,13 +101,13 @@ impl<T> Timestamped<T> {
         }
     }
 
-    /// Whether it was learned by a clock that ran ahead, seen from `now`. It would count for more than
-    /// all that is learned until that time has come.
+    /// Whether a fast clock stamped the value, seen from `now`. Such a value would override every
+    /// newer one until its time has come.
     pub fn is_ahead_of(&self, now: u64) -> bool {
         self.at > now.saturating_add(MAX_CLOCK_SKEW_MS)
     }
 
-    /// Whether it was learned then or later, in milliseconds since 1970.
+    /// Whether the value was learned at or after `then`, in milliseconds since 1970.
     pub fn is_at_or_after(&self, then: u64) -> bool {
         self.at >= then
     }

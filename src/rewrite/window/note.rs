@@ -1,5 +1,5 @@
-//! What the end of a reply teaches about a window: that it was full, or that the prompt was cut to
-//! it without a word.
+//! Detection of a window from the end of a reply: the window was full, or the server silently
+//! truncated the prompt to it.
 
 use super::lesson::LearnedWindow;
 use super::window_from_refusal;
@@ -8,56 +8,60 @@ use crate::rewrite::sse::FinishReason;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::usage::Usage;
 
-/// The smallest window that a cut prompt may show: the least that Ollama has ever defaulted to.
+/// The smallest window that a truncated prompt may reveal: the lowest default that Ollama has ever
+/// had.
 const MIN_WINDOW: u32 = 2_048;
-/// A cut prompt is counted at no more than this share of what was sent, in hundredths.
+/// A prompt may be truncated if its count is at most this percentage of the estimate.
 pub(super) const TRUNCATED_PERCENT: u32 = 60;
-/// How far below the window a cut prompt may be counted: a server that drops whole messages drops
-/// a little too much. A part of the window.
+/// A truncated prompt is counted less than 1/`BAND` of the window below the window: a server that
+/// drops whole messages drops slightly too much.
 const BAND: u32 = 8;
-/// How much larger a request has to be than one that was counted in the same band, so that it
-/// would have left the band had the count grown with it: the inverse of what the band spans, less
-/// one. A part of the smaller request.
+/// A second request must exceed the first by 1/`GROWTH` of the first to prove truncation: a count
+/// that grows in proportion would then have left the band. The band spans 1/`BAND` of the window,
+/// hence `BAND - 1`.
 const GROWTH: u32 = BAND - 1;
-/// An output limit as small as this is used up at once: by a request that only warms a cache.
+/// Output limits up to this size are used up at once, for example by a request that only warms a
+/// cache.
 const TINY_OUTPUT: Tokens = Tokens::new(16);
 
-/// A request that was answered.
+/// The size of a request that was answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SentSize {
-    /// The plain estimate of what was sent.
+    /// Estimated tokens of the forwarded request.
     pub estimate: Tokens,
-    /// The output that it asked for, if it named one.
+    /// The requested output limit, if any.
     pub output_limit: Option<Tokens>,
-    /// Whether it is all text. What a picture or a file is counted at, the estimate only guesses.
+    /// Whether the request contains text only. The token count of a picture or a file is a mere
+    /// guess of the estimate.
     pub is_text_only: bool,
 }
 
-/// What the replies of one model have counted so far.
+/// Detects a model's window from the token counts of its replies.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WindowDetector {
-    /// The largest prompt.
+    /// The largest prompt counted, in provider tokens.
     largest_prompt: u32,
-    /// That prompts are cut.
+    /// A possible truncation that awaits a second, larger request.
     suspicion: Option<TruncationSuspicion>,
 }
 
-/// A request that was counted just below what may be a window, and far below its size.
+/// A request whose count is far below its estimate and just below a possible window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct TruncationSuspicion {
-    /// The window, as the provider counts.
+    /// The possible window, in provider tokens.
     window: u32,
-    /// The plain estimate of the request.
+    /// Estimated tokens of the request.
     estimate: Tokens,
 }
 
 impl WindowDetector {
-    /// The largest prompt that was counted.
+    /// Returns the largest prompt counted, in provider tokens.
     pub fn largest_prompt(&self) -> u32 {
         self.largest_prompt
     }
 
-    /// Reads the end of the reply to `sent`, which was relayed whole.
+    /// Observes the end of a completely relayed reply to `sent`. Returns the window it reveals, if
+    /// any.
     pub fn observe_reply(&mut self, sent: SentSize, parting: &ReplyEnd) -> Option<LearnedWindow> {
         let input = parting.usage.map(|usage| usage.input);
         let before = self.largest_prompt;
@@ -71,7 +75,7 @@ impl WindowDetector {
                 parting.usage,
             )));
         }
-        // Where more was counted before, this is no limit.
+        // A smaller count than an earlier one is not the limit.
         if let Some(input) = input.filter(|&input| input >= MIN_WINDOW && input >= before)
             && left_no_room_for_output(sent, parting)
         {
@@ -86,12 +90,12 @@ impl WindowDetector {
         self.detect_truncation(sent.estimate, input)
     }
 
-    /// A prompt whose count stands still while its size grows is cut.
+    /// Detects truncation: the request grows, and its count does not.
     ///
-    /// The plain estimate may be far above any real count, for runs of spaces or base64, and some
-    /// servers leave out what they had cached. So one count proves nothing. But a count in
-    /// proportion would have left the band when the request grew by [`GROWTH`], and one that
-    /// depends on a cache does not stay in the band for every request in between.
+    /// One low count proves nothing. The estimate may far exceed every real count, for runs of
+    /// spaces or base64, and some servers leave out the cached part. Growth by [`GROWTH`] excludes
+    /// both: a proportional count would have left the band, and a count that depends on a cache
+    /// does not stay within the band for every request in between.
     fn detect_truncation(&mut self, estimate: Tokens, input: u32) -> Option<LearnedWindow> {
         let more_than = |window: u32| self.largest_prompt > window;
         self.suspicion = self.suspicion.filter(|was| !more_than(was.window));
@@ -115,7 +119,8 @@ impl WindowDetector {
     }
 }
 
-/// What an error within the reply says: it refuses the request as an error before it would have.
+/// Returns the window from an error within the reply, which refuses the request like an error
+/// before the reply.
 fn window_from_error(sent: SentSize, parting: &ReplyEnd) -> Option<LearnedWindow> {
     match parting.verdict {
         Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated => {
@@ -131,8 +136,8 @@ fn window_from_error(sent: SentSize, parting: &ReplyEnd) -> Option<LearnedWindow
     }
 }
 
-/// The window that prompt and output fill. Without a count, or with one that cannot be that of the
-/// whole prompt, it is what was sent: that much is known to fit.
+/// Computes the window that prompt and output fill, in estimated tokens. Without a count, or if the
+/// count cannot cover the whole prompt, returns the request's size, which is known to fit.
 fn filled_window(estimate: Tokens, usage: Option<Usage>) -> Tokens {
     let counted = usage.filter(|usage| usage.input >= estimate.divided_by(2).get());
     counted.map_or(estimate, |usage| {
@@ -141,8 +146,8 @@ fn filled_window(estimate: Tokens, usage: Option<Usage>) -> Tokens {
     })
 }
 
-/// Whether the reply ended at its limit without a token: the prompt was cut to fill the window, so
-/// that its count is the window's.
+/// Whether the reply reached its limit without a single token. The prompt was then truncated to
+/// fill the window, so its count equals the window.
 fn left_no_room_for_output(sent: SentSize, parting: &ReplyEnd) -> bool {
     parting.finish == Some(FinishReason::Length)
         && !parting.has_content
@@ -150,8 +155,9 @@ fn left_no_room_for_output(sent: SentSize, parting: &ReplyEnd) -> bool {
         && sent.output_limit.is_none_or(|output| output > TINY_OUTPUT)
 }
 
-/// The window that a prompt of `input` tokens may have been cut to: what local servers are started
-/// with, 1,024 times a power of two, or half as much again.
+/// Returns the window to which a prompt of `input` tokens may have been truncated. Candidates are
+/// the usual window sizes of local servers: 1,024 times a power of two, or one and a half times
+/// that.
 fn window_above(input: u32) -> Option<u32> {
     let power = input.max(MIN_WINDOW).checked_next_power_of_two()?;
     let between = power / 4 * 3;

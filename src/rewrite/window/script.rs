@@ -1,22 +1,23 @@
-//! What the scripts that a conversation is written in make of its count.
+//! Token ratio of a conversation, expected from the scripts of its text.
 //!
-//! Characters over four hold for Latin letters. A Han character is three times as much, and a
-//! session in Chinese would fill its window long before the estimate does. The estimate stays, since
-//! what is cleared hangs on it; this says what to expect of a provider that has counted nothing yet.
+//! The estimate of four characters per token holds for Latin letters. A Han character costs three
+//! times as much, so a Chinese session would fill its window long before the estimate does. The
+//! estimate itself stays, since clearing of tool results depends on it. The ratio predicts the
+//! counts of a provider that has counted nothing yet.
 
 use super::count::TokenRatio;
 use crate::rewrite::conversation::{Content, Conversation, Message, PartKind};
 use crate::rewrite::scan::has_unicode_escape;
 use crate::rewrite::tokens::Tokens;
 
-/// Of how many messages a sample is taken, at most.
+/// Maximum number of messages sampled.
 const MAX_MESSAGES: usize = 256;
-/// How many bytes of each, from its middle: together 64 KiB.
+/// Bytes sampled from the middle of each message: 64 KiB in total.
 const BYTES_PER_MESSAGE: usize = 256;
-/// What a character of any other script costs in the plain estimate, in thousandths.
+/// Estimated cost of a character of any other script, in thousandths of a token.
 const OTHER_SCRIPT_COST: u32 = 250;
 
-/// What is to be expected for the plain estimate of this conversation.
+/// Computes the expected token ratio of the conversation.
 pub fn predict(conversation: &Conversation<'_>) -> TokenRatio {
     let messages = conversation.messages();
     let stride = messages.len().div_ceil(MAX_MESSAGES).max(1);
@@ -33,14 +34,14 @@ pub fn predict(conversation: &Conversation<'_>) -> TokenRatio {
     TokenRatio::from_counts(expected, estimate)
 }
 
-/// What a sample of a message shows, from its notes if it was taken before.
+/// Returns the sample of a message, from the message's notes if it is cached there.
 fn cached_sample(conversation: &Conversation<'_>, message: &Message) -> ScriptSample {
     let take = || ScriptSample::from_json_text(excerpt(conversation, message));
     let notes = message.memo();
     notes.map_or_else(take, |notes| *notes.script.get_or_init(take))
 }
 
-/// Some of what a message says, as it is spelt in the body.
+/// Returns an excerpt of a message's text, as escaped in the body.
 fn excerpt<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
     let literal = match message.content {
         Content::Absent | Content::Null => None,
@@ -60,12 +61,12 @@ fn excerpt<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
         .unwrap_or_default()
 }
 
-/// What was found in a sample; nothing where all of it is Latin.
+/// Character statistics of a sample; zero if the sample is plain ASCII.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rewrite) struct ScriptSample {
-    /// Its characters.
+    /// Characters in the sample.
     chars: u32,
-    /// Their tokens, in thousandths.
+    /// Expected tokens of the sample, in thousandths.
     thousandths: u32,
 }
 
@@ -80,7 +81,7 @@ impl ScriptSample {
         }
         let mut rest = raw.chars();
         while let Some(mut char) = rest.next() {
-            // Some clients spell all that is not ASCII as escapes.
+            // Some clients escape every non-ASCII character.
             if char == '\\'
                 && rest.next() == Some('u')
                 && let Some(unit) = rest.as_str().get(..4)
@@ -96,8 +97,8 @@ impl ScriptSample {
     }
 }
 
-/// What a character costs, in thousandths of a token, as `o200k` was measured to count. Hangul lies
-/// between 0.6 and 0.96; the full-width forms are taken for what they stand among.
+/// Returns the cost of a character in thousandths of a token, as measured with `o200k`. Hangul lies
+/// between 0.6 and 0.96; full-width forms count like the CJK characters around them.
 fn char_cost(char: char) -> u32 {
     match char {
         '\u{3040}'..='\u{30FF}' | '\u{31F0}'..='\u{31FF}' => 740,
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
 
-    /// The density of a conversation of these texts, in hundredths.
+    /// Checks the ratio of a conversation with these texts, in hundredths.
     fn check(texts: &[&str], expect: u32) {
         let message = |text: &&str| format!(r#"{{"role":"user","content":"{text}"}}"#);
         let messages: Vec<String> = texts.iter().map(message).collect();
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn escapes_are_characters() {
-        // A sample may begin within one.
+        // A sample may begin within an escape.
         check(&[&"\\u754c".repeat(400)], 301);
     }
 

@@ -1,33 +1,34 @@
-//! Whether a model that says nothing does so because of the size of what it is asked.
+//! Detection of empty replies that are caused by the size of the request.
 
 use crate::rewrite::tokens::Tokens;
 
-/// What the silences of one model have shown. A silence is a reply without an error and without an
-/// answer: no delta, nothing but `[DONE]`, an empty body.
+/// The empty replies of one model. A reply is empty if it has neither an error nor an answer: no
+/// delta, only `[DONE]`, or an empty body.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum EmptyReplyTracker {
-    /// The smallest request that met one, with no answer to one as large since.
+    /// The smallest request that received an empty reply, with no request of that size answered
+    /// since.
     SeenFrom(Tokens),
-    /// A request that had been made smaller met one too: size is not the reason.
+    /// A request that had been made smaller received an empty reply, too: size is not the reason.
     UnrelatedToSize,
-    /// None was met.
+    /// No empty reply since the last answer.
     #[default]
     NotSeen,
 }
 
-/// What another silence means.
+/// The likely cause of an empty reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EmptyReplyCause {
-    /// Requests as large meet it: their size may be the reason.
+    /// An earlier request of at most this size received one, too: the size may be the reason.
     LikelySize,
-    /// Nothing was known of one. Where the request is near the window, that may be the reason.
+    /// The first at this size. The size may be the reason if the request is near the window.
     PossiblySize,
-    /// Nothing that making the request smaller would cure.
+    /// A smaller request would not help.
     UnrelatedToSize,
 }
 
 impl EmptyReplyTracker {
-    /// A request of that size met one.
+    /// Records an empty reply to a request of this size and returns its likely cause.
     pub fn record_empty(&mut self, request: Tokens) -> EmptyReplyCause {
         match *self {
             Self::SeenFrom(smallest) => {
@@ -46,12 +47,12 @@ impl EmptyReplyTracker {
         }
     }
 
-    /// What was sent in place of a request that met one has met one too.
+    /// Records an empty reply to the smaller request that replaced one with an empty reply.
     pub fn record_empty_retry(&mut self) {
         *self = Self::UnrelatedToSize;
     }
 
-    /// A request of that size was answered.
+    /// Records an answer to a request of this size.
     pub fn record_answer(&mut self, request: Tokens) {
         match *self {
             Self::SeenFrom(smallest) if request < smallest => {}

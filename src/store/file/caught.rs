@@ -1,16 +1,16 @@
-//! Panics of the library, which may stumble over a file that is damaged.
+//! Panics of the library, which may occur on a damaged file.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether whoever catches a panic of this thread tells of it.
+    /// Whether a panic of this thread is caught and reported by its caller.
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `work` comes to; nothing if it panics, which its caller tells of. The panic's own message, and
-/// its backtrace, would stand between the lines of the log, in no format of theirs.
+/// Runs `work`. Returns `None` if it panics, which the caller reports. The panic's own message and
+/// backtrace are suppressed, because they would interrupt the log in another format.
 pub(super) fn catch_quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,38 +1,38 @@
-//! What is kept of an entry beside its record: short, for it is written at every request.
+//! Metadata of an entry, beside its record: short, because every request writes it.
 
 use bytes::Bytes;
 
 use crate::store::far::{NoteName, StoredEntry};
 
-/// How many notes one entry has at the most; the oldest goes first. There is one for each model that
-/// has counted the same prefix.
+/// Maximum number of notes of one entry; the oldest is removed first. There is one for each model
+/// that has counted the same prefix.
 const MAX_NOTES: usize = 16;
 
-/// What an entry costs beside its record and its notes: keys, mark, and its part of the pages, which
-/// are not full.
+/// Bytes of an entry without its record and its notes: keys, metadata, and its part of the pages,
+/// which are not full.
 const ENTRY_OVERHEAD_BYTES: u64 = 256;
-/// What a note costs beside what it says.
+/// Bytes of a note without its content.
 const NOTE_OVERHEAD_BYTES: usize = 10;
 
 const ADOPTED: u8 = 1;
 const SEEN: u8 = 2;
 const REFUSED: u8 = 4;
 
-/// The bits and notes of an entry, when it was used last, and how large its record is.
+/// Marks and notes of an entry, its last use, and the size of its record.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct EntryMeta {
     pub(super) adopted: bool,
     pub(super) seen: bool,
     pub(super) refused: bool,
-    /// In seconds since 1970.
+    /// Time of the last use, in seconds since 1970.
     pub(super) last_used: u64,
-    /// In bytes; 0 for none.
+    /// Size of the record in bytes; 0 if there is none.
     pub(super) record_bytes: u32,
     notes: Vec<(NoteName, Bytes)>,
 }
 
 impl EntryMeta {
-    /// Reads one; `None` if it is none.
+    /// Decodes metadata. Returns `None` if the bytes are malformed.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[bits], rest) = bytes.split_first_chunk()?;
         let (used, rest) = rest.split_first_chunk()?;
@@ -55,7 +55,7 @@ impl EntryMeta {
         })
     }
 
-    /// The bytes that it is kept as.
+    /// Encodes the metadata.
     pub(super) fn encode(&self) -> Vec<u8> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let bits = bit(self.adopted, ADOPTED) | bit(self.seen, SEEN) | bit(self.refused, REFUSED);
@@ -63,7 +63,7 @@ impl EntryMeta {
         bytes.extend(self.last_used.to_le_bytes());
         bytes.extend(self.record_bytes.to_le_bytes());
         for (name, note) in &self.notes {
-            // Longer ones were not let in.
+            // Longer notes were rejected earlier.
             let length = u16::try_from(note.len()).unwrap_or(0);
             bytes.extend(name.0);
             bytes.extend(length.to_le_bytes());
@@ -72,7 +72,7 @@ impl EntryMeta {
         bytes
     }
 
-    /// What the entry takes of the file, about.
+    /// Estimates the bytes that the entry takes in the file.
     pub(super) fn weight(&self) -> u64 {
         let notes: usize = self
             .notes
@@ -84,7 +84,7 @@ impl EntryMeta {
             + u64::try_from(notes).unwrap_or(u64::MAX)
     }
 
-    /// A note takes the place of the one of that name; one that is too long for a note is none.
+    /// Stores a note, replacing any of that name. A note that is too long is ignored.
     pub(super) fn set_note(&mut self, name: NoteName, note: Bytes) {
         if u16::try_from(note.len()).is_err() {
             return;
@@ -96,7 +96,7 @@ impl EntryMeta {
         self.notes.push((name, note));
     }
 
-    /// The entry, with the record that belongs to it.
+    /// Combines the metadata with its record into an entry.
     pub(super) fn into_entry(self, record: Option<Bytes>) -> StoredEntry {
         StoredEntry {
             record,
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn one_that_is_cut_off_is_none() {
         let bytes = mark().encode();
-        // Where a note ends, fewer notes are a mark too.
+        // Bytes cut off after a note are valid metadata with fewer notes.
         let whole = [13, 13 + 8 + 2 + 3, bytes.len()];
         for at in 0..=bytes.len() {
             let read = EntryMeta::decode(&bytes[..at]);

@@ -1,4 +1,4 @@
-//! Takes hold of the file: for this process alone, for its owner alone, and whole or not at all.
+//! Opens the store file with an exclusive lock and owner-only permissions, creating it atomically.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -16,40 +16,40 @@ use crate::error::Problem;
 use crate::store::format::FORMAT;
 use crate::store::secret::{LENGTH, Secret};
 
-/// What the database keeps of the file in memory; ours stands in front of it.
+/// Bytes of the file that the database caches. Small, because longhaul's own memory is in front.
 pub(super) const CACHE_BYTES: usize = 8 << 20;
-/// Why a file over which the library stumbled is not opened.
-pub(super) const PANIC_REASON: &str = "reading it ended in a panic";
-/// How many files that were set aside are left lying.
+/// Reason for not opening a file on which the library panicked.
+pub(super) const PANIC_REASON: &str = "reading it caused a panic";
+/// Maximum number of files that are kept aside.
 const MAX_ASIDE: u32 = 9;
-/// What the secret's file has behind the name of the database.
+/// Suffix of the secret's file, appended to the name of the database.
 const SECRET_SUFFIX: &str = ".secret";
-/// What a copy has there that is to take the database's place: a name that nobody else's file has.
+/// Suffix of a copy that will replace the database. No other program uses such a name.
 const COPY_SUFFIX: &str = ".longhaul-copy";
 
-/// Where the database is. Nobody else opens it for as long as this is held.
+/// Location of the database. No other process opens it while this is held.
 pub(super) struct StoreFile {
     path: PathBuf,
     intent: Intent,
-    /// The secret's file, locked. There may be none beside a database that is looked at.
+    /// The secret's file, locked. `None` if a database under inspection has no such file.
     _lock: Option<File>,
 }
 
-/// Why a database is not opened.
+/// Reason for not opening a database.
 #[derive(Debug)]
 pub(super) enum OpenError {
     /// Another process has it.
     Busy,
-    /// It is ours, and damaged or of another version; why.
+    /// A store of longhaul's that is damaged or of another version, with the reason.
     Damaged(String),
-    /// The system does not let us.
+    /// The system refuses access.
     Io(io::Error),
-    /// It is not ours; why.
+    /// Not a store of longhaul's, with the reason.
     Foreign(String),
 }
 
 impl OpenError {
-    /// Whether what it lies on takes no writes now, as it may again: its place is the right one.
+    /// Whether the failure may pass: the path is right, but cannot be written at the moment.
     pub(super) fn is_temporary(&self) -> bool {
         let Self::Io(error) = self else {
             return false;
@@ -64,21 +64,21 @@ impl OpenError {
         .contains(&error.kind())
     }
 
-    /// What is wrong, for the operator.
+    /// Returns the problem to report to the operator.
     pub(super) fn into_problem(self, path: &Path) -> Problem {
         let path = path.display();
         Problem::Store(match self {
             Self::Busy => format!(
-                "store.at: {path} is in use by another process, perhaps a longhaul that runs; stop \
-                 that, or give this one a file of its own"
+                "store.at: {path} is in use by another process, perhaps a running longhaul; stop \
+                 that process, or give this one a file of its own"
             ),
             Self::Damaged(why) => format!(
                 "store.at: {path} cannot be read: {why}; a proxy that starts with it sets it aside \
-                 and begins a new one"
+                 and creates a new one"
             ),
             Self::Io(error) => format!(
-                "store.at: {path} cannot be opened or made: {error}; give a file that longhaul can \
-                 write, with --store file:PATH"
+                "store.at: {path} cannot be opened or created: {error}; name a file that \
+                 longhaul can write, with --store file:PATH"
             ),
             Self::Foreign(why) => format!(
                 "store.at: {path} is not a store of longhaul's: {why}; give another path with \
@@ -89,12 +89,14 @@ impl OpenError {
 }
 
 impl StoreFile {
-    /// Takes the place at `path`, with the secret that lies beside it or a new one. To use it, a
-    /// directory that is not there is made.
+    /// Locks the file at `path`, with the secret beside it or a new one. For use, a missing
+    /// directory is created.
     ///
     /// # Errors
-    /// Another process has it, it is not ours and is left as it is, or the system does not let us;
-    /// there is none to look at.
+    /// - Another process has the file.
+    /// - The file is not a store of longhaul's. It is left unchanged.
+    /// - The system refuses access.
+    /// - There is no store to inspect.
     pub(super) fn lock(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
         let system = |error| OpenError::Io(error).into_problem(path);
         let beside = with_suffix(path, SECRET_SUFFIX);
@@ -112,7 +114,7 @@ impl StoreFile {
                 open_private(&beside)
             }
         };
-        // One that is there may be read, and locked, where nothing can be written.
+        // An existing secret can be read and locked even if it cannot be written.
         let lock = match opened.or_else(|error| File::open(&beside).map_err(|_| error)) {
             Err(error) if intent == Intent::Inspect && error.kind() == ErrorKind::NotFound => None,
             opened => Some(opened.map_err(|error| OpenError::Io(error).into_problem(&beside))?),
@@ -134,10 +136,10 @@ impl StoreFile {
         Ok((place, secret))
     }
 
-    /// Opens the database. To use it, one that is damaged or of another version is set aside for a
-    /// new one.
+    /// Opens the database. For use, a database that is damaged or of another version is set aside,
+    /// and a new one is created.
     pub(super) fn open(&self) -> Result<Database, OpenError> {
-        // A copy that was not finished.
+        // Remove a copy that was not finished.
         _ = remove_if_exists(&self.copy_path());
         match open_database(&self.path) {
             Err(OpenError::Damaged(why)) if self.intent == Intent::Use => {
@@ -145,7 +147,7 @@ impl StoreFile {
                 tracing::warn!(
                     why,
                     aside = %aside.display(),
-                    "the store's file cannot be read; it was set aside, and a new one is begun"
+                    "the store's file cannot be read; set it aside and created a new one"
                 );
                 open_database(&self.path)
             }
@@ -153,7 +155,7 @@ impl StoreFile {
         }
     }
 
-    /// Makes a database for a copy of this one, for the same owner.
+    /// Creates a database for a copy of this one, with the same owner.
     pub(super) fn create_copy(&self) -> Result<Database, OpenError> {
         let copy = self.copy_path();
         remove_if_exists(&copy)
@@ -163,17 +165,17 @@ impl StoreFile {
         open_database(&copy)
     }
 
-    /// Puts the copy in the place of the database; both are closed. After a kill at any moment one of
-    /// them is there, whole.
+    /// Replaces the database with the copy; both must be closed. After a kill at any moment, one of
+    /// them is there, intact.
     pub(super) fn replace_with_copy(&self) -> io::Result<()> {
         let path = self.resolved_path();
         fs::rename(self.copy_path(), &path)?;
-        // As good as it can be had: not every system and file system syncs directories.
+        // Best effort: not every system and file system syncs directories.
         _ = path.parent().map(|path| File::open(path)?.sync_all());
         Ok(())
     }
 
-    /// Empties the file of a database that is closed, and removes those that were set aside.
+    /// Empties the file of a closed database, and removes the files that were set aside.
     pub(super) fn truncate(&self) -> io::Result<()> {
         for aside in self.aside_paths() {
             remove_if_exists(&aside)?;
@@ -183,8 +185,8 @@ impl StoreFile {
         file.sync_all()
     }
 
-    /// Where there is room for no other, one that was set aside before is overwritten: one that is a
-    /// database to look at, for of another nobody can say what it is.
+    /// Sets the file aside. If no name is free, it overwrites an earlier file that looks like a
+    /// database; the origin of any other file is unknown.
     fn set_aside(&self) -> io::Result<PathBuf> {
         let is_free = |name: &PathBuf| {
             let found = fs::symlink_metadata(name);
@@ -194,7 +196,7 @@ impl StoreFile {
         let free = self.aside_paths().find(is_free);
         let Some(name) = free.or_else(|| self.aside_paths().rfind(is_database)) else {
             return Err(io::Error::other(format!(
-                "it is damaged, and each name for it from {} on is taken",
+                "it is damaged, and every name to set it aside under, from {} on, is taken",
                 with_suffix(&self.path, ".aside-1").display()
             )));
         };
@@ -210,17 +212,17 @@ impl StoreFile {
         with_suffix(&self.resolved_path(), COPY_SUFFIX)
     }
 
-    /// Where the file lies to which the path may only be a link.
+    /// Returns the path of the file with links resolved.
     fn resolved_path(&self) -> PathBuf {
         fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
 }
 
-/// Whether the place at `path` could be taken and opened, as far as that shows without doing so. A
-/// proxy may have it; nothing is locked, and nothing is left behind.
+/// Checks whether the file at `path` could be locked and opened, without doing so. A proxy may have
+/// it: the check locks nothing and leaves nothing behind.
 ///
 /// # Errors
-/// It is not ours, or the system does not let us.
+/// If it is not a store of longhaul's, or the system refuses access.
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET_SUFFIX);
     ours::identify(path, &beside)?;
@@ -230,7 +232,7 @@ pub(super) fn check(path: &Path) -> Result<(), Problem> {
             try_create_beside(&beside).map_err(|error| OpenError::Io(error).into_problem(path))?;
         }
         Err(error) => {
-            // One that may be read will do.
+            // Read access is enough.
             let read = File::open(&beside).map_err(|_| OpenError::Io(error).into_problem(&beside));
             read.map(drop)?;
         }
@@ -242,17 +244,18 @@ pub(super) fn check(path: &Path) -> Result<(), Problem> {
     }
 }
 
-/// A file to read and write, if it is there.
+/// Opens an existing file to read and write.
 fn open_existing(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// Whether a file can be made beside `path`, or in the directory that its own would be made in: one
-/// is, and is taken away again. No other way tells of every file system and every permission.
+/// Checks whether a file can be created beside `path`, or in the directory where its own would be
+/// created. Creates one and removes it again: no other test covers every file system and
+/// permission.
 fn try_create_beside(path: &Path) -> io::Result<()> {
     let mut above = path.ancestors().skip(1);
     let is_there = |path: &&Path| !matches!(path.try_exists(), Ok(false));
-    // Of a path that begins where we are, nothing may be there yet.
+    // For a relative path, no parent may exist yet. Then use the working directory.
     let directory = above.find(is_there).unwrap_or_else(|| Path::new(""));
     let tried = directory.join(format!(".longhaul-check-{}", std::process::id()));
     let mut options = OpenOptions::new();
@@ -260,11 +263,12 @@ fn try_create_beside(path: &Path) -> io::Result<()> {
     fs::remove_file(&tried)
 }
 
-/// Opens a file as a database of ours, every page of which is checked; an empty one is made one.
+/// Opens a file as a database of longhaul's, and checks every page. An empty file becomes a new
+/// database.
 fn open_database(path: &Path) -> Result<Database, OpenError> {
     let file = open_private(path).map_err(OpenError::Io)?;
     let backend = FileBackend::new(file).map_err(classify_open_error)?;
-    // The library is made to find whatever is wrong with a file. It may still stumble.
+    // The library is made to detect any damage to a file, but it may still panic.
     let opened = catch_quietly(|| {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
@@ -276,7 +280,7 @@ fn open_database(path: &Path) -> Result<Database, OpenError> {
             Some(FORMAT_NOW) => {}
             Some(other) => {
                 return Err(OpenError::Damaged(format!(
-                    "it is of format {other}, not {FORMAT_NOW}"
+                    "its format is {other}, not {FORMAT_NOW}"
                 )));
             }
             None if has_no_tables(&database).map_err(classify_error)? => {}
@@ -294,14 +298,14 @@ fn open_database(path: &Path) -> Result<Database, OpenError> {
 
 const FORMAT_NOW: u64 = FORMAT as u64;
 
-/// Whether a database has no table, as a new one and one that a kill came before the first of.
+/// Whether a database has no table: it is new, or a kill came before its first table.
 fn has_no_tables(database: &Database) -> Result<bool, redb::Error> {
     let transaction = database.begin_read()?;
     let tables = transaction.list_tables()?.count();
     Ok(tables + transaction.list_multimap_tables()?.count() == 0)
 }
 
-/// Makes the tables of ours that are not there yet.
+/// Creates the tables that are missing.
 fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction
@@ -325,8 +329,8 @@ fn classify_open_error(error: DatabaseError) -> OpenError {
     }
 }
 
-/// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
-/// aside.
+/// Decides whether the file or its disk is at fault. A file is set aside only if it is certainly at
+/// fault.
 pub(super) fn classify_error(error: redb::Error) -> OpenError {
     let of_the_file = if let redb::Error::Io(error) = &error {
         [
@@ -355,9 +359,9 @@ pub(super) fn classify_error(error: redb::Error) -> OpenError {
     }
 }
 
-/// The secret in its file, or one that is drawn, and written there to be used. What is none is drawn
-/// anew beside a database that is ours: what was kept with it is not found again, and goes in its
-/// time.
+/// Reads the secret from its file. If the file holds none, generates a secret and, for use, writes
+/// it. Beside an existing database, entries made with the old secret are not found again; they
+/// expire.
 fn read_or_generate_secret(
     mut file: &File,
     path: &Path,
@@ -379,8 +383,8 @@ fn read_or_generate_secret(
     if found == FileIdentity::Store {
         tracing::warn!(
             path = %path.display(),
-            "the scope secret of the store is missing or damaged; a new one is drawn, and what was \
-             kept is not found again: move the two files together"
+            "the scope secret of the store is missing or damaged; generated a new one, and \
+             earlier entries cannot be found any more: always move the two files together"
         );
     }
     file.set_len(0)
@@ -397,7 +401,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A directory and those above it, for their owner alone where they are made.
+/// Creates a directory and its missing parents, for their owner only.
 fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -406,7 +410,7 @@ fn create_private_dir(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// A file to read and write, for its owner alone where it is made.
+/// Opens or creates a file to read and write. A new file is for its owner only.
 fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -415,7 +419,7 @@ fn open_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Removes a file that may not be there.
+/// Removes a file that may not exist.
 fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -423,8 +427,7 @@ fn remove_if_exists(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives a file to the owner of another, with the same permissions: who opens this one must be able
-/// to open that one.
+/// Gives a file the owner and the permissions of another, so that the same users can open both.
 fn copy_ownership(file: &File, like: &Metadata) -> io::Result<()> {
     #[cfg(unix)]
     {

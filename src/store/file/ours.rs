@@ -1,5 +1,5 @@
-//! Tells a store of ours from whatever else a path may name, and changes nothing: what a setting
-//! names by mistake is somebody's own.
+//! Recognises a store of longhaul's among other files, and changes nothing: a setting may name
+//! somebody else's file by mistake.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -14,30 +14,31 @@ use super::table::{ABOUT, FORMAT_KEY};
 use crate::error::Problem;
 use crate::store::secret::LENGTH;
 
-/// What every database of the library begins with.
+/// First bytes of every database of the library.
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 
-/// What is where a store is to be.
+/// Content of the path of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum FileIdentity {
-    /// One of ours, of whatever version; perhaps damaged, or not closed.
+    /// A store of longhaul's, of any version; perhaps damaged, or not closed.
     Store,
-    /// Nothing, or an empty file.
+    /// No file, or an empty one.
     Vacant,
 }
 
-/// What is where its secret is to be.
+/// Content of the path of a secret.
 enum SecretIdentity {
     Missing,
     Foreign,
     Secret,
 }
 
-/// What is at `path`, with its secret at `beside`. A file that cannot be read as a database is ours
-/// if a secret is there: ours is on the disk before the database is begun.
+/// Identifies the file at `path`, with its secret at `beside`. A file that cannot be read as a
+/// database is longhaul's if a secret is there: longhaul writes the secret before it creates the
+/// database.
 ///
 /// # Errors
-/// It is not ours, or the system does not let us look.
+/// If the file is not longhaul's, or the system refuses access.
 pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Problem> {
     let theirs = |why: String| OpenError::Foreign(why).into_problem(path);
     let looked = identify_database(path).map_err(|refused| refused.into_problem(path))?;
@@ -45,7 +46,7 @@ pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Probl
         identify_secret(beside).map_err(|error| OpenError::Io(error).into_problem(beside))?;
     match (looked, secret) {
         (Ok(FileIdentity::Vacant), SecretIdentity::Foreign) => Err(theirs(format!(
-            "{} is there and is not the secret of one, which has {LENGTH} bytes",
+            "{} exists and is not the secret of a store, which has {LENGTH} bytes",
             beside.display()
         ))),
         (Ok(found), _) => Ok(found),
@@ -54,7 +55,7 @@ pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Probl
     }
 }
 
-/// Whether a file is a database of the library, to go by how it begins.
+/// Whether a file is a database of the library, judged by its first bytes.
 pub(super) fn is_database(path: &Path) -> io::Result<bool> {
     let mut start = [0; MAGIC.len()];
     match File::open(path)?.read_exact(&mut start) {
@@ -63,31 +64,32 @@ pub(super) fn is_database(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The format that a database of ours says it has.
+/// Reads the format version of a database of longhaul's.
 pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64>, redb::Error> {
     match database.begin_read()?.open_table(ABOUT) {
         Ok(about) => Ok(about.get(FORMAT_KEY)?.map(|format| format.value())),
         Err(TableError::Storage(error)) => Err(error.into()),
-        // No such table, or another program's of that name.
+        // The table does not exist, or is another program's of that name.
         Err(_) => Ok(None),
     }
 }
 
-/// What the file alone shows; why it cannot be told for ours where it cannot.
+/// Identifies a file by its content alone. The inner error says why it is not recognised as
+/// longhaul's.
 fn identify_database(path: &Path) -> Result<Result<FileIdentity, String>, OpenError> {
     let about = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(FileIdentity::Vacant)),
         about => about.map_err(OpenError::Io)?,
     };
-    // To open a pipe would wait for its other end.
+    // Opening a pipe would wait for its other end.
     if !about.is_file() {
-        return Err(OpenError::Foreign("it is no file".into()));
+        return Err(OpenError::Foreign("it is not a regular file".into()));
     }
     if about.len() == 0 {
         return Ok(Ok(FileIdentity::Vacant));
     }
     if !is_database(path).map_err(OpenError::Io)? {
-        return Ok(Err("it is no database".into()));
+        return Ok(Err("it is not a database".into()));
     }
     let read = || {
         let backend = UnlockedBackend(FileBackend::new(File::open(path)?)?);
@@ -114,16 +116,16 @@ fn identify_secret(beside: &Path) -> io::Result<SecretIdentity> {
     match fs::metadata(beside) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(SecretIdentity::Missing),
         Err(error) => Err(error),
-        Ok(about) if !about.is_file() => Err(io::Error::other("it is no file")),
-        // As a kill leaves it that comes before it is written.
+        Ok(about) if !about.is_file() => Err(io::Error::other("it is not a regular file")),
+        // A kill before the secret is written leaves an empty file.
         Ok(about) if about.len() == 0 => Ok(SecretIdentity::Missing),
         Ok(about) if about.len() == LENGTH => Ok(SecretIdentity::Secret),
         Ok(_) => Ok(SecretIdentity::Foreign),
     }
 }
 
-/// A file that is read without a lock: neither does a proxy that runs keep us from it, nor we one
-/// that starts. What it writes meanwhile is found to be not closed.
+/// A file that is read without a lock: a running proxy does not prevent the read, nor the read a
+/// start. If the proxy writes meanwhile, the database appears as not closed.
 #[derive(Debug)]
 struct UnlockedBackend(FileBackend);
 

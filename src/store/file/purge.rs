@@ -1,18 +1,19 @@
-//! What is left where entries are taken away. What the library frees it does not overwrite: their
-//! words would stay in the file, so it begins anew, with a copy of the others.
+//! Removal of entries. The library does not overwrite the pages that it frees, so the text of
+//! removed entries would stay in the file. The file is therefore replaced with a copy of the other
+//! entries.
 
 use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _};
 
 use super::table::{METADATA, RECORDS};
 use crate::rewrite::chain::ScopeTag;
 
-/// How many entries there are.
+/// Counts the entries.
 pub(super) fn count_entries(database: &Database) -> Result<u64, redb::Error> {
     let transaction = database.begin_read()?;
     Ok(transaction.open_table(METADATA)?.len()?)
 }
 
-/// Copies every entry but those of one scope; how many it left out.
+/// Copies every entry except those of one scope. Returns how many it left out.
 pub(super) fn copy_other_scopes(
     from: &Database,
     to: &Database,

@@ -1,4 +1,4 @@
-//! What goes when the file has become too large, or was not used for too long.
+//! Removal of entries when the file is too large, or when they were not used for too long.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,34 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 use super::mark::EntryMeta;
 use super::table::{METADATA, RECORDS};
 
-/// A sweep that makes room leaves one part in so many free: the next one is not due at once.
+/// A sweep that makes room leaves one part in this many free, so that the next is not due at once.
 const FREE_FRACTION: u64 = 10;
 
-/// A clock that says less is not set yet: what it finds ahead of itself may well be right.
+/// Earliest plausible time: 2026-01-01, in seconds since 1970. An earlier clock is not set yet, and
+/// last uses ahead of it may well be right.
 const EARLIEST_CLOCK: u64 = 1_767_225_600;
 
-/// What bounds the file.
+/// Limits of the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileLimits {
-    /// Bytes of entries.
+    /// Maximum bytes of entries.
     pub(super) max_bytes: u64,
-    /// Seconds from an entry's last use.
+    /// Seconds that an entry is kept after its last use.
     pub(super) idle_secs: u64,
 }
 
 impl FileLimits {
-    /// Entries that were last used before this are gone, in seconds since 1970.
+    /// Returns the time before which a last use has expired, in seconds since 1970.
     pub(super) fn expiry(&self, now: u64) -> u64 {
         now.saturating_sub(self.idle_secs)
     }
 }
 
-/// Takes away what was not used for too long, and what was used least recently until the rest is
-/// within the bound. What was used in the future, by a clock that was wrong, counts as used now: else
-/// it would stay, and newer entries go before it. Says how many bytes are left.
+/// Removes entries that were not used for too long, then the least recently used until the rest
+/// fits. Returns how many bytes are left.
+///
+/// A last use in the future, by a wrong clock, counts as now. Otherwise the entry would stay while
+/// newer ones are removed.
 pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result<u64, redb::Error> {
     let since = bounds.expiry(now);
     let mut cut = SweepCutoff::new(
@@ -69,7 +72,7 @@ pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result
     Ok(cut.kept_bytes)
 }
 
-/// Bytes of the entries that were used since `since`, by the step of their last use.
+/// Sums the bytes of the entries that were used since `since`, by the step of their last use.
 fn bytes_by_step(
     database: &Database,
     since: u64,
@@ -90,7 +93,7 @@ fn bytes_by_step(
     Ok(steps)
 }
 
-/// When the step began that an entry was last used in: a minute, or one of the last sixty seconds.
+/// Returns when the step of a last use began. A step is a minute, or a second of the last sixty.
 fn time_step(used: u64, now: u64) -> u64 {
     if used.saturating_add(60) > now {
         used
@@ -99,21 +102,21 @@ fn time_step(used: u64, now: u64) -> u64 {
     }
 }
 
-/// What a sweep leaves.
+/// Cutoff of a sweep.
 #[derive(Debug, Eq, PartialEq)]
 struct SweepCutoff {
     /// Entries that were used since then stay.
     keep_since: u64,
-    /// Of those that were used before, but since then, some do.
+    /// Earlier entries that were used since then stay as far as there is room.
     trim_since: u64,
-    /// As many of them as this has room for, in bytes.
+    /// Bytes of room for those earlier entries.
     room: u64,
-    /// Bytes of what stays, as far as it was met.
+    /// Bytes of the entries that stay, summed so far.
     kept_bytes: u64,
 }
 
 impl SweepCutoff {
-    /// What is left of these steps, all of them since `since`, where so many bytes may stand.
+    /// Computes the cutoff for these steps, all of them since `since`, and a limit of `bytes`.
     fn new(steps: &BTreeMap<u64, u64>, bytes: u64, since: u64) -> Self {
         let mut cut = Self {
             keep_since: since,
@@ -137,7 +140,7 @@ impl SweepCutoff {
         cut
     }
 
-    /// Whether this one is left.
+    /// Decides whether an entry stays, and counts its bytes if it does.
     fn keeps(&mut self, mark: &EntryMeta, now: u64) -> bool {
         let weight = mark.weight();
         let used = mark.last_used.min(now);
@@ -161,7 +164,7 @@ mod tests {
     const NOW: u64 = 1_800_000_000;
     const IDLE: u64 = 3_600;
 
-    /// When entries were used that a sweep leaves, of those that were used then, and their bytes.
+    /// Sweeps entries with these last uses. Returns the last uses that are left, and their bytes.
     fn swept(used: &[u64], bytes: u64, now: u64) -> (Vec<u64>, u64) {
         let backend = InMemoryBackend::new();
         let database = Database::builder().create_with_backend(backend).unwrap();
@@ -192,7 +195,7 @@ mod tests {
         (used, left)
     }
 
-    /// What is left of entries that were used so many seconds ago, where `fit` of them may stand.
+    /// Checks which entries are left of those used `ago` seconds ago, with room for `fit` of them.
     fn check(ago: &[i64], fit: u64, left: &[i64]) {
         let used = |ago: &[i64]| -> Vec<u64> {
             let used = ago.iter().map(|ago| NOW.checked_add_signed(-ago).unwrap());

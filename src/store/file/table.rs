@@ -1,4 +1,4 @@
-//! What stands in the file, and its transactions.
+//! Tables of the file, and their transactions.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use crate::wall_clock;
 
 type BytesTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
-/// Sealed records by their keys.
+/// Sealed records by key.
 pub(super) const RECORDS: BytesTable = TableDefinition::new("records");
-/// What stands beside them, and where there is none.
+/// Metadata of entries by key, with and without a record.
 pub(super) const METADATA: BytesTable = TableDefinition::new("marks");
 /// The version of the format, under [`FORMAT_KEY`].
 pub(super) const ABOUT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("about");
 pub(super) const FORMAT_KEY: &str = "format";
 
-/// After so long an entry that is read counts as used again. In between nothing is written for it.
+/// Seconds after which a read renews an entry's last use. In between, a read writes nothing.
 const TOUCH_INTERVAL_SECS: u64 = 3_600;
 
-/// What to list.
+/// Range of entries to list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListRange {
-    /// Of this scope, or of all.
+    /// Scope to list; `None` for all.
     pub(super) scope: Option<ScopeTag>,
-    /// Behind this key.
+    /// Key after which the range begins.
     pub(super) after: Option<RecordKey>,
-    /// So many at the most.
+    /// Maximum number of entries.
     pub(super) limit: usize,
 }
 
-/// Entries that were read, and those of their keys that count as used by that.
+/// Entries that were read, and those keys whose last use must be renewed.
 pub(super) struct ReadEntries {
     pub(super) entries: Vec<Option<StoredEntry>>,
     pub(super) to_touch: Vec<RecordKey>,
 }
 
-/// The entries under these keys, of those that were used since `since`.
+/// Reads the entries under these keys, if they were used since `since`.
 pub(super) fn read(
     database: &Database,
     keys: &[RecordKey],
@@ -75,7 +75,7 @@ pub(super) fn read(
     Ok(read)
 }
 
-/// The entries of one page.
+/// Lists the entries of one range.
 pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEntry>, redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(METADATA)?;
@@ -84,7 +84,7 @@ pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEnt
     let mut from = page.scope.map_or_else(Vec::new, |scope| scope.0.to_vec());
     if let Some(after) = page.after {
         from = after.to_bytes().to_vec();
-        // The next key there can be.
+        // The next possible key.
         from.push(0);
     }
     let mut entries = Vec::new();
@@ -111,8 +111,8 @@ pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEnt
     Ok(entries)
 }
 
-/// Writes these in one transaction; what stands there then, and by how many bytes the entries have
-/// grown.
+/// Applies writes in one transaction. Returns the resulting records, and by how many bytes the
+/// entries have grown.
 pub(super) fn write(
     database: &Database,
     writes: &[EntryWrite],
@@ -188,7 +188,7 @@ fn apply_write(
     Ok((winner, grown))
 }
 
-/// These entries count as used now.
+/// Marks these entries as used now.
 pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {

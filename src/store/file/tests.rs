@@ -1,4 +1,4 @@
-//! The file: what stands in it after it was closed, damaged, filled and taken.
+//! Tests of the file: its content after it was closed, damaged, filled and locked.
 
 mod mistaken;
 
@@ -50,7 +50,7 @@ impl Place {
         names.filter(|name| name.contains("aside")).count()
     }
 
-    /// Whether a word stands in any of the files.
+    /// Whether any of the files contains a word.
     fn holds(&self, word: &str) -> bool {
         let is_word = |bytes: &[u8]| bytes == word.as_bytes();
         self.files()
@@ -161,7 +161,8 @@ async fn a_path_that_cannot_be_written_is_a_problem_that_names_it() {
     assert!(problem.contains(path.to_str().unwrap()), "{problem}");
 }
 
-/// A file damaged by `damage` is either set aside or as good as new.
+/// Checks that a file damaged by `damage` is either set aside or read correctly. Returns how many
+/// files were set aside.
 async fn check(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> usize {
     let place = Place::new();
     let file = place.open();
@@ -208,7 +209,7 @@ async fn a_file_with_flipped_bytes_is_read_right_or_not_at_all() {
     for step in 0..24_usize {
         let name = format!("step {step}");
         set_aside += check(&name, |bytes| {
-            // The pages in use stand at the front.
+            // The pages in use are at the front.
             let at = step * 2_741 % (64 << 10).min(bytes.len());
             bytes[at] ^= 0x10;
         })
@@ -306,7 +307,7 @@ async fn the_entries_of_a_file_are_bounded() {
         assert!(bytes <= (1 << 20) + text.len(), "{bytes}");
     }
     let size = fs::metadata(place.path()).unwrap().len();
-    assert!(size < 8 << 20, "what is taken away is used again: {size}");
+    assert!(size < 8 << 20, "freed space is used again: {size}");
 }
 
 #[tokio::test]
@@ -335,10 +336,10 @@ async fn notes_count_against_the_bound_of_a_file() {
     file.for_each_entry(None, &mut show).await.unwrap();
     assert!(bytes <= (1 << 20) + 100 * 16 * text.len(), "{bytes}");
     let size = fs::metadata(place.path()).unwrap().len();
-    assert!(size < 8 << 20, "what is taken away is used again: {size}");
+    assert!(size < 8 << 20, "freed space is used again: {size}");
 }
 
-/// A file with an entry of each of two callers.
+/// Creates a file with an entry of each of two callers.
 async fn of_two_callers(place: &Place) -> (FileStore, [Scope; 2]) {
     let file = place.open();
     let scopes = [1, 2].map(|caller| Scope::new(&[caller; 32], &[]));

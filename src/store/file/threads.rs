@@ -1,7 +1,7 @@
-//! The threads that read and write the file, and what becomes of it when the disk refuses.
+//! The threads that read and write the file, and their recovery from disk errors.
 //!
-//! After an error the database is closed and opened again, at once and then every second: a disk
-//! that was full is not full for ever, and a damaged file is found and set aside on the way.
+//! After an error the database is closed and reopened, at once and then every second. A full disk
+//! is not full for ever, and reopening detects a damaged file and sets it aside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::rewrite::chain::{RecordKey, ScopeTag};
 use crate::store::far::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use crate::wall_clock;
 
-/// How many calls may wait for a thread. Past this the file is too slow to be of use.
+/// Maximum number of calls that wait for a thread. With more, the file is too slow to be of use.
 const MAX_WAITING: usize = 64;
-/// How often a database that was closed after an error is opened again.
+/// Interval at which a database that was closed after an error is reopened.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the file is swept; at once where it has become too large.
+/// Interval at which the file is swept. A file that is too large is swept at once.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(10);
 
 const TOO_SLOW: Unavailable = Unavailable {
@@ -37,41 +37,42 @@ const UNREADABLE: Unavailable = Unavailable {
     why: "the file cannot be read",
 };
 const UNWRITABLE: Unavailable = Unavailable {
-    why: "the file cannot be written: a full disk, or one that is read-only?",
+    why: "the file cannot be written; is the disk full, or read-only?",
 };
 
 type AnswerSender<T> = oneshot::Sender<Result<T, Unavailable>>;
 
-/// What the reading thread does.
+/// Command for the reading thread.
 pub(super) enum ReadCommand {
-    /// Shows some entries.
+    /// Lists some entries.
     List(ListRange, AnswerSender<Vec<ListedEntry>>),
     /// Reads the entries under these keys.
     Read(Vec<RecordKey>, AnswerSender<Vec<Option<StoredEntry>>>),
 }
 
-/// What the writing thread does.
+/// Command for the writing thread.
 pub(super) enum WriteCommand {
     /// Closes the file for good.
     Close(AnswerSender<()>),
-    /// Takes away every entry, or those of one scope.
+    /// Removes every entry, or those of one scope.
     Purge(Option<ScopeTag>, AnswerSender<u64>),
-    /// Opens the database again: reading it failed.
+    /// Reopens the database after a failed read.
     Reopen,
-    /// These entries count as used now.
+    /// Marks these entries as used now.
     Touch(Vec<RecordKey>),
-    /// Writes.
+    /// Applies writes.
     Write(Vec<EntryWrite>, AnswerSender<Vec<Winner>>),
 }
 
-/// The two threads, which end when this is dropped.
+/// Handle of the two threads, which end when it is dropped.
 pub(super) struct FileThreads {
     slot: DatabaseSlot,
     read_commands: SyncSender<ReadCommand>,
     write_commands: SyncSender<WriteCommand>,
 }
 
-/// The database, while it is open. Its readers and its writer share it; to close it takes it alone.
+/// The database, while it is open. Its reader and its writer share it; closing it takes it
+/// exclusively.
 #[derive(Clone)]
 struct DatabaseSlot(Arc<RwLock<Option<Database>>>);
 
@@ -83,7 +84,7 @@ impl DatabaseSlot {
     ) -> Result<T, DatabaseFailure> {
         let database = self.0.read();
         let database = database.as_ref().ok_or(DatabaseFailure::Closed(closed))?;
-        // Of a file that was damaged under its feet, the library may panic.
+        // The library may panic on a file that is damaged while it is open.
         catch_unwind(AssertUnwindSafe(|| work(database)))
             .ok()
             .and_then(Result::ok)
@@ -101,19 +102,19 @@ impl DatabaseSlot {
     }
 }
 
-/// Why nothing came of work on the database.
+/// Reason why work on the database failed.
 enum DatabaseFailure {
-    /// The file is not what it should be, or the disk refuses.
+    /// The file is damaged, or the disk refuses access.
     Broken,
-    /// It is closed.
+    /// The database is closed.
     Closed(Unavailable),
 }
 
 impl FileThreads {
-    /// Starts them for a database, which is opened as soon as it can be where it is not.
+    /// Starts the threads. If `database` is `None`, it is opened as soon as possible.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// If a thread cannot be spawned.
     pub(super) fn start(
         place: StoreFile,
         database: Option<Database>,
@@ -139,7 +140,7 @@ impl FileThreads {
             last_sweep: None,
         };
         let no_threads =
-            |error| Problem::Store(format!("store.at: the system gives no threads: {error}"));
+            |error| Problem::Store(format!("store.at: cannot start a thread: {error}"));
         let reads = thread::Builder::new().name("store-read".into());
         reads
             .spawn(move || reader.run(&asked))
@@ -155,7 +156,7 @@ impl FileThreads {
         })
     }
 
-    /// Whether the database is open.
+    /// Checks that the database is open.
     pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
         if self.slot.is_open() {
             Ok(())
@@ -164,12 +165,12 @@ impl FileThreads {
         }
     }
 
-    /// Has the reading thread do something.
+    /// Sends a command to the reading thread.
     pub(super) fn send_read(&self, ask: ReadCommand) -> Result<(), Unavailable> {
         self.read_commands.try_send(ask).map_err(|_| TOO_SLOW)
     }
 
-    /// Has the writing thread do something.
+    /// Sends a command to the writing thread.
     pub(super) fn send_write(&self, order: WriteCommand) -> Result<(), Unavailable> {
         self.write_commands.try_send(order).map_err(|_| TOO_SLOW)
     }
@@ -185,7 +186,7 @@ impl ReadThread {
     fn run(self, asked: &Receiver<ReadCommand>) {
         while let Ok(ask) = asked.recv() {
             match ask {
-                // Whoever waited may have given up, and then nobody hears the answer.
+                // The caller may have given up. Then the answer is dropped.
                 ReadCommand::List(page, answer) => {
                     _ = answer.send(self.read(|database| table::list(database, page)));
                 }
@@ -226,7 +227,7 @@ struct WriteThread {
     place: StoreFile,
     slot: DatabaseSlot,
     bounds: FileLimits,
-    /// Bytes of entries, about.
+    /// Approximate bytes of entries.
     bytes: u64,
     last_sweep: Option<Instant>,
 }
@@ -242,7 +243,7 @@ impl WriteThread {
             }) {
                 Ok(WriteCommand::Close(answer)) => {
                     self.slot.set(None);
-                    // The lock goes with the place, before anybody hears that it has.
+                    // The lock is released with the `StoreFile`, before the caller gets its answer.
                     drop(self);
                     _ = answer.send(Ok(()));
                     return;

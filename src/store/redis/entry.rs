@@ -1,7 +1,8 @@
-//! How an entry lies at a server: the name of its key, and a hash of few fields.
+//! Representation of an entry at a server: the name of its key, and a hash with few fields.
 //!
-//! `longhaul:2:{3f…}:9a…` is format, scope, prefix. A Cluster goes by what stands in braces, so all of
-//! one scope lies on one node, and a conversation is read in one round trip.
+//! The name `longhaul:2:{3f…}:9a…` consists of format, scope and prefix. A Cluster assigns a key to
+//! a node by the part in braces. So all keys of one scope are at one node, and a conversation is
+//! read in one round trip.
 
 use std::fmt::Write as _;
 
@@ -12,47 +13,47 @@ use crate::rewrite::chain::{RecordKey, ScopeTag};
 use crate::store::far::{Change, EntryWrite, NoteName, StoredEntry, Winner};
 use crate::store::format::{FORMAT, MAX_SEALED_BYTES};
 
-/// What all keys begin with. Each version has its own: two that take turns at one key would take each
-/// other's records for damaged.
+/// Prefix of all keys, different for each version. Two versions that alternate at one key would
+/// take each other's records for damaged.
 const PREFIX: &str = "longhaul:2:";
 const _: () = assert!(FORMAT == 2, "the prefix bears the format's version");
-/// The largest record.
+/// Maximum bytes of a record.
 const MAX_RECORD_BYTES: usize = MAX_SEALED_BYTES;
-/// The most fields of an entry. Three are marks, one is the record; notes are by models, and a
+/// Maximum number of fields of an entry: three marks, one record, and one note for each model. A
 /// conversation changes its model now and then, not a hundred times at one prefix.
 const MAX_FIELDS: u32 = 64;
-/// The largest note.
+/// Maximum bytes of a note.
 const MAX_NOTE_BYTES: usize = 4 << 10;
 
 const RECORD: &str = "record";
 const ADOPTED: &str = "adopted";
 const SEEN: &str = "met";
 const REFUSED: &str = "refused";
-/// In front of a note's name.
+/// Prefix of a note's field.
 const NOTE: &str = "note:";
 
-/// Writes one entry whole.
+/// Script that writes one entry atomically.
 const WRITE_SCRIPT: &str = include_str!("write.lua");
 
-/// The name of an entry.
+/// Returns the name of an entry's key.
 pub(super) fn redis_key(key: RecordKey) -> String {
     let bytes = key.to_bytes();
     let (scope, chain) = bytes.split_at(key.scope().0.len());
     format!("{PREFIX}{{{}}}:{}", hex(scope), hex(chain))
 }
 
-/// The name of the lease of an entry.
+/// Returns the name of the key of an entry's lease.
 pub(super) fn lease_redis_key(key: RecordKey) -> String {
     format!("{}:lease", redis_key(key))
 }
 
-/// What the names of all entries, or those of a scope, look like to `SCAN`. Those of leases do too.
+/// Returns the `SCAN` pattern for the names of all entries, or of one scope. Leases match it too.
 pub(super) fn scan_pattern(scope: Option<ScopeTag>) -> String {
     let scope = scope.map_or_else(|| "*".to_owned(), |scope| hex(&scope.0));
     format!("{PREFIX}{{{scope}}}:*")
 }
 
-/// The entry that is called so.
+/// Parses the name of an entry's key.
 pub(super) fn parse_key(name: &str) -> Option<RecordKey> {
     let (scope, chain) = name.strip_prefix(PREFIX)?.split_once(':')?;
     let scope = scope.strip_prefix('{')?.strip_suffix('}')?;
@@ -61,7 +62,7 @@ pub(super) fn parse_key(name: &str) -> Option<RecordKey> {
     RecordKey::from_bytes(&bytes)
 }
 
-/// What a server answers to `HGETALL`. What is no entry of ours is none.
+/// Parses a server's answer to `HGETALL`. Returns `None` if it is not an entry of longhaul's.
 pub(super) fn parse_entry(answer: Value) -> Option<StoredEntry> {
     let mut entry = StoredEntry::default();
     let mut filled = false;
@@ -112,7 +113,7 @@ fn set_field(entry: &mut StoredEntry, field: &[u8], value: Vec<u8>) -> Option<()
     Some(())
 }
 
-/// The command of one write.
+/// Builds the command for one write.
 pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(WRITE_SCRIPT).arg(1).arg(redis_key(write.key));
@@ -135,7 +136,7 @@ pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     command
 }
 
-/// What a server answers to the command of `write`.
+/// Parses a server's answer to the command of `write`.
 pub(super) fn parse_winner(write: &EntryWrite, answer: Value) -> Option<Winner> {
     let Value::Array(answer) = answer else {
         return None;

@@ -1,7 +1,7 @@
-//! The connection, kept up by a task of its own.
+//! A connection that a task of its own keeps up.
 //!
-//! A request never waits for a server that is known to be away, and no connection depends on a
-//! request being patient enough: those who ask take the connection that is there.
+//! A request never waits for a server that is known to be unavailable, and connecting does not
+//! depend on how long a request waits: callers use the connection that exists.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,38 +16,38 @@ use super::server::{CommandRoute, RedisClient, RedisConnection};
 use super::why::{NO_ANSWER, unavailable};
 use crate::store::far::Unavailable;
 
-/// For a connection to be whole, a Cluster's included, which has many.
+/// Timeout for a complete connection. A Cluster's consists of many.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a start waits for the first connection.
+/// Longest wait for the first connection at start-up.
 const FIRST_CONNECTION_WAIT: Duration = Duration::from_secs(2);
-/// For an answer to a bare question, before the connection is taken to be dead.
+/// Timeout of a ping, after which the connection counts as dead.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// After the first try to connect that failed; each later pause is twice as long.
+/// Pause after the first failed attempt to connect; each later pause is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-/// The longest pause: so long a server that is back goes unused at the most.
+/// Longest pause. A server that is back goes unused for at most this long.
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
-/// A connection that is made again whenever it is lost, for as long as this lives.
+/// A connection that is made again whenever it is lost, until this is dropped.
 pub(super) struct ReconnectingConnection {
     state: watch::Receiver<ConnectionState>,
     check_requests: Arc<Notify>,
-    /// The latest connection, by its count, that was found to lead to a read-only copy.
+    /// Epoch of the latest connection that led to a read-only replica.
     replica_epoch: watch::Sender<u64>,
     keeper: JoinHandle<()>,
 }
 
 #[derive(Clone)]
 enum ConnectionState {
-    /// No answer so far to the first try, or to the first one since a connection was lost.
+    /// The first attempt, or the first one after a connection was lost, has no result yet.
     Connecting,
-    /// The last try failed; the next comes by itself.
+    /// The last attempt failed; the next one follows by itself.
     Down(Unavailable),
-    /// The connection, and how often one was found to be good before it.
+    /// The connection and its epoch: how often a connection was found to work so far.
     Up(RedisConnection, u64),
 }
 
 impl ReconnectingConnection {
-    /// Begins to connect. Must be called within a runtime.
+    /// Starts to connect. Must be called within a runtime.
     pub(super) fn start(server: RedisClient) -> Self {
         let (tell, state) = watch::channel(ConnectionState::Connecting);
         let doubts = Arc::<Notify>::default();
@@ -67,7 +67,7 @@ impl ReconnectingConnection {
         }
     }
 
-    /// Waits until there is a connection, or it is known that there is none, or long enough.
+    /// Waits until there is a connection, an attempt has failed, or the longest wait is over.
     pub(super) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
         let mut state = self.state.clone();
         let begun = state.wait_for(|state| !matches!(state, ConnectionState::Connecting));
@@ -81,8 +81,8 @@ impl ReconnectingConnection {
         }
     }
 
-    /// Sends commands in one go to where their keys are, which is one place for those of one scope;
-    /// an answer for each. They may be sent twice, where a connection breaks under them.
+    /// Sends commands in one batch to the node that owns their keys, which must all be of one
+    /// scope. Returns an answer for each. If the connection breaks, commands may be sent twice.
     pub(super) async fn send_to_key_owner(
         &self,
         commands: &Pipeline,
@@ -90,10 +90,10 @@ impl ReconnectingConnection {
         self.send_to(&CommandRoute::KeyOwner, commands).await
     }
 
-    /// The same to one node.
+    /// Sends commands in one batch to one node.
     ///
-    /// A connection that nobody used for a while may have ended unnoticed, with a restart of the
-    /// server for instance. Whoever finds that out is served by the next one.
+    /// A connection that was idle for a while may have ended unnoticed, for instance because the
+    /// server restarted. A call that finds this out is sent again on the next connection.
     pub(super) async fn send_to(
         &self,
         node: &CommandRoute,
@@ -110,8 +110,8 @@ impl ReconnectingConnection {
         .map_err(|error| unavailable(&error))
     }
 
-    /// Sends commands by this connection. Has it replaced if it leads to a read-only copy: a primary
-    /// that lost its place keeps its connections, and their name leads to another server by now.
+    /// Sends commands on this connection. Has it replaced if it leads to a read-only replica: a
+    /// former primary keeps its connections, while its name leads to another server already.
     async fn send_on(
         &self,
         (mut link, epoch): (RedisConnection, u64),
@@ -129,14 +129,14 @@ impl ReconnectingConnection {
         Ok(answers)
     }
 
-    /// All that have keys.
+    /// Returns all nodes that have keys.
     pub(super) async fn nodes(&self) -> Result<Vec<CommandRoute>, Unavailable> {
         let (mut link, _) = self.connection_after(0).await?;
         let nodes = self.check_on_failure(link.nodes()).await;
         nodes.map_err(|error| unavailable(&error))
     }
 
-    /// A connection that was found to be good after so many others.
+    /// Waits for a connection of a later epoch than `epoch`.
     async fn connection_after(&self, epoch: u64) -> Result<(RedisConnection, u64), Unavailable> {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| match state {
@@ -147,12 +147,12 @@ impl ReconnectingConnection {
         match settled.await.as_deref() {
             Ok(ConnectionState::Up(link, epoch)) => Ok((link.clone(), *epoch)),
             Ok(ConnectionState::Down(why)) => Err(*why),
-            // The keeper lives as long as this does.
+            // The keeper lives as long as `self`.
             Ok(ConnectionState::Connecting) | Err(_) => Err(NO_ANSWER),
         }
     }
 
-    /// Has the connection looked at if nothing, or no answer, comes of this.
+    /// Has the connection checked if `asking` fails or is dropped.
     async fn check_on_failure<T>(
         &self,
         asking: impl Future<Output = Result<T, RedisError>>,
@@ -172,7 +172,7 @@ impl Drop for ReconnectingConnection {
     }
 }
 
-/// Rings when dropped, unless it was dispelled.
+/// Guard that requests a check of the connection on drop, unless disarmed.
 struct HealthCheckGuard<'l>(Option<&'l Notify>);
 
 impl Drop for HealthCheckGuard<'_> {
@@ -183,7 +183,7 @@ impl Drop for HealthCheckGuard<'_> {
     }
 }
 
-/// Whether a server answers so because it follows another.
+/// Whether the answer shows that the server is a replica of another.
 fn is_replica_answer(answer: &Value) -> bool {
     let Value::ServerError(error) = answer else {
         return false;
@@ -191,13 +191,13 @@ fn is_replica_answer(answer: &Value) -> bool {
     matches!(error.code(), "READONLY" | "MASTERDOWN")
 }
 
-/// Makes the connection, and again whenever it is lost.
+/// Task that makes the connection, and makes it again whenever it is lost.
 struct ConnectionKeeper {
     server: RedisClient,
     state_sender: watch::Sender<ConnectionState>,
     check_requests: Arc<Notify>,
     replica_epoch: watch::Receiver<u64>,
-    /// How often a connection was found to be good.
+    /// Number of times that a connection was found to work.
     epoch: u64,
 }
 
@@ -214,7 +214,7 @@ impl ConnectionKeeper {
         }
     }
 
-    /// Gives out a connection until it is lost, or leads to a copy; says how long that was.
+    /// Publishes a connection until it is lost, or leads to a replica. Returns how long it lasted.
     async fn publish(&mut self, mut link: RedisConnection) -> Duration {
         let began = Instant::now();
         let first = self.epoch + 1;
@@ -225,7 +225,7 @@ impl ConnectionKeeper {
             let copies = &mut self.replica_epoch;
             let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
             tokio::select! {
-                // It stays in use until there is another: a copy can be read.
+                // The connection stays in use until there is another: a replica can be read.
                 _ = found => break,
                 () = self.check_requests.notified() => {}
             }
@@ -237,18 +237,19 @@ impl ConnectionKeeper {
         began.elapsed()
     }
 
-    /// There is no connection, which held for no time.
+    /// Publishes that connecting failed. Returns zero, the time that the connection lasted.
     fn publish_failure(&self, why: Unavailable) -> Duration {
         self.state_sender.send_replace(ConnectionState::Down(why));
         Duration::ZERO
     }
 }
 
-/// The next pause between two tries to connect.
+/// Pause before the next attempt to connect.
 struct Backoff(Duration);
 
 impl Backoff {
-    /// Waits after a connection that held so long; after one that held well, not at all.
+    /// Waits after a connection that lasted for `held`. Does not wait if it lasted longer than the
+    /// longest pause.
     async fn wait_after(&mut self, held: Duration) {
         if held > PAUSE_LONGEST {
             self.0 = PAUSE_FIRST;

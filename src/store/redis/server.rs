@@ -1,4 +1,4 @@
-//! Which server it is: a URL made into a client, and a client into connections.
+//! Client of a Redis server: made from a URL, and opens connections.
 
 use std::time::Duration;
 
@@ -16,50 +16,50 @@ use super::tls;
 use crate::config::StoreConfig;
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
 
-/// For a connection to come about: TCP, TLS, the password. Nobody waits that long, but a server
-/// that is far away must be reached in the end.
+/// Timeout for opening a connection: TCP, TLS, the password. No request waits that long, but a
+/// distant server must be reached in the end.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// For an answer to one batch of commands. Those who must not wait give up earlier; this bounds the
-/// others, and a purge has batches that take long.
+/// Timeout for the answers to one batch of commands. Requests give up earlier; this bounds the
+/// other callers, such as a purge, whose batches take long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a Cluster's client looks again where a slot has gone. Each time costs a round trip, and
-/// those who wait have no longer than `store.wait`.
+/// Maximum number of times that a Cluster's client looks for a slot that has moved. Each costs a
+/// round trip, and requests wait no longer than `store.wait`.
 const MAX_REDIRECTIONS: u32 = 3;
-/// Between two of these looks at the most.
+/// Longest pause between two of these attempts, in milliseconds.
 const MAX_REDIRECTION_WAIT_MS: u64 = 100;
 
-/// A server that can be connected to, or a Cluster of them.
+/// Client of a server, or of a Cluster.
 #[derive(Clone)]
 pub(super) enum RedisClient {
-    /// Several, each with a part of the keys.
+    /// Several servers, each with a part of the keys.
     Cluster(Box<ClusterClient>),
-    /// One.
+    /// A single server.
     Single(Box<Client>),
 }
 
-/// A connection; a clone is the same connection.
+/// A connection, which its clones share.
 #[derive(Clone)]
 pub(super) enum RedisConnection {
-    /// To every node that has keys.
+    /// Connections to every node that has keys.
     Cluster(ClusterConnection),
-    /// To the one there is.
+    /// A connection to the only server.
     Single(MultiplexedConnection),
 }
 
-/// Where commands go.
+/// Destination of commands.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum CommandRoute {
-    /// To this one of a Cluster.
+    /// A given node of a Cluster, by host and port.
     Node(String, u16),
-    /// To the one that has the keys in them.
+    /// The node that owns the keys in the commands.
     KeyOwner,
 }
 
 impl RedisClient {
-    /// The server or Cluster at `url`.
+    /// Creates the client for the server or Cluster at `url`.
     ///
     /// # Errors
-    /// What is wrong with the URL or the certificates, without the password.
+    /// If the URL or the certificates are invalid. The message never contains the password.
     pub(super) fn from_url(url: &str, config: &StoreConfig) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
         let (scheme, cluster) = match scheme.strip_suffix("+cluster") {
@@ -105,7 +105,7 @@ impl RedisClient {
         .map_err(|error| invalid_settings(&error))
     }
 
-    /// Connects.
+    /// Opens a connection.
     pub(super) async fn connect(&self) -> Result<RedisConnection, RedisError> {
         match self {
             Self::Cluster(client) => client
@@ -124,7 +124,7 @@ impl RedisClient {
 }
 
 impl RedisConnection {
-    /// Sends commands in one go; an answer for each.
+    /// Sends commands in one batch. Returns an answer for each.
     pub(super) async fn send(
         &mut self,
         node: &CommandRoute,
@@ -146,7 +146,7 @@ impl RedisConnection {
         }
     }
 
-    /// Whether it answers, whatever it says.
+    /// Checks that the server answers, whatever the answer is.
     pub(super) async fn ping(&mut self) -> Result<(), RedisError> {
         let ping = redis::cmd("PING");
         match self {
@@ -158,12 +158,12 @@ impl RedisConnection {
         }
     }
 
-    /// All that have keys.
+    /// Returns all nodes that have keys.
     pub(super) async fn nodes(&mut self) -> Result<Vec<CommandRoute>, RedisError> {
         let Self::Cluster(link) = self else {
             return Ok(vec![CommandRoute::KeyOwner]);
         };
-        // What is asked of all of them is answered by address.
+        // The answers to a command for all nodes are a map by address.
         let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
         let Value::Map(answers) = link.route_command(redis::cmd("PING"), all).await? else {
             return Ok(Vec::new());
@@ -177,8 +177,8 @@ impl RedisConnection {
     }
 }
 
-/// The URLs, without their scheme, of the nodes that `rest` lists with commas between them. What
-/// stands before an `@` or behind a `/` goes for all of them.
+/// Returns the URLs, without their scheme, of the nodes that `rest` lists separated by commas. The
+/// part before an `@`, and the part after a `/`, apply to all of them.
 fn seed_urls(rest: &str) -> impl Iterator<Item = String> + '_ {
     let (place, tail) = match rest.find(['/', '?']) {
         Some(at) => rest.split_at(at),
@@ -193,10 +193,10 @@ fn seed_urls(rest: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 fn connection_info(scheme: &str, rest: &str) -> Result<ConnectionInfo, String> {
-    // What follows would switch off the checking of certificates; the library refuses it without
-    // saying what it is.
+    // A fragment would disable the checking of certificates. The library rejects it without an
+    // explanation.
     if rest.contains('#') {
-        return Err("it has a # in it, which a password is written as %23".to_owned());
+        return Err("it contains a #; write a # in a password as %23".to_owned());
     }
     let info = format!("{scheme}://{rest}").into_connection_info();
     let info = info.map_err(|error| invalid_settings(&error))?;
@@ -212,8 +212,8 @@ fn keepalive() -> TcpSettings {
         .set_keepalive(keepalive)
 }
 
-/// The library's own words for what is wrong with settings: they are fixed, its details are not
-/// told.
+/// Returns the library's message about invalid settings without its details. The message is fixed;
+/// the details are not shown.
 fn invalid_settings(error: &RedisError) -> String {
     let words = error.to_string();
     match error.detail() {

@@ -1,4 +1,4 @@
-//! The tier against a real server.
+//! Tests of the store against a real server.
 
 mod failover;
 mod permitted;
@@ -19,7 +19,7 @@ mod redis_server;
 
 use redis_server::{Certified, Cluster, Data, RedisServer, is_missing};
 
-/// Only bounds a hang.
+/// Bounds a hang and nothing else.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_hours(1);
 
@@ -38,7 +38,7 @@ fn tier(url: &str, changes: &[(&'static str, &str)]) -> RedisStore {
     RedisStore::new(url, &config.store).unwrap()
 }
 
-/// A key of a scope.
+/// Returns a key of a scope.
 fn key(scope: u8, name: &str) -> RecordKey {
     Scope::new(&[scope; 32], &[]).named_key(name)
 }
@@ -62,7 +62,7 @@ async fn read(tier: &RedisStore, key: RecordKey) -> Option<StoredEntry> {
     entries.into_iter().next().unwrap()
 }
 
-/// Asks until there is an answer.
+/// Reads until there is an answer.
 async fn answered(tier: &RedisStore, key: RecordKey) -> Option<StoredEntry> {
     let asking = async {
         loop {
@@ -213,7 +213,7 @@ async fn an_entry_lives_on_from_its_last_use() {
     server.asked(&["EXPIRE", &name, "100"]);
     read(&tier, key).await;
     assert!((3_500..=3_600).contains(&left()));
-    // Listing is no use.
+    // A listing does not count as use.
     server.asked(&["EXPIRE", &name, "100"]);
     let mut idle = None;
     tier.for_each_entry(None, &mut |listed| idle = listed.idle)
@@ -234,7 +234,7 @@ async fn a_lease_is_one_holders_until_it_ends() {
     let key = key(1, "a");
     assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
     assert_eq!(other.lease(key, theirs, TTL).await, Ok(LeaseAttempt::Taken));
-    // Its answer may have been lost.
+    // The first answer may have been lost.
     assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
     assert_eq!(other.renew(key, theirs, TTL).await, Ok(LeaseRenewal::Lost));
     assert_eq!(other.release(key, theirs).await, Ok(()));
@@ -326,13 +326,13 @@ async fn a_server_that_hangs_is_used_again_when_it_goes_on() {
     let key = key(1, "a");
     wrote(&tier, key, [record("kept")]).await;
     server.freeze();
-    // Who gives up on it has the connection looked at.
+    // A caller that gives up has the connection checked.
     tokio::select! {
         biased;
         _ = read(&tier, key) => panic!("it hangs"),
         () = std::future::ready(()) => {}
     }
-    // The connection is found to be dead, and then nobody waits for it any more.
+    // The connection is found to be dead, and from then on no caller waits for it.
     let failing = async { while tier.read(&[key]).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, failing).await.unwrap();
     server.thaw();

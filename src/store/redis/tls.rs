@@ -1,4 +1,4 @@
-//! Whom to trust as a server.
+//! Certificate authorities that longhaul trusts for the server.
 
 use std::fs;
 use std::path::Path;
@@ -9,15 +9,16 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-/// The authorities of the operator's file and no others, where there is one; else the machine's, or
-/// Mozilla's where it has none. A store is a private server more often than not.
+/// Returns the authorities of the operator's file and no others, if there is a file. Otherwise
+/// returns the machine's, or Mozilla's if it has none. A store is a private server more often than
+/// not.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A description of the defect of the file.
 pub(super) fn certificates(ca_file: Option<&Path>) -> Result<TlsCertificates, String> {
     let root_cert = match ca_file {
         Some(path) => Some(from_file(path).map_err(|why| format!("{}: {why}", path.display()))?),
-        // Given none, the library trusts Mozilla's.
+        // Without any, the library trusts Mozilla's.
         None => from_machine(),
     };
     Ok(TlsCertificates {
@@ -41,7 +42,8 @@ fn from_file(path: &Path) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The library takes text, the machine gives bytes; and it takes all of them or none.
+/// Returns the machine's authorities as PEM, which the library expects. The library accepts all
+/// certificates or none, so unusable ones are left out.
 fn from_machine() -> Option<Vec<u8>> {
     let mut roots = RootCertStore::empty();
     let mut text = Vec::new();

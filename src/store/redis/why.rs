@@ -1,24 +1,24 @@
-//! What went wrong with a server, in fixed words: its own may hold keys and values.
+//! Errors of a server in fixed words: the server's own messages may hold keys and values.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::store::far::Unavailable;
 
-/// Nothing came.
+/// The server sent no answer.
 pub(super) const NO_ANSWER: Unavailable = Unavailable {
     why: "the server does not answer",
 };
 
-/// What came is no answer to what was asked.
+/// The answer does not fit the command.
 pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable {
-    why: "the server's answer makes no sense",
+    why: "the server's answer is malformed",
 };
 
-/// The user is there and may not do all that is needed.
+/// The user exists, but lacks a permission that longhaul needs.
 const FORBIDDEN: &str =
-    "the server does not permit its user a command that is needed; the README lists them";
+    "the server does not permit its user a command that longhaul needs; the README lists them";
 
-/// What an error means to the operator.
+/// Returns the message about an error for the operator.
 pub(super) fn unavailable(error: &RedisError) -> Unavailable {
     let why = match (error.code(), error.kind()) {
         (Some("NOAUTH" | "WRONGPASS"), _) | (_, ErrorKind::AuthenticationFailed) => {
@@ -39,22 +39,23 @@ pub(super) fn unavailable(error: &RedisError) -> Unavailable {
             _,
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown),
-        ) => "a part of the cluster is down",
+        ) => "part of the cluster is down",
         (_, ErrorKind::Io) if error.is_timeout() => NO_ANSWER.why,
         (_, ErrorKind::Io) if is_untrusted(error) => "the server's certificate is not trusted",
         (_, ErrorKind::Io) => "the server cannot be reached",
-        _ => "the server refuses what is asked",
+        _ => "the server rejects the command",
     };
     Unavailable { why }
 }
 
-/// Up to 7.0 Redis has no code for what a user may not do in a script, only words.
+/// Whether the user may not run a command in a script. Redis has no code for this up to 7.0, only
+/// words.
 fn is_forbidden_to_scripts(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     detail.starts_with("The user executing the script can't ")
 }
 
-/// The library hands a failed handshake on as text.
+/// Whether the server's certificate is not trusted. The library reports a failed handshake as text.
 fn is_untrusted(error: &RedisError) -> bool {
     error.to_string().contains("certificate")
 }
@@ -84,7 +85,7 @@ mod tests {
         );
         check(
             (ErrorKind::UnexpectedReturnType, "what"),
-            "the server refuses what is asked",
+            "the server rejects the command",
         );
     }
 }

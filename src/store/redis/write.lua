@@ -1,11 +1,11 @@
--- One write to one entry, whole: who reads sees all of it or nothing of it.
--- KEYS: the entry. ARGV: its time to live in ms, the most fields it may have, then the changes, each
--- a word and what goes with it.
--- Answers: whether the record that is there is the one that was given, or none was given; whether a
--- record is adopted; and the record that is there where it is another.
+-- Applies one write to one entry atomically: a reader sees all of it or nothing of it.
+-- KEYS: the entry. ARGV: its time to live in ms, the maximum number of its fields, then the changes,
+-- each a word with its arguments.
+-- Returns: 1 if the stored record is the given one or none was given, otherwise 0; whether a record
+-- is adopted; and, after 0, the stored record.
 local key, ttl, most = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
--- What is no entry is not ours and in the way.
+-- A key that is not a hash is not an entry of longhaul's, and is in the way.
 local kind = redis.call('TYPE', key).ok
 if kind ~= 'hash' and kind ~= 'none' then
   redis.call('DEL', key)
@@ -28,7 +28,7 @@ while at <= #ARGV do
       ours = redis.call('HGET', key, 'record') == what and 1 or 0
     end
   elseif change == 'discard' then
-    -- The mark was of the record that goes.
+    -- The mark belongs to the record that is removed.
     if redis.call('HGET', key, 'record') == what then
       redis.call('HDEL', key, 'record', 'adopted')
     end

@@ -1,4 +1,4 @@
-//! What goes with a record that is taken away, the same wherever it lay.
+//! Effects of discarding a record, equal in all durable stores.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::store::far::{Change, EntryWrite, StoredEntry, Winner};
 use crate::store::scripted::ScriptedStore;
 
-/// The mark of use goes with the record that it was of; what else is known of the prefix stays.
+/// Checks that the adoption mark goes with its record, and that the rest of the entry stays.
 pub(in crate::store) async fn check_discard(far: &DurableStore) {
     let key = Scope::new(&[3; 32], &[]).named_key("discarded");
     let text = |text: &'static str| Bytes::from_static(text.as_bytes());
@@ -35,7 +35,7 @@ pub(in crate::store) async fn check_discard(far: &DurableStore) {
         adopted: true,
         ..marked.clone()
     };
-    assert_eq!(stands().await, whole, "it is not the one that is there");
+    assert_eq!(stands().await, whole, "another record is stored");
     write(&[Change::Discard(text("first"))]).await;
     assert_eq!(stands().await, marked);
     let second = write(&[Change::Record(text("second"))]).await;
@@ -49,7 +49,10 @@ pub(in crate::store) async fn check_discard(far: &DurableStore) {
         Change::Record(text("third")),
         Change::Adopted,
     ];
-    assert!(write(&replaced).await.adopted, "its own mark stands");
+    assert!(
+        write(&replaced).await.adopted,
+        "the third record keeps its own mark"
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One summary for a key across replicas.
+//! Replicas make one summary for a key.
 
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ fn replica(far: &ScriptedStore) -> Store {
     )
 }
 
-/// Whether it is our turn, or somebody else has done it.
+/// Whether this process gets the lease; otherwise another has made the summary.
 async fn is_ours(store: &Store, key: RecordKey) -> bool {
     matches!(
         store.acquire_summary_lease(key).await,
@@ -32,10 +32,10 @@ async fn who_finds_the_lease_taken_waits_for_the_record() {
     let chains = chains(&["a", "b"]);
     let key = key(&chains, 2);
     let LeaseOutcome::Acquired(turn) = one.acquire_summary_lease(key).await else {
-        panic!("nobody had it");
+        panic!("the lease was free");
     };
     let write = async {
-        // Longer than a lease lasts: it is renewed.
+        // Longer than a lease lasts, so it must be renewed.
         turn.renew_during(tokio::time::sleep(LEASE_TTL * 3)).await;
         one.store_record(key, record("one")).await;
         drop(turn);
@@ -50,7 +50,7 @@ async fn a_holder_that_dies_costs_one_lease() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let key = key(&chains(&["a"]), 1);
-    // Killed: it neither renews nor gives back.
+    // Killed: the holder neither renews nor releases its lease.
     std::mem::forget(one.acquire_summary_lease(key).await);
     let began = Instant::now();
     assert!(is_ours(&other, key).await);
@@ -110,7 +110,7 @@ async fn one_that_is_held_for_ever_is_not_waited_for_for_ever() {
     let (one, other) = (replica(&far), replica(&far));
     let key = key(&chains(&["a"]), 1);
     let LeaseOutcome::Acquired(turn) = one.acquire_summary_lease(key).await else {
-        panic!("nobody had it");
+        panic!("the lease was free");
     };
     tokio::select! {
         () = turn.renew_during(std::future::pending()) => unreachable!(),

@@ -1,4 +1,4 @@
-//! What processes behind one far tier learn of a model, apart and at once.
+//! Facts about a model that processes with one durable store learn apart and at once.
 
 use super::*;
 use crate::rewrite::tokens::Tokens;
@@ -43,7 +43,7 @@ async fn learns(store: &Store, lore: ModelFacts) {
     store.tiered.as_ref().unwrap().queue.flush().await;
 }
 
-/// What a process knows once it has asked.
+/// Returns the facts that a process has after a refresh.
 async fn asked(store: &Store) -> ModelFacts {
     let known = store.refresh(&chains(&["a"]), model).await.unwrap();
     store.tiered.as_ref().unwrap().queue.flush().await;

@@ -1,4 +1,5 @@
-//! Memory in front of a far tier that replicas share: who is right, and how long it may take.
+//! Memory in front of a durable store that replicas share: which side wins, and how long calls
+//! take.
 
 use tokio::time::{Instant, advance};
 
@@ -11,7 +12,7 @@ use crate::store::RewriteTolerance;
 use crate::store::far::StoredEntry;
 use crate::store::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
 
-/// Replicas with one far tier behind them.
+/// Replicas with one durable store behind them.
 struct Fleet {
     far: ScriptedStore,
     metrics: Arc<Metrics>,
@@ -25,7 +26,7 @@ impl Fleet {
         }
     }
 
-    /// Another replica, which knows nothing yet.
+    /// Creates another replica, with empty memory.
     fn replica(&self) -> Store {
         self.replica_with(7)
     }
@@ -59,7 +60,7 @@ fn model() -> RecordKey {
     Scope::new(&[0; 32], &[]).named_key("m")
 }
 
-/// What a replica knows of a conversation once it has asked.
+/// Checks a replica's records of a conversation after a refresh.
 async fn check_asked(
     store: &Store,
     chains: &PrefixKeys,
@@ -93,7 +94,7 @@ async fn what_one_replica_keeps_every_other_knows() {
     assert_eq!(other.rewrite_tolerance(&chains), RewriteTolerance::All);
     check_asked(&other, &chains, Some((2, "two")), None).await;
     assert!(other.prior_records(&chains).seen);
-    // Not by whom.
+    // The model that refused is not shared.
     assert_eq!(other.rewrite_tolerance(&chains), RewriteTolerance::Nothing);
     one.refresh(&chains, model).await;
     assert_eq!(
@@ -144,7 +145,7 @@ async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
             RewriteTolerance::Nothing
         ]
     );
-    // What was shown last at a place holds there.
+    // The latest observation at a prefix counts there.
     one.record_rewrite_acceptance(&late, RewriteTolerance::ClearingOnly);
     assert_eq!(
         shown(),
@@ -191,7 +192,7 @@ async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
     check(&one, &chains, Some((4, "one")), None);
     fleet.answers(ScriptedReply::AtOnce);
     other.store_record(key(&chains, 4), record("other")).await;
-    // The far tier has another's record at one prefix, and nothing at the other.
+    // The durable store has another's record at one prefix, and no record at the other.
     check_asked(&one, &chains, Some((4, "other")), None).await;
     settled(&one).await;
     assert!(fleet.entry(key(&chains, 4)).adopted);
@@ -289,7 +290,7 @@ async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
     settled(&one).await;
     one.refresh(&chains, model).await;
     assert_eq!(read(), [keys(3), vec![model()]]);
-    // What another has adopted since is found, for nothing newer is taken on trust.
+    // A record that another replica has adopted since is found, because no newer prefix is skipped.
     other.adopt(key(&chains, 4), record("other's"));
     settled(&other).await;
     check_asked(&one, &chains, Some((4, "four")), None).await;
@@ -315,7 +316,7 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
         one.adopt(key(&chains, 1), record("dropped"));
         settled(&one).await;
         assert_eq!(fleet.far.script().reads.len(), asked);
-        // It comes back, and is used again after the pause.
+        // The store recovers, and is used again after the pause.
         fleet.answers(ScriptedReply::AtOnce);
         advance(Duration::from_secs(1)).await;
         one.refresh(&chains, model).await;
@@ -338,7 +339,7 @@ async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
     for turn in 0..100 {
         let chains = chains(&["a", &format!("{turn}")]);
         one.refresh(&chains, model).await;
-        // What finds out whether it is back may be the queue, which others wait behind.
+        // The call that probes the store may be the queue's, for which other jobs wait.
         one.publish_model_facts(model, || lore);
         one.adopt(key(&chains, 2), record("one"));
         let began = Instant::now();
@@ -380,7 +381,7 @@ async fn what_cannot_be_read_is_a_miss_and_makes_room() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
-    // Another secret's is as damaged as any.
+    // A record sealed with another secret is as unreadable as a damaged one.
     fleet
         .replica_with(8)
         .store_record(key(&chains, 2), record("foreign"))

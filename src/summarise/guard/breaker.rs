@@ -1,7 +1,7 @@
-//! The breaker: where summaries have failed again and again, nobody is asked for a while.
+//! Circuit breaker for summaries: after repeated failures, no calls are made for a while.
 //!
-//! It hangs on the prefixes of history that a summary failed for, and so on what has grown out of
-//! them: another conversation of the same caller is not held to account.
+//! State is keyed by the prefix of history that a summary failed for. It therefore applies to all
+//! conversations that extend the prefix, but not to other conversations of the caller.
 
 use std::time::Duration;
 
@@ -11,28 +11,29 @@ use tokio::time::Instant;
 use crate::rewrite::chain::{PrefixKeys, RecordKey};
 use crate::rewrite::tokens::Tokens;
 
-/// Failures in a row after which nobody is asked. Without it, sessions have asked fifty times in a row
-/// for nothing.
+/// Consecutive failures that open the breaker. Without it, sessions made fifty futile calls in a
+/// row.
 const MAX_FAILURES: u32 = 3;
-/// After so long one more is asked; one more failure opens it again.
+/// Time until an open breaker lets one call through. One more failure opens it again.
 const PAUSE: Duration = Duration::from_mins(5);
-/// A conversation that has grown by so much is another task, and one more is asked for it.
+/// Growth of a conversation after which an open breaker lets one call through: the larger
+/// conversation is a different task.
 const GROWTH_PERCENT: u32 = 20;
-/// Prefixes remembered at once.
+/// Maximum number of remembered prefixes.
 const MAX_PREFIXES: u64 = 4_096;
 
-/// The prefixes that summaries failed for.
+/// Failures by prefix of history.
 pub(super) struct SummaryBackoff {
     streaks: Cache<RecordKey, FailureStreak>,
 }
 
-/// How it went for a prefix and what it grew out of.
+/// Consecutive failures of a prefix and the prefixes it extends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailureStreak {
-    /// In a row.
+    /// Consecutive failures.
     count: u32,
     updated_at: Instant,
-    /// What the conversation measured then.
+    /// Size of the conversation at that time.
     tokens: Tokens,
 }
 
@@ -45,14 +46,14 @@ impl Default for SummaryBackoff {
 }
 
 impl SummaryBackoff {
-    /// What was last met by the conversation of `chains`.
+    /// Returns the state of the newest recorded prefix of `chains`, if any.
     pub(super) fn streak(&self, chains: &PrefixKeys) -> Option<FailureStreak> {
         chains
             .newest_first()
             .find_map(|(_, key)| self.streaks.get(&key))
     }
 
-    /// How many prefixes nobody is asked for at the moment, unless their conversation has grown.
+    /// Returns the number of prefixes that are blocked at the moment, ignoring growth.
     pub(super) fn open_count(&self) -> usize {
         let failed = self.streaks.iter().map(|(_, failed)| failed);
         failed
@@ -60,7 +61,8 @@ impl SummaryBackoff {
             .count()
     }
 
-    /// A summary up to `cut` failed, for a conversation of `tokens` that had met `before`.
+    /// Records a failed summary up to `cut`, for a conversation of `tokens` with the earlier state
+    /// `before`.
     pub(super) fn record_failure(
         &self,
         cut: RecordKey,
@@ -75,7 +77,7 @@ impl SummaryBackoff {
         self.streaks.insert(cut, failed);
     }
 
-    /// A summary up to `cut` was made: what failed before it is forgiven.
+    /// Records a successful summary up to `cut`, which resets the failure count.
     pub(super) fn record_success(&self, cut: RecordKey, tokens: Tokens) {
         let failed = FailureStreak {
             count: 0,
@@ -87,7 +89,7 @@ impl SummaryBackoff {
 }
 
 impl FailureStreak {
-    /// Whether nobody is asked for a conversation that measures `tokens` now.
+    /// Whether calls are blocked for a conversation that now has `tokens`.
     pub(super) fn is_open(&self, tokens: Tokens) -> bool {
         self.count >= MAX_FAILURES
             && self.updated_at.elapsed() < PAUSE

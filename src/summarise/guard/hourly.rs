@@ -1,4 +1,4 @@
-//! How many summaries were asked for in the last hour, by a conversation, a caller and the process.
+//! Hourly caps on summaries, per conversation, caller and process.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -13,33 +13,37 @@ use crate::lock::Mutex;
 use crate::metrics::{Label as _, WithheldReason};
 use crate::rewrite::chain::{RecordKey, Scope};
 
-/// Summaries that a process asks for in an hour; past it the digest serves. Twenty conversations have
-/// all that `summary.max_per_hour` gives each by default; what asks for more is stuck, and callers pay.
+/// Summaries per process and hour; beyond that the digest replaces them. Enough for twenty
+/// conversations at the default of `summary.max_per_hour`. A process that needs more is stuck, and
+/// callers pay for it.
 pub(super) const PER_PROCESS: usize = 120;
-/// Of those, what one caller may ask for, all that ten conversations have: no caller's are all that
-/// there are.
+/// Summaries per caller and hour, enough for ten conversations. Half the process's cap, so that one
+/// caller cannot use it up.
 pub(super) const PER_CALLER: usize = PER_PROCESS / 2;
-/// Conversations remembered at once.
+/// Maximum number of remembered conversations.
 const MAX_CONVERSATIONS: u64 = 4_096;
-/// And callers.
+/// Maximum number of remembered callers.
 const MAX_CALLERS: u64 = 4_096;
 pub(super) const HOUR: Duration = Duration::from_hours(1);
 
-/// When the last summaries were asked for.
+/// Times of the summaries in the last hour.
 pub(super) struct HourlyCaps {
-    /// What one conversation may ask for.
+    /// Summaries per conversation and hour.
     per_conversation: usize,
     process: Arc<RollingHour>,
     callers: Cache<Scope, Arc<RollingHour>>,
     conversations: Cache<RecordKey, Arc<RollingHour>>,
 }
 
-/// One that is asked for. What nobody charges for no longer counts once it is dropped. For the process
-/// nothing does that nobody has answered by then: who has no valid key takes nobody's place.
+/// A summary that counts towards the caps. On drop:
+///
+/// - if it was not charged, it no longer counts for the caller and the conversation;
+/// - if it was not answered, it no longer counts for the process, so that a caller without a valid
+///   key takes no one else's share.
 #[must_use]
 pub(crate) struct HourlyReservation {
     process: Arc<RollingHour>,
-    /// The caller's and the conversation's.
+    /// Times of the caller and of the conversation.
     caller_and_conversation: [Arc<RollingHour>; 2],
     cost_meter: Arc<CostMeter>,
 }
@@ -57,7 +61,7 @@ impl Drop for HourlyReservation {
     }
 }
 
-/// The times in the last hour at which something was done. Whoever counts bounds them.
+/// Times of the events in the last hour. The caller bounds their number.
 #[derive(Default)]
 pub(crate) struct RollingHour(Mutex<VecDeque<Instant>>);
 
@@ -71,7 +75,7 @@ impl HourlyCaps {
         }
     }
 
-    /// Which cap a caller's conversation that begins so has come to, if it may ask for no more.
+    /// Returns the cap that this caller and conversation have reached, if any.
     pub(super) fn reached_cap(
         &self,
         scope: Scope,
@@ -89,18 +93,18 @@ impl HourlyCaps {
         }
     }
 
-    /// Whether nobody may ask for one more.
+    /// Whether the process has reached its cap.
     pub(super) fn is_process_capped(&self) -> bool {
         self.process.count() >= PER_PROCESS
     }
 
-    /// Callers who may ask for no more, whatever others do.
+    /// Returns the number of callers that have reached their own cap.
     pub(super) fn capped_callers(&self) -> usize {
         let spent = |(_, times): &(_, Arc<RollingHour>)| times.count() >= PER_CALLER;
         self.callers.iter().filter(spent).count()
     }
 
-    /// It asks for one, which is paid for at `till`.
+    /// Counts a summary whose cost `till` accumulates.
     pub(super) fn reserve(
         &self,
         scope: Scope,
@@ -128,16 +132,16 @@ impl HourlyCaps {
     }
 }
 
-/// Tells the operator that no more are asked for in this hour.
+/// Logs that a cap has been reached for this hour.
 fn log_cap_reached(whose: WithheldReason, most: usize) {
     tracing::info!(
         cap = whose.label(),
         most,
-        "as many summaries are asked for as an hour may have; until it is over, digests stand in"
+        "hourly cap on summaries reached; digests replace summaries until the hour is over"
     );
 }
 
-/// Times of so many, each forgotten when nothing was asked for in an hour.
+/// Creates a cache of `many` entries that expire after an hour without access.
 fn hourly_cache<K: Hash + Eq + Send + Sync + 'static>(many: u64) -> Cache<K, Arc<RollingHour>> {
     Cache::builder()
         .max_capacity(many)
@@ -146,14 +150,14 @@ fn hourly_cache<K: Hash + Eq + Send + Sync + 'static>(many: u64) -> Cache<K, Arc
 }
 
 impl RollingHour {
-    /// How many they are.
+    /// Returns the number of events in the last hour.
     pub(crate) fn count(&self) -> usize {
         let mut times = self.0.lock();
         remove_expired(&mut times);
         times.len()
     }
 
-    /// It is done now; how many they are with that.
+    /// Adds an event now, and returns the new number.
     pub(crate) fn record_now(&self) -> usize {
         let mut times = self.0.lock();
         remove_expired(&mut times);
@@ -161,13 +165,13 @@ impl RollingHour {
         times.len()
     }
 
-    /// What was done at the last of them does not count.
+    /// Removes the newest event.
     fn remove_newest(&self) {
         self.0.lock().pop_back();
     }
 }
 
-/// Forgets those that are an hour ago.
+/// Removes events older than an hour.
 fn remove_expired(times: &mut VecDeque<Instant>) {
     while times.front().is_some_and(|at| at.elapsed() >= HOUR) {
         times.pop_front();

@@ -1,11 +1,11 @@
-//! Who may ask for a summary, and when no more.
+//! Tests of the limits on summaries.
 
 use super::*;
 use crate::metrics::AuxiliaryPurpose;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::summary::SummaryRejection;
 
-/// What one conversation may ask for in an hour.
+/// Hourly cap of one conversation.
 const MOST: usize = 6;
 
 fn fresh() -> SummaryGuards {
@@ -16,7 +16,7 @@ fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
 }
 
-/// A conversation that begins with `first`, after so many turns.
+/// A conversation that begins with `first`, after `turns` turns.
 fn chains(first: &str, turns: usize) -> PrefixKeys {
     let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
     let body = format!(
@@ -26,7 +26,7 @@ fn chains(first: &str, turns: usize) -> PrefixKeys {
     PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
-/// Of two replies to the same question, and what the user said then.
+/// A conversation whose first reply is `reply`, after `turns` turns.
 fn answered(reply: &str, turns: usize) -> PrefixKeys {
     let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
     let body = format!(
@@ -36,7 +36,7 @@ fn answered(reply: &str, turns: usize) -> PrefixKeys {
     PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
-/// A ticket for the whole of a conversation with so many turns, ten thousand tokens long.
+/// A permit for a whole conversation of `turns` turns and ten thousand tokens.
 fn ticket(guards: &SummaryGuards, caller: u8, first: &str, turns: usize) -> SummaryPermit {
     sized(guards, caller, &chains(first, turns), 10_000)
 }
@@ -46,7 +46,7 @@ fn sized(guards: &SummaryGuards, caller: u8, chains: &PrefixKeys, tokens: u32) -
     guards.permit(scope(caller), chains, cut, Tokens::new(tokens))
 }
 
-/// A job for this ticket is started and ends: by then its call was taken, or it was not.
+/// Starts and ends a job for this permit; `is_taken` says whether its call was accepted.
 fn asks(guards: &SummaryGuards, ticket: &SummaryPermit, is_taken: bool) {
     let till = Arc::new(CostMeter::new(
         &Arc::default(),
@@ -59,7 +59,7 @@ fn asks(guards: &SummaryGuards, ticket: &SummaryPermit, is_taken: bool) {
     }
 }
 
-/// One for this ticket is refused under the status of an answer.
+/// Runs a job for this permit that is refused in the body of a successful reply.
 fn is_refused(guards: &SummaryGuards, ticket: &SummaryPermit) {
     let till = Arc::new(CostMeter::new(
         &Arc::default(),
@@ -72,8 +72,7 @@ fn is_refused(guards: &SummaryGuards, ticket: &SummaryPermit) {
     call.finish_free();
 }
 
-/// The process asks for as many as it may in an hour, each of another conversation, for more callers
-/// than one.
+/// Uses up the process's hourly cap, each time with another conversation and over several callers.
 fn spend(guards: &SummaryGuards, is_taken: bool) {
     for number in 0..hourly::PER_PROCESS {
         let caller = u8::try_from(number / hourly::PER_CALLER).unwrap() + 10;
@@ -85,7 +84,7 @@ fn spend(guards: &SummaryGuards, is_taken: bool) {
     }
 }
 
-/// Guards under which three summaries in a row have failed, each for a longer history.
+/// Guards after three failed summaries in a row, each for a longer history.
 fn after_three_failures(failure: SummaryError) -> SummaryGuards {
     let guards = fresh();
     for turns in 1..=3 {
@@ -237,7 +236,7 @@ async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
     let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
     guards.record_throttled_chat(scope(1));
     assert!(begin(1).is_none() && begin(2).is_some());
-    // Without one that is waited for it might not fit.
+    // A foreground summary is still allowed: the request might not fit without it.
     assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
     tokio::time::advance(PAUSE).await;
     assert!(begin(1).is_some());
@@ -274,9 +273,15 @@ async fn what_nobody_uses_is_not_made_again() {
     }
     assert!(begin(9).is_none());
     let waited = ticket(&guards, 1, "x", 9);
-    assert!(guards.allows(&waited), "one that is waited for is used");
+    assert!(
+        guards.allows(&waited),
+        "a foreground summary is always used"
+    );
     guards.record_use(scope(1), &chains("y", 9));
-    assert!(begin(9).is_none(), "another conversation's was");
+    assert!(
+        begin(9).is_none(),
+        "a summary of another conversation was used"
+    );
     let other = guards.try_acquire_background(ticket(&guards, 1, "y", 1));
     assert!(other.is_some(), "another conversation");
     drop(other);
@@ -294,7 +299,7 @@ async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_mad
         guards.record_end(begin(turns).unwrap(), Ok(()));
     }
     guards.record_later_use(scope(1), &grown, made(1));
-    assert!(begin(9).is_none(), "an old one");
+    assert!(begin(9).is_none(), "an older summary");
     guards.record_later_use(
         scope(1),
         &grown,
@@ -393,7 +398,10 @@ async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
             true,
         );
     }
-    assert!(guards.allows(&ticket(&guards, 2, "y", 1)), "of the process");
+    assert!(
+        guards.allows(&ticket(&guards, 2, "y", 1)),
+        "the cap of the process"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -443,7 +451,7 @@ async fn what_is_withheld_is_counted_by_what_keeps_it() {
     assert_eq!(counted(&guards), []);
     let spent = || ticket(&guards, 1, "x", 20);
     assert!(!guards.allows(&spent()) && guards.try_acquire_background(spent()).is_none());
-    assert!(!guards.allows_title(&spent()), "a title is no summary");
+    assert!(!guards.allows_title(&spent()), "titles are not counted");
     assert_eq!(counted(&guards), [(WithheldReason::Conversation, 2)]);
     let failing = after_three_failures(SummaryError::TimedOut);
     assert!(!failing.allows(&ticket(&failing, 1, "x", 3)));

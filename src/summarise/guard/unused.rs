@@ -1,4 +1,4 @@
-//! Summaries made behind a caller's back that nobody has used.
+//! Counts of background summaries that no request has used.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -9,24 +9,25 @@ use moka::sync::Cache;
 
 use crate::rewrite::chain::{RecordKey, Scope};
 
-/// Unused summaries of one conversation after which none is made ahead for it, until one is used. A
-/// client that leaves, or goes back, leaves one or two behind; whoever uses none of three rewrites
-/// what they cover, will use none of the next, and pays for each.
+/// Unused summaries of one conversation after which background summaries stop until one is used. A
+/// client that leaves or rewinds leaves one or two unused. A client that uses none of three
+/// rewrites the messages that they cover. It would use none of the next ones and pay for each.
 pub(super) const MAX_PER_CONVERSATION: u32 = 3;
-/// Unused summaries of one caller after which none is made ahead for any conversation of theirs, until
-/// one is used: where each request begins otherwise, as with the time of day, each is a conversation.
+/// Unused summaries of one caller after which background summaries stop for all their conversations
+/// until one is used. If every request begins differently, for example with the time of day, each
+/// request counts as a conversation.
 pub(super) const MAX_PER_CALLER: u32 = 4 * MAX_PER_CONVERSATION;
-/// Conversations and callers, each, remembered at once.
+/// Maximum number of remembered conversations, and of remembered callers.
 const MAX_REMEMBERED: u64 = 4_096;
-/// How long one is remembered that asks for nothing: it has ended, or begins anew.
+/// Time after which an inactive conversation is forgotten: it has ended, or will start anew.
 const IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// How many there are since one was last used.
+/// Numbers of summaries since one was last used.
 pub(super) struct Unused {
     conversations: Cache<RecordKey, u32>,
     callers: Cache<Scope, u32>,
-    /// The last that was made for each conversation: only its use shows that they are of use, for an
-    /// older one may be in use for long.
+    /// The newest summary of each conversation. Only use of the newest one proves them useful: an
+    /// older one may stay in use for long.
     newest: Cache<RecordKey, RecordKey>,
 }
 
@@ -41,26 +42,26 @@ impl Default for Unused {
 }
 
 impl Unused {
-    /// Whether one more may be made.
+    /// Whether one more summary may be made.
     pub(super) fn allows_another(&self, scope: Scope, conversation: RecordKey) -> bool {
         let of_caller = self.callers.get(&scope).unwrap_or_default();
         let of_conversation = self.conversations.get(&conversation).unwrap_or_default();
         of_caller < MAX_PER_CALLER && of_conversation < MAX_PER_CONVERSATION
     }
 
-    /// One more is made, the record `made`.
+    /// Records a new summary, the record `made`.
     pub(super) fn record_created(&self, scope: Scope, conversation: RecordKey, made: RecordKey) {
         increment(&self.callers, scope);
         increment(&self.conversations, conversation);
         self.newest.insert(conversation, made);
     }
 
-    /// Whether this was the last that was made, and none has been used since.
+    /// Whether `made` is the newest summary and none has been used since.
     pub(super) fn is_newest(&self, conversation: RecordKey, made: RecordKey) -> bool {
         self.newest.get(&conversation) == Some(made)
     }
 
-    /// One of them is used.
+    /// Records the use of a summary.
     pub(super) fn record_use(&self, scope: Scope, conversation: Option<RecordKey>) {
         self.callers.invalidate(&scope);
         if let Some(conversation) = conversation {
@@ -69,7 +70,7 @@ impl Unused {
         }
     }
 
-    /// Conversations, and callers, for which no more are made.
+    /// Returns the numbers of conversations and of callers whose background summaries have stopped.
     pub(super) fn stopped_counts(&self) -> (usize, usize) {
         (
             count_at_least(&self.conversations, MAX_PER_CONVERSATION),
@@ -78,7 +79,8 @@ impl Unused {
     }
 }
 
-/// Entries of which the oldest give way: by default a newcomer would.
+/// Creates a cache that evicts its least recently used entries. The default policy may reject new
+/// ones.
 fn lru_cache<K, V>() -> Cache<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
@@ -91,7 +93,7 @@ where
         .build()
 }
 
-/// How many have come to so many.
+/// Counts the entries with at least `many` unused summaries.
 fn count_at_least<K: Hash + Eq + Send + Sync + 'static>(
     counts: &Cache<K, u32>,
     many: u32,
@@ -99,7 +101,7 @@ fn count_at_least<K: Hash + Eq + Send + Sync + 'static>(
     counts.iter().filter(|(_, unused)| *unused >= many).count()
 }
 
-/// Several end at once, and each counts.
+/// Increments a count atomically, since several jobs may end at once.
 fn increment<K: Hash + Eq + Send + Sync + 'static>(counts: &Cache<K, u32>, key: K) {
     counts
         .entry(key)

@@ -1,5 +1,5 @@
-//! What is read of a completion, or of a chunk of one. The rest is passed over and never kept: an
-//! answer may be all brackets, and a tree of those is forty times as large as they are.
+//! The members read of a completion or a chunk. The rest is skipped, never stored: a reply may
+//! consist of brackets only, and a parsed tree of those takes forty times their size.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,29 +23,30 @@ pub(super) struct Completion<'a> {
 }
 
 impl<'a> Completion<'a> {
-    /// A sequence would be read by position: only an object is one.
+    /// Parses a JSON object. Returns `None` for anything else; serde would read an array by
+    /// position.
     pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
         let is_object = json.trim_ascii_start().starts_with(b"{");
         serde_json::from_slice(json).ok().filter(|_| is_object)
     }
 
-    /// What it says went wrong, if anything.
+    /// Returns the error, as JSON, if there is one.
     pub(super) fn error(&self) -> Option<&'a str> {
         self.error.map(RawValue::get)
     }
 
-    /// What it was counted as.
+    /// Returns the reported usage, if any.
     pub(super) fn usage(&self) -> Option<Usage> {
         Usage::from_object(serde_json::from_str(self.usage?.get()).ok()?)
     }
 
-    /// The first of its choices; one is all that is asked for.
+    /// Returns the first choice. longhaul requests only one.
     pub(super) fn choice(&self) -> Option<&CompletionChoice<'a>> {
         self.choices.as_ref()?.0.as_ref()
     }
 }
 
-/// One choice.
+/// A choice of a completion.
 #[derive(Deserialize)]
 pub(super) struct CompletionChoice<'a> {
     #[serde(default, borrow)]
@@ -57,12 +58,12 @@ pub(super) struct CompletionChoice<'a> {
 }
 
 impl<'a> CompletionChoice<'a> {
-    /// What it says, as a part or as the whole.
+    /// Returns the delta and the message, whichever are present.
     pub(super) fn messages(&self) -> impl Iterator<Item = &ChoiceMessage<'a>> {
         self.delta.iter().chain(&self.message)
     }
 
-    /// How it ended, if it has.
+    /// Returns the finish reason, if present.
     pub(super) fn finish(&self) -> Option<FinishReason> {
         let reason: Cow<'_, str> = serde_json::from_str(self.finish_reason?.get()).ok()?;
         Some(FinishReason::parse(&reason))
@@ -79,12 +80,12 @@ pub(super) struct ChoiceMessage<'a> {
 }
 
 impl ChoiceMessage<'_> {
-    /// Its text.
+    /// Returns the text.
     pub(super) fn text(&self) -> &str {
         &self.content.0
     }
 
-    /// Whether it calls a tool.
+    /// Whether the message calls a tool.
     pub(super) fn has_tool_calls(&self) -> bool {
         let calls = self
             .tool_calls
@@ -93,7 +94,7 @@ impl ChoiceMessage<'_> {
     }
 }
 
-/// The first of an array, if it has one.
+/// The first element of an array of choices, if any.
 struct First<'a>(Option<CompletionChoice<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
@@ -118,8 +119,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
     }
 }
 
-/// A text, or the text among the parts of a content: thoughts are parts of other types. Nothing where
-/// it is something else.
+/// The text of a `content` value: a string, or the text parts of an array. Reasoning is in parts of
+/// other types. Empty for any other value.
 #[derive(Default)]
 struct ContentText<'a>(Cow<'a, str>);
 

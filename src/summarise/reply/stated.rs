@@ -1,4 +1,4 @@
-//! Finds the status that an error stands for, where it comes under that of an answer.
+//! Extracts the HTTP status that an error in the body of a successful reply corresponds to.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What codes and types in words stand for: that there is too much to do, and for whom, is all that
-/// matters.
+/// Statuses for codes and types given as words. Only rate limits and overload matter to the caller.
 const STATUS_KEYWORDS: [(&str, StatusCode); 5] = [
     ("overloaded", StatusCode::SERVICE_UNAVAILABLE),
     ("quota", StatusCode::TOO_MANY_REQUESTS),
@@ -16,7 +15,7 @@ const STATUS_KEYWORDS: [(&str, StatusCode); 5] = [
     ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
 ];
 
-/// What of an error may say it.
+/// The members of an error that may state a status.
 #[derive(Deserialize)]
 struct Stated<'a> {
     #[serde(default, borrow)]
@@ -25,15 +24,15 @@ struct Stated<'a> {
     kind: Option<&'a RawValue>,
 }
 
-/// The status that this error, in JSON, says it is.
+/// Returns the status that this JSON error states.
 pub(super) fn from_error_json(error: &str) -> Option<StatusCode> {
-    // A sequence would be read by position.
+    // serde would read an array by position.
     let object = error.starts_with('{').then_some(error)?;
     let Stated { code, kind } = serde_json::from_str(object).ok()?;
     [code, kind].into_iter().flatten().find_map(parse_status)
 }
 
-/// The status that a number stands for, in quotes or not, or a word.
+/// Maps a number, quoted or not, or a keyword to a status.
 fn parse_status(said: &RawValue) -> Option<StatusCode> {
     let text: Cow<'_, str> =
         serde_json::from_str(said.get()).unwrap_or_else(|_| Cow::Borrowed(said.get()));

@@ -1,4 +1,5 @@
-//! Carries batches of spans to the collector, and says once that it takes none.
+//! Sends batches of spans to the collector, and logs when the collector starts or stops rejecting
+//! them.
 
 use std::fmt;
 use std::future::Future;
@@ -21,14 +22,14 @@ use crate::error::Problem;
 use crate::telemetry::collector::Collector;
 use crate::upstream::direct_connector;
 
-/// Bytes of a collector's answer: an empty message, or a sentence.
+/// Maximum size of a collector's reply in bytes. Collectors send an empty message or a sentence.
 const MAX_REPLY_BYTES: usize = 64 * 1024;
 
-/// The client of the exporter. It has connections of its own, by no proxy: a collector is a
-/// neighbour, and spans are for nobody on the way.
+/// The exporter's HTTP client. Its connections are its own and never use a proxy: a collector runs
+/// nearby, and spans are not meant for intermediaries.
 pub(super) struct CollectorClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// The exporter's thread has no runtime.
+    /// Runtime for the requests, since the exporter's thread has none.
     runtime: Handle,
     timeout: Duration,
     origin: String,
@@ -36,10 +37,10 @@ pub(super) struct CollectorClient {
 }
 
 impl CollectorClient {
-    /// A courier of this runtime.
+    /// Creates a client on the current runtime.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns why it cannot be created.
     pub(super) fn new(collector: &Collector) -> Result<Self, String> {
         let connector = direct_connector(collector.ca_file.as_deref()).map_err(|problem| {
             let reason = if let Problem::CaFile { reason, .. } = problem {
@@ -47,7 +48,9 @@ impl CollectorClient {
             } else {
                 problem.to_string()
             };
-            format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {reason}; give a file of PEM certificates")
+            format!(
+                "OTEL_EXPORTER_OTLP_CERTIFICATE: {reason}; set it to a file of PEM certificates"
+            )
         })?;
         Ok(Self {
             client: Client::builder(TokioExecutor::new()).build(connector),
@@ -63,8 +66,8 @@ impl CollectorClient {
         self.failing.load(Ordering::Relaxed)
     }
 
-    /// An export ended so. The first that fails is told, and the first that does not after that: in
-    /// words of our own, for a collector may repeat what it was sent.
+    /// Records the result of an export. Logs the first failure and the first success after it. The
+    /// log line holds no text of the collector, which may repeat what it was sent.
     fn record_result(&self, answer: Option<&Response<Bytes>>) {
         let is_taken = answer.is_some_and(|answer| answer.status().is_success());
         if self.failing.swap(!is_taken, Ordering::Relaxed) != is_taken {
@@ -77,7 +80,7 @@ impl CollectorClient {
             tracing::warn!(
                 collector,
                 status,
-                "the collector takes no spans; they are dropped until it does"
+                "the collector takes no spans; spans are dropped until it does"
             );
         }
     }
@@ -85,7 +88,7 @@ impl CollectorClient {
 
 impl fmt::Debug for CollectorClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Courier").finish_non_exhaustive()
+        f.debug_struct("CollectorClient").finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,6 @@
-//! The span that a request was sent from, as it says in `traceparent` and `tracestate`: Trace Context
-//! of the W3C (<https://www.w3.org/TR/trace-context/>), read to the letter. What is not written so
-//! names nobody, as the specification has it, and the request is the first of its trace.
+//! Reads the parent span of a request from `traceparent` and `tracestate`, strictly by W3C Trace
+//! Context (<https://www.w3.org/TR/trace-context/>). As the specification requires, an invalid
+//! `traceparent` is ignored, and the request begins a new trace.
 
 use http::{HeaderMap, HeaderName};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
@@ -10,12 +10,13 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
 const TRACEPARENT_BYTES: usize = 55;
-/// The version that no version may be.
+/// The version number that the specification forbids.
 const INVALID_VERSION: u8 = 0xff;
-/// Bytes of a state that is passed on: what every implementation should take.
+/// Maximum bytes of a `tracestate` that is propagated: the length that every implementation should
+/// accept.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
-/// The parent that these headers name. One that is named twice is none.
+/// Returns the parent that `headers` name; `None` if they name two.
 pub(super) fn from_headers(headers: &HeaderMap) -> Option<SpanContext> {
     let (trace, span, flags) = parse_traceparent(single_value(headers, &TRACEPARENT)?)?;
     let state = single_value(headers, &TRACESTATE)
@@ -26,7 +27,7 @@ pub(super) fn from_headers(headers: &HeaderMap) -> Option<SpanContext> {
     parent.is_valid().then_some(parent)
 }
 
-/// The value of a header that stands there once.
+/// Returns the value of a header that occurs exactly once.
 fn single_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -36,7 +37,8 @@ fn single_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str
     value.to_str().ok()
 }
 
-/// Trace, span and flags. A later version has these in front too, and more behind another dash.
+/// Parses trace, span and flags. Later versions begin with these fields too, and may append more
+/// after another dash.
 fn parse_traceparent(text: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
     let (known, more) = text.split_at_checked(TRACEPARENT_BYTES)?;
     let mut parts = known.split('-');
@@ -53,7 +55,7 @@ fn parse_traceparent(text: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
     (ends && parts.next().is_none()).then_some((trace.into(), span.into(), sampled))
 }
 
-/// So many digits, small ones.
+/// Parses exactly `count` lower-case hexadecimal digits.
 fn parse_hex(text: &str, count: usize) -> Option<u128> {
     let small = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     (text.len() == count && text.bytes().all(small))
@@ -68,7 +70,7 @@ mod tests {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     const SPAN: &str = "b7ad6b7169203331";
 
-    /// The parent of a request with these headers: trace, span, whether it is sampled.
+    /// Checks the parent of a request with these headers: trace, span, and whether it is sampled.
     fn check(headers: &[(&'static str, &str)], expect: Option<(&str, &str, bool)>) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {

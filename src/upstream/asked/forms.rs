@@ -1,8 +1,8 @@
-//! In which forms servers say what a model holds.
+//! Response formats in which servers report a model's window.
 //!
-//! Each form is recorded in `fixtures/models`, with its source. What a model was trained for
-//! (`n_ctx_train`, `max_context_length` of a model that is not loaded) is not what it holds, and
-//! is not read.
+//! `fixtures/models` has a recording of each format with its source. The window that a model was
+//! trained for (`n_ctx_train`, `max_context_length` of a model that is not loaded) is not the one
+//! it is served with, and is ignored.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 
 use crate::rewrite::tokens::Tokens;
 
-/// How an answer is read for one model.
+/// Parses a response and returns the window of one model.
 pub(super) type WindowParser = fn(&[u8], &str) -> Option<Tokens>;
 
-/// What is asked of a server that is one's own, where its list of models has no window: of the
-/// origin, in this order.
+/// Paths queried of a local server whose list of models states no window: relative to the origin,
+/// in this order.
 pub(super) const LOCAL_ENDPOINTS: [(&str, WindowParser); 4] = [
     ("/props", llama_cpp),
     ("/api/v0/models", lm_studio),
@@ -24,20 +24,23 @@ pub(super) const LOCAL_ENDPOINTS: [(&str, WindowParser); 4] = [
     ("/info", text_generation_inference),
 ];
 
-/// What a list of models says.
+/// A page of a list of models.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct ModelsPage {
-    /// How many models are on this page.
+    /// Number of models on this page.
     pub(super) models: usize,
-    /// What the one that is asked about holds.
+    /// The window of the requested model; `None` if the page does not state it.
     pub(super) window: Option<Tokens>,
-    /// The query of the next page.
+    /// The query string of the next page, if any.
     pub(super) next: Option<String>,
 }
 
-/// `GET {base}/models`: `OpenRouter`'s `context_length` and `top_provider.context_length`, the
-/// `max_model_len` of vLLM and `SGLang`, the `meta.n_ctx` of llama.cpp, and the `context_length` of
-/// Together, whose list is an array and nothing around it.
+/// Parses `GET {base}/models`. Reads these fields:
+///
+/// - `context_length` and `top_provider.context_length` of `OpenRouter`;
+/// - `max_model_len` of vLLM and `SGLang`;
+/// - `meta.n_ctx` of llama.cpp;
+/// - `context_length` of Together, whose list is a bare array.
 pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
     let page = if bytes.trim_ascii_start().starts_with(b"[") {
         ModelsResponse {
@@ -52,7 +55,7 @@ pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
         let (name, _) = model.rsplit_once(':')?;
         page.data.iter().find(|entry| entry.id == name)
     };
-    // llama.cpp has one model, and answers to any name.
+    // llama.cpp has one model and answers to any name.
     let only = || match page.data.as_slice() {
         [only] if only.slot_window().is_some() => Some(only),
         _ => None,
@@ -61,14 +64,15 @@ pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
     Some(ModelsPage {
         models: page.data.len(),
         window: entry.and_then(ListedModel::window),
-        // Only the query counts: no answer leads to another path or host.
+        // Only the query string counts: an answer cannot redirect to another path or host.
         next: page
             .links
             .and_then(|links| Some(links.next?.split_once('?')?.1.to_owned())),
     })
 }
 
-/// llama.cpp's `GET /props`: what one slot holds, so nothing is divided here. It has one model.
+/// Parses llama.cpp's `GET /props`: the window of one slot, so no division is needed. The server
+/// has one model.
 fn llama_cpp(bytes: &[u8], _model: &str) -> Option<Tokens> {
     #[derive(Deserialize)]
     struct Props {
@@ -83,7 +87,7 @@ fn llama_cpp(bytes: &[u8], _model: &str) -> Option<Tokens> {
     props.default_generation_settings.n_ctx
 }
 
-/// LM Studio's `GET /api/v0/models`: the length that the model was loaded with.
+/// Parses LM Studio's `GET /api/v0/models`: the context length with which the model was loaded.
 fn lm_studio(bytes: &[u8], model: &str) -> Option<Tokens> {
     #[derive(Deserialize)]
     struct Models<'a> {
@@ -102,7 +106,7 @@ fn lm_studio(bytes: &[u8], model: &str) -> Option<Tokens> {
     named.next()?.loaded_context_length
 }
 
-/// Ollama's `GET /api/ps`: the models that are loaded. A name without a tag means `latest`.
+/// Parses Ollama's `GET /api/ps`: the loaded models. A name without a tag means `latest`.
 fn ollama(bytes: &[u8], model: &str) -> Option<Tokens> {
     #[derive(Deserialize)]
     struct Running<'a> {
@@ -124,7 +128,8 @@ fn ollama(bytes: &[u8], model: &str) -> Option<Tokens> {
     named.next()?.context_length
 }
 
-/// Text Generation Inference's `GET /info`: input and output together. It has one model.
+/// Parses Text Generation Inference's `GET /info`: input and output together. The server has one
+/// model.
 fn text_generation_inference(bytes: &[u8], _model: &str) -> Option<Tokens> {
     #[derive(Deserialize)]
     struct Info {
@@ -175,8 +180,8 @@ struct Meta {
 }
 
 impl ListedModel<'_> {
-    /// The smallest of what it says: where a model and its first server differ, a request may go to
-    /// that server.
+    /// Returns the smallest stated window: if a model and its first server differ, a request may
+    /// reach that server.
     fn window(&self) -> Option<Tokens> {
         let said = [
             self.context_length,
@@ -189,20 +194,20 @@ impl ListedModel<'_> {
         said.into_iter().flatten().min()
     }
 
-    /// What a slot of llama.cpp holds.
+    /// Returns the window of one llama.cpp slot.
     fn slot_window(&self) -> Option<Tokens> {
         self.meta.as_ref()?.n_ctx
     }
 }
 
-/// A count of tokens; anything else, and none at all, is not known.
+/// Deserializes a positive count of tokens; `None` for anything else.
 fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
     let count: Option<u32> = maybe(from)?;
     Ok(count.filter(|&count| count > 0).map(Tokens::new))
 }
 
-/// Part of an answer that other servers use for something else, or leave empty. It is read from
-/// where it stands: whatever it is, no copy of it is made first.
+/// Deserializes a value that other servers use for something else or leave empty; `None` if it does
+/// not fit. Reads the value in place, without a copy.
 fn maybe<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

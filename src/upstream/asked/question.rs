@@ -1,4 +1,4 @@
-//! One question to the upstream: which paths are asked, within which bounds.
+//! A query to the upstream: its paths and its bounds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,55 +15,55 @@ use crate::error::Fault;
 use crate::models::HostKind;
 use crate::rewrite::tokens::Tokens;
 
-/// All of a question, however many paths it takes.
+/// Timeout of a whole query, however many paths it takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// All of its answers. `OpenRouter`'s list of 400 models has about 1 MB.
+/// Maximum total size of its responses. `OpenRouter`'s list of 400 models has about 1 MB.
 const MAX_BYTES: usize = 8 << 20;
-/// Pages of one list. `OpenRouter` has 500 models on one.
+/// Maximum pages of one list. `OpenRouter` has 500 models on each.
 const MAX_PAGES: usize = 8;
 
-/// What is asked of whom.
+/// A query for the window of one model.
 pub(crate) struct WindowQuery {
-    /// The model.
+    /// The model's name.
     pub(crate) model: String,
-    /// How its upstream is spoken to.
+    /// The scheme of the upstream.
     pub(crate) scheme: Scheme,
-    /// Where its upstream is.
+    /// The authority of the upstream.
     pub(crate) authority: Authority,
-    /// What kind of place that is.
+    /// The kind of the upstream's host.
     pub(crate) host_kind: HostKind,
-    /// The path of its list of models.
+    /// The path of the upstream's list of models.
     pub(crate) models_path: String,
-    /// The fields of the request: Host, and a caller's credentials.
+    /// The request headers: Host, and a caller's credentials.
     pub(crate) headers: HeaderMap,
 }
 
-/// How a question went.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryOutcome {
-    /// How many models the upstream has listed.
+    /// Number of models that the upstream listed.
     pub(crate) models_listed: usize,
-    /// What it says of this one.
+    /// The answer for this model.
     pub(crate) answer: WindowAnswer,
-    /// What kept the first request from being answered that was not.
+    /// The fault of the first request that failed, if any.
     pub(crate) fault: Option<Fault>,
 }
 
-/// What an upstream says of a model.
+/// The upstream's answer for one model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WindowAnswer {
-    /// Nothing that could be understood, or nothing in time.
+    /// No answer in time, or an unreadable one.
     Failed,
-    /// It holds so much.
+    /// The window, in tokens.
     Window(Tokens),
-    /// Not to this caller.
+    /// The upstream refused the caller's credentials.
     Unauthorized,
-    /// It answers, and says nothing of this model's window.
+    /// An answer that states no window for this model.
     NoWindow,
 }
 
 impl WindowAnswer {
-    /// Its name in logs.
+    /// Returns the name used in logs.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -75,12 +75,12 @@ impl WindowAnswer {
 }
 
 impl WindowQuery {
-    /// Whom it is for, without the port.
+    /// Returns the upstream's host, without the port.
     pub(crate) fn host(&self) -> &str {
         self.authority.host()
     }
 
-    /// Puts the question. Never takes longer, and never reads more, than its bounds.
+    /// Runs the query within its bounds on time and bytes.
     pub(crate) async fn run(&self, upstream: &Upstream) -> QueryOutcome {
         let asking = QueryRun {
             query: self,
@@ -99,7 +99,7 @@ impl WindowQuery {
     }
 }
 
-/// A question under way.
+/// A query in progress.
 struct QueryRun<'q> {
     query: &'q WindowQuery,
     upstream: &'q Upstream,
@@ -112,8 +112,8 @@ struct QueryRun<'q> {
 impl QueryRun<'_> {
     async fn run(mut self) -> QueryOutcome {
         let mut answer = self.query_models_list().await;
-        // What is asked beyond the list of models is no path of the API: only a server that is one's
-        // own gets to see it.
+        // Paths other than the list of models are not part of the API: only a local server receives
+        // them.
         let may = match (self.query.host_kind, answer) {
             (HostKind::Local, WindowAnswer::NoWindow | WindowAnswer::Failed) => true,
             (HostKind::Local, WindowAnswer::Window(_) | WindowAnswer::Unauthorized)
@@ -134,7 +134,7 @@ impl QueryRun<'_> {
         }
     }
 
-    /// The list of models, page after page.
+    /// Queries the list of models, page by page.
     async fn query_models_list(&mut self) -> WindowAnswer {
         let mut query = None;
         for _ in 0..MAX_PAGES {
@@ -169,7 +169,7 @@ impl QueryRun<'_> {
         self.parse(bytes, form).await
     }
 
-    /// Reads an answer apart from the requests: one of several megabytes takes a while.
+    /// Parses a response on a blocking thread: several megabytes take a while.
     async fn parse<T: Send + 'static>(
         &self,
         bytes: Bytes,
@@ -180,7 +180,7 @@ impl QueryRun<'_> {
         read.await.ok().flatten()
     }
 
-    /// One request; redirects are not followed.
+    /// Sends one request; does not follow redirects.
     async fn get(&mut self, path: &str) -> Result<Bytes, WindowAnswer> {
         let request = self.build_request(path).ok_or(WindowAnswer::Failed)?;
         let reply = self.upstream.send(request).await;
@@ -225,8 +225,8 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// What an upstream at such a place is asked for, by path, and what its answers come to. What it has
-    /// no page for is not found.
+    /// Runs a query against a server at such a place; returns the requested paths and the answer.
+    /// The server replies 404 to a path without a page.
     async fn asked(
         place: HostKind,
         page: impl Fn(&str) -> Option<Vec<u8>> + Clone + Send + 'static,
@@ -249,7 +249,7 @@ mod tests {
                             let length = body.len();
                             let head =
                                 format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
-                            // Who has read enough leaves.
+                            // The client may disconnect before the end.
                             _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
                         }
                     }
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// This, behind so many spaces that it has so many bytes.
+    /// Pads `text` on the left with spaces to `bytes` bytes.
     fn padded(text: &str, bytes: usize) -> Vec<u8> {
         let spaces = " ".repeat(bytes - text.len());
         (spaces + text).into_bytes()

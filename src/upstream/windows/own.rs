@@ -1,5 +1,5 @@
-//! What a second refusal shows to the conversation that met it, whatever was accepted of others: an
-//! error without a proof is believed by nobody else.
+//! Windows of single conversations, learned from a second refusal. An error without proof affects
+//! no other conversation, and accepted requests of others do not matter here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,21 +11,22 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::lesson::Timestamped;
 use crate::wall_clock;
 
-/// Conversations remembered at the least, and twice as many at the most.
+/// Conversations per cache generation: at least this many are remembered, at most twice as many.
 const CONVERSATIONS_PER_GENERATION: usize = 512;
 
-/// What conversations were shown, by the prefix that they had then.
+/// Windows of single conversations, by the stable prefix at the time of the refusal.
 pub(super) struct ConversationWindows {
-    /// Whether there was ever one: most processes meet none, and each prefix would be looked for.
+    /// Whether a window was ever stored. Most processes store none, and the flag saves them a
+    /// look-up for each prefix.
     has_entries: AtomicBool,
     by_prefix: Mutex<TwoGenerationCache<RecordKey, ConversationWindow>>,
 }
 
-/// What one was shown.
+/// The window of one conversation.
 #[derive(Clone)]
 struct ConversationWindow {
     model: String,
-    /// The window; none where that was wrong.
+    /// The window; `None` inside if it proved wrong.
     window: Timestamped<Option<Tokens>>,
 }
 
@@ -39,7 +40,7 @@ impl Default for ConversationWindows {
 }
 
 impl ConversationWindows {
-    /// The window that a conversation was shown, for a day.
+    /// Returns the window of a conversation, for a day after the refusal.
     pub(super) fn get(&self, chains: &PrefixKeys) -> Option<Tokens> {
         if !self.has_entries.load(Ordering::Acquire) {
             return None;
@@ -57,13 +58,13 @@ impl ConversationWindows {
             .filter(|_| found.window.is_at_or_after(since))
     }
 
-    /// A conversation is shown a window.
+    /// Stores the window of a conversation.
     pub(super) fn learn(&self, chains: &PrefixKeys, window: Tokens) {
         self.has_entries.store(true, Ordering::Release);
         self.insert(chains, Some(window));
     }
 
-    /// A request of that size was accepted of a conversation: a smaller window was shown wrongly.
+    /// Discards the conversation's window if it is smaller than this accepted request.
     pub(super) fn record_accepted(&self, chains: &PrefixKeys, request: Tokens) {
         if self.get(chains).is_some_and(|window| request > window) {
             self.insert(chains, None);
@@ -87,7 +88,7 @@ mod tests {
     use crate::rewrite::chain::Scope;
     use crate::rewrite::chat_completions::read;
 
-    /// A conversation that has come as far as `words`, asked of `model`.
+    /// Builds a conversation of `model` with one turn for each of `words`.
     fn conversation(model: &str, words: &[&str]) -> PrefixKeys {
         let turn = |word: &&str| {
             format!(

@@ -1,4 +1,4 @@
-//! What is learned of windows, and what is not.
+//! Learning of windows.
 
 use super::*;
 use crate::rewrite::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
@@ -81,7 +81,7 @@ fn a_set_window_proves_what_is_well_below_it_until_another_is_learned() {
 fn a_window_that_a_larger_request_disproves_is_forgotten() {
     let windows = LearnedWindows::default();
     windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
-    // Where the text is less dense, as much as the upstream said may well fit.
+    // Less dense text may well fit up to the limit that the upstream stated.
     windows.record_accepted("m", Tokens::new(32_000));
     assert_eq!(
         windows.observations("m").window(),
@@ -122,7 +122,7 @@ fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
     assert_eq!(windows.learn_from_reply_end("m", sent(10_000), &full), None);
 }
 
-/// Of two processes, what each knows when both have told the other.
+/// Exchanges the windows of two processes and returns both after the exchange.
 fn exchanged(one: &LearnedWindows, other: &LearnedWindows) -> [Option<Tokens>; 2] {
     let (ones, others) = (one.observations("m"), other.observations("m"));
     one.merge_remote("m", others.learned, others.published_ratio);
@@ -152,7 +152,7 @@ fn a_window_disproved_in_one_process_is_forgotten_in_all() {
     assert_eq!(exchanged(&one, &other), [learned; 2]);
     other.record_accepted("m", Tokens::new(32_001));
     assert_eq!(exchanged(&one, &other), [None; 2]);
-    // And when another learns it that has accepted less.
+    // Likewise if another process learns the window that has accepted less.
     one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     assert_eq!(exchanged(&one, &other), [learned, None]);
     assert_eq!(exchanged(&one, &other), [None; 2]);
@@ -241,7 +241,7 @@ fn a_suspicion_changes_nothing() {
     );
 }
 
-/// The end of a stream that refuses what was sent after all.
+/// Builds the end of a stream that refuses the request.
 fn refused_in_a_stream() -> ReplyEnd {
     ReplyEnd {
         verdict: Verdict::Overflow(overflow()),
@@ -259,7 +259,7 @@ fn a_refusal_that_what_was_accepted_speaks_against_changes_what_is_held_alone() 
     };
     windows.record_accepted("m", Tokens::new(50_000));
     assert!(proves(50_000));
-    // 32,000 of 40,000 are four fifths of 12,000.
+    // 32,000 of 40,000 tokens are four fifths of the 12,000.
     let ended = windows.learn_from_reply_end("m", sent(12_000), &refused_in_a_stream());
     assert_eq!((ended, windows.observations("m").window()), (None, None));
     assert_eq!(
@@ -267,7 +267,7 @@ fn a_refusal_that_what_was_accepted_speaks_against_changes_what_is_held_alone() 
         Tokens::new(50_000)
     );
     assert!(proves(9_599) && !proves(9_600) && !proves(50_000));
-    // What is larger and answered says nothing of text as dense as that.
+    // An answer to a larger request proves nothing about text as dense as the refused text.
     windows.record_accepted("m", Tokens::new(60_000));
     assert!(!proves(9_600));
     windows.learn_from_refusal("m", Tokens::new(70_000), &overflow());

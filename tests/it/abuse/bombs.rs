@@ -1,4 +1,4 @@
-//! A little that stands for a lot.
+//! Decompression bombs: small bodies that inflate to large ones.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use flate2::write::GzEncoder;
 
 use super::{CHAT, OK, Pair};
 
-/// What the bodies of the bombs would come to.
+/// Inflated size of a bomb's body, in bytes.
 const INFLATED: usize = 128 << 20;
-/// What may be held on their account: 200 times what came, twice over while a buffer grows, and
-/// room for the process itself.
+/// Limit on the growth of resident memory, in bytes: 200 times the received size, doubled while a
+/// buffer grows, plus room for the process itself.
 const ROOM: usize = 80 << 20;
 
 fn gzip(layers: usize) -> Vec<u8> {
@@ -30,7 +30,8 @@ fn gzip(layers: usize) -> Vec<u8> {
     bytes
 }
 
-/// A request's body that inflates without end goes on as it came, read no further than the bound.
+/// A request body that inflates without end is forwarded unchanged and inflated only up to the
+/// bound.
 #[tokio::test]
 async fn a_chat_that_inflates_without_end_passes_unread() {
     let pair = Pair::start().await;

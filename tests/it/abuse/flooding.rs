@@ -1,29 +1,30 @@
-//! Names chosen so that a hash table keyed by nothing secret would put them all in one place, and
-//! histories so long that what is not linear in them shows.
+//! Hash-flooding names, and histories long enough to expose superlinear cost.
 //!
-//! What is shown: that names which collide under the multiplicative hashes of other languages'
-//! tables cost no more than names that do not, in processor time of the program itself. What
-//! collides under our tables' own hash cannot be shown, because its keys are drawn at random in
-//! each process; that every table has such a hash is what the last test reads in the source.
+//! The measure is the program's own processor time. Names that collide under the multiplicative
+//! hashes of other languages must cost no more than names that do not.
+//!
+//! Collisions under longhaul's own hash cannot be constructed, because each process draws its keys
+//! at random. The last test reads the source to show that every table uses such a hash.
 
 use std::fs;
 
 use super::{CHAT, OK, Pair};
 
-/// So many names are `2^BITS`.
+/// The number of names is `2^BITS`.
 const BITS: usize = 14;
-/// A quadratic table would need some thousand times as much for so many.
+/// Limit on the ratio of two costs. A quadratic table would take about a thousand times as long for
+/// this many names.
 const RATIO: u64 = 8;
-/// How often each body is sent, so that there is something to compare.
+/// Times each body is sent, so that the cost is measurable.
 const ROUNDS: usize = 5;
 
-/// Names that are made of these pairs by the bits of their number.
+/// Builds each name from `pairs`, one pair per bit of the name's number.
 fn names(pairs: [&str; 2]) -> Vec<String> {
     let name = |at: usize| (0..BITS).map(|bit| pairs[at >> bit & 1]).collect();
     (0..1 << BITS).map(name).collect()
 }
 
-/// A chat that has these names wherever a client may choose one: keys, ids, tools, files.
+/// Builds a chat that uses `names` wherever a client may choose a name: keys, ids, tools, files.
 fn body(names: &[String]) -> String {
     let keys: Vec<String> = names.iter().map(|name| format!(r#""{name}":1"#)).collect();
     let messages: Vec<String> = names
@@ -41,16 +42,16 @@ fn body(names: &[String]) -> String {
     )
 }
 
-/// Processor time that the program has used, in clock ticks.
+/// Returns the processor time that the process has used, in clock ticks.
 fn ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The name before them may have spaces, and ends with a parenthesis.
+    // The preceding field, the process name, may contain spaces and ends with a parenthesis.
     let (_, fields) = stat.rsplit_once(") ").unwrap();
     let fields: Vec<&str> = fields.split(' ').collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// What the program needs for this body, from callers none of whom it has met.
+/// Measures the program's processor time for `body`, sent by a new caller each time.
 async fn cost(pair: &Pair, body: &str) -> u64 {
     let before = ticks(pair.program.process());
     for round in 0..ROUNDS {
@@ -80,7 +81,8 @@ async fn cost(pair: &Pair, body: &str) -> u64 {
 async fn names_that_collide_elsewhere_cost_what_others_do() {
     let pair = Pair::with(&[("LONGHAUL_SUMMARY_MODEL", "none")]).await;
     let ordinary = cost(&pair, &body(&names(["xy", "zw"]))).await;
-    // Under h·31 + c, as Java's strings; under h·33 + c, as the tables of PHP and Perl once did.
+    // The first pair collides under h·31 + c (strings in Java), the second under h·33 + c (tables
+    // of older PHP and Perl).
     for pairs in [["Aa", "BB"], ["Ez", "FY"]] {
         let chosen = cost(&pair, &body(&names(pairs))).await;
         assert!(
@@ -91,7 +93,7 @@ async fn names_that_collide_elsewhere_cost_what_others_do() {
     pair.still_serves().await;
 }
 
-/// Four times as long a history costs four times as much, and not sixteen times.
+/// A history four times as long costs four times as much, not sixteen times.
 #[tokio::test]
 async fn a_history_of_very_many_steps_costs_in_proportion() {
     let pair = Pair::with(&[("LONGHAUL_SUMMARY_MODEL", "none")]).await;
@@ -102,8 +104,8 @@ async fn a_history_of_very_many_steps_costs_in_proportion() {
     pair.still_serves().await;
 }
 
-/// What the program needs for heads with so many fields, and a `Connection` that lists nothing very
-/// often.
+/// Measures the program's processor time for heads with `fields` fields and a `Connection` list of
+/// 350,000 empty elements.
 async fn cost_of_fields(pair: &Pair, fields: usize) -> u64 {
     let list = ",".repeat(350_000);
     let fields: Vec<String> = (0..fields).map(|at| format!("x-{at}: {at}\r\n")).collect();
@@ -122,7 +124,7 @@ async fn cost_of_fields(pair: &Pair, fields: usize) -> u64 {
     (ticks(pair.program.process()) - before).max(1)
 }
 
-/// Each field is looked up among those that `Connection` names, and the list is not read again.
+/// The `Connection` list is parsed once; each field is looked up in the result.
 #[tokio::test]
 async fn a_long_list_of_connection_options_is_not_read_for_every_field() {
     let pair = Pair::start().await;
@@ -132,8 +134,8 @@ async fn a_long_list_of_connection_options_is_not_read_for_every_field() {
     pair.still_serves().await;
 }
 
-/// Histories past their window that nowhere can be cut, or no more, so that each request which they
-/// once were is asked about: what is not known from before is looked for each time.
+/// Histories that exceed the window and cannot be cut, or not any further. Each earlier request of
+/// the history is looked up in the store, and the lookups must stay linear.
 #[tokio::test]
 async fn a_history_that_cannot_be_cut_costs_in_proportion() {
     let environment = [

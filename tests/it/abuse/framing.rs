@@ -1,4 +1,4 @@
-//! Requests whose end two servers could see in different places.
+//! Requests whose end two servers could place differently.
 
 use super::{CHAT, OK, ORDINARY, Pair, SMUGGLED, request};
 
@@ -40,7 +40,8 @@ async fn conflicting_lengths_are_refused_and_closed() {
     pair.still_serves().await;
 }
 
-/// RFC 9112, 6.1: the coding wins, and the connection is closed behind the reply.
+/// RFC 9112, 6.1: `Transfer-Encoding` overrides `Content-Length`, and the connection closes after
+/// the reply.
 #[tokio::test]
 async fn a_length_beside_chunks_goes_no_further_and_ends_the_connection() {
     let pair = Pair::start().await;
@@ -98,7 +99,7 @@ async fn a_chunk_that_is_none_is_refused_and_closed() {
         pair.refuses(request("POST", CHAT, chunked, &rest), 400)
             .await;
     }
-    // Extensions of chunks are read past, but not without end.
+    // Chunk extensions are skipped, up to a limit.
     let extended = format!("2;{}\r\n{{}}\r\n0\r\n\r\n", "x".repeat(1 << 20));
     pair.refuses(request("POST", CHAT, chunked, &extended), 400)
         .await;

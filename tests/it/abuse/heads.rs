@@ -1,4 +1,4 @@
-//! Heads that fold, flood or never end.
+//! Heads with folded lines, too many fields or no end.
 
 use super::{CHAT, OK, ORDINARY, Pair, request};
 
@@ -31,11 +31,11 @@ fn fields(count: usize) -> String {
 async fn a_flood_of_fields_is_refused_and_closed() {
     let pair = Pair::start().await;
     for count in [FIELDS, 10_000] {
-        // `Host` is one, too.
+        // `Host` counts as a field, too.
         pair.refuses(request("GET", "/v1/models", &fields(count), ""), 431)
             .await;
     }
-    // As many as there may be pass.
+    // The maximum number of fields passes.
     let most = format!("{}Connection: close\r\n", fields(FIELDS - 2));
     let mut client = pair.connect().await;
     client.send(&request("GET", "/v1/models", &most, "")).await;
@@ -47,9 +47,9 @@ async fn a_flood_of_fields_is_refused_and_closed() {
     pair.still_serves().await;
 }
 
-/// What hyper buffers of a head: 8,192 + 4,096 × 100 bytes.
+/// hyper's limit on a buffered head: 8,192 + 4,096 × 100 bytes.
 const HEAD_BYTES: usize = 417_792;
-/// What a few of them may grow the process by.
+/// Limit on the growth of the process over a few such heads, in bytes.
 const ROOM: usize = 24 << 20;
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn an_oversize_head_is_refused_and_held_no_further_than_its_bound() {
     ] {
         let reply = pair.heard(head).await;
         let refused = ["", "HTTP/1.1 400 ", "HTTP/1.1 414 ", "HTTP/1.1 431 "];
-        // The answer may be lost to the reset that what was left unread brings about.
+        // The unread bytes cause a reset, which may destroy the reply in transit.
         let met = refused.iter().any(|line| reply.starts_with(line));
         assert!(met && !reply.contains(" 200 "), "{reply}");
     }

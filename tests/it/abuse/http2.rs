@@ -1,4 +1,4 @@
-//! HTTP/2 by prior knowledge, frame by frame: resets, floods and silence.
+//! HTTP/2 with prior knowledge, frame by frame: resets, floods and silence.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::{pause, resume, timeout};
 use super::Pair;
 use crate::harness::{Proxy, Upstream};
 
-/// What a connection begins with (RFC 9113, 3.4), and no settings.
+/// The connection preface (RFC 9113, 3.4) with an empty SETTINGS frame.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// `GET http://x/` in HPACK: three entries of the static table, and an authority.
 const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'x'];
@@ -25,9 +25,9 @@ const END_HEADERS: u8 = 4;
 const CANCEL: u32 = 8;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// What the program may have grown by.
+/// Limit on the growth of the program, in bytes.
 const ROOM: usize = 4 << 20;
-/// What a head comes to that would be kept.
+/// Size that a flooding head would have if the program buffered it, in bytes.
 const FLOOD: usize = 10 * ROOM;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Everything that comes until the connection ends, as kinds and payloads.
+/// Splits the received bytes into frames: kind and payload.
 fn frames(mut heard: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
     while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = heard {
@@ -52,14 +52,14 @@ fn frames(mut heard: &[u8]) -> Vec<(u8, Vec<u8>)> {
     frames
 }
 
-/// What a connection was ended with, if it was said.
+/// Returns the error code of the last GOAWAY frame, or `None` without one.
 fn said_goodbye(heard: &[u8]) -> Option<u32> {
     let frames = frames(heard);
     let (_, payload) = frames.iter().rfind(|(kind, _)| *kind == GOAWAY)?;
     Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()))
 }
 
-/// Opens a connection, floods it, and says what it was ended with.
+/// Opens a connection, floods it, and returns the error code of its GOAWAY frame.
 async fn check(times: usize, flood: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
     let pair = Pair::start().await;
     pair.still_serves().await;
@@ -75,7 +75,7 @@ async fn check(times: usize, flood: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
     let ended = said_goodbye(&client.rest_bytes().await);
     let grown = pair.peak() - before;
     assert!(grown < ROOM, "{} KiB", grown >> 10);
-    // Whatever the streams had asked for before they were reset is gone from the upstream too.
+    // The upstream requests of the reset streams have ended, too.
     let mut client = pair.connect().await;
     let ask = "GET /v1/still-serves HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     client.send(ask).await;
@@ -113,7 +113,7 @@ async fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() 
 
 #[tokio::test]
 async fn a_head_continued_without_end_ends_the_connection() {
-    // A field whose value is 200 bytes, not to be remembered.
+    // A literal field without indexing, with a value of 200 bytes.
     let mut field = vec![0, 1, b'a', 0x7f, 73];
     field.extend([b'x'; 200]);
     let fields = field.repeat(20);
@@ -127,12 +127,13 @@ async fn a_head_continued_without_end_ends_the_connection() {
     assert!(ended.is_some(), "it was ended, and in words");
 }
 
-/// One large field in the table, then references of one byte to it: 15 kB become 40 MB.
+/// A large field in the table, then one-byte references to it: 15 kB expand to 40 MB.
 #[tokio::test]
 async fn a_head_that_refers_to_one_large_field_again_and_again_ends_the_connection() {
     const LARGE: usize = 3_900;
     let mut head = GET.to_vec();
-    // Remembered, of the name `a`: its length is 127 and what is past it in groups of seven bits.
+    // A literal field with indexing, name `a`. The value's length is encoded as 127 plus a
+    // remainder in groups of seven bits.
     head.extend([0x40, 1, b'a', 0x7f, 0xbd, 0x1d]);
     head.extend([b'x'; LARGE]);
     head.extend([0xbe; FLOOD / LARGE]);
@@ -154,7 +155,7 @@ async fn frames_that_are_none_end_the_connection() {
     }
 }
 
-/// Past every deadline, on a clock that jumps to the next one whenever nothing else happens.
+/// Longer than every deadline. The paused clock jumps to the next timer when the runtime is idle.
 const LONG: Duration = Duration::from_hours(1);
 
 #[tokio::test]

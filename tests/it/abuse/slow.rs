@@ -1,7 +1,7 @@
-//! Connections that are held open by saying next to nothing.
+//! Connections held open by sending next to nothing.
 //!
-//! The clock jumps to the next deadline whenever nothing else happens, so that deadlines are met
-//! and not waited for.
+//! The clock is paused and jumps to the next timer when the runtime is idle, so deadlines pass
+//! without waiting.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::time::{pause, resume, sleep};
 use super::CHAT;
 use crate::harness::{Proxy, Upstream, Wire};
 
-/// Between two bytes.
+/// Time between two bytes.
 const DRIP: Duration = Duration::from_secs(10);
-/// `limits::HEAD_READ` in bytes of a drip, once to tell the protocol and once for the head.
+/// `limits::HEAD_READ` in dripped bytes, twice: once to detect the protocol and once for the head.
 const BYTES: usize = 2 * 8;
 
-/// A client that says this piece by piece is closed when its time for a head is over, whatever it
-/// has said until then.
+/// Asserts that a client that sends `said` piece by piece is closed when its time for a head is
+/// over, however much has arrived.
 async fn check<'a>(said: impl Iterator<Item = &'a [u8]>) {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
@@ -52,7 +52,7 @@ async fn who_says_nothing_is_not_waited_for() {
     check([&b""[..]; BYTES].into_iter()).await;
 }
 
-/// A client that was told that it is not admitted, and has sent none of its body yet.
+/// Returns a client that was refused with 401 and has sent none of its body yet.
 async fn stranger() -> (Proxy, Wire) {
     let mut tokens = NamedTempFile::new().unwrap();
     tokens.write_all(&[b'0'; 32]).unwrap();
@@ -87,7 +87,7 @@ async fn a_body_that_drips_behind_its_refusal_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_long_body_behind_its_refusal_is_cut() {
-    /// What is read to nowhere, and what sockets take while nobody reads.
+    /// MiB that the proxy drains after a refusal (32), plus room for unread socket buffers (16).
     const MOST: usize = 32 + 16;
     let (_proxy, mut client) = stranger().await;
     let piece = vec![b'x'; 1 << 20];

@@ -1,9 +1,10 @@
-//! Targets that name another server, climb out of a path, or mean what is ours.
+//! Targets that name another server, climb out of a path, or use longhaul's own paths.
 
 use super::{OK, Pair, SMUGGLED, request};
 use crate::harness::Upstream;
 
-/// What the upstream hears of a request whose target is this; the client gets its reply.
+/// Sends a request for `target`, asserts that the client gets the reply, and returns the head that
+/// the upstream received.
 async fn passed(pair: &Pair, target: &str, host: &str) -> String {
     let mut client = pair.connect().await;
     client
@@ -49,7 +50,7 @@ async fn no_target_and_no_host_chooses_another_server() {
             assert_eq!(head.to_ascii_lowercase().matches("\r\nhost:").count(), 1);
         }
     }
-    // A path that begins with two slashes is no authority.
+    // A path that begins with two slashes is not an authority.
     let head = passed(&pair, &format!("//{evil}/v1/models"), "x").await;
     assert!(
         head.starts_with(&format!("GET //{evil}/v1/models ")),
@@ -61,7 +62,7 @@ async fn no_target_and_no_host_chooses_another_server() {
         ))
         .await;
     assert!(tunnel.starts_with("HTTP/1.1 405 "), "{tunnel}");
-    // Nobody has connected to it before this.
+    // The marker is the first connection that the decoy receives.
     let marker = tokio::net::TcpStream::connect(evil).await.unwrap();
     let first = decoy.accept().await;
     assert_eq!(first.peer(), marker.local_addr().unwrap());
@@ -88,7 +89,7 @@ async fn targets_that_are_none_are_refused_and_closed() {
     pair.still_serves().await;
 }
 
-/// The upstream is the one who knows what they mean; longhaul has no files to climb to.
+/// Only the upstream can interpret such paths; longhaul serves no files.
 #[tokio::test]
 async fn paths_that_climb_pass_to_the_upstream_as_they_are() {
     let pair = Pair::start().await;

@@ -1,4 +1,4 @@
-//! Line ends where no line ends.
+//! Line ends inside header values.
 
 use super::{CHAT, OK, Pair, request};
 
@@ -22,8 +22,8 @@ async fn a_line_end_within_a_value_is_refused_and_closed() {
     pair.still_serves().await;
 }
 
-/// A bare LF ends a line where it is read (RFC 9112, 2.2), and goes on as the CRLF that it stood
-/// for: nobody behind us can take it for part of a value.
+/// longhaul reads a bare LF as a line end (RFC 9112, 2.2) and forwards it as CRLF. No server behind
+/// it can take the LF for part of a value.
 #[tokio::test]
 async fn a_bare_line_feed_goes_on_as_a_line_end_and_nothing_else() {
     let pair = Pair::start().await;
@@ -44,7 +44,8 @@ async fn a_bare_line_feed_goes_on_as_a_line_end_and_nothing_else() {
     pair.still_serves().await;
 }
 
-/// Encoded or in a body they are text, whoever copies it.
+/// Encoded line ends, and line ends in a body, remain text even when longhaul copies them
+/// elsewhere.
 #[tokio::test]
 async fn what_stands_for_a_line_end_never_becomes_one() {
     let pair = Pair::start().await;

@@ -1,5 +1,5 @@
-//! Chats that are not heard to their end: what is charged and not counted is of unknown cost, and what
-//! came to nothing costs nothing.
+//! Chats that end before their reply is complete: a call that is charged but not counted has
+//! unknown cost, and a call that failed costs nothing.
 
 use super::page::{Metrics, has_counted};
 use crate::caller::{chat, talk};
@@ -7,13 +7,13 @@ use crate::harness::{Upstream, Wire};
 use crate::program::{Admin, Program};
 
 const UNKNOWN: &str = "longhaul_cost_unknown_requests_total";
-/// The head of an answer in events, each of which comes as a chunk.
+/// Head of a chunked event stream; each event comes as a chunk.
 const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                       transfer-encoding: chunked\r\n\r\n";
 const EVENT: &str = "data: {\"choices\":[]}\n\n";
 const OVERFLOW: &str = r#"{"error":{"message":"This model's maximum context length is 32768 tokens. However, your messages resulted in 44000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
 
-/// A program of which no model writes summaries.
+/// A program without a model for summaries, and its upstream.
 async fn pair() -> (Upstream, Program) {
     pair_with(("LONGHAUL_MODE", "on")).await
 }
@@ -25,13 +25,13 @@ async fn pair_with(setting: (&str, &str)) -> (Upstream, Program) {
     (upstream, program)
 }
 
-/// A whole answer.
+/// Builds a complete reply.
 fn answer(kind: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-/// A client that has sent a chat, and the upstream that has all of it.
+/// Sends a chat and returns both ends once the upstream has received all of it.
 async fn asked(upstream: &Upstream, program: &Program, body: &[u8]) -> (Wire, Wire) {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
@@ -42,7 +42,7 @@ async fn asked(upstream: &Upstream, program: &Program, body: &[u8]) -> (Wire, Wi
     (client, heard(upstream).await)
 }
 
-/// An upstream that has all of a request.
+/// Accepts a connection and reads a whole request.
 async fn heard(upstream: &Upstream) -> Wire {
     let mut server = upstream.accept().await;
     let head = server.until("\r\n\r\n").await.to_ascii_lowercase();
@@ -56,7 +56,7 @@ fn chunk(events: &str) -> String {
     format!("{:x}\r\n{events}\r\n", events.len())
 }
 
-/// So many chats have ended, and of so many the cost is not known.
+/// Checks that one chat has ended this way, and the number of chats with unknown cost.
 async fn check(program: &Program, ending: &str, unknown: u32) {
     let (admin, ending) = (program.admin(), [("ending", ending)]);
     has_counted(admin, "longhaul_requests_ended_total", &ending).await;

@@ -1,13 +1,13 @@
-//! The dashboard asks for nothing that is not there.
+//! The bundled dashboard queries only metrics and labels that exist.
 
-/// The names in a query that are metrics: words with our prefix or that of processes.
+/// Returns the metric names in a query: words with longhaul's prefix or that of processes.
 fn metrics_in(query: &str) -> Vec<&str> {
     let words = query.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
     let ours = |word: &&str| word.starts_with("longhaul_") || word.starts_with("process_");
     words.filter(ours).collect()
 }
 
-/// The `label="value"` pairs of a query that are no variables of the dashboard's.
+/// Returns the `label="value"` pairs of a query, except those with a dashboard variable.
 fn pairs_in(query: &str) -> Vec<(&str, &str)> {
     let inside = query.split('{').skip(1);
     let inside = inside.filter_map(|rest| Some(rest.split_once('}')?.0));

@@ -1,4 +1,4 @@
-//! The page of metrics, read by somebody else's reader.
+//! The metrics page, parsed with a third-party parser.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::{sleep, timeout};
 
 use super::{body, get};
 
-/// Longer than anything takes on any machine: it only bounds a hang.
+/// A generous limit that only bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at a page.
+/// Delay between two reads of the page.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A page of metrics, read by somebody else's reader.
+/// A metrics page, parsed with a third-party parser.
 pub(super) struct Metrics(Scrape);
 
 impl Metrics {
@@ -29,7 +29,7 @@ impl Metrics {
         Self(scrape)
     }
 
-    /// The number of a metric with these labels and no others.
+    /// Returns the value of a metric with exactly these labels.
     #[track_caller]
     pub(super) fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         match self.sample(name, labels).value {
@@ -53,7 +53,7 @@ impl Metrics {
         sample.unwrap_or_else(|| panic!("{name} {labels:?} is not there"))
     }
 
-    /// How many a histogram has counted; its buckets ascend to that.
+    /// Returns the count of a histogram; its buckets must ascend to that count.
     #[track_caller]
     pub(super) fn counted(&self, name: &str) -> f64 {
         let Value::Histogram(buckets) = &self.sample(name, &[]).value else {
@@ -76,7 +76,8 @@ impl Metrics {
     }
 }
 
-/// Waits until the process has counted one under these labels, of which it tells nobody.
+/// Waits until the metric with these labels is at least one. The process does not announce it, so
+/// the page is polled.
 pub(crate) async fn has_counted(admin: SocketAddr, name: &str, labels: &[(&str, &str)]) {
     let counted = async {
         while Metrics::of(admin).await.number(name, labels) < 0.5 {
@@ -87,7 +88,7 @@ pub(crate) async fn has_counted(admin: SocketAddr, name: &str, labels: &[(&str, 
     waited.unwrap_or_else(|_| panic!("{name} {labels:?} stays zero"));
 }
 
-/// How many lines of the page a sample was read from.
+/// Number of lines on the page that a sample was parsed from.
 fn lines_of(sample: &Sample) -> usize {
     match &sample.value {
         Value::Histogram(buckets) => buckets.len(),

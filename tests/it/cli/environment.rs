@@ -1,4 +1,4 @@
-//! Variables that contradict each other, and those that look like settings and are none.
+//! Environment variables that contradict each other or only look like settings.
 
 use super::{check_refused, longhaul, setting};
 
@@ -36,7 +36,7 @@ fn two_names_of_one_setting_that_say_two_things_are_refused() {
     assert!(!line.contains("corp:1"), "{line}");
 }
 
-/// As a Compose file passes on what may not be there.
+/// A Compose file passes an unset variable as an empty one.
 #[test]
 fn a_name_that_is_set_to_nothing_does_not_contradict_the_other() {
     let (short, long) = ("LONGHAUL_UPSTREAM", "LONGHAUL_UPSTREAM_BASE");
@@ -75,7 +75,8 @@ fn an_empty_variable_of_a_setting_that_cannot_be_empty_is_as_if_it_were_not_ther
     let both = [("LONGHAUL_ADMIN", ""), ("LONGHAUL_ADMIN_LISTEN", "off")];
     let line = setting("admin.listen", &[], &both);
     assert!(line.contains("LONGHAUL_ADMIN_LISTEN"), "{line}");
-    // Not the upstream: what was meant for another would go to the default one.
+    // An empty upstream is an error: requests meant for another upstream would go to the default
+    // one.
     check_refused(&["check"], &[("LONGHAUL_UPSTREAM", "")], &["upstream.base"]);
 }
 

@@ -1,4 +1,4 @@
-//! Flags of settings: each command has those that it reads.
+//! Flags for settings: each command has the flags of the settings it reads.
 
 use super::{check_refused, setting, stdout};
 
@@ -40,7 +40,7 @@ fn a_command_has_the_flags_that_it_reads_and_no_others() {
     check(&["health"], &["--admin", "--config"]);
     check(&["store"], &["--config", "--store"]);
     check(&["store", "stats"], &["--config", "--store"]);
-    // Of its own, with a meaning of their own.
+    // Flags of `demo` itself, with their own meaning.
     check(&["demo"], &["--summary-model", "--window"]);
     for command in ["completions", "defaults", "man"] {
         check(&[command], &[]);

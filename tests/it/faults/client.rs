@@ -1,4 +1,4 @@
-//! A client that fails: what it asked for ends with it, and nothing else does.
+//! A failing client: its own requests end with it, and all others continue.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn pair() -> (Upstream, Proxy) {
     (upstream, proxy)
 }
 
-/// The next request is served, and the next that the upstream sees.
+/// Asserts that the next request is served, and that it is the next one the upstream receives.
 async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
     let mut client = proxy.connect().await;
     client
@@ -33,7 +33,7 @@ async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
 #[tokio::test]
 async fn a_client_that_resets_ends_what_it_asked_for() {
     let (upstream, proxy) = pair().await;
-    // In its head and in a body that is read whole: nobody hears of it.
+    // In the head, or in a body that is read whole: the upstream receives nothing.
     for said in [
         "POST /v1/ch",
         &format!("{CHAT}Content-Length: 9\r\n\r\n{{\"mes"),
@@ -42,7 +42,7 @@ async fn a_client_that_resets_ends_what_it_asked_for() {
         client.send(said).await;
         client.reset();
     }
-    // In a body that goes on as it comes: the upstream hears it break off.
+    // In a streamed body: the upstream's connection breaks off.
     let mut client = proxy.connect().await;
     client
         .send(&format!("{EMBEDDINGS}Content-Length: 9\r\n\r\none"))
@@ -51,7 +51,7 @@ async fn a_client_that_resets_ends_what_it_asked_for() {
     server.until("one").await;
     client.reset();
     assert_eq!(server.rest().await, "");
-    // Before and within its reply.
+    // Before the reply and within it.
     for reply in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst"] {
         let mut client = proxy.connect().await;
         client
@@ -71,7 +71,7 @@ async fn a_client_that_resets_ends_what_it_asked_for() {
 
 #[tokio::test]
 async fn a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls() {
-    // More than sockets take while nobody reads.
+    // More than socket buffers hold.
     const BYTES: usize = 16 << 20;
     let (upstream, proxy) = pair().await;
     let mut client = proxy.connect().await;
@@ -85,7 +85,7 @@ async fn a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls() {
     still_serves(&upstream, &proxy).await;
 }
 
-/// Past every deadline, on a clock that jumps to the next one whenever nothing else happens.
+/// Longer than every deadline. The paused clock jumps to the next timer when the runtime is idle.
 const LONG: Duration = Duration::from_hours(1);
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_client_that_half_closes_has_left() {
     still_serves(&upstream, &proxy).await;
 }
 
-/// What a client reads that says this and waits.
+/// Returns the reply to a client that sends `said` and waits.
 async fn answered(proxy: &Proxy, said: &[u8]) -> String {
     let mut client: Wire = proxy.connect().await;
     client.send_bytes(said).await;

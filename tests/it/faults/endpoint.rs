@@ -1,4 +1,4 @@
-//! A server that fails whoever connects to it, in one way.
+//! A server that fails each of its connections in one configured way.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::bound::bounded;
 
-/// Nobody has this name (RFC 2606, 2).
+/// A host name that never resolves (RFC 2606, 2).
 pub(super) const NOBODY: &str = "does-not-exist.invalid";
 
-/// Between two bytes of one that drips.
+/// Time between two bytes of [`Conduct::Drips`].
 const DRIP: Duration = Duration::from_millis(5);
 
-/// What is done to a connection once it has said something.
+/// The server's treatment of a connection that has sent something.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Conduct {
-    /// These bytes begin an answer, and one more of the last of them comes now and then, for ever.
+    /// Sends these bytes, then repeats the last of them slowly for ever.
     Drips(&'static [u8]),
-    /// The answer is these bytes.
+    /// Replies with these bytes.
     Garbage(&'static [u8]),
-    /// It is told that nothing follows, and still listened to.
+    /// Sends FIN and keeps reading.
     HalfCloses,
-    /// It is reset.
+    /// Resets the connection.
     Resets,
-    /// It is listened to.
+    /// Reads and never replies.
     Stalls,
-    /// It is offered a certificate that nobody has vouched for.
+    /// Presents a self-signed certificate.
     Uncertified,
 }
 
-/// A running server; it ends when dropped.
+/// A running server; stops when dropped.
 pub(super) struct Endpoint {
     pub(super) address: SocketAddr,
     met: watch::Receiver<usize>,
@@ -53,7 +53,8 @@ impl Endpoint {
                 let tell = tell.clone();
                 tokio::spawn(async move {
                     let mut socket = socket;
-                    // It has something to fail at once it was asked.
+                    // Waits for the first bytes of a request, except for TLS: the acceptor must
+                    // read those itself.
                     if conduct == Conduct::Uncertified || asked(&mut socket).await {
                         tell.send_modify(|met| *met += 1);
                         fail(socket, conduct).await;
@@ -68,13 +69,13 @@ impl Endpoint {
         }
     }
 
-    /// Where nobody listens.
+    /// Returns an address without a listener.
     pub(super) async fn nobody() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     }
 
-    /// Waits until it has failed somebody.
+    /// Waits until at least one connection has been failed.
     pub(super) async fn met(&self) {
         let mut met = self.met.clone();
         bounded(met.wait_for(|met| *met > 0)).await.unwrap();
@@ -92,8 +93,8 @@ async fn asked(socket: &mut TcpStream) -> bool {
     socket.read(&mut first).await.is_ok_and(|read| read > 0)
 }
 
-/// How the other side takes it, and that it leaves in the middle, is for the test to judge: errors
-/// of the socket end this and are of no interest.
+/// Fails one connection. Socket errors only end the function: the test judges the peer's reaction,
+/// and the peer may leave at any time.
 async fn fail(mut socket: TcpStream, conduct: Conduct) {
     match conduct {
         Conduct::Drips(answer) => {

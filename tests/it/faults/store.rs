@@ -1,5 +1,5 @@
-//! A store at a server that fails: every request is served as if there were a memory store alone,
-//! with the same bytes to the upstream.
+//! A failing remote store: every request is served as with a memory store alone, with the same
+//! bytes to the upstream.
 
 use bytes::Bytes;
 use longhaul::demo::{Model, ModelOptions};
@@ -8,10 +8,10 @@ use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};
 use crate::program::Program;
 
-/// Compacts a request whatever its size.
+/// Requests compaction at any size.
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// What the upstream gets of a conversation that was compacted and goes on, and the log.
+/// Plays a conversation that is compacted and goes on; returns the forwarded bodies and the log.
 async fn played(store: &str) -> (Vec<Bytes>, String) {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
@@ -36,7 +36,8 @@ async fn played(store: &str) -> (Vec<Bytes>, String) {
     (forwarded, program.ended())
 }
 
-/// Nothing but a line in the log at the start, and one at the first use, tells this store from none.
+/// Asserts that `store` differs from a memory store only by a log line at start-up and one at the
+/// first use.
 async fn check(store: &str) {
     let (expect, _) = played("memory").await;
     let (forwarded, log) = played(store).await;

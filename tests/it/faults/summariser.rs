@@ -1,5 +1,5 @@
-//! A summariser of its own that fails: nobody waits for it longer than was said, and a digest made
-//! by rule stands where its summary would have stood.
+//! A failing dedicated summariser: requests wait no longer than configured, and a rule-based digest
+//! replaces the summary.
 
 use longhaul::demo::{Model, ModelOptions, RequestKind};
 
@@ -7,14 +7,15 @@ use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};
 use crate::program::Program;
 
-/// Compacts a request whatever its size.
+/// Requests compaction at any size.
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// Longer than any of these tests: who fails at once is not waited for.
+/// Longer than any of these tests: an immediate failure must not be waited for.
 const LONG: &str = "5m";
 const SHORT: &str = "300ms";
 
-/// Whoever asks gets the model's answer to a digest, and the log says `why` there is no summary.
+/// Asserts that the client gets the model's reply to a digest, and that the log gives `why` as the
+/// reason for the missing summary.
 async fn check(upstream: &str, wait: &str, why: Option<&str>) {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
@@ -29,7 +30,7 @@ async fn check(upstream: &str, wait: &str, why: Option<&str>) {
     let caller = Caller::of(program.address());
     let arrived = caller.ask_with(&[NOW], talk(24, 2_000)).await;
     assert_eq!((arrived.status, arrived.action()), (200, "digest"));
-    // What it was compacted to stays in use, and the failure is not asked for again.
+    // The digest stays in use, and the failed summary is not requested again.
     let arrived = caller.ask(talk(25, 2_000)).await;
     assert_eq!((arrived.status, arrived.action()), (200, "digest"));
     let seen = model.seen();

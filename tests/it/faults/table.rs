@@ -1,12 +1,12 @@
-//! The table of everything that can fail, by where and how: what the client gets, and the test that
-//! plays it.
+//! The table of all failures by stage and kind: the outcome for the client, and the tests that show
+//! it.
 
 use std::fmt::Write;
 
 use Fault::{Dns, Drips, Garbage, HalfCloses, Refuses, Resets, Stalls, Tls};
 use Stage::{Client, Store, Summariser, Upstream};
 
-/// Where something fails.
+/// The party that fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
     Client,
@@ -23,7 +23,7 @@ pub(crate) const STAGES: &[(Stage, &str)] = &[
     (Store, "The store, at a server"),
 ];
 
-/// How something fails.
+/// A kind of failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
     Refuses,
@@ -62,7 +62,7 @@ impl Fault {
     }
 }
 
-/// One cell.
+/// A cell of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) stage: Stage,
@@ -70,12 +70,12 @@ pub(crate) struct Row {
     pub(crate) gets: Gets,
 }
 
-/// What comes of it.
+/// The outcome of a failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gets {
-    /// It cannot happen, and why.
+    /// Impossible, with the reason.
     Never(&'static str),
-    /// What the client gets, and the tests that show it.
+    /// The outcome for the client, and the tests that show it.
     Shown {
         what: &'static str,
         by: &'static [&'static str],
@@ -98,9 +98,9 @@ const fn never(stage: Stage, fault: Fault, why: &'static str) -> Row {
     }
 }
 
-/// What a failing store costs.
+/// The outcome when the store fails.
 const NOTHING: &str = "its reply, to the same bytes as with a memory store; a line in the log";
-/// What a failing summariser costs.
+/// The outcome when the summariser fails.
 const DIGEST: &str = "its reply, at once, to a request with a digest in place of the summary";
 const DIGEST_LATER: &str = "the same, once it has waited as long as `summary.wait` says (20 s)";
 
@@ -341,7 +341,7 @@ pub(crate) const FAULTS: &[Row] = &[
     ),
 ];
 
-/// The table as docs/faults.md has it.
+/// Renders the table for docs/faults.md.
 pub(crate) fn markdown() -> String {
     let mut page = String::new();
     for (stage, heading) in STAGES {

@@ -1,4 +1,4 @@
-//! An upstream that fails in the ways that are in no other theme's tests.
+//! Upstream failures that no other theme covers.
 
 use crate::harness::{Proxy, Upstream, Wire};
 
@@ -33,10 +33,10 @@ async fn an_upstream_that_half_closes_has_broken_off() {
         server.stop_sending().await;
         let reply = client.rest().await;
         assert!(reply.contains(expect), "{said:?}: {reply}");
-        // It is not spoken to any more either.
+        // The proxy sends nothing more to this upstream either.
         assert_eq!(server.rest().await, "", "{said:?}");
     }
-    // Where the end of the connection is the end of the reply, that is no fault.
+    // A reply that ends with its connection ends cleanly here.
     let (mut client, mut server) = asked(&upstream, &proxy).await;
     server.send("HTTP/1.1 200 OK\r\n\r\nwhole").await;
     server.stop_sending().await;
@@ -60,7 +60,7 @@ async fn an_upstream_that_drips_is_relayed_as_it_drips() {
     assert_eq!(client.rest().await, "");
 }
 
-/// More than sockets take while nobody reads.
+/// More than socket buffers hold.
 const LONG: usize = 16 << 20;
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn a_refusal_of_an_upstream_that_resets_within_the_request_is_heard() {
         let refusing = async {
             let mut server = upstream.accept().await;
             server.until("\r\n\r\nx").await;
-            // It closes with most of the request unread, which resets the connection.
+            // The server closes with most of the request unread, which resets the connection.
             server.send(refusal).await;
         };
         let (reply, ()) = tokio::join!(asking, refusing);

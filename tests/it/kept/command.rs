@@ -1,4 +1,4 @@
-//! `longhaul store`, on a file that a proxy has left.
+//! `longhaul store`, on a file left by a proxy.
 
 use std::process::{Command, Output};
 
@@ -16,7 +16,7 @@ fn store(place: &Place, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What a call prints that succeeds.
+/// Returns the output of a successful call.
 fn printed(place: &Place, arguments: &[&str]) -> String {
     let output = store(place, arguments);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -42,7 +42,7 @@ async fn what_is_kept_is_listed_without_what_was_said_and_taken_away_by_caller()
             .await;
         assert!(!arrived.action().is_empty());
     }
-    // Nobody looks into a file that is in use.
+    // A file in use cannot be inspected.
     for what in ["list", "stats", "purge"] {
         let output = store(&place, &[what]);
         assert_eq!(output.status.code(), Some(64));

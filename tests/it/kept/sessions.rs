@@ -1,4 +1,4 @@
-//! Sessions whose proxy is replaced in their middle, again and again.
+//! Sessions whose proxy is replaced repeatedly.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::bound::bounded;
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::sessions::named;
 
-/// A restart before each request whose number this divides: in all phases of a session.
+/// The proxy restarts before every `EVERY`th request, so in all phases of a session.
 const EVERY: usize = 7;
-/// How often everybody else goes on between two requests.
+/// Pauses between two requests, during which other tasks run.
 const STEPS: usize = 12;
 
-/// The demo's session, played through one proxy or through many in a row: what became of it, and
-/// what it cost in summaries.
+/// Plays the demo's session through one proxy or a series of them. Returns the steps and the cost
+/// of summaries.
 async fn play(
     options: ModelOptions,
     change: impl FnOnce(&mut Config),
@@ -41,8 +41,8 @@ async fn play(
     (steps, cost)
 }
 
-/// The agent's own time between two requests: what goes on behind a reply comes to its end in it. All
-/// share one thread, so that as many steps are taken on any machine.
+/// Waits between two requests until background work has finished. All tasks share one thread, so
+/// that the number of steps is the same on any machine.
 async fn think(model: &Model) {
     let pending = |seen: &SeenRequest| seen.ended == ReplyCompletion::Pending;
     loop {
@@ -56,7 +56,7 @@ async fn think(model: &Model) {
     }
 }
 
-/// However often the proxy is replaced, what is forwarded stays the same, and so does what is paid.
+/// Checks that the forwarded bytes and the cost do not depend on the number of restarts.
 async fn check(options: ModelOptions, change: fn(&mut Config)) {
     let (whole, cost) = play(options.clone(), change, |_| false).await;
     let (parted, same) = play(options, change, |at| at > 0 && at % EVERY == 0).await;
@@ -80,7 +80,7 @@ async fn a_restart_changes_no_byte_where_digests_serve_and_the_window_was_learne
 
 #[tokio::test]
 async fn a_restart_changes_no_byte_and_costs_no_summary() {
-    // How many were asked for in the last hour is each process's own to count.
+    // The hourly limit counts per process, so it is raised.
     check(ModelOptions::with_window(32_768), |config| {
         config.summary.max_per_hour = 100;
     })

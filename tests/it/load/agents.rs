@@ -1,4 +1,4 @@
-//! An agent: its conversation grows, it reads what it asked for, and now and then it leaves.
+//! An agent whose conversation grows; it reads replies and now and then leaves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::tally::{Fate, Got, Tally};
 
-/// For one reply. It only turns a hang into a failure.
+/// Limit on the wait for a reply. It only turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two requests, and between two reads of a slow reader.
+/// Time between two requests, and between two reads of a slow reader.
 const THINK: Duration = Duration::from_millis(200);
 const SLOW: Duration = Duration::from_millis(20);
-/// What a slow reader takes at a time.
+/// Bytes that a slow reader reads at a time.
 const SIP: usize = 16 << 10;
-/// Turns that a conversation has before it begins anew.
+/// Turns of a conversation before the agent starts a new one.
 const TURNS: usize = 12;
 
-/// One agent.
+/// A client that sends a growing conversation.
 pub(crate) struct Agent {
     name: usize,
     proxy: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) struct Agent {
     turns: Vec<usize>,
 }
 
-/// Whether there is more to ask.
+/// The agent's next step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Next {
     Connect,
@@ -46,7 +46,7 @@ impl Agent {
         }
     }
 
-    /// Asks until then, and ends what it has begun.
+    /// Sends requests until `until`, and finishes the request in progress.
     pub(crate) async fn work(mut self, until: Instant) {
         let mut socket = None;
         while Instant::now() < until {
@@ -55,7 +55,7 @@ impl Agent {
         }
     }
 
-    /// Asks until nobody listens any more.
+    /// Sends requests until `until`, or until the proxy refuses connections.
     pub(crate) async fn work_until_refused(mut self, until: Instant) {
         let mut socket = None;
         while Instant::now() < until && self.ask(&mut socket).await != Next::Refused {}
@@ -88,7 +88,7 @@ impl Agent {
         }
     }
 
-    /// A chat with the earlier turns before this one.
+    /// Builds a chat of all turns so far.
     fn body(&self) -> String {
         let turn = |number: &usize| {
             format!(
@@ -106,7 +106,7 @@ impl Agent {
     }
 }
 
-/// Sends a request and reads what its fate lets it read.
+/// Sends a request and reads as much of the reply as its fate allows.
 async fn exchange(socket: &mut TcpStream, body: &str, number: usize) -> Got {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
@@ -152,7 +152,7 @@ async fn exchange(socket: &mut TcpStream, body: &str, number: usize) -> Got {
     }
 }
 
-/// Whether the last number has not come to its end yet.
+/// Whether `text` breaks off within a request number.
 fn ended_in_a_number(text: &str) -> bool {
     text.rsplit(" of ")
         .next()

@@ -1,7 +1,7 @@
-//! The drill: many agents at once through the real program while everything around it misbehaves,
-//! and the account of every request.
+//! The load test: many agents use the real program while everything around it misbehaves, and every
+//! request is accounted for.
 //!
-//! The tests include it at a small size, `examples/load.rs` at any.
+//! The tests include it at a small size, `examples/load.rs` at any size.
 
 pub(crate) mod agents;
 pub(crate) mod process;
@@ -21,35 +21,39 @@ use process::{Held, Server, Store};
 use tally::Tally;
 use upstream::Upstream;
 
-/// How many, and for how long.
+/// The number of agents and the duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) agents: usize,
     pub(crate) lasting: Duration,
 }
 
-/// What was seen.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// What every request came to, by name.
+    /// Number of requests by outcome.
     pub(crate) counts: Vec<(&'static str, usize)>,
-    /// Descriptors, threads and memory: before, in the middle, at the end, when all had gone.
+    /// Descriptors, threads and memory at four times: before, in the middle, at the end, after all
+    /// connections closed.
     pub(crate) held: [Held; 4],
-    /// Whether there was a store to stall: a redis-server is started where one is installed.
+    /// Whether a store was stalled; requires an installed redis-server.
     pub(crate) stalled: bool,
-    /// Everything that must not be; none is a success.
+    /// All violations found; empty on success.
     pub(crate) wrong: Vec<String>,
 }
 
-/// For what comes by itself once the agents have gone. It only turns a hang into a failure.
+/// Limit on the wait for resources to be released after the agents have gone. It only turns a hang
+/// into a failure.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Between two looks at what says nothing by itself.
+/// Time between two polls.
 const POLL: Duration = Duration::from_millis(50);
-/// Memory may grow by so much between the middle and the end: a tenth, and this.
+/// Permitted growth of memory between the middle and the end, in KiB, beside a tenth.
 const GROWTH_KIB: u64 = 16 << 10;
 
-/// Plays it: agents at work, the store stopped for a fifth of the time in the middle, all agents
-/// gone; then agents at work again, and SIGTERM among them.
+/// Runs the load test in two phases:
+///
+/// - Agents work, the store stops for a fifth of the time in the middle, and all agents leave.
+/// - Agents work again, and SIGTERM arrives meanwhile.
 pub(crate) async fn play(binary: &Path, size: Size) -> Report {
     let tally = Arc::new(Tally::default());
     let upstream = Upstream::start(Arc::clone(&tally)).await;
@@ -57,7 +61,8 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
     let mut server = Server::start(binary, upstream.address, store.as_ref());
     let mut wrong = Vec::new();
 
-    // One of every kind first: what is made once, such as a connection to the store, is there then.
+    // A warm-up first, so that resources created once, such as the store's connection, already
+    // exist.
     work(&server, &tally, 50, Duration::from_secs(1), None).await;
     upstream.hang_up();
     let before = settled(&server, None).await;
@@ -99,14 +104,14 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
     }
 }
 
-/// What happens in the middle: the store is stopped for a fifth of the time, and what is held then
-/// is told.
+/// The mid-run step: stops the store for a fifth of the time and reports the resources held
+/// meanwhile.
 struct Look<'a> {
     tell: watch::Sender<Held>,
     store: Option<&'a Store>,
 }
 
-/// So many agents at work for so long; returns when all have ended what they had begun.
+/// Runs `agents` agents for `lasting`; returns when all have finished their last request.
 async fn work(
     server: &Server,
     tally: &Arc<Tally>,
@@ -138,7 +143,8 @@ async fn work(
     }
 }
 
-/// What is held once as little is as was before, or once that has been waited for.
+/// Returns the resources held once descriptors are stable, or back to `before`. Gives up after
+/// [`PATIENCE`].
 async fn settled(server: &Server, before: Option<Held>) -> Held {
     let began = Instant::now();
     let mut last = server.held();
@@ -156,7 +162,8 @@ async fn settled(server: &Server, before: Option<Held>) -> Held {
     }
 }
 
-/// SIGTERM among agents at work: what was begun ends whole, what comes later is refused unseen.
+/// Sends SIGTERM while agents work: started requests must end whole, and later ones must be refused
+/// before the upstream sees them.
 async fn terminated(server: &mut Server, tally: &Arc<Tally>, size: Size) -> Vec<String> {
     let mut working = JoinSet::new();
     let until = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The program and the store as processes, and what the kernel says that one holds.
+//! The program and the store as child processes, and the kernel's figures for their resources.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Between two looks at whether it has ended.
+/// Time between two polls for the exit of a process.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) descriptors: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Held {
     pub(crate) memory_kib: u64,
 }
 
-/// longhaul as it is installed.
+/// The compiled longhaul program.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -34,9 +34,9 @@ impl Server {
             .env("LONGHAUL_UPSTREAM_ASK", "false")
             .env("LONGHAUL_SUMMARY_MODEL", "none")
             .env("LONGHAUL_LOG_LEVEL", "error")
-            // Small enough that histories are cut and records kept.
+            // Small enough that histories are cut and records stored.
             .env("LONGHAUL_WINDOW", "1000")
-            // Full long before the middle, so that what grows after it is no cache.
+            // Full long before the middle, so that later growth is not caused by the cache.
             .env("LONGHAUL_STORE_MEMORY", "8MiB")
             .env(
                 "LONGHAUL_STORE_SCOPE_SECRET",
@@ -69,7 +69,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// What it holds now.
+    /// Reads the resources that the process holds now.
     pub(crate) fn held(&self) -> Held {
         let place = format!("/proc/{}", self.child.id());
         let status = fs::read_to_string(format!("{place}/status")).unwrap_or_default();
@@ -86,12 +86,12 @@ impl Server {
         }
     }
 
-    /// Tells it to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         signal(self.child.id(), "TERM");
     }
 
-    /// Waits until it has; its exit code.
+    /// Waits for the process to exit; returns the exit code.
     pub(crate) async fn ended(&mut self) -> i32 {
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
@@ -104,20 +104,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both calls fail only if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A redis-server with a directory of its own.
+/// A redis-server with its own directory.
 pub(crate) struct Store {
     child: Child,
     dir: TempDir,
 }
 
 impl Store {
-    /// One that can be asked, if there is one to start.
+    /// Starts a server and waits until it replies; `None` if no redis-server is installed.
     pub(crate) fn start() -> Option<Self> {
         let dir = tempfile::tempdir().ok()?;
         let mut child = Command::new("redis-server")
@@ -139,12 +139,12 @@ impl Store {
         format!("redis+unix://{}/redis.sock", self.dir.path().display())
     }
 
-    /// Stops it: it takes connections and answers nothing.
+    /// Sends SIGSTOP: the server accepts connections and never replies.
     pub(crate) fn stop(&self) {
         signal(self.child.id(), "STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes a stopped server.
     pub(crate) fn go_on(&self) {
         signal(self.child.id(), "CONT");
     }
@@ -152,7 +152,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both calls fail only if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

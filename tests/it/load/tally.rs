@@ -1,21 +1,21 @@
-//! Every request by its number: what was meant to come of it, what the upstream saw of it and what
-//! its client got.
+//! A log of every request by number: the intended fate, the requests that the upstream received,
+//! and the client's result.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a request is meant to meet, which both sides know by its number.
+/// The intended fate of a request. Both sides derive it from the request's number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
-    /// The upstream resets it before its reply.
+    /// The upstream resets the connection before its reply.
     BreaksFirst,
-    /// The upstream resets it within its reply.
+    /// The upstream resets the connection within its reply.
     BreaksMidway,
-    /// The client leaves within its reply.
+    /// The client leaves within the reply.
     Leaves,
     /// The client reads a large reply slowly.
     ReadsSlowly,
-    /// Nothing.
+    /// An ordinary exchange.
     Whole,
 }
 
@@ -31,22 +31,22 @@ impl Fate {
     }
 }
 
-/// What a client got.
+/// A client's result.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Got {
-    /// Its reply broke off.
+    /// A reply that broke off.
     Broken,
-    /// longhaul's own word that the upstream broke off.
+    /// longhaul's own 502 for an upstream that broke off.
     Fault,
-    /// What it waited for before it left.
+    /// The part of the reply that the client waited for before it left.
     Left,
-    /// Not a byte: the connection was closed under its request.
+    /// No byte: the connection was closed after the request.
     Nothing,
-    /// Something that is none of these.
+    /// Anything else.
     Odd,
-    /// A reply, but to another request.
+    /// A reply to another request.
     Others,
-    /// Its reply, whole.
+    /// The whole reply.
     Whole,
 }
 
@@ -62,7 +62,7 @@ impl Got {
     ];
 }
 
-/// The record of both sides.
+/// The record of both sides, shared by agents and upstream.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(Mutex<Record>);
 
@@ -71,48 +71,48 @@ struct Record {
     next: usize,
     seen: HashMap<usize, usize>,
     got: HashMap<usize, Got>,
-    /// Requests past this number are on their way while the program is told to end.
+    /// Number after which requests overlap the program's shutdown.
     ending: Option<usize>,
 }
 
 impl Tally {
-    /// The number of the next request.
+    /// Starts a request; returns its number.
     pub(crate) fn begin(&self) -> usize {
         let mut record = self.lock();
         record.next += 1;
         record.next
     }
 
-    /// How many were begun.
+    /// Returns the number of requests started.
     pub(crate) fn begun(&self) -> usize {
         self.lock().next
     }
 
-    /// The upstream has read this one.
+    /// Records that the upstream has read request `number`.
     pub(crate) fn saw(&self, number: usize) {
         *self.lock().seen.entry(number).or_default() += 1;
     }
 
-    /// The client got this.
+    /// Records the client's result for request `number`.
     pub(crate) fn got(&self, number: usize, got: Got) {
         self.lock().got.insert(number, got);
     }
 
-    /// From the next request on connections may be closed under those that were not seen.
+    /// Permits unanswered requests from the next one on, if the upstream has not received them.
     pub(crate) fn may_refuse(&self) {
         let mut record = self.lock();
         let next = record.next;
         record.ending.get_or_insert(next);
     }
 
-    /// How many got what.
+    /// Counts the requests by result.
     pub(crate) fn counts(&self) -> Vec<(&'static str, usize)> {
         let record = self.lock();
         let count = |what| record.got.values().filter(|got| **got == what).count();
         Got::ALL.map(|(got, name)| (name, count(got))).into()
     }
 
-    /// What must not be: lost, doubled, crossed.
+    /// Lists the requests that were lost, duplicated or given another's reply.
     pub(crate) fn wrong(&self) -> Vec<String> {
         const SHOWN: usize = 20;
         let record = self.lock();
@@ -123,7 +123,7 @@ impl Tally {
                 let fate = Fate::of(number);
                 let refused = record.ending.is_some_and(|from| number > from);
                 let right = match got {
-                    // One that nobody saw can be sent again by whoever sent it.
+                    // A client can safely resend a request that the upstream has not received.
                     Some(Got::Nothing) => refused && seen == 0,
                     got => seen == 1 && got == Some(expected(fate)),
                 };
@@ -144,7 +144,7 @@ impl Tally {
     }
 }
 
-/// What a fate comes to where nothing goes wrong.
+/// Returns the correct result for a fate.
 fn expected(fate: Fate) -> Got {
     match fate {
         Fate::BreaksFirst => Got::Fault,

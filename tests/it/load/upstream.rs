@@ -1,5 +1,5 @@
-//! The upstream: streams events that bear the number of their request, and breaks off where it is
-//! meant to.
+//! The upstream: streams events with the number of their request, and breaks off when the fate says
+//! so.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tokio::sync::watch;
 
 use super::tally::{Fate, Tally};
 
-/// Between two events.
+/// Time between two events.
 const PAUSE: Duration = Duration::from_millis(50);
 const EVENTS: usize = 20;
-/// What a slow reader is sent.
+/// Bytes of the reply to a slow reader.
 pub(crate) const LARGE: usize = 512 << 10;
-/// Between this and a quotation mark a request's body has its number.
+/// The text before a request's number in its body; a quotation mark follows the number.
 pub(crate) const MARK: &[u8] = b"request number ";
 
 /// A running upstream.
@@ -32,14 +32,14 @@ impl Upstream {
         let (hang_up, hung_up) = watch::channel(());
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                // Only what is hung up from now on concerns it.
+                // Earlier hang-ups do not concern a new connection.
                 let mut hung_up = hung_up.clone();
                 hung_up.mark_unchanged();
                 let tally = Arc::clone(&tally);
                 tokio::spawn(async move {
                     tokio::select! {
                         () = serve(socket, &tally) => {}
-                        // It is gone with the drill.
+                        // Dropping the sender at the end of the test also ends the connection.
                         _ = hung_up.changed() => {}
                     }
                 });
@@ -54,7 +54,7 @@ impl Upstream {
     }
 }
 
-/// Serves a connection until it ends, whoever ends it.
+/// Serves a connection until either side ends it.
 async fn serve(mut socket: TcpStream, tally: &Tally) {
     let mut read = Vec::new();
     while let Some(number) = request(&mut socket, &mut read).await {
@@ -63,14 +63,14 @@ async fn serve(mut socket: TcpStream, tally: &Tally) {
             return;
         }
         if matches!(Fate::of(number), Fate::BreaksFirst | Fate::BreaksMidway) {
-            // Nothing can be set on a socket that is gone already, and nothing need be.
+            // Fails only if the socket is already closed, which is fine.
             let _ = socket.set_zero_linger();
             return;
         }
     }
 }
 
-/// Reads a request to its end; its number.
+/// Reads a whole request; returns its number, or `None` if there is none.
 async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<usize> {
     loop {
         if let Some(end) = find(read, b"\r\n\r\n") {
@@ -80,7 +80,8 @@ async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<usize> {
             let whole = end + 4 + length;
             if read.len() >= whole {
                 let body = &read[end + 4..whole];
-                // The newest message has it; older ones have those of earlier requests.
+                // The newest message holds this request's number; older messages hold those of
+                // earlier requests.
                 let at = body.windows(MARK.len()).rposition(|part| part == MARK)?;
                 let digits = body[at + MARK.len()..]
                     .iter()

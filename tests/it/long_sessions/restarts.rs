@@ -1,4 +1,4 @@
-//! A proxy that ends in mid-session, and another that takes its place.
+//! A proxy that ends mid-session and is replaced by another.
 
 use longhaul::demo::{ModelOptions, TokenDensity};
 use longhaul::rewrite::tokens::Tokens;
@@ -6,7 +6,7 @@ use longhaul::rewrite::tokens::Tokens;
 use crate::journey::{Journey, bodies, digests, harmless, retries};
 use crate::sessions::named;
 
-/// After so many requests, with three digests behind them.
+/// Number of requests before the restart; three digests exist by then.
 const RESTART: usize = 70;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

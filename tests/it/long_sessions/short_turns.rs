@@ -1,4 +1,4 @@
-//! A compacted conversation that goes on in very many short turns.
+//! A compacted conversation that continues with very many short turns.
 
 use longhaul::demo::{ModelOptions, RequestKind};
 use longhaul::rewrite::tokens::Tokens;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::journey::{Journey, STANDS_FOR_HISTORY, harmless, records};
 
-/// Tokens of the window that is set; the model takes more.
+/// The configured window in tokens; the model accepts more.
 const WINDOW: u32 = 48_000;
 
-/// The request behind so many turns, the first of which are long.
+/// Builds the request after `turns` turns, with the first `long` of them long.
 fn body(long: usize, turns: usize) -> Vec<u8> {
     let said = |at: usize| {
         let words = if at < long { 700 } else { 1 };
@@ -23,8 +23,8 @@ fn body(long: usize, turns: usize) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// The requests behind so many turns, all of them past their window, of a conversation that was met
-/// when it was shorter: the first waits for a summary, and there is no second one.
+/// Plays requests past the window, each after the given number of turns, of a conversation first
+/// seen with `met` turns. The first waits for a summary, and there is never a second summary.
 async fn check(long: usize, met: usize, turns: impl Iterator<Item = usize>) {
     let mut journey = Journey::start(ModelOptions::with_window(1 << 20), |config| {
         config.window = Tokens::new(WINDOW);
@@ -45,7 +45,7 @@ async fn check(long: usize, met: usize, turns: impl Iterator<Item = usize>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_summary_in_use_stays_in_use_however_many_turns_follow() {
-    // More than twice as many as prefixes are looked up.
+    // More than twice the number of prefixes that are looked up.
     check(60, 1, (60..=660).step_by(6)).await;
 }
 

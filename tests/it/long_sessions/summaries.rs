@@ -1,4 +1,4 @@
-//! The same with a model that writes summaries, well or badly.
+//! Long sessions with a model that writes summaries, well or badly.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::journey::{Journey, bodies, digests, harmless};
 use crate::recovery::ask;
 use crate::sessions::named;
 
-/// The conversation's own model is asked.
+/// Uses the conversation's own model.
 fn own_model(_: &mut Config) {}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +34,7 @@ async fn sessions_of_three_windows_run_to_their_end_with_summaries() {
     }
 }
 
-/// A summariser that fails in this way costs the client nothing.
+/// Checks that a summariser that fails this way costs the client nothing.
 async fn check(conduct: SummaryBehaviour) {
     let options = ModelOptions {
         summary: conduct,
@@ -44,7 +44,7 @@ async fn check(conduct: SummaryBehaviour) {
         config.summary.wait_limit = Duration::from_millis(200);
     })
     .await;
-    // The first overflows, and so waits for a summary.
+    // The first request overflows, and so waits for a summary.
     let replay = named("cli-0018").replay();
     let steps = journey.play(bodies(&replay).skip(60).take(20)).await;
     harmless(&format!("{conduct:?}"), &steps);

@@ -1,5 +1,5 @@
-//! A thousand requests over ten windows and more, with forks, undos, parallel calls, images and
-//! restarts: no error is ever seen, and every invariant holds after each.
+//! A thousand requests over more than ten windows, with forks, undos, parallel calls, images and
+//! restarts. The client never sees an error, and every invariant holds after each request.
 
 use longhaul::Config;
 use longhaul::demo::{ModelOptions, TokenDensity};
@@ -11,16 +11,16 @@ use crate::oracle::reader::messages;
 const REQUESTS: usize = 1_000;
 const WINDOW: u64 = 32_768;
 const WINDOWS: u64 = 10;
-/// No session of this window has a longer body than this forwarded: three bytes and a bit a token,
-/// and what JSON adds.
+/// Maximum forwarded body of any session in this window: slightly over three bytes per token, plus
+/// the JSON overhead.
 const FORWARDED_BYTES: usize = 160_000;
-/// The bytes of an image, which count by its kind and not by its size.
+/// Bytes of an image; its token count depends on its kind, not its size.
 const IMAGE: usize = 1_500;
 
-/// A session that goes on, drawn from a seed.
+/// A growing session, generated from a seed.
 struct Session {
     state: u64,
-    /// The messages, written down.
+    /// The messages as JSON.
     messages: Vec<String>,
     ids: usize,
     images: usize,
@@ -57,7 +57,7 @@ impl Session {
         self.messages.push(message.to_string());
     }
 
-    /// A request of the person's, now and then with an image.
+    /// Adds a user request, sometimes with an image.
     fn user(&mut self) {
         let count = 20 + self.draw(100);
         let words = self.words(count);
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// One to four calls at once, with their results.
+    /// Adds one to four parallel calls with their results.
     fn step(&mut self) {
         let width = if self.draw(3) == 0 {
             2 + self.draw(3)
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// What happens until the next request.
+    /// Adds events up to the next request.
     fn go_on(&mut self) {
         if self.draw(6) == 0 {
             let count = 10 + self.draw(200);
@@ -120,12 +120,12 @@ impl Session {
         }
     }
 
-    /// Takes the last few messages back, and asks something else.
+    /// Removes the last few messages, and asks something else.
     fn undo(&mut self) {
         let back = 2 + self.draw(60);
         let keep = self.messages.len().saturating_sub(back).max(2);
         let user = |text: &String| text.contains(r#""role":"user""#);
-        // To before a user message: whatever stands before one is complete.
+        // Cuts before a user message: everything before one is complete.
         let at = self.messages[..keep].iter().rposition(user).unwrap_or(1);
         self.messages.truncate(at.max(1));
         self.user();
@@ -139,10 +139,10 @@ impl Session {
     }
 }
 
-/// What was counted on the way.
+/// Totals over the session.
 #[derive(Default)]
 struct Account {
-    /// Breaks of the prefix that did not make what is forwarded a tenth smaller.
+    /// Prefix breaks that shrank the forwarded body by less than a tenth.
     idle: usize,
     compactions: usize,
     retries: usize,
@@ -151,7 +151,7 @@ struct Account {
 }
 
 impl Account {
-    /// Holds one request of the session's own line to the promises.
+    /// Checks a request of the session's main line.
     fn enter(&mut self, name: &str, step: Step) {
         is_kept_to(name, &step);
         let forwarded = step.forwarded().body.to_vec();
@@ -172,7 +172,7 @@ impl Account {
     }
 }
 
-/// What holds of every request.
+/// Checks the invariants of every request.
 fn is_kept_to(name: &str, step: &Step) {
     let body = step.forwarded().body.clone();
     let (before, after) = (messages(&step.sent), messages(&body));
@@ -205,7 +205,7 @@ async fn check(name: &str, seed: u64, change: fn(&mut Config)) -> Account {
                 session.undo();
             }
             1 => {
-                // A sub-agent goes its own way for a while, and is forgotten.
+                // A sub-agent branches off for a while and is then dropped.
                 forks += 1;
                 let kept = session.messages.clone();
                 session.go_on();
@@ -235,8 +235,8 @@ async fn a_thousand_requests_over_ten_windows_keep_every_invariant() {
     let account = check("with summaries", 1, |_| ()).await;
     assert!(account.windows >= WINDOWS, "{} windows", account.windows);
     assert!(account.compactions >= 10, "{}", account.compactions);
-    // A restart forgets the window, and one refusal shows it again.
+    // A restart drops the learned window, and one refusal restores it.
     assert!(account.retries <= 5 + REQUESTS / 250, "{}", account.retries);
-    // The proxy that a restart brought does not know what the one before had cleared by then.
+    // A restarted proxy does not know the results that its predecessor had cleared.
     assert!(account.idle <= REQUESTS / 250, "{} breaks", account.idle);
 }

@@ -1,4 +1,4 @@
-//! The literal rule, asked from scratch at every point at which the history was a request.
+//! The literal rule, applied from scratch at every point at which the history was a request.
 
 use super::reader::{self, Call, Message};
 use super::words;
@@ -16,30 +16,30 @@ pub(crate) struct Rule {
     pub(crate) described: bool,
 }
 
-/// What the rule comes to.
+/// The result of the rule.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Cleared messages, each with what stands in it.
+    /// Index and placeholder of each cleared message.
     pub(crate) cleared: BTreeMap<usize, String>,
-    /// How many were restored because a later result points at them.
+    /// Number of results restored because a later result refers to them.
     pub(crate) restored: usize,
-    /// Results that some later one points at.
+    /// Results that a later result refers to.
     pub(crate) pinned: BTreeSet<usize>,
 }
 
-/// One tool result.
+/// A tool result.
 struct Result {
     message: usize,
-    /// The first message of the run of results that it is in.
+    /// Index of the first message of the run that holds the result.
     run: usize,
     size: usize,
-    /// What clearing it would free; 0 for one that is never cleared.
+    /// Tokens that clearing the result would free; 0 if it is never cleared.
     gain: usize,
     placeholder: String,
     pins: Option<usize>,
 }
 
-/// What the rule clears in a body that can be read.
+/// Applies the rule to a readable body.
 pub(crate) fn prune(body: &str, rule: &Rule) -> Outcome {
     let tree = reader::tree(body.as_bytes()).unwrap();
     let messages = reader::reading(&tree).unwrap().messages;
@@ -87,7 +87,7 @@ pub(crate) fn prune(body: &str, rule: &Rule) -> Outcome {
     }
 }
 
-/// The tree that a body should become.
+/// Builds the tree that a body should become.
 pub(crate) fn expected(body: &str, outcome: &Outcome) -> Value {
     let mut tree = reader::tree(body.as_bytes()).unwrap();
     let contents = reader::contents(body);
@@ -99,7 +99,7 @@ pub(crate) fn expected(body: &str, outcome: &Outcome) -> Value {
     tree
 }
 
-/// A string becomes a string; an array one text part with the last cache mark of its parts.
+/// Replaces a string by a string, and an array by one text part with the array's last cache mark.
 fn replacement(content: &str, placeholder: &str) -> String {
     let text = Value::from(placeholder).to_string();
     if content.starts_with('"') {
@@ -115,7 +115,8 @@ fn answers(message: &Message) -> bool {
     matches!(message.role.as_str(), "tool" | "function")
 }
 
-/// The calls that the run of results around `at` follows directly, and where the run begins.
+/// Returns the calls directly before the run of results around `at`, and the index at which the run
+/// begins.
 fn asked(messages: &[Message], at: usize) -> (&[Call], usize) {
     let run = (0..=at)
         .rev()
@@ -155,7 +156,7 @@ fn is_request(history: &[Message]) -> bool {
 
 fn results(messages: &[Message], contents: &[Option<&str>], rule: &Rule) -> Vec<Result> {
     let mut results = Vec::new();
-    // Reads that a later result may point at: tool, thing, message.
+    // Reads that a later result may refer to: tool, subject, message.
     let mut reads: Vec<(String, String, usize)> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         if !answers(message) {

@@ -1,11 +1,11 @@
-//! The naive reader: a body as a tree, and what its messages say.
+//! The naive reader: a body as a tree, and the messages in it.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// One call of an assistant message.
+/// A tool call of an assistant message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Call {
     pub(crate) id: Option<String>,
@@ -13,7 +13,7 @@ pub(crate) struct Call {
     pub(crate) arguments: Option<String>,
 }
 
-/// One message, as far as the product acts on it.
+/// A message, reduced to the parts that the product acts on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Message {
     pub(crate) role: String,
@@ -24,7 +24,7 @@ pub(crate) struct Message {
     pub(crate) calls: Vec<Call>,
 }
 
-/// A body, read.
+/// A parsed body.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) model: String,
@@ -33,20 +33,20 @@ pub(crate) struct Reading {
     pub(crate) messages: Vec<Message>,
 }
 
-/// Whether the bytes are one JSON text. Values are not looked at, so no number is too large for it
-/// and no nesting too deep.
+/// Whether the bytes are one JSON text. Values are not parsed, so any number size and any nesting
+/// depth passes.
 pub(crate) fn is_json(body: &[u8]) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-/// Whether each name of a body's members can be held: not one with a lone surrogate, nor a body that
-/// no tree can be made of.
+/// Whether a Rust string can hold each member name: `false` for a lone surrogate in a name, and for
+/// a body that does not parse.
 pub(crate) fn holds_names(body: &[u8]) -> bool {
     let names = serde_json::from_slice::<HashMap<String, &RawValue>>(body);
     names.is_ok() && tree(body).is_some()
 }
 
-/// The messages of a body, byte for byte.
+/// Returns the raw messages of a body.
 pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
@@ -57,13 +57,13 @@ pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
     body.messages.into_iter().map(RawValue::get).collect()
 }
 
-/// The body as a tree. Lone surrogates, which a Rust string cannot hold, become U+FFFD first.
+/// Parses the body. Lone surrogates, which a Rust string cannot hold, become U+FFFD first.
 pub(crate) fn tree(body: &[u8]) -> Option<Value> {
     let text = std::str::from_utf8(body).ok()?;
     serde_json::from_str(&without_lone_surrogates(text)).ok()
 }
 
-/// Replaces each escape of a lone surrogate by `\ufffd`, which is as long.
+/// Replaces each escape of a lone surrogate by `\ufffd`, which has the same length.
 pub(crate) fn without_lone_surrogates(text: &str) -> String {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
@@ -89,7 +89,7 @@ pub(crate) fn without_lone_surrogates(text: &str) -> String {
     out + rest
 }
 
-/// What the tree says, if it has the shape of a chat completion.
+/// Reads the tree; `None` if it does not have the shape of a chat completion request.
 pub(crate) fn reading(tree: &Value) -> Option<Reading> {
     let whole = |key: &str| tree.get(key).and_then(Value::as_u64);
     let output = [whole("max_completion_tokens"), whole("max_tokens")];
@@ -114,7 +114,7 @@ fn message(message: &Value) -> Option<Message> {
     let members = message.as_object()?;
     let text = content_text(members.get("content"))?;
     let mut calls = Vec::new();
-    // In the order in which the body has them: order of keys is kept.
+    // In the body's order: the tree preserves key order.
     for (key, value) in members {
         if matches!(key.as_str(), "tool_calls" | "function_call") {
             match value {
@@ -159,7 +159,7 @@ fn content_text(content: Option<&Value>) -> Option<String> {
     }
 }
 
-/// A call: what stands inside `function` (or `custom`) comes before what stands beside it.
+/// Reads a call: fields inside `function` (or `custom`) take precedence over fields beside it.
 fn call(element: &Value) -> Option<Call> {
     let outer = element.as_object()?;
     let inner = ["function", "custom"]
@@ -181,7 +181,7 @@ fn call(element: &Value) -> Option<Call> {
     })
 }
 
-/// The outer `None` is a wrong type.
+/// Returns the text or null; the outer `None` means a wrong type.
 #[allow(clippy::option_option, reason = "wrong, absent and there are three")]
 fn text_or_null(value: Option<&Value>) -> Option<Option<String>> {
     match value {
@@ -191,12 +191,12 @@ fn text_or_null(value: Option<&Value>) -> Option<Option<String>> {
     }
 }
 
-/// Whether some object of the tree's text shows a key twice, or two spellings of one key.
+/// Whether an object in the body repeats a key, or has two spellings of a key.
 pub(crate) fn repeats_a_key(body: &str) -> bool {
     keys::repeat(&without_lone_surrogates(body), 0)
 }
 
-/// The raw `content` of each message, located by their address in the body.
+/// Returns the raw `content` of each message, as slices of the body.
 pub(crate) fn contents(body: &str) -> Vec<Option<&str>> {
     let mut top: HashMap<String, &RawValue> = serde_json::from_str(body).unwrap();
     let messages: Vec<&RawValue> =
@@ -210,7 +210,7 @@ pub(crate) fn contents(body: &str) -> Vec<Option<&str>> {
         .collect()
 }
 
-/// The last `cache_control` in a raw array of parts.
+/// Returns the last `cache_control` in a raw array of parts.
 pub(crate) fn last_cache_mark(content: &str) -> Option<&str> {
     let parts: Vec<HashMap<String, &RawValue>> = serde_json::from_str(content).ok()?;
     parts
@@ -225,11 +225,11 @@ mod keys {
     use serde::de::{Deserializer, MapAccess, Visitor};
     use serde_json::value::RawValue;
 
-    /// Values nested deeper are not looked at, as `serde_json` itself does it.
+    /// Depth limit: deeper values are not inspected, as in `serde_json` itself.
     const DEPTH: usize = 128;
 
-    /// Whether a key comes twice somewhere in a value. Its numbers are never read: there are some
-    /// that no float holds.
+    /// Whether a key repeats anywhere in a value. Numbers are never parsed, because some do not fit
+    /// a float.
     pub(super) fn repeat(raw: &str, depth: usize) -> bool {
         if depth > DEPTH {
             return false;
@@ -253,7 +253,7 @@ mod keys {
         }
     }
 
-    /// Spellings of one meaning.
+    /// Maps the spellings of a key to one of them.
     fn meaning(key: &str) -> &str {
         match key {
             "input" => "arguments",
@@ -262,7 +262,7 @@ mod keys {
         }
     }
 
-    /// The keys of an object, and its values, in order.
+    /// The keys and the values of an object, in order.
     struct Members<'a>(Vec<String>, Vec<&'a RawValue>);
 
     impl<'de> Deserialize<'de> for Members<'de> {

@@ -1,11 +1,11 @@
-//! The words that the fold knows and says, restated.
+//! The wordings that clearing reads and writes, restated.
 
 use serde_json::Value;
 
-/// What stands for a cleared result.
+/// The plain placeholder of a cleared result.
 pub(crate) const CLEARED: &str = "[Old tool result content cleared]";
 
-/// Arguments that name a call, the most telling first.
+/// Arguments that identify a call, the most specific first.
 const TELLING: [&str; 19] = [
     "path",
     "file_path",
@@ -28,7 +28,7 @@ const TELLING: [&str; 19] = [
     "name",
 ];
 
-/// What a call is about: its most telling argument that is a string and not empty.
+/// Returns the subject of a call: its most specific argument that is a non-empty string.
 pub(crate) fn about(arguments: Option<&str>) -> Option<String> {
     let arguments: Value = serde_json::from_str(arguments?).ok()?;
     let telling = TELLING.iter().filter_map(|key| arguments.get(key));
@@ -39,7 +39,7 @@ pub(crate) fn about(arguments: Option<&str>) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The placeholder that says what was there; the plain one for a tool without a name.
+/// Builds the placeholder that describes the cleared result; the plain one if the tool has no name.
 pub(crate) fn described(tool: Option<&str>, about: Option<&str>, tokens: usize) -> String {
     let clip = |text: &str, length: usize| -> String {
         let line = text.replace('\n', " ");
@@ -56,16 +56,16 @@ pub(crate) fn described(tool: Option<&str>, about: Option<&str>, tokens: usize) 
     )
 }
 
-/// Whether a text is a placeholder, ours or one like it.
+/// Whether a text is a placeholder, longhaul's own or one like it.
 pub(crate) fn is_placeholder(text: &str) -> bool {
-    // Of as many characters as the longest has.
+    // 245 characters is the length of the longest placeholder.
     let described = text.starts_with("[Old tool result content cleared:")
         && text.ends_with(']')
         && text.chars().count() <= 245;
     text == CLEARED || described
 }
 
-/// Whether a text only points at an earlier read.
+/// Whether a text only refers to an earlier read.
 pub(crate) fn points_back(text: &str) -> bool {
     const PHRASES: [&str; 5] = [
         "unchanged since",

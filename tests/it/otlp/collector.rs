@@ -1,4 +1,4 @@
-//! A collector: an HTTP server that keeps what is posted to it, and says what spans were in it.
+//! A collector: an HTTP server that stores its exports and decodes their spans.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::protobuf::{Span, spans};
 use crate::bound::bounded;
 
-/// A running collector; it is gone when dropped.
+/// A running collector; stops when dropped.
 pub(super) struct Collector {
     address: SocketAddr,
     state: Arc<State>,
@@ -26,11 +26,11 @@ pub(super) struct Collector {
 
 struct State {
     status: Mutex<StatusCode>,
-    /// What was posted, in order.
+    /// The exports received, in order.
     posted: watch::Sender<Vec<Posted>>,
 }
 
-/// One export.
+/// An export: the headers and the body of a POST.
 #[derive(Clone)]
 pub(super) struct Posted {
     pub(super) headers: HeaderMap,
@@ -54,27 +54,27 @@ impl Collector {
         }
     }
 
-    /// As the variables of OpenTelemetry name it.
+    /// Returns the endpoint in the form of OpenTelemetry's environment variables.
     pub(super) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Answers with this from here on.
+    /// Answers all later exports with `status`.
     pub(super) fn answer(&self, status: StatusCode) {
         *self.state.status.lock().unwrap() = status;
     }
 
-    /// What was posted so far.
+    /// Returns the exports received so far.
     pub(super) fn posted(&self) -> Vec<Posted> {
         self.state.posted.borrow().clone()
     }
 
-    /// Every span so far.
+    /// Returns all spans received so far.
     pub(super) fn spans(&self) -> Vec<Span> {
         of(&self.posted())
     }
 
-    /// Waits until so many exports were posted.
+    /// Waits until `times` exports have arrived.
     pub(super) async fn is_asked(&self, times: usize) {
         let mut posted = self.state.posted.subscribe();
         bounded(posted.wait_for(|posted| posted.len() >= times))
@@ -82,14 +82,14 @@ impl Collector {
             .unwrap();
     }
 
-    /// Waits until the spans so far satisfy a condition, and says what they were then.
+    /// Waits until the spans satisfy `enough`, then returns them.
     pub(super) async fn wait_for(&self, enough: impl Fn(&[Span]) -> bool) -> Vec<Span> {
         let mut posted = self.state.posted.subscribe();
         let posted = bounded(posted.wait_for(|posted| enough(&of(posted)))).await;
         of(&posted.unwrap())
     }
 
-    /// Waits for so many spans of requests, and gives all spans that there are then.
+    /// Waits for `count` server spans, then returns all spans.
     pub(super) async fn requests(&self, count: usize) -> Vec<Span> {
         let enough = |spans: &[Span]| spans.iter().filter(|span| span.is_of_server()).count();
         self.wait_for(|spans| enough(spans) >= count).await
@@ -109,7 +109,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         let state = Arc::clone(&state);
         connections.spawn(async move {
             let service = service_fn(|request| take(&state, request));
-            // Whoever posts leaves when it likes.
+            // An exporter may disconnect at any time.
             _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), service)
                 .await;

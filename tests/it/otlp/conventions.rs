@@ -1,4 +1,4 @@
-//! What spans say, and what they never do.
+//! Attributes of spans, and data that spans never contain.
 
 use super::collector::Collector;
 use super::protobuf::{Said, Span};
@@ -52,7 +52,7 @@ async fn a_chat_is_told_by_the_conventions() {
         ],
     );
     assert!(call.says("gen_ai.usage.output_tokens").is_some());
-    // Whoever adds up over spans counts a token once.
+    // Only the client span has token usage, so that a sum over spans counts each token once.
     assert_eq!(request.says("gen_ai.usage.input_tokens"), None);
     assert!(!request.is_error && !call.is_error);
     assert_eq!(request.resource["service.name"], "longhaul".into());

@@ -1,4 +1,4 @@
-//! When spans end, and as what.
+//! The end of spans: the time and the outcome.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use crate::caller::{Caller, chat};
 use crate::harness::{Upstream, Wire};
 use crate::program::Program;
 
-/// A stream that has begun: both ends of it.
+/// Starts a stream; returns its client and its upstream connection.
 async fn streaming(upstream: &Upstream, program: &Program) -> (Wire, Wire) {
     let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
     let mut client = Wire::to(program.address()).await;

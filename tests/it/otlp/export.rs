@@ -1,4 +1,4 @@
-//! How spans leave, and that nobody waits for them.
+//! The export of spans, which must not delay any request.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ async fn a_collector_that_takes_nothing_is_told_of_once_and_costs_nobody_anythin
         collector.is_asked(times).await;
     }
     collector.answer(StatusCode::OK);
-    // Whatever is still on its way is refused, or taken: then this is.
+    // Exports still in flight may be refused or accepted; this request's export is accepted.
     caller.ask(chat(1, 10)).await;
     collector.requests(4).await;
     let said = end(program).await;

@@ -1,4 +1,4 @@
-//! The span that a request was sent from.
+//! The parent span of a request.
 
 use super::collector::Collector;
 use super::{NEVER, clients, end, model, server, start};
@@ -25,7 +25,7 @@ async fn a_request_stands_under_the_span_that_it_was_sent_from() {
         (&calls[0].trace, &calls[0].parent),
         (&request.trace, &request.id)
     );
-    // The upstream never hears of a span of ours.
+    // The upstream never receives the id of a longhaul span.
     let seen = &model.seen()[0].headers;
     assert_eq!(seen["traceparent"], sent);
     assert_eq!(seen["tracestate"], "a=1");
@@ -44,7 +44,7 @@ async fn a_request_whose_sender_is_not_sampled_leaves_no_span() {
             .await;
     }
     end(program).await;
-    // One of the two: its request and its call.
+    // The spans of the sampled request only: its server span and its client span.
     assert_eq!(collector.spans().len(), 2);
 }
 

@@ -1,33 +1,33 @@
-//! Spans as they stand in an export, read by their numbers in OTLP's own files
+//! Decodes the spans of an export, by the field numbers of OTLP's own files
 //! (<https://github.com/open-telemetry/opentelemetry-proto>, `trace.proto` and `common.proto`).
 
 use std::collections::BTreeMap;
 
-/// What a span is the other end of.
+/// Values of a span's `kind`.
 const SERVER: u64 = 2;
 const CLIENT: u64 = 3;
-/// A status that says that something failed.
+/// The status code of a failure.
 const ERROR: u64 = 2;
 
-/// One span.
+/// A decoded span.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub(super) trace: String,
     pub(super) id: String,
-    /// Empty where it is the first of its trace.
+    /// The parent span's id; empty for the root of a trace.
     pub(super) parent: String,
     pub(super) state: String,
     pub(super) name: String,
     kind: u64,
-    /// Nanoseconds since 1970.
+    /// End time, in nanoseconds since 1970.
     pub(super) ended: u64,
     pub(super) attributes: BTreeMap<String, Said>,
     pub(super) is_error: bool,
-    /// Of what sent it.
+    /// Attributes of the resource that sent the span.
     pub(super) resource: BTreeMap<String, Said>,
 }
 
-/// What an attribute says.
+/// The value of an attribute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Said {
     Flag(bool),
@@ -63,12 +63,12 @@ impl Span {
         self.kind == CLIENT
     }
 
-    /// What an attribute says, if it is there.
+    /// Returns the value of an attribute, if present.
     pub(super) fn says(&self, key: &str) -> Option<&Said> {
         self.attributes.get(key)
     }
 
-    /// The text of an attribute; empty where there is none.
+    /// Returns the text of an attribute; empty if absent.
     pub(super) fn text(&self, key: &str) -> &str {
         match self.says(key) {
             Some(Said::Text(text)) => text,
@@ -111,7 +111,7 @@ impl<'b> Field<'b> {
     }
 }
 
-/// The fields of a message, each with its number.
+/// Returns the fields of a message, each with its number.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -152,13 +152,13 @@ fn take<'b>(bytes: &mut &'b [u8], count: usize) -> &'b [u8] {
     front
 }
 
-/// The fields of this number.
+/// Returns the fields with this number.
 fn of(bytes: &[u8], number: u64) -> impl Iterator<Item = Field<'_>> {
     let all = fields(bytes).into_iter();
     all.filter_map(move |(other, field)| (other == number).then_some(field))
 }
 
-/// The spans of one export.
+/// Decodes the spans of one export.
 pub(super) fn spans(export: &[u8]) -> Vec<Span> {
     let mut spans = Vec::new();
     for sender in of(export, 1) {

@@ -1,4 +1,4 @@
-//! A limit on bytes: images give way to markers, the oldest first.
+//! A limit on bytes: markers replace images, the oldest first.
 
 use longhaul::Config;
 use serde_json::{Value, json};
@@ -30,8 +30,8 @@ fn picture(words: &str) -> Value {
     json!({"role": "user", "content": [{"type": "text", "text": words}, image()]})
 }
 
-/// What comes of each of these chats at an upstream that gives these replies, and what that was asked
-/// once it has given them all.
+/// Sends these chats to an upstream with these replies. Returns what the client received, and a
+/// handle for the bodies that the upstream received.
 async fn play(chats: &[&str], replies: Vec<Reply>) -> (Vec<Arrived>, JoinHandle<Vec<Vec<u8>>>) {
     let (address, asked) = scripted::upstream(replies).await;
     let base = format!("http://{address}/v1");
@@ -126,7 +126,7 @@ async fn what_was_refused_without_its_images_is_not_sent_again() {
         let now = json!({"role": "user", "content": words});
         chat(&[&first[..], &[now]].concat())
     };
-    // Were it sent again, it would be answered.
+    // A retry would be answered by the last reply.
     let replies = vec![too_large(), answer(), too_large(), answer()];
     let (arrived, _) = play(&[&now("new"), &now("new")], replies).await;
     assert_eq!(arrived[0].action(), "fewer-bytes");

@@ -1,4 +1,4 @@
-//! What becomes of a conversation whose rewritten form is refused, turn by turn.
+//! Conversations with a refused summary placement, turn by turn.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,10 +13,10 @@ use super::scripted;
 use crate::harness::Proxy;
 use crate::journey::{STANDS_FOR_HISTORY, digests};
 
-/// A status, and what is said with it.
+/// The status and the message of a refusal.
 type Refusal = (u16, &'static str);
 
-/// Known for what it is.
+/// A refusal that longhaul recognises.
 const ALTERNATE: Refusal = (
     400,
     "Conversation roles must alternate user/assistant/user/assistant/...",
@@ -25,7 +25,7 @@ const TOO_LONG: Refusal = (
     400,
     "This model's maximum context length is 28000 tokens. However, your messages resulted in 28100 tokens.",
 );
-/// Known to nobody.
+/// A refusal that longhaul does not recognise.
 const BAD: Refusal = (422, "Bad list of messages.");
 
 /// A proxy before an upstream that refuses some lists of messages and answers the rest.
@@ -34,11 +34,11 @@ struct Scene {
     asked: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// What became of one turn.
+/// The outcome of a turn.
 struct Turn {
     sent: Vec<u8>,
     status: u16,
-    /// What the upstream was asked for it, in order.
+    /// The bodies that the upstream received for the turn, in order.
     asked: Vec<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ impl Scene {
         Self::with(|_| (), refuses).await
     }
 
-    /// One of which nobody but the operator says what its model holds.
+    /// Starts a scene in which only the operator's setting states the model's window.
     async fn set(refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static) -> Self {
         let setting = WindowOrigin::Setting("a test".to_owned());
         Self::with(|config| config.window_origin = setting, refuses).await
@@ -72,12 +72,12 @@ impl Scene {
         Self { proxy, asked }
     }
 
-    /// A conversation turn by turn, up to where it would not fit as it came.
+    /// Plays a conversation turn by turn until it would no longer fit unchanged.
     async fn play(&self, name: &str) -> Vec<Turn> {
         self.play_asking(name, 100).await
     }
 
-    /// The same where each turn asks for so much output.
+    /// Like [`Scene::play`], with `output` tokens requested in each turn.
     async fn play_asking(&self, name: &str, output: u32) -> Vec<Turn> {
         let mut turns = Vec::new();
         let mut messages = vec![json!({"role": "system", "content": name})];
@@ -148,7 +148,7 @@ fn alternates(messages: &[Value]) -> bool {
     !messages.windows(2).any(repeats)
 }
 
-/// How often each turn was sent, from the first that was sent twice on.
+/// Returns the number of sends per turn, from the first turn that was sent twice.
 fn sends(turns: &[Turn]) -> Vec<usize> {
     let counts = turns.iter().map(|turn| turn.asked.len());
     counts.skip_while(|&sends| sends == 1).collect()
@@ -167,7 +167,7 @@ async fn what_is_refused_in_both_forms_is_tried_in_neither_again() {
     assert_eq!(last.asked, std::slice::from_ref(&last.sent));
 }
 
-/// Past what the model holds, each turn would be refused once as it came.
+/// Beyond the model's window, each turn sent unchanged would be refused once.
 #[tokio::test]
 async fn a_form_that_is_taken_after_an_overflow_is_used_from_there_on() {
     let mut chances = 2;
@@ -192,7 +192,8 @@ async fn a_form_that_is_taken_after_an_overflow_is_used_from_there_on() {
     assert!(is_rewritten(&messages(&last.asked[0])));
 }
 
-/// Twice, since once may be chance; then in the other form.
+/// The first two refusals fall back to the original, because a single one may be chance. Then the
+/// other placement is used.
 #[tokio::test]
 async fn what_is_refused_for_a_reason_that_nobody_knows_goes_as_it_came_and_then_elsewhere() {
     let scene = Scene::start(|messages| (!alternates(messages)).then_some(BAD)).await;
@@ -224,7 +225,7 @@ async fn what_is_refused_in_every_form_for_a_reason_that_nobody_knows_goes_as_it
     assert_eq!(last.asked, std::slice::from_ref(&last.sent));
 }
 
-/// One that is not repeated is forgotten: the form is tried again, and stays.
+/// A refusal that does not repeat is forgotten: the placement is tried again and stays in use.
 #[tokio::test]
 async fn a_refusal_by_chance_costs_one_request_and_teaches_nothing() {
     let mut chances = 1;
@@ -247,7 +248,7 @@ async fn a_refusal_by_chance_costs_one_request_and_teaches_nothing() {
     assert!(is_rewritten(messages) && !alternates(messages));
 }
 
-/// What the client asks for is refused however it is put: it is asked in two ways once.
+/// If the original is refused as well, the conversation is not retried again.
 #[tokio::test]
 async fn a_refusal_with_a_cause_of_its_own_is_not_asked_for_twice_again() {
     let long = |messages: &[Value]| messages.len() > 30 || is_rewritten(messages);
@@ -274,7 +275,7 @@ async fn a_refusal_whose_status_or_words_say_why_is_relayed() {
     }
 }
 
-/// So much output that a conversation does not fit beside it long before it is cut.
+/// Output tokens so large that a conversation stops fitting long before it is cut.
 const MUCH: u32 = 12_000;
 
 fn messages(body: &[u8]) -> Vec<Value> {
@@ -282,7 +283,7 @@ fn messages(body: &[u8]) -> Vec<Value> {
     body["messages"].as_array().unwrap().clone()
 }
 
-/// The first turn for which the upstream was asked in more than one way.
+/// Returns the first turn that the upstream received in two forms.
 fn asked_twice(turns: &[Turn]) -> &Turn {
     let twice = turns.iter().find(|turn| turn.asked.len() == 2);
     twice.unwrap()
@@ -301,7 +302,7 @@ async fn a_template_that_demands_alternation_costs_no_request_where_the_original
     );
     let [separate, merged] = [0, 1].map(|send| messages(&asked_twice(&turns).asked[send]));
     assert!(is_rewritten(&separate) && is_rewritten(&merged) && alternates(&merged));
-    // It is the model's from there on.
+    // From there on the model uses the merged placement.
     let other = scene.play_asking("another", MUCH).await;
     assert!(other.iter().all(|turn| turn.asked.len() == 1));
     assert!(is_rewritten(&messages(&other.last().unwrap().asked[0])));

@@ -1,5 +1,7 @@
-//! What is known of a window before a refusal: it counts beside what the refusal says, and what was
-//! accepted of one conversation costs no other its recovery.
+//! Knowledge of a window from before a refusal.
+//!
+//! The knowledge is combined with the refusal's own numbers. A request accepted in one conversation
+//! does not prevent the recovery of another.
 
 use longhaul::demo::{Family, ModelOptions, TokenDensity};
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 use crate::caller::talk;
 use crate::journey::{Journey, digests, harmless, retries};
 
-/// A stream of three messages is asked for, each so many times `word`.
+/// Builds a streaming request of three messages, each `word` repeated `times` times.
 fn stream_of(word: &str, times: usize) -> Vec<u8> {
     let text = word.repeat(times);
     let messages =
@@ -17,7 +19,7 @@ fn stream_of(word: &str, times: usize) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A task, and so many calls at once with results of 2,900 tokens each.
+/// Builds a task with `calls` parallel calls, each with a result of 2,900 tokens.
 fn batch(calls: usize) -> Vec<u8> {
     let call = |at: usize| {
         let arguments = json!({"path": format!("{at}.rs")}).to_string();
@@ -41,8 +43,8 @@ fn batch(calls: usize) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A model that has answered some 50,000 tokens of another conversation, and holds `window` from here
-/// on, of which its refusals say nothing.
+/// Starts a model that has answered some 50,000 tokens of another conversation, then shrinks its
+/// window to `window`. Its refusals state no window.
 async fn shrunk_to(window: u64) -> Journey {
     let options = ModelOptions::with_window(100_000).refusing_as(Family::Groq);
     let mut journey = Journey::start(options, digests).await;
@@ -54,7 +56,7 @@ async fn shrunk_to(window: u64) -> Journey {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overflow_in_a_stream_costs_one_turn_whatever_else_was_accepted() {
-    // More of the prose is accepted than the refusal states, by the estimate.
+    // By the estimate, the accepted prose exceeds the limit that the refusal states.
     let options = ModelOptions {
         density: TokenDensity::from_tenths(60),
         ..ModelOptions::with_window(20_000).refusing_as(Family::SgLangStream)
@@ -107,7 +109,7 @@ async fn a_second_refusal_teaches_its_own_conversation_whatever_else_was_accepte
 async fn a_refusal_without_a_number_keeps_the_next_conversation_from_overflowing() {
     let options = ModelOptions::with_window(36_000).refusing_as(Family::Groq);
     let mut journey = Journey::start(options, digests).await;
-    // Each grows by less than a tenth near the window.
+    // Near the window, each turn adds less than a tenth.
     let grows = |tokens: usize| (8..36).map(move |turns| talk(turns, tokens));
     let first = journey.play(grows(1_000)).await;
     harmless("the first", &first);

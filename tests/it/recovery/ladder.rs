@@ -1,4 +1,4 @@
-//! Each rung of the ladder, in sessions that need it.
+//! Each recovery step, in sessions that need it.
 
 use longhaul::demo::{ModelOptions, TokenDensity, Verdict};
 
@@ -6,18 +6,18 @@ use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
 use crate::recovery::undisturbed;
 use crate::sessions::named;
 
-/// A real session, and the model that leads it to a rung.
+/// A recorded session, and the window that makes it need a certain recovery step.
 struct Case {
     session: &'static str,
-    /// The request that is the first to reach the proxy, counted from 0.
+    /// Index of the first request sent to the proxy, counted from 0.
     from: usize,
-    /// The model's window, in hundredths of what that request comes to.
+    /// The model's window, as a percentage of that request's size.
     window_percent: u64,
-    /// What the proxy says of it.
+    /// The action that the proxy reports for that request.
     action: &'static str,
 }
 
-/// The first request overflows and takes the rung; the next 20 need no other.
+/// Asserts that the first request overflows and takes the step, and that the next 20 need no other.
 async fn check(case: Case) {
     let Case {
         session,
@@ -32,7 +32,7 @@ async fn check(case: Case) {
     })
     .await;
     let all: Vec<Vec<u8>> = bodies(&replay).skip(from).take(21).collect();
-    // Asked first for its size alone, as another caller's, who shares nothing with this one.
+    // Measured by a separate model, so that the proxy learns nothing from it.
     let size = crate::recovery::size(&all[0], TokenDensity::STANDARD).await;
     journey
         .model
@@ -80,7 +80,7 @@ async fn the_newest_results_are_clipped_where_they_are_what_is_too_long() {
 
 #[tokio::test]
 async fn where_nothing_would_fit_the_refusal_arrives_as_it_came() {
-    // What the agent is told before it begins is 50,000 bytes.
+    // The agent's instructions alone are 50,000 bytes.
     let options = ModelOptions::with_window(12_000);
     let mut journey = Journey::start(options.clone(), digests).await;
     let body = bodies(&named("agentv-0432").replay()).nth(20).unwrap();

@@ -1,4 +1,5 @@
-//! A history that fits and an output that does not beside it: less is asked for, in the same key.
+//! A history that fits, with an output limit that does not: the retry asks for less output, under
+//! the same key.
 
 use longhaul::demo::{Family, ModelOptions, TokenDensity, Verdict};
 

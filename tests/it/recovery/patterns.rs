@@ -1,4 +1,4 @@
-//! A wording that was configured: what matches it is recovered from like any other overflow.
+//! A configured wording: longhaul recovers from a matching refusal like from any other overflow.
 
 use longhaul::Config;
 
@@ -10,7 +10,8 @@ use crate::sessions::named;
 const REFUSED: &str = r#"{"oops": 7, "message": "Bucket brim-full: 60,000 drops, holds 16,384."}"#;
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
 
-/// What the upstream is asked, and what arrives, where the setting says this.
+/// Sends a request under this setting. Returns the bodies that the upstream received, and the
+/// client's reply.
 async fn requests(patterns: &str, replies: &[(u16, &'static str)]) -> (Vec<Vec<u8>>, String) {
     let replies = replies
         .iter()

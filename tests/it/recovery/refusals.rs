@@ -1,4 +1,5 @@
-//! However a model refuses: the request is sent once more, and the session goes on from there.
+//! Every known wording of a refusal: the request is retried once, and the session continues from
+//! the retry.
 
 use longhaul::demo::{Family, ModelOptions, Verdict};
 
@@ -6,10 +7,10 @@ use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
 use crate::recovery::undisturbed;
 use crate::sessions::named;
 
-/// So many requests follow the one that overflows.
+/// Number of requests after the overflow.
 const AFTER: usize = 20;
 
-/// A session goes on for [`AFTER`] requests from what its one retry did.
+/// Asserts that a session continues for [`AFTER`] requests after a single retry.
 async fn check(family: Family) {
     let options = ModelOptions::with_window(32_768).refusing_as(family);
     let mut journey = Journey::start(options, |config| {
@@ -71,14 +72,14 @@ async fn what_was_learned_from_one_session_keeps_the_next_from_overflowing() {
     let first = journey.play(bodies(&named("cli-0155").replay())).await;
     harmless("the first", &first);
     assert_eq!(retries(&first), 1);
-    // Of the same model, as the manifest has it.
+    // A session of the same model, according to the manifest.
     let next = journey.play(bodies(&named("cli-0018").replay())).await;
     harmless("the next", &next);
     assert_eq!(retries(&next), 0);
     assert!(breaks(&next) > 0, "it was cut before it overflowed");
 }
 
-/// A conversation of three messages, each so many times `word`.
+/// Builds a conversation of three messages, each `word` repeated `times` times.
 fn of_words(word: &str, times: usize) -> Vec<u8> {
     let text = word.repeat(times);
     let messages = ["user", "assistant", "user"]

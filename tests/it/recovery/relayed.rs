@@ -1,4 +1,4 @@
-//! Replies that are the client's to see: relayed byte for byte, and nothing is sent again.
+//! Replies for the client: relayed byte for byte, without a retry.
 
 use std::io::Write;
 
@@ -22,12 +22,13 @@ use crate::sessions::named;
 const OVERFLOW: &str = r#"{"error": {"message": "This model's maximum context length is 16384 tokens. However, your messages resulted in 60000 tokens. Please reduce the length of the messages.", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#;
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
 
-/// A request long enough that any overflow could be meant.
+/// Returns a request long enough for any overflow to be plausible.
 fn long() -> Vec<u8> {
     bodies(&named("cli-0237").replay()).last().unwrap()
 }
 
-/// A proxy before an upstream that gives `replies`, and what that upstream was asked.
+/// Starts a proxy before an upstream with these `replies`; the handle returns the bodies that the
+/// upstream received.
 async fn before(replies: Vec<Reply>) -> (Proxy, JoinHandle<Vec<Vec<u8>>>) {
     let (address, asked) = scripted::upstream(replies).await;
     let base = format!("http://{address}/v1");
@@ -37,7 +38,8 @@ async fn before(replies: Vec<Reply>) -> (Proxy, JoinHandle<Vec<Vec<u8>>>) {
     (proxy, asked)
 }
 
-/// What arrives of a request before such an upstream, and what that was asked.
+/// Sends `body` through such a proxy. Returns the client's reply, and the bodies that the upstream
+/// received.
 async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::Arrived, Vec<Vec<u8>>) {
     let (proxy, asked) = before(replies).await;
     let arrived = super::ask(&format!("http://{}/v1", proxy.address), body).await;
@@ -84,8 +86,9 @@ async fn a_refusal_of_what_came_as_it_is_arrives() {
     assert_eq!(step.arrived.action(), "");
 }
 
-/// Plays a session to a template that refuses two user messages in a row, until a digest was
-/// refused and the original taken in its place; then three requests more.
+/// Plays a session to a template that refuses two user messages in a row.
+///
+/// Once a digest was refused and the original accepted instead, three more requests follow.
 async fn refused_form(placing: PlacementSetting, check: impl Fn(&crate::journey::Step)) {
     let dialect = Dialect::standard().with("alternation").unwrap();
     let options = ModelOptions {
@@ -116,7 +119,7 @@ async fn refused_form(placing: PlacementSetting, check: impl Fn(&crate::journey:
     assert!(step.arrived.is_answer());
     let action = step.arrived.action();
     assert!(action.ends_with("original"), "{action}");
-    // The form is not tried at every turn again.
+    // Later turns do not try the refused placement again.
     for body in all.take(3) {
         let step = journey.step(body).await;
         assert_eq!(step.upstream.len(), 1);
@@ -192,7 +195,7 @@ async fn a_compressed_refusal_is_understood() {
     assert!(asked[1].len() * 2 < body.len());
 }
 
-/// Whatever the second reply is, it is the client's.
+/// The second reply goes to the client, even if it is a refusal.
 #[tokio::test]
 async fn the_second_refusal_is_not_answered_with_a_third_request() {
     let second = OVERFLOW.replace("60000", "17000");
@@ -205,7 +208,7 @@ async fn the_second_refusal_is_not_answered_with_a_third_request() {
     );
 }
 
-/// A gateway that honours the key would answer with the refusal that it kept under it.
+/// A gateway that honours the key would replay the refusal that it stored under the key.
 #[tokio::test]
 async fn the_second_request_does_not_come_under_the_firsts_idempotency_key() {
     let upstream = Upstream::bind().await;
@@ -241,7 +244,8 @@ async fn the_second_request_does_not_come_under_the_firsts_idempotency_key() {
     assert!(heads[1].contains("\r\nX-One: 1\r\n"));
 }
 
-/// Dense text is compacted by too little the first time; what the second refusal counted tells.
+/// The first compaction of dense text removes too little; the second refusal's count corrects the
+/// next request.
 #[tokio::test]
 async fn what_the_second_refusal_counted_keeps_the_next_request_from_a_third() {
     let second = OVERFLOW.replace("60000", "32768");
@@ -293,7 +297,8 @@ async fn a_reply_that_broke_off_does_not_show_that_a_request_of_its_size_fits() 
     assert!(asked[2].len() < asked[1].len());
 }
 
-/// Nothing that says so was answered: the overflow behind it, in a stream as well, is mended.
+/// An error in a 200 is not an answer, so longhaul still recovers from a later overflow, even in a
+/// stream.
 #[tokio::test]
 async fn an_error_in_a_200_does_not_show_that_a_request_of_its_size_fits() {
     let stream = "content-type: text/event-stream\r\n";

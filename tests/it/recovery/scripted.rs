@@ -1,4 +1,4 @@
-//! An upstream that gives fixed replies, one a connection, and is gone after the last.
+//! An upstream that gives fixed replies, one per connection, and stops after the last.
 
 use std::net::SocketAddr;
 
@@ -6,12 +6,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A reply: its status, further header lines, its body.
+/// A reply: the status, further header lines and the body.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: &'static str,
     pub(crate) body: Vec<u8>,
-    /// How much more is announced than comes.
+    /// Bytes by which the announced length exceeds the body.
     missing: usize,
 }
 
@@ -25,7 +25,7 @@ impl Reply {
         }
     }
 
-    /// A stream that breaks off before its first event.
+    /// Builds a stream that breaks off before its first event.
     pub(crate) fn broken_stream() -> Self {
         Self {
             missing: 1,
@@ -34,8 +34,8 @@ impl Reply {
     }
 }
 
-/// Gives these replies in order; before the last goes out, nobody listens any more. What it was
-/// asked is the handle's to tell.
+/// Starts an upstream that gives these replies in order. The listener closes before the last reply
+/// is sent. The handle returns the bodies received.
 pub(crate) async fn upstream(replies: Vec<Reply>) -> (SocketAddr, JoinHandle<Vec<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -64,7 +64,7 @@ async fn serve(listener: TcpListener, replies: Vec<Reply>) -> Vec<Vec<u8>> {
     asked
 }
 
-/// The body of the next request on a connection; `None` where its other side ended it.
+/// Reads the body of the next request on a connection; `None` if the peer ended the connection.
 pub(crate) async fn body(socket: &mut TcpStream) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     loop {

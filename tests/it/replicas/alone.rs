@@ -1,4 +1,4 @@
-//! A store that is away costs no client anything, and is used again when it is back.
+//! An unavailable store: no client notices, and the store is used again once it is back.
 
 use longhaul::demo::ModelOptions;
 
@@ -8,28 +8,28 @@ use crate::caller::{chat, talk};
 use crate::journey::{bodies, harmless};
 use crate::redis_server::{Data, RedisServer, is_missing};
 
-/// When the server goes away, and when it comes back.
+/// Indices of the requests before which the server goes away and comes back.
 const AWAY: usize = 40;
 const BACK: usize = 75;
 
-/// Digests, and no longer a wait for the server than there is by default.
+/// Digests instead of summaries, and the default wait for the server.
 const SETTINGS: [(&str, &str); 2] = [
     ("LONGHAUL_SUMMARY_MODEL", "none"),
     ("LONGHAUL_STORE_WAIT", "50ms"),
 ];
 
-/// What is done to the server.
+/// The server's failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Trouble {
-    /// It is killed and started again.
+    /// The server is killed and restarted.
     Dies(Data),
-    /// It takes connections and answers nothing.
+    /// The server accepts connections and never replies.
     Hangs,
-    /// Nothing.
+    /// The server works throughout.
     None,
 }
 
-/// Plays the demo's session through so many replicas in turn while the server has its trouble.
+/// Plays the demo's session through `replicas` replicas in turn while the server fails.
 async fn check(
     replicas: usize,
     trouble: Trouble,
@@ -61,7 +61,8 @@ async fn check(
     for replica in &fleet.replicas {
         let log = replica.said();
         let told = log.matches("the store does not answer").count();
-        // Of none it may be told too, where the machine is busier than a request is patient.
+        // A busy machine can exceed the wait even if the server works, so `Trouble::None` may log
+        // the message, too.
         assert!(told > 0 || trouble == Trouble::None, "{name}: {log}");
         assert!(told <= 2, "{name} is told once: {log}");
         assert!(!log.contains("ERROR"), "{name}: {log}");
@@ -69,7 +70,7 @@ async fn check(
     forwarded(&steps)
 }
 
-/// Waits until every replica asks the server again.
+/// Waits until every replica uses the server again.
 async fn used_again(fleet: &Fleet) {
     for replica in 0..fleet.replicas.len() {
         let caller = fleet.caller(replica);
@@ -114,7 +115,7 @@ async fn replicas_go_on_alone_without_their_server_and_no_client_sees_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_without_the_server_is_told_of_and_costs_no_client_anything() {
-    // Nobody listens on the port of the discard service.
+    // The port of the discard service, which has no listener here.
     let fleet = Fleet::start(1, ModelOptions::default(), "redis://127.0.0.1:9", &SETTINGS).await;
     let log = fleet.replicas[0].said();
     assert!(log.contains("the server cannot be reached"), "{log}");

@@ -1,5 +1,5 @@
-//! Replicas of the compiled program in front of one strict model, and a client that chooses among
-//! them.
+//! Replicas of the compiled program in front of a shared strict model, and a client that chooses
+//! among them.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use crate::journey::Step;
 use crate::program::Program;
 use crate::redis_server::RedisServer;
 
-/// Only bounds a hang.
+/// Limit on every wait; only turns a hang into a failure.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two looks at what says nothing by itself.
+/// Time between two polls.
 const POLL: Duration = Duration::from_millis(5);
-/// Tells the model's records apart by the client's request that they belong to.
+/// Header that links the requests seen by the model to the client's request.
 const ORDINAL: &str = "x-ordinal";
-/// What begins a summary, in a replica's log, and what ends one.
+/// Log messages of a replica that mark the start of a summary, and those that mark its end.
 const BEGINS: [&str; 2] = ["compacting …", "preparing a summary"];
 const ENDS: [&str; 3] = [
     "summary made",
@@ -25,10 +25,10 @@ const ENDS: [&str; 3] = [
     "made by another process",
 ];
 
-/// Has a request compacted, whatever the marks say.
+/// Requests compaction regardless of the thresholds.
 pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// Some replicas that share a store.
+/// Replicas that share a store.
 pub(super) struct Fleet {
     pub(super) model: Model,
     pub(super) replicas: Vec<Program>,
@@ -38,7 +38,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// So many, with their records at `store`.
+    /// Starts `replicas` replicas with their records at `store`.
     pub(super) async fn start(
         replicas: usize,
         options: ModelOptions,
@@ -50,7 +50,7 @@ impl Fleet {
             ("LONGHAUL_STORE", store),
             ("LONGHAUL_STORE_SCOPE_SECRET", secret),
             ("LONGHAUL_LOG_LEVEL", "debug"),
-            // A machine that runs all tests at once may take longer than a request should wait.
+            // A machine that runs all tests at once may exceed the default wait.
             ("LONGHAUL_STORE_WAIT", "10s"),
         ];
         environment.extend(settings);
@@ -77,25 +77,25 @@ impl Fleet {
         Program::told(&self.model.url(), &environment)
     }
 
-    /// Kills one and starts another in its place; what the first one wrote.
+    /// Kills replica `at` and starts another in its place; returns the log of the killed replica.
     pub(super) fn restart(&mut self, at: usize) -> String {
         let next = self.replica();
         std::mem::replace(&mut self.replicas[at], next).killed()
     }
 
-    /// Kills all of them and starts others.
+    /// Kills and replaces all replicas.
     pub(super) fn restart_all(&mut self) {
         for at in 0..self.replicas.len() {
             self.restart(at);
         }
     }
 
-    /// A client of one of them.
+    /// Returns a client of a replica.
     pub(super) fn caller(&self, replica: usize) -> Caller {
         Caller::of(self.replicas[replica].address())
     }
 
-    /// Sends one chat through one of them; what became of it.
+    /// Sends a chat through a replica; returns the outcome.
     pub(super) async fn step(&mut self, replica: usize, body: Vec<u8>) -> Step {
         self.asked += 1;
         let ordinal = self.asked.to_string();
@@ -114,13 +114,15 @@ impl Fleet {
         }
     }
 
-    /// How many calls for summaries the model has had.
+    /// Returns the number of summary calls that the model has received.
     pub(super) fn summaries(&self) -> usize {
         summaries(&self.model.seen())
     }
 
-    /// Waits until no summary is under way, so that the same session goes the same way on every
-    /// machine: an agent's tools take longer.
+    /// Waits until no summary is in progress.
+    ///
+    /// The wait makes a session repeatable on every machine. Real agents' tools take longer than a
+    /// summary.
     pub(super) async fn settled(&self, server: &RedisServer) {
         self.until(|| {
             let logs: Vec<String> = self.replicas.iter().map(Program::said).collect();
@@ -132,18 +134,18 @@ impl Fleet {
                 };
                 words.iter().copied().map(times).sum()
             };
-            // The lease ends when the summary is kept.
+            // The lease ends when the summary is stored.
             count(&BEGINS) == count(&ENDS) && leases(server).is_empty()
         })
         .await;
     }
 
-    /// Waits until what every answer was counted as is seen by all, for the same reason.
+    /// Waits until all replicas can read the token count of every answer, also for repeatability.
     pub(super) async fn counted(&self, server: &RedisServer) {
         self.until(|| counts(server) >= self.answered).await;
     }
 
-    /// Waits for what says nothing by itself.
+    /// Polls until `condition` holds; panics after [`PATIENCE`].
     pub(super) async fn until(&self, condition: impl Fn() -> bool) {
         let began = Instant::now();
         while !condition() {
@@ -153,12 +155,12 @@ impl Fleet {
     }
 }
 
-/// The names of the leases that somebody holds.
+/// Returns the keys of the leases held at the server.
 pub(super) fn leases(server: &RedisServer) -> String {
     server.asked(&["KEYS", "longhaul:*:lease"])
 }
 
-/// Of how many requests the server has what they were counted as.
+/// Returns the number of requests whose token counts the server holds.
 fn counts(server: &RedisServer) -> usize {
     let counted = "\
         local counted = 0
@@ -174,19 +176,19 @@ fn counts(server: &RedisServer) -> usize {
     counted.trim().parse().expect("a number")
 }
 
-/// How many of `seen` are calls for summaries.
+/// Counts the summary calls in `seen`.
 pub(super) fn summaries(seen: &[SeenRequest]) -> usize {
     let calls = seen.iter().filter(|seen| seen.kind == RequestKind::Summary);
     calls.count()
 }
 
-/// What was forwarded for each step, in order.
+/// Returns the bodies forwarded for each step, in order.
 pub(super) fn forwarded(steps: &[Step]) -> Vec<Vec<Bytes>> {
     let bodies = |step: &Step| step.upstream.iter().map(|seen| seen.body.clone()).collect();
     steps.iter().map(bodies).collect()
 }
 
-/// Holds what was forwarded to what was forwarded elsewhere, byte for byte.
+/// Asserts that the forwarded bodies equal `expect`, byte for byte.
 pub(super) fn same(name: &str, steps: &[Step], expect: &[Vec<Bytes>]) {
     let forwarded = forwarded(steps);
     assert_eq!(forwarded.len(), expect.len(), "{name}");

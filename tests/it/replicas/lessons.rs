@@ -1,4 +1,5 @@
-//! What one replica has learned of a model, another that could not hear of it does not erase.
+//! Facts about a model that a replica has learned survive the writes of a replica that could not
+//! read them.
 
 use longhaul::demo::ModelOptions;
 
@@ -7,7 +8,7 @@ use crate::bound::bounded;
 use crate::caller::talk;
 use crate::redis_server::{RedisServer, is_missing};
 
-/// What the server has of models, whatever it says.
+/// Returns a hash of the learned facts that the server holds; empty without any.
 fn told(server: &RedisServer) -> String {
     let told = "\
         local told = ''
@@ -43,7 +44,7 @@ async fn a_window_outlives_the_first_reply_of_a_replica_that_could_not_read_it()
     let met = fleet.step(1, talk(5, 2_000)).await;
     assert_eq!(met.arrived.status, 200);
     server.thaw();
-    // What its reply taught it, it tells once it can.
+    // The replica publishes the facts learned from its reply as soon as the server is back.
     bounded(async {
         while told(&server) == learned {
             let again = fleet.step(1, talk(5, 2_000)).await;

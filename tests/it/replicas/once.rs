@@ -1,4 +1,4 @@
-//! A summary that several replicas need is made once.
+//! A summary that several replicas need is made only once.
 
 use longhaul::demo::{ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour};
 use tokio::task::JoinSet;
@@ -10,12 +10,12 @@ use crate::journey::bodies;
 use crate::redis_server::{RedisServer, is_missing};
 use crate::sessions::named;
 
-/// A conversation that takes a summary.
+/// Builds a conversation long enough to summarise.
 fn long() -> Vec<u8> {
     talk(24, 2_000)
 }
 
-/// A model that holds anything.
+/// Returns the options of a model that accepts any size.
 fn boundless() -> ModelOptions {
     ModelOptions::with_window(10_000_000)
 }
@@ -58,7 +58,8 @@ async fn fifty_equal_requests_that_overflow_at_once_cost_one_summary() {
         return;
     }
     let server = RedisServer::start();
-    // What is prepared behind a reply is another summary, of more.
+    // A summary prepared in the background after a reply would cover more history and count as
+    // another one.
     let settings = [("DISABLE_AUTOCOMPACT", "1")];
     let fleet = Fleet::start(3, ModelOptions::default(), &server.url(), &settings).await;
     let body = bodies(&named("cli-0018").replay()).nth(80).unwrap();
@@ -102,14 +103,14 @@ async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
         assert_eq!(other.await.unwrap(), (200, "summary".to_owned()));
     }
     assert_eq!(fleet.summaries(), 2);
-    // What took its place goes on from the summary too.
+    // The replacement replica uses the summary, too.
     let arrived = fleet.caller(0).ask(long()).await;
     assert_eq!((arrived.status, arrived.action()), (200, "summary"));
     assert_eq!(fleet.summaries(), 2);
     asked.abort();
 }
 
-/// Asks a replica that dies of it.
+/// Sends a request to a replica that is killed before it replies.
 async fn ask_in_vain(caller: &Caller) {
     caller.ask_with(&[NOW], long()).await;
 }
@@ -153,7 +154,7 @@ async fn what_one_replica_prepares_and_another_uses_is_prepared_again_and_again(
     let settings = [("LONGHAUL_WINDOW", "32768")];
     let mut fleet = Fleet::start(2, boundless(), &server.url(), &settings).await;
     let (mut turns, mut before) = (0, 0);
-    // One more than may be unused.
+    // More rounds than the limit of three unused summaries.
     for round in 1..=4 {
         let prepared = |fleet: &Fleet| fleet.replicas[0].said().matches("preparing a").count();
         while prepared(&fleet) < round {

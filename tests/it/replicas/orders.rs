@@ -1,4 +1,4 @@
-//! One session through several replicas forwards what it forwards through one.
+//! A session through several replicas is forwarded exactly as through a single process.
 
 use bytes::Bytes;
 use longhaul::demo::{ModelOptions, SessionRecording};
@@ -7,11 +7,12 @@ use super::fleet::{Fleet, forwarded, same};
 use crate::journey::{bodies, harmless};
 use crate::redis_server::{RedisServer, is_missing};
 
-/// How the client chooses, and when all processes are killed and started again.
+/// The client's choice of replica for each request, and the point at which all processes are
+/// restarted.
 struct Plan {
     name: &'static str,
     replicas: usize,
-    /// Which replica the request of this number goes to.
+    /// Maps the index of a request to the index of its replica.
     chooses: fn(usize) -> usize,
     restarts_before: Option<usize>,
 }
@@ -61,13 +62,14 @@ const PLANS: [Plan; 6] = [
     },
 ];
 
-/// Without a pattern, and the same every time.
+/// Chooses a replica pseudo-randomly, the same on every run.
 fn by_chance(at: usize) -> usize {
     let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as usize % 3
 }
 
-/// Plays the demo's session by a plan: what was forwarded, and how many summaries were asked for.
+/// Plays the demo's session by a plan; returns the forwarded bodies and the number of summary
+/// calls.
 async fn play(
     plan: &Plan,
     replay: &SessionRecording,
@@ -101,7 +103,7 @@ async fn play_beside(
     (forwarded(&steps), fleet.summaries())
 }
 
-/// Holds every plan to one process alone; says how many summaries that one asked for.
+/// Compares every plan with a single process; returns that process's number of summary calls.
 async fn check(settings: &[(&str, &str)]) -> usize {
     let replay = longhaul::demo::session().unwrap();
     let (expect, summaries) = play(&ALONE, &replay, settings).await;

@@ -1,4 +1,4 @@
-//! Servers with passwords, with TLS, and several that are one.
+//! Servers with passwords or TLS, and a cluster.
 
 use longhaul::demo::ModelOptions;
 
@@ -6,7 +6,8 @@ use super::fleet::{Fleet, NOW};
 use crate::caller::talk;
 use crate::redis_server::{Certified, Cluster, RedisServer, is_missing};
 
-/// One replica compacts a conversation by hand. Whether another, at the same store, goes on from that.
+/// Compacts a conversation on request through one replica, then checks whether another replica at
+/// the same store uses the record (`shares`).
 async fn check(store: &str, settings: &[(&str, &str)], shares: bool) -> Fleet {
     let options = ModelOptions::with_window(10_000_000);
     let fleet = Fleet::start(2, options, store, settings).await;
@@ -50,14 +51,14 @@ async fn a_password_that_is_refused_is_told_of_without_it_and_costs_no_client_an
     }
 }
 
-/// A server that answers and keeps nothing: the client sees nothing of it, the operator is told why
-/// and only that.
+/// Checks a server that answers and stores nothing: no client notices, and the log gives the reason
+/// in a single warning.
 async fn check_unwritten(server: &RedisServer, user: &str, why: &str) {
     let store = format!("{}{user}", server.url());
     let fleet = Fleet::start(1, ModelOptions::with_window(10_000_000), &store, &[]).await;
     let caller = fleet.caller(0);
     let told = "takes no writes";
-    // A few requests tell; the bound is against a hang.
+    // A few requests suffice; the bound only turns a hang into a failure.
     for turns in 1..200 {
         assert_eq!(caller.ask(talk(turns, 10)).await.status, 200);
         if fleet.replicas[0].said().contains(told) {
@@ -85,7 +86,7 @@ async fn a_server_that_answers_and_takes_no_writes_is_told_of() {
     assert_eq!(server.asked(&user), "OK");
     let why = "does not permit its user a command";
     check_unwritten(&server, "?user=reader&pass=secret", why).await;
-    // Nobody listens on the port of the discard service, so it is a copy of nothing.
+    // The port of the discard service has no listener, so this replica never gets a primary's data.
     let copy = RedisServer::with(&["--replicaof", "127.0.0.1 9"]);
     check_unwritten(&copy, "", "is a read-only copy").await;
     let full = RedisServer::with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]);

@@ -1,4 +1,4 @@
-//! What cannot be read at a server is not there, and what is new takes its place.
+//! Unreadable entries at a server: treated as absent, and overwritten by new ones.
 
 use longhaul::demo::ModelOptions;
 
@@ -6,11 +6,11 @@ use super::fleet::Fleet;
 use crate::journey::{bodies, harmless};
 use crate::redis_server::{RedisServer, is_missing};
 
-/// After so many requests, with records behind them, everything is damaged.
+/// Number of requests, and so of stored records, before every entry is damaged.
 const DAMAGED: usize = 70;
 
-/// Plays the demo's session, and at one point every process is killed and `damage`, a script that is
-/// run with the name of each entry, done to all that is kept.
+/// Plays the demo's session. At [`DAMAGED`] all processes restart and the script `damage` runs for
+/// the key of each stored entry.
 async fn check(damage: &str) {
     let replay = longhaul::demo::session().unwrap();
     let server = RedisServer::start();
@@ -38,7 +38,7 @@ async fn check(damage: &str) {
             "{damage}: {log}"
         );
     }
-    // What is used is kept anew, for the next.
+    // Records in use are stored again, for later processes.
     let calls = fleet.summaries();
     fleet.restart_all();
     let last = bodies(&replay).last().unwrap();
@@ -55,7 +55,7 @@ async fn what_is_damaged_is_not_there_and_gives_way() {
     if is_missing() {
         return;
     }
-    // Garbage in place of what an entry holds; its tail cut off; the format of another version.
+    // Garbage as the whole entry, a truncated entry, an entry with another format version.
     for change in [
         "'garbage'",
         "string.sub(redis.call('HGET', key, field), 1, 40)",

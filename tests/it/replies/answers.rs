@@ -1,4 +1,4 @@
-//! Whatever a model says is an answer: the texts of the recorded sessions, one by one.
+//! Text from a model is always an answer: the texts of the recorded sessions, one by one.
 
 use longhaul::rewrite::overflow::{
     ClassifierRules, ClassifierStep, ReplyClassifier, ReplyEnd, ReplyTail, Verdict,
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::sessions::sessions;
 
-/// Every text that an assistant or a tool has said in a session, and every call's arguments.
+/// Returns every text of an assistant or a tool in a session, and every call's arguments.
 fn texts(body: &[u8]) -> Vec<String> {
     let body: Value = serde_json::from_slice(body).unwrap();
     let mut texts = Vec::new();
@@ -31,7 +31,7 @@ fn texts(body: &[u8]) -> Vec<String> {
     texts
 }
 
-/// A reply is an answer from its beginning, and its end tells nothing.
+/// Checks that a reply counts as an answer from its beginning, and that its end carries no signal.
 fn check(reply: &str) {
     let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
     let verdict = match reading.push(reply.as_bytes()) {

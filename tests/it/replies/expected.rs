@@ -1,10 +1,10 @@
-//! What follows a recorded reply, as its fixture has it.
+//! Expected reactions to recorded replies, from their fixture.
 
 use serde::Deserialize;
 
 use crate::recorded::Recorded;
 
-/// What may be done about a reply.
+/// Possible reaction to a reply.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -15,7 +15,7 @@ pub(super) enum Answer {
     SmallerOutput,
 }
 
-/// What `fixtures/replies.jsonl` expects of a reply.
+/// Expectations of `fixtures/replies.jsonl` for a reply.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Expected {
     pub(super) file: String,
@@ -33,8 +33,8 @@ impl Expected {
         serde_json::from_value(recorded.about.clone()).unwrap()
     }
 
-    /// Whether what the window leaves beside the output holds no conversation at all: not even the
-    /// newest result, clipped as far as it goes.
+    /// Whether the window, less the output, is too small for any conversation, even with the newest
+    /// result clipped as far as possible.
     pub(super) fn is_hopeless(&self) -> bool {
         let output = self.output.unwrap_or(0);
         self.limit

@@ -1,4 +1,4 @@
-//! An upstream that gives replies as raw bytes, cut as it is told.
+//! An upstream that gives replies as raw bytes, split as requested.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::recovery::scripted::body;
 
-/// How the bytes of a reply are written.
+/// Splitting of a reply's bytes into writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Pieces {
-    /// All of it at once.
+    /// A single write.
     Whole,
     /// Byte by byte.
     Bytes,
-    /// In two, the cut within the body if there is one.
+    /// Two writes, split within the body if there is one.
     Halves,
 }
 
@@ -36,11 +36,10 @@ impl Pieces {
     }
 }
 
-/// A raw reply, and how it is written.
+/// A raw reply and its splitting.
 type Given = (Vec<u8>, Pieces);
 
-/// An upstream that gives the replies it was told to, in their order, and remembers what it was
-/// asked.
+/// An upstream that gives the queued replies in order, and records the requests.
 #[derive(Clone, Default)]
 pub(super) struct Upstream {
     replies: Arc<Mutex<VecDeque<Given>>>,
@@ -62,13 +61,13 @@ impl Upstream {
         (upstream, address)
     }
 
-    /// What the next requests get, whatever was left of the last ones.
+    /// Queues replies for the next requests, and discards unused earlier ones.
     pub(super) fn give(&self, replies: impl IntoIterator<Item = Given>) {
         *self.replies.lock().unwrap() = replies.into_iter().collect();
         self.asked.lock().unwrap().clear();
     }
 
-    /// The bodies of the requests since then.
+    /// Returns the bodies of the requests since the last [`give`](Self::give).
     pub(super) fn asked(&self) -> Vec<Vec<u8>> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,11 +1,11 @@
-//! What a command hears of signals: what it would hear without a proxy.
+//! Signals that a command receives: they must equal those it would receive without a proxy.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::redis_server::signal;
 
-/// Counts interrupts until it is told to end.
+/// A shell command that counts interrupts until it is terminated.
 const COUNTS: &str = "\
 n=0; trap 'n=$((n+1)); echo heard' INT; trap 'echo total $n; exit' TERM; echo ready $PPID; \
 while :; do sleep 0.05; done";
@@ -26,7 +26,7 @@ fn what_is_ignored_is_ignored_by_the_command_too() {
     assert!(hang_up && quit && !terminate, "{said}");
 }
 
-/// A terminal in which a line of shell runs.
+/// A terminal that runs a shell command.
 struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -35,7 +35,7 @@ struct Terminal {
 
 impl Terminal {
     fn with(line: &str) -> Self {
-        // Whoever runs the tests may ignore what is typed.
+        // The parent of the tests may ignore SIGINT, so it is reset.
         let mut script = Command::new("env");
         script.args(["--default-signal=INT", "script", "--quiet"]);
         script.args(["--command", line, "/dev/null"]);
@@ -53,7 +53,7 @@ impl Terminal {
         self.keys.write_all(&[key]).unwrap();
     }
 
-    /// What stands behind this word in the next line that has it.
+    /// Returns the rest of the next line after this word.
     fn shows(&mut self, word: &str) -> String {
         let mut all = String::new();
         loop {
@@ -69,7 +69,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both calls fail only if the process is already gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -78,7 +78,7 @@ impl Drop for Terminal {
 #[test]
 fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
-    // The terminal is none of its streams.
+    // All of the command's streams lead elsewhere, not to the terminal.
     let line = format!(
         "{ours} run --upstream http://127.0.0.1:9 -- sh -c '{}' </dev/null 2>/dev/null \
          | sh -c \"trap '' INT; cat\"",
@@ -86,7 +86,7 @@ fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
     );
     let mut terminal = Terminal::with(&line);
     let longhaul = terminal.shows("ready").parse().unwrap();
-    // Two that come at once may be heard as one: what it passes on is to come later.
+    // Two simultaneous interrupts may merge into one, so longhaul is suspended to delay its own.
     signal(longhaul, "STOP");
     terminal.press(0x03);
     terminal.shows("heard");
@@ -98,7 +98,7 @@ fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
 #[test]
 fn an_interrupt_that_no_terminal_sends_is_passed_on() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
-    // Behind the shell, which alone hears what is typed.
+    // Runs as a background job, so that only the shell receives typed interrupts.
     let line = format!(
         "set -m; {ours} run --upstream http://127.0.0.1:9 -- sh -c '{}' 2>/dev/null & wait",
         COUNTS.replace('\'', r"'\''")

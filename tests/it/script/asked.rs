@@ -1,4 +1,4 @@
-//! Random settings: what an operator may ask for.
+//! Random settings, as an operator may choose them.
 
 use longhaul::rewrite::placeholder::Placeholder;
 use longhaul::rewrite::placement::Placement;
@@ -8,8 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// All that can be asked for with all three stages on; what each switch leaves alone is held where
-/// the program is.
+/// Generates settings with all three stages on. Tests of the program cover the switches.
 pub(crate) fn wishes() -> impl Strategy<Value = CompactionSettings> {
     let sizes = (
         option::weighted(0.3, tokens(8_000)),
@@ -69,7 +68,7 @@ fn profile() -> impl Strategy<Value = (Profile, Option<PruneTrigger>, Placement)
     )
 }
 
-/// The hard mark, and a soft one that is not above it.
+/// Generates a hard mark, and a soft mark that is not above it.
 fn marks() -> impl Strategy<Value = (ThresholdSetting, ThresholdSetting)> {
     let CompactionSettings { hard, soft, .. } = CompactionSettings::default();
     let shares = (50..=100_u32, 50..=100_u32).prop_map(|(one, other)| {

@@ -1,15 +1,15 @@
-//! Writes a conversation down as JSON text, as oddly as its style asks.
+//! Writes a conversation as JSON text, as oddly as its style requires.
 
 use super::{Asks, Case, LONE, Said, Shape, Step, Turn};
 use proptest::sample::Index;
 use std::fmt::Write;
 
-/// The body of a case.
+/// Renders the body of a case.
 pub(crate) fn render(case: &Case) -> String {
     Writer::new(case).body(case)
 }
 
-/// The same with one of the members that are acted upon twice in its object, spelt another way or not.
+/// Like [`render`], but repeats a significant member in one object, possibly with another spelling.
 pub(crate) fn render_doubled(case: &Case, object: Index) -> String {
     let mut counting = Writer::new(case);
     counting.body(case);
@@ -24,9 +24,9 @@ struct Writer {
     scale: usize,
     ids: usize,
     messages: Vec<String>,
-    /// Objects of which members are acted upon, so far.
+    /// Objects with significant members so far.
     objects: usize,
-    /// In which of them a member comes twice.
+    /// Index of the object that repeats a member.
     doubled: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Writer {
         mixed ^ (mixed >> 31)
     }
 
-    /// True once in `times`, and never in a plain style.
+    /// Returns true once in `times`, and never in a plain style.
     fn chance(&mut self, times: u64) -> bool {
         let drawn = self.next();
         self.odd && drawn.is_multiple_of(times)
@@ -106,7 +106,7 @@ impl Writer {
 
     fn object(&mut self, mut members: Vec<(&str, String)>) -> String {
         if self.doubled == Some(self.objects) {
-            // Schemas of tools may come under two names, and their sizes are added up.
+            // Tool schemas may appear under two names, and their sizes are added.
             let once = members.iter().filter(|(key, _)| *key != "tools");
             let once: Vec<_> = once.cloned().collect();
             let drawn = usize::try_from(self.next() % once.len() as u64).unwrap();
@@ -152,7 +152,7 @@ impl Writer {
         out
     }
 
-    /// The members that a content comes to.
+    /// Returns the members that represent a content.
     fn content(&mut self, said: &Said) -> Vec<(&'static str, String)> {
         let text = said.text.repeat(self.scale);
         let value = match said.shape {
@@ -202,7 +202,7 @@ impl Writer {
             self.ids = self.ids.saturating_sub(2);
         }
         let first = self.ids;
-        // The older spelling has one call.
+        // The legacy format has a single call.
         let most = match step.asks {
             Asks::Legacy => 1,
             Asks::Modern | Asks::Reusing | Asks::Stranger => step.calls.len(),

@@ -1,4 +1,4 @@
-//! A small API for the SDKs to talk to: canned replies over plain sockets, every request kept.
+//! A small API for the SDKs: canned replies over plain sockets, with all requests recorded.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,12 +7,12 @@ use std::thread;
 
 const CHAT: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello, 世界 👋"},"finish_reason":"stop"}],"usage":{"prompt_tokens":8,"completion_tokens":4,"total_tokens":12}}"#;
 const MODELS: &str = r#"{"object":"list","data":[{"id":"m","object":"model","created":1,"owned_by":"a"},{"id":"vendor/other:free","object":"model","created":1,"owned_by":"b"}]}"#;
-/// The vector is [0.25, -0.5] as the SDKs ask for it: 32-bit floats, little-endian, in base64.
+/// The vector [0.25, -0.5] in the SDKs' format: 32-bit little-endian floats, in base64.
 const EMBEDDINGS: &str = r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AACAPgAAAL8="}],"model":"e","usage":{"prompt_tokens":1,"total_tokens":1}}"#;
 const REFUSAL: &str = r#"{"error":{"message":"this model takes no requests","type":"invalid_request_error","param":"model","code":"model_refused"}}"#;
 const WORDS: [&str; 3] = ["Hello,", " 世界", " 👋"];
 
-/// A running API; it lives as long as the test's process.
+/// A running API; it lives as long as the test process.
 pub(super) struct Api {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -37,13 +37,13 @@ impl Api {
         format!("http://{}/v1", self.address)
     }
 
-    /// The requests since the last call, without the fields that belong to one connection.
+    /// Returns the requests since the last call, without `Host` and `Connection`.
     pub(super) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().expect("no holder panics"))
     }
 }
 
-/// Answers the requests of one connection until it ends.
+/// Answers the requests of a connection until it ends.
 fn serve(stream: &TcpStream, kept: &Mutex<Vec<String>>) {
     let mut input = BufReader::new(stream);
     while let Some((head, body)) = read_request(&mut input) {
@@ -58,7 +58,7 @@ fn serve(stream: &TcpStream, kept: &Mutex<Vec<String>>) {
     }
 }
 
-/// One request: its head without `Host` and `Connection`, and its body.
+/// Reads a request: its head without `Host` and `Connection`, and its body.
 fn read_request(input: &mut impl BufRead) -> Option<(String, String)> {
     let mut head = String::new();
     let mut length = 0;
@@ -83,7 +83,7 @@ fn read_request(input: &mut impl BufRead) -> Option<(String, String)> {
     Some((head, String::from_utf8(body).expect("the SDKs write UTF-8")))
 }
 
-/// The reply to a request, in the pieces that it is written in.
+/// Returns the reply to a request, split into writes.
 fn reply(head: &str, body: &str) -> Vec<String> {
     let target = head.split(' ').nth(1).unwrap_or_default();
     match target {
@@ -105,7 +105,7 @@ fn whole(status: &str, body: &str) -> String {
     )
 }
 
-/// Five events and `[DONE]`, each in a chunk of its own, with a comment before them.
+/// Five events and `[DONE]`, each in its own chunk, after a comment.
 fn stream() -> Vec<String> {
     let event = |choices: &str, usage: &str| {
         format!(

@@ -7,9 +7,9 @@ use longhaul::demo::{
     TokenDensity, Verdict,
 };
 
-/// What the model holds, in tokens.
+/// Context window of the model, in tokens.
 const WINDOW: u64 = 32_768;
-/// Files of about 3,000 tokens each: three windows and a little more.
+/// Number of files, of about 3,000 tokens each: slightly more than three windows.
 const PARTS: usize = 36;
 const TASK: &str = "Read the parts, one after the other, to the last one. Then say so.";
 
@@ -42,7 +42,7 @@ async fn check(script: Script) {
 
     let log = program.ended();
     let statuses = log.matches(" status=").count();
-    // The line of the last request may come after the program was ended.
+    // The last request's log line may come after the program was stopped.
     assert!(statuses >= PARTS, "a line for each request: {log}");
     assert_eq!(log.matches(" status=200 ").count(), statuses, "{log}");
     let seen = model.seen();

@@ -1,15 +1,15 @@
-//! Summaries made ahead, and agents that are faster than they are.
+//! Summaries made ahead of need, and agents that outrun them.
 
 use super::slow::Slow;
 use crate::caller::{Caller, talk};
 use crate::harness::Proxy;
 
-/// Turns, of 1,000 tokens each, past the soft mark of a window of 32,768.
+/// Turns of 1,000 tokens each that pass the soft mark of a window of 32,768.
 const SOFT: usize = 25;
-/// More than it holds.
+/// Turns that exceed this window.
 const FULL: usize = 40;
 
-/// A summary is being made ahead, and the conversation no longer fits by then.
+/// Starts a summary ahead of need; the conversation will exceed the window before it is ready.
 async fn overtaken(wait: &str) -> (Slow, Proxy, Caller) {
     let mut upstream = Slow::start().await;
     let changes = [("window", "32768"), ("summary.wait", wait)];
@@ -35,7 +35,7 @@ async fn a_request_waits_for_a_summary_that_is_under_way_and_buys_no_second() {
 async fn what_was_made_ahead_serves_who_waited_for_it() {
     let (upstream, _proxy, caller) = overtaken("1h").await;
     let finish = async {
-        // The request is on its way by then, or finds what was made.
+        // By then, the request is either in flight or finds the finished summary.
         tokio::task::yield_now().await;
         upstream.finish.send(true).unwrap();
     };
@@ -44,7 +44,7 @@ async fn what_was_made_ahead_serves_who_waited_for_it() {
     assert_eq!(*upstream.told.borrow(), (1, 0), "no second was asked for");
 }
 
-/// It is to replace all that it can, and what is under way replaces less.
+/// A manual compaction must replace as much as possible, and the pending summary covers less.
 #[tokio::test]
 async fn who_compacts_by_hand_waits_for_a_summary_of_all_that_came() {
     let (mut upstream, _proxy, caller) = overtaken("1h").await;

@@ -1,4 +1,4 @@
-//! What a summariser is sent.
+//! Requests sent to a summariser.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use crate::journey::{Journey, bodies, grows, harmless};
 use crate::program::{Admin, Program};
 use crate::sessions::named;
 
-/// A dialect that refuses a summary for its place learns nothing but that: the next one is merged.
+/// Checks a dialect that refuses a summary for its placement: the only lesson is to merge the next
+/// one.
 async fn check_dialect(rule: &str, body: fn(usize, usize) -> Vec<u8>, expect: [&str; 2]) {
     let options = ModelOptions {
         dialect: Dialect::standard().with(rule).unwrap(),
@@ -66,10 +67,10 @@ async fn merged_from_the_start_nothing_is_refused_in_a_whole_session() {
     assert!(steps.iter().any(told));
 }
 
-/// Compacts a request by hand.
+/// Compacts a request explicitly.
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// A model that holds anything.
+/// Starts a model with a practically unlimited window.
 async fn boundless() -> Model {
     Model::start(ModelOptions::with_window(10_000_000))
         .await
@@ -95,7 +96,7 @@ async fn a_history_of_many_small_windows_takes_at_most_eight_calls() {
     harmless("8k", &steps);
     let told = |step: &crate::journey::Step| step.arrived.action().contains("summary");
     assert!(steps.iter().any(told), "a summary was used");
-    // A job's calls bear the number of the client's request that it was begun for.
+    // A job's calls carry the number of the client request that started it.
     let mut jobs: HashMap<String, usize> = HashMap::new();
     for call in calls(&journey.model) {
         let request = call.headers["x-ordinal"].to_str().unwrap().to_owned();
@@ -146,7 +147,7 @@ async fn a_cached_summary_is_nearly_all_in_the_models_cache() {
     let told = |step: &crate::journey::Step| step.arrived.action().contains("summary");
     assert!(steps.iter().any(told), "a summary was used");
     let mut calls = calls(&journey.model);
-    // The others are for those that waited.
+    // Other calls, with two messages at most, are for requests that waited.
     calls.retain(|call| call.messages > 2);
     assert!(!calls.is_empty());
     for call in calls {
@@ -168,7 +169,7 @@ async fn a_cached_summary_is_nearly_all_in_the_models_cache() {
     }
 }
 
-/// What callers say of themselves.
+/// Header fields with which callers identify themselves.
 const CALLERS: [(&str, &str); 5] = [
     ("authorization", "Bearer callers"),
     ("x-api-key", "callers"),
@@ -177,7 +178,7 @@ const CALLERS: [(&str, &str); 5] = [
     ("user-agent", "callers"),
 ];
 
-/// The same in a chat.
+/// Builds a chat with routing members in its body.
 fn routed(turns: usize) -> String {
     let body = String::from_utf8(talk(turns, 2_000)).unwrap();
     let routed =
@@ -185,14 +186,14 @@ fn routed(turns: usize) -> String {
     body.replacen('{', routed, 1)
 }
 
-/// A file with the operator's own key.
+/// Creates a file with the operator's own key.
 fn operators() -> NamedTempFile {
     let key = NamedTempFile::new().unwrap();
     std::fs::write(key.path(), "operators\n").unwrap();
     key
 }
 
-/// A call at the operator's own endpoint, in the operator's own name.
+/// Checks a call at the operator's endpoint with the operator's identity.
 fn check_operators(call: &SeenRequest) {
     assert_eq!(call.headers["authorization"], "Bearer operators");
     for value in call.headers.values() {
@@ -271,7 +272,7 @@ async fn a_client_that_ends_each_request_with_a_word_for_it_alone_has_summaries(
     let model = boundless().await;
     let (_proxy, caller) = proxy(&model, &[("window", "16384")]).await;
     for turns in 2..40 {
-        // What it asks last is not there any more the next time.
+        // The last question is missing from the next request.
         let arrived = caller.ask(talk(turns, 500)).await;
         if !arrived.action().is_empty() {
             assert_eq!(arrived.action(), "summary");

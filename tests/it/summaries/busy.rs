@@ -1,11 +1,11 @@
-//! An upstream that has too much to do for chats is asked for no summary behind them.
+//! An upstream that is too busy for chats receives no background summary calls.
 
 use super::slow::{BUSY, Slow};
 use crate::admin::has_counted;
 use crate::caller::{Caller, talk};
 use crate::program::{Admin, Program};
 
-/// A chat is throttled, and then others come whose next one will need a summary.
+/// Plays a throttled chat, then others whose next request will need a summary.
 async fn throttled(chats: &Slow, settings: &[(&str, &str)]) -> Program {
     let settings = [&[("LONGHAUL_WINDOW", "32768")], settings].concat();
     let program = Program::with_admin(&chats.base(), &settings, Admin::Free);

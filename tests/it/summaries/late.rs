@@ -1,4 +1,4 @@
-//! Summaries that take longer than anybody waits for them.
+//! Summaries that take longer than any client waits.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::slow::Slow;
 use crate::caller::{Caller, talk};
 use crate::harness::Proxy;
 
-/// A proxy that keeps what it makes in this file.
+/// Starts a proxy that stores its records in this file.
 async fn proxy(upstream: &Slow, store: &str) -> (Proxy, Caller) {
     let changes = [
         ("window", "20000"),
@@ -26,7 +26,7 @@ async fn a_summary_that_comes_too_late_is_waited_for_at_the_end_and_used_by_the_
     let dir = tempfile::tempdir().unwrap();
     let store = format!("file:{}", dir.path().join("kept/longhaul.db").display());
     let (proxy, caller) = proxy(&upstream, &store).await;
-    // What comes next in one go does not fit.
+    // The next request adds so much at once that it exceeds the window.
     assert_eq!(caller.ask(talk(6, 2_000)).await.action(), "");
     let arrived = caller.ask(talk(12, 2_000)).await;
     assert_eq!(arrived.action(), "digest");

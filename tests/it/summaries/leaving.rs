@@ -1,4 +1,4 @@
-//! Clients that leave while a summary is written.
+//! Clients that disconnect while a summary is written.
 
 use longhaul::demo::{
     Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour,
@@ -10,12 +10,12 @@ use crate::caller::{Caller, talk};
 use crate::harness::Proxy;
 use crate::program::Program;
 
-/// A conversation that the slow upstream refuses.
+/// Builds a conversation that the slow upstream refuses.
 fn too_long() -> Vec<u8> {
     talk(20, 2_000)
 }
 
-/// The same some turns earlier.
+/// Builds that conversation some turns earlier.
 fn before() -> Vec<u8> {
     let mut body: Value = serde_json::from_slice(&too_long()).unwrap();
     body["messages"].as_array_mut().unwrap().truncate(22);
@@ -27,15 +27,15 @@ async fn a_client_that_gives_up_too_soon_has_its_summary_for_one_more_call() {
     let mut upstream = Slow::start().await;
     let proxy = Proxy::start(&upstream.base(), &[]).await;
     let caller = Caller::of(proxy.address);
-    // One that was never met gets a digest, which nobody waits for.
+    // The proxy must have seen the conversation before; otherwise it would use a digest at once.
     assert_eq!(caller.ask(before()).await.status, 200);
-    // Its patience ends: the first time that looks like a cancel, and the job ends with it.
+    // The client times out. The first time, this looks like a cancellation and ends the job too.
     tokio::select! {
         _ = caller.ask(too_long()) => panic!("no summary was made"),
         () = upstream.told(1, 0) => {}
     }
     upstream.told(1, 1).await;
-    // Asked again, the job outlives whoever asked.
+    // On the second attempt, the job outlives its client.
     let caller = Caller::of(proxy.address);
     tokio::select! {
         _ = caller.ask(too_long()) => panic!("no summary was made"),

@@ -1,4 +1,4 @@
-//! An upstream whose summaries take as long as a test wants.
+//! An upstream whose summaries take as long as a test needs.
 
 use std::net::SocketAddr;
 
@@ -9,19 +9,19 @@ use tokio::sync::watch;
 use crate::bound::bounded;
 use crate::recovery::scripted;
 
-/// Past it, in bytes of a body, the slow upstream refuses.
+/// Body size in bytes beyond which the slow upstream refuses.
 const HOLDS: usize = 130_000;
 const OVERFLOW: &str = r#"{"error":{"message":"This model's maximum context length is 32768 tokens. However, your messages resulted in 44000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
-/// The model that is busy.
+/// Body member with the model for which the upstream reports overload.
 pub(super) const BUSY: &str = r#""model":"busy""#;
 const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached","code":429}}"#;
 const ANSWER: &str = r###"{"choices":[{"index":0,"message":{"role":"assistant","content":"## Goal\ngo on\n\n## Next Steps\n1. go on"},"finish_reason":"stop"}]}"###;
 
-/// An upstream that writes a summary when it is let, not before, and has too much to do for chats
-/// with [`BUSY`].
+/// An upstream that completes a summary only on command, and reports overload for chats with
+/// [`BUSY`].
 pub(super) struct Slow {
     address: SocketAddr,
-    /// How many summaries were asked for, and how many of those that asked have left.
+    /// Numbers of summary calls received, and of those whose client has disconnected.
     pub(super) told: watch::Receiver<(usize, usize)>,
     pub(super) finish: watch::Sender<bool>,
 }
@@ -44,12 +44,12 @@ impl Slow {
         }
     }
 
-    /// Its base URL.
+    /// Returns the base URL.
     pub(super) fn base(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Waits until so many were asked for, and so many have left.
+    /// Waits for `asked` summary calls, `left` of them disconnected.
     pub(super) async fn told(&mut self, asked: usize, left: usize) {
         let told = self.told.wait_for(|told| *told == (asked, left));
         bounded(told).await.unwrap();

@@ -1,4 +1,4 @@
-//! What an operator hears of summaries that are not made.
+//! Reports to the operator about summaries that are not made.
 
 use longhaul::demo::{Model, ModelOptions, SummaryBehaviour};
 
@@ -6,7 +6,7 @@ use crate::admin::get;
 use crate::caller::{Caller, talk};
 use crate::program::{Admin, Program};
 
-/// Compacts a request by hand.
+/// Compacts a request explicitly.
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
 #[tokio::test]

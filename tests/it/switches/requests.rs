@@ -1,4 +1,4 @@
-//! What one request asks for in fields of its own, what its reply says, and what a shadow is.
+//! Header fields that control a single request, header fields of its reply, and shadow mode.
 
 use longhaul::demo::{Family, ModelOptions};
 
@@ -15,7 +15,7 @@ async fn a_request_can_go_without_prune() {
         .send_with(&[("x-longhaul-prune", "off")], foldable())
         .await;
     sent.went_untouched();
-    // Unknown words ask for nothing.
+    // Unknown values are ignored.
     let sent = stage
         .send_with(&[("x-longhaul-prune", "never")], foldable())
         .await;

@@ -1,8 +1,8 @@
-//! The table in docs/complaints.md names tests that exist, for every complaint.
+//! The table in docs/complaints.md names an existing test for every complaint.
 
 use super::{File, files, sources};
 
-/// The rows of the table, without its heading.
+/// Returns the rows of the table, without the heading.
 fn rows() -> Vec<String> {
     let pages = files("docs");
     let page = pages.iter().find(|file| file.path == "docs/complaints.md");
@@ -11,14 +11,14 @@ fn rows() -> Vec<String> {
     table.lines().map(str::to_owned).collect()
 }
 
-/// The names in the last cell of a row.
+/// Returns the names in the last cell of a row.
 fn named(row: &str) -> Vec<&str> {
     let last = row.trim_end_matches(" |").rsplit(" | ").next();
     let quoted = last.unwrap_or_default().split('`').skip(1).step_by(2);
     quoted.collect()
 }
 
-/// Whether a file has a test of that name: a function right behind the attribute of one.
+/// Whether a file has a test with this name: a function directly after a test attribute.
 pub(super) fn tests(file: &File, name: &str) -> bool {
     let Some((before, _)) = file.text.split_once(&format!("fn {name}(")) else {
         return false;

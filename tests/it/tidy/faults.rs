@@ -1,4 +1,4 @@
-//! The table of faults is whole, names tests that exist, and stands in docs/faults.md.
+//! The table of faults is complete, names existing tests, and equals the table in docs/faults.md.
 
 use super::complaints::tests;
 use super::{files, sources};

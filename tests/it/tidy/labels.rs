@@ -1,9 +1,9 @@
-//! Every way in which a request ends up untouched or unserved is met by some test.
+//! Some test covers every reason for passing a request on untouched or unserved.
 
 use super::{File, sources};
 use longhaul::rewrite::bypass::Bypass;
 
-/// The parts of the source that are tests: those of the binary, and the modules in the library.
+/// Returns the test code: the files of this binary, and the test modules of the library.
 fn tests() -> Vec<String> {
     let own = |file: &File| file.path.starts_with("tests/it/tidy");
     let test = |file: &File| {
@@ -21,8 +21,8 @@ fn tests() -> Vec<String> {
         .collect()
 }
 
-/// The words that `Fault::code` gives its variants. A fault is the crate's own, so they are read in
-/// the source.
+/// Returns the codes that `Fault::code` gives its variants. `Fault` is private to the crate, so the
+/// codes are read from the source.
 fn faults() -> Vec<String> {
     let sources = sources();
     let errors = sources.iter().find(|file| file.path == "src/error.rs");

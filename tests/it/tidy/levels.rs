@@ -1,16 +1,16 @@
-//! The levels of the code: a file uses its own module and lower levels, nothing else.
+//! The levels of the code: a file uses only its own module and lower levels.
 //!
-//! Paths are read as text: `crate::x`, chains of `super::`, and what stands in the braces behind
-//! either. That sees every path of the house style, which names modules of the crate in `use`
-//! lines, and it needs no parser.
+//! Paths are read as text: `crate::x`, chains of `super::`, and the braces after either. The house
+//! style names modules of the crate in `use` lines, so the search finds every path without a
+//! parser.
 
 use super::{File, check, files};
 
-/// The modules of the crate from the lowest level to the highest. Those on one level do not use
-/// each other.
+/// The modules of the crate, from the lowest level to the highest. Modules on the same level do not
+/// use each other.
 ///
-/// The model that the demo and the tests play to stands at the bottom like the core, and neither
-/// sees the other: an upstream must not agree with the proxy by construction.
+/// The demo's strict model, which tests use as well, is at the bottom like the core, and neither
+/// uses the other: an upstream must not agree with the proxy by construction.
 const LEVELS: &[&[&str]] = &[
     &["lock"],
     &["rewrite", "demo"],
@@ -25,10 +25,11 @@ const LEVELS: &[&[&str]] = &[
     &["lib", "main"],
 ];
 
-/// Pairs on one level that may use each other: a fault is counted, and counters are by fault.
+/// Pairs on the same level that may use each other: metrics count faults, and have a counter per
+/// fault.
 const TOGETHER: &[(&str, &str)] = &[("error", "metrics"), ("metrics", "error")];
 
-/// What the pure core has no use for: runtime, network, logs, clock, files, environment.
+/// Facilities that the pure core must not use: runtime, network, logs, clock, files, environment.
 const IMPURE: &[&str] = &[
     "async ",
     ".await",
@@ -50,19 +51,20 @@ fn level(module: &str) -> Option<usize> {
     LEVELS.iter().position(|level| level.contains(&module))
 }
 
-/// The module of the crate that a path of `src` belongs to.
+/// Returns the module of the crate that a path in `src` belongs to.
 fn module(path: &str) -> &str {
     let path = path.strip_prefix("src/").unwrap_or(path);
     let first = path.split('/').next().unwrap_or_default();
     first.strip_suffix(".rs").unwrap_or(first)
 }
 
-/// How many modules a file lies under the crate: `src/a.rs` is 1, `src/a/b.rs` is 2.
+/// Returns the number of modules between a file and the crate's root: `src/a.rs` is 1, `src/a/b.rs`
+/// is 2.
 fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// The modules of the crate that a file names.
+/// Returns the modules of the crate that a file names.
 fn named(file: &File) -> Vec<String> {
     let code: String = file
         .text
@@ -79,7 +81,7 @@ fn named(file: &File) -> Vec<String> {
     found
 }
 
-/// The first names behind each `prefix`, those in its braces too.
+/// Returns the first names after each `prefix`, including those in braces.
 fn after(code: &str, prefix: &str) -> Vec<String> {
     code.match_indices(prefix)
         .filter(|(at, _)| {
@@ -102,7 +104,7 @@ fn first_name(text: &str) -> String {
         .collect()
 }
 
-/// The first name of each path in a brace that has just been opened.
+/// Returns the first name of each path within a brace that has just been opened.
 fn in_braces(text: &str) -> Vec<String> {
     let mut deep = 0;
     let mut names = Vec::new();
@@ -143,7 +145,7 @@ fn a_file_uses_its_own_module_and_lower_levels_only() {
 #[test]
 fn the_core_is_pure() {
     let mut files = files("src/rewrite");
-    // Its tests read fixtures.
+    // The tests of the core read fixtures.
     files.retain(|file| !file.path.contains("/prompts/") && !file.path.contains("/tests/"));
     check(&files, |file| {
         let code = file

@@ -1,8 +1,9 @@
-//! What ARCHITECTURE.md says of the source: where each bound stands, and which modules the core has.
+//! Statements of ARCHITECTURE.md about the source: the file of each bound, and the modules of the
+//! core.
 
 use super::{File, files};
 
-/// The files of the source, and the part of the page between two texts in it.
+/// Returns the source files, and the part of ARCHITECTURE.md between two texts.
 fn read(from: &str, to: &str) -> (Vec<File>, String) {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md"));
     let page = page.unwrap();
@@ -11,12 +12,12 @@ fn read(from: &str, to: &str) -> (Vec<File>, String) {
     (files("src"), part.to_owned())
 }
 
-/// What stands in backticks.
+/// Returns the texts in backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// Whether a text has that name as a whole word.
+/// Whether `text` contains `name` as a whole word.
 fn names(text: &str, name: &str) -> bool {
     text.split(|it: char| !it.is_alphanumeric() && it != '_')
         .any(|word| word == name)

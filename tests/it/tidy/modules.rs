@@ -1,12 +1,15 @@
-//! Every source file is part of a build: one that no module names is checked by nobody, and a test in it
-//! never runs.
+//! Every source file is part of a build. The compiler ignores a file that no module names, and its
+//! tests never run.
 
 use std::path::{Path, PathBuf};
 
 use super::{File, sources};
 
-/// Whether `file` looks in `folder` for modules: that of its own name, the one below for those of an
-/// inline module, or the one where it lies itself if it is the root of a crate or was named by its path.
+/// Whether `file` looks in `folder` for its modules. The candidates are:
+///
+/// - the folder with the file's own name
+/// - a folder below that, for the modules of an inline module
+/// - the file's own folder, if the file is the root of a crate or is named by a `path` attribute
 fn looks_in(file: &File, folder: &Path, by_path: &[String]) -> bool {
     let path = Path::new(&file.path);
     let name = path.file_name().unwrap().to_str().unwrap();

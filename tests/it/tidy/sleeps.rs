@@ -1,28 +1,28 @@
-//! Nothing sleeps in a test and nothing is timed but what is listed here.
+//! Lists every sleep and every time measurement in tests; no others are permitted.
 
 use super::{File, check, sources};
 
-/// Why a test sleeps, or looks at the time.
+/// The reason for a sleep or a time measurement in a test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Why {
-    /// A bound turns a hang into a failure: nothing hangs on how long it is.
+    /// A bound that turns a hang into a failure; the exact duration is irrelevant.
     Bound,
-    /// The clock is paused, and nobody waits.
+    /// The clock is paused, so the test does not wait.
     Clock,
-    /// It plays somebody slow: a peer that drips, an agent that thinks, a store that stalls.
+    /// The test plays a slow party: a dripping peer, a thinking agent, a stalled store.
     Conduct,
-    /// Between two looks at another process that tells nobody of what is waited for.
+    /// Time between two polls of another process that sends no notification.
     Look,
-    /// Whatever else there is on the thread goes on meanwhile.
+    /// Lets the other tasks on the thread run meanwhile.
     Others,
-    /// How long something takes is what is looked at, on a real clock.
+    /// The duration itself is under test, on a real clock.
     Timed,
 }
 
-/// A file, how often it does something, and why.
+/// A file, the number of its calls, and the reason for them.
 type Listed = (&'static str, usize, Why);
 
-/// How often each file of the tests sleeps.
+/// Number of sleeps in each test file.
 const SLEEPS: [Listed; 17] = [
     ("src/proxy/budget/spare.rs", 3, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
@@ -43,7 +43,7 @@ const SLEEPS: [Listed; 17] = [
     ("tests/it/summaries/late.rs", 1, Why::Clock),
 ];
 
-/// How often each waits until a time, or asks how much has passed.
+/// Number of timeouts and elapsed-time queries in each test file.
 const TIMES: [Listed; 27] = [
     ("src/proxy/chat/summary/tests.rs", 5, Why::Clock),
     ("src/proxy/chat/title.rs", 1, Why::Clock),
@@ -74,7 +74,7 @@ const TIMES: [Listed; 27] = [
     ("tests/it/transparency/peer.rs", 1, Why::Timed),
 ];
 
-/// How often a file calls any of these where it is a test.
+/// Counts the calls of these functions in the test code of a file.
 fn calls(file: &File, names: &[&str]) -> usize {
     let is_test = file.path.starts_with("tests/")
         || file.path.ends_with("/tests.rs")

@@ -1,4 +1,4 @@
-//! What stands between the two sides when a case is played for the second time.
+//! The proxy between the two sides when a case is played for the second time.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -6,37 +6,37 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-/// The proxy that is held to the contract.
+/// The proxy under test.
 #[derive(Clone)]
 pub(crate) enum Between {
-    /// It is started for each case, in front of that case's upstream.
+    /// A proxy started for each case, in front of that case's upstream.
     Each(fn(&Ahead<'_>) -> Standing),
-    /// It runs already, and forwards to this listener.
+    /// A proxy that is already running and forwards to this listener.
     Running {
         proxy: SocketAddr,
         upstream: Arc<TcpListener>,
     },
 }
 
-/// What a proxy is to be started in front of.
+/// The upstream that a proxy is started in front of.
 pub(crate) struct Ahead<'a> {
     /// The base URL of the upstream.
     pub(crate) upstream: &'a str,
-    /// A file with the certificate of the authority that vouches for it, where it speaks TLS.
+    /// File with the certificate of the upstream's authority, if the upstream uses TLS.
     pub(crate) ca_file: Option<&'a str>,
 }
 
-/// A proxy that was started.
+/// A proxy that has been started.
 pub(crate) struct Standing {
     pub(crate) address: SocketAddr,
-    /// It ends when this is dropped.
+    /// Guard that stops the proxy when dropped.
     pub(crate) ends_with: Box<dyn Any + Send>,
 }
 
-/// What an exchange has of the proxy between its sides.
+/// An exchange's view of the proxy between its sides.
 pub(super) enum Middle {
-    /// It is there for this exchange alone.
+    /// A proxy for this exchange alone; stops with it.
     Ours(Box<dyn Any + Send>),
-    /// It was there before, and keeps its connections.
+    /// A proxy that was already running, and keeps its connections.
     Theirs,
 }

@@ -3,12 +3,12 @@
 use super::case::Case;
 use super::{CHAT, OK, ORDINARY, on_both_paths, post, request};
 
-/// A case of a chat body that must arrive as it was sent.
+/// Builds a case of a chat body that must arrive unchanged.
 fn chat(name: &str, body: &[u8]) -> Case {
     Case::plain(name, &[], post(CHAT, body), OK)
 }
 
-/// A chunked POST to `target`; `chunks` is all that follows the head.
+/// Builds a chunked POST to `target`; `chunks` is everything after the head.
 fn chunked(target: &str, fields: &str, chunks: &str) -> String {
     let fields = format!("{fields}Transfer-Encoding: chunked\r\nContent-Type: text/plain\r\n");
     request("POST", target, &fields, chunks)
@@ -85,7 +85,7 @@ fn framing() -> Vec<Case> {
     cases
 }
 
-/// Bodies that come in pieces.
+/// Bodies that arrive in pieces.
 fn in_pieces() -> Vec<Case> {
     vec![
         Case::scripted(
@@ -139,7 +139,7 @@ fn in_pieces() -> Vec<Case> {
     ]
 }
 
-/// Bodies and none, by method.
+/// Requests with and without bodies, by method.
 fn methods() -> Vec<Case> {
     let mut cases = Vec::new();
     for method in ["GET", "POST", "DELETE"] {
@@ -204,7 +204,7 @@ fn chats() -> Vec<Case> {
 
 fn encoded() -> Vec<Case> {
     let multipart = b"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\r\n\x00\xff\"\r\n\r\n\x89PNG\r\n\x1a\n\r\n--b--\r\n";
-    // Content that says it is gzip or zstd: whether it really is makes no difference on the wire.
+    // Content declared as gzip or zstd; its validity makes no difference on the wire.
     let gzip: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xab\xae\x05\0\x43\xbf\xa6\xa3\x02\0\0\0";
     let zstd: &[u8] = b"\x28\xb5\x2f\xfd\x04\x00\x11\x00\x00{}\x6d\x3e\x5d\x4b";
     let with = |path: &str, fields: &str, body: &[u8]| {

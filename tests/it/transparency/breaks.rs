@@ -1,11 +1,12 @@
-//! An upstream that breaks off breaks the client off too: never a clean end of what is not whole.
+//! An upstream that breaks off: the client's connection breaks off too, and an incomplete message
+//! never gets a clean end.
 
 use super::case::Case;
 use super::exchange::{Exchange, Upstream};
 use super::message::Kind;
 use super::{CHAT, ORDINARY, on_both_paths, post, request};
 
-/// How upstream breaks off.
+/// The upstream's way of breaking off.
 #[derive(Clone, Copy, Debug)]
 enum Break {
     Close,
@@ -63,7 +64,7 @@ fn in_the_body(how: Break) -> Vec<Case> {
                     x.upstream.sees_request().await;
                     let judged = reply.contains(" 400 ") && path == CHAT;
                     x.upstream.says(&reply).await;
-                    // An error on the chat path may be held until it is whole.
+                    // On the chat path, an error may be held back until it is whole.
                     if !judged {
                         x.client.sees(event).await;
                     }
@@ -101,7 +102,7 @@ fn before_the_body(how: Break) -> Vec<Case> {
     cases
 }
 
-/// Without longhaul the connection breaks; through it there is a reply that says so.
+/// Without longhaul the connection breaks; longhaul sends an error reply instead.
 async fn ends_in_an_error(x: &mut Exchange) {
     if x.is_proxied() {
         x.client.sees_message(Kind::Reply).await;
@@ -110,7 +111,7 @@ async fn ends_in_an_error(x: &mut Exchange) {
     }
 }
 
-/// An upstream that answers before it has read the whole request.
+/// An upstream that replies before it has read the whole request.
 fn early_replies() -> Vec<Case> {
     vec![Case::scripted(
         "a reply that comes before the request's end passes",

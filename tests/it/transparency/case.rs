@@ -1,4 +1,5 @@
-//! A line of the contract: a script that is played twice, and what may differ between the two.
+//! A case of the contract: a script that is played twice, and the permitted differences between the
+//! two runs.
 
 use super::between::{Ahead, Between, Middle};
 use super::exchange::{Exchange, Transcript, Upstream};
@@ -6,28 +7,28 @@ use super::tls::Terminator;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What a script returns.
+/// The boxed future of a script.
 pub(super) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// How the proxy reaches upstream.
+/// The protocol between longhaul and the upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scheme {
     Http,
     Https,
 }
 
-/// A line of the contract.
+/// A case of the contract.
 pub(crate) struct Case {
-    /// The fact it states.
+    /// The fact that the case states.
     pub(crate) name: String,
-    /// The exceptions it needs.
+    /// The names of the exceptions that the case needs.
     pub(crate) allows: &'static [&'static str],
     pub(crate) scheme: Scheme,
     script: Box<dyn for<'a> Fn(&'a mut Exchange) -> BoxFuture<'a> + Send + Sync>,
 }
 
 impl Case {
-    /// A case whose two sides follow `script`.
+    /// Builds a case whose two sides follow `script`.
     pub(super) fn scripted(
         name: &str,
         allows: &'static [&'static str],
@@ -41,7 +42,7 @@ impl Case {
         }
     }
 
-    /// A case of one request, sent whole, and one reply, sent whole.
+    /// Builds a case with one request and one reply, each sent in a single write.
     pub(super) fn plain(
         name: &str,
         allows: &'static [&'static str],
@@ -55,7 +56,7 @@ impl Case {
         })
     }
 
-    /// The same case, named for the path it uses.
+    /// Adds the path to the case's name.
     pub(super) fn on(self, path: &str) -> Self {
         Self {
             name: format!("{} ({path})", self.name),
@@ -63,7 +64,7 @@ impl Case {
         }
     }
 
-    /// The same case with TLS between longhaul and upstream.
+    /// Changes the case to use TLS between longhaul and the upstream.
     pub(super) fn over_tls(self) -> Self {
         Self {
             name: format!("{} (TLS)", self.name),
@@ -72,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Plays the script both ways; both transcripts, the direct one first.
+    /// Plays the script both ways; returns both transcripts, the direct one first.
     pub(super) async fn play(&self, between: &Between) -> (Transcript, Transcript) {
         let listener = match between {
             Between::Each(_) => Upstream::listen(0),
@@ -83,7 +84,7 @@ impl Case {
             Scheme::Http => None,
             Scheme::Https => Some(Terminator::in_front_of(address).await),
         };
-        // As the client would name upstream if it spoke to it.
+        // The authority that a client would use to reach the upstream directly.
         let authority = terminator
             .as_ref()
             .map_or_else(|| address.to_string(), Terminator::authority);

@@ -1,13 +1,13 @@
-//! Compares what was heard with and without a proxy, and shows where they part.
+//! Compares the transcripts with and without a proxy, and shows the first difference.
 
 use super::exceptions::{Certainty, entry};
 use super::exchange::Transcript;
 use super::message::Message;
 
-/// How many bytes of a side a failure shows.
+/// Bytes of each side that a failure message shows.
 const SHOWN: usize = 1_500;
 
-/// The first difference that the named exceptions do not cover, in words; or the first of them
+/// Describes the first difference that the named exceptions do not cover, or the first exception
 /// that was not needed.
 pub(crate) fn judge(
     direct: &Transcript,
@@ -35,7 +35,7 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// Whether the two are equal but for the named exceptions.
+/// Whether the two transcripts are equal except for the named exceptions.
 pub(crate) fn is_enough(direct: &Transcript, proxied: &Transcript, allowed: &[&str]) -> bool {
     difference(direct, proxied, allowed).is_none()
 }
@@ -47,8 +47,8 @@ fn forgive(left: &mut Transcript, right: &mut Transcript, allowed: &[&str]) {
     }
 }
 
-/// The first difference that the named exceptions do not cover, whether or not each is needed: what
-/// longhaul may change another proxy need not.
+/// Describes the first difference that the named exceptions do not cover. Unused exceptions are
+/// fine: another proxy need not make every change that longhaul may make.
 pub(crate) fn difference(
     direct: &Transcript,
     proxied: &Transcript,

@@ -1,4 +1,4 @@
-//! The life of the connections: reuse, pipelining, closing, versions, TLS.
+//! The life cycle of connections: reuse, pipelining, closing, versions, TLS.
 
 use super::case::Case;
 use super::message::Kind;
@@ -107,7 +107,7 @@ fn closing() -> Vec<Case> {
     cases
 }
 
-/// Connections that longhaul keeps to use again. Without it a client has to open its own again.
+/// Connections that longhaul keeps for reuse. Without longhaul a client has to open a new one.
 fn pool() -> Vec<Case> {
     let mut cases = on_both_paths(|path| {
         Case::scripted(
@@ -118,7 +118,7 @@ fn pool() -> Vec<Case> {
                     for _ in 0..3 {
                         x.passes(post(path, "{}"), OK).await;
                         x.upstream.peer().stops_sending().await;
-                        // Once it knows, it lets go of its side too.
+                        // Once the proxy notices, it closes its side, too.
                         if x.is_proxied() {
                             x.upstream.peer().sees_end().await;
                         }

@@ -1,6 +1,6 @@
-//! The contract: the cases, and what it takes to play one.
+//! The contract: the cases, and the code that plays them.
 //!
-//! The tests include it, and so does `examples/conformance.rs`: one copy serves both.
+//! The tests and `examples/conformance.rs` both include this module.
 
 pub(crate) mod between;
 mod bodies;
@@ -26,15 +26,15 @@ use case::Case;
 use exchange::Transcript;
 use tokio::task::JoinError;
 
-/// A path that is no chat completion, and so passes unread.
+/// A path other than chat completions; longhaul does not read its bodies.
 const ORDINARY: &str = "/v1/embeddings";
 /// A path whose bodies longhaul reads.
 const CHAT: &str = "/v1/chat/completions";
 
-/// The smallest whole reply.
+/// The shortest complete reply.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Every line of the contract.
+/// Returns every case of the contract.
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
     [
         targets::cases(),
@@ -52,14 +52,14 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     .flatten()
 }
 
-/// Plays a case both ways; both transcripts, the direct one first, or what its script met that it
-/// did not expect.
+/// Plays a case both ways. Returns both transcripts, the direct one first, or the message of the
+/// script's panic.
 pub(crate) async fn play(case: Case, between: Between) -> Result<(Transcript, Transcript), String> {
     let played = tokio::spawn(async move { case.play(&between).await }).await;
     played.map_err(said)
 }
 
-/// What a panicking script said.
+/// Returns the message of a panic in a script.
 fn said(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else {
         return "was cancelled".to_owned();
@@ -69,13 +69,12 @@ fn said(error: JoinError) -> String {
         .unwrap_or_else(|| "panicked".to_owned())
 }
 
-/// A request of `method` for `target` with the usual first field, `fields` (each ended by CRLF)
-/// and `body` as it stands.
+/// Builds a request with the usual first field, `fields` (each ended by CRLF) and `body` unchanged.
 fn request(method: &str, target: &str, fields: &str, body: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: {{host}}\r\n{fields}\r\n{body}")
 }
 
-/// A POST of `body` to `target`, by length.
+/// Builds a POST of `body` to `target`, with `Content-Length`.
 fn post(target: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let fields = format!(
@@ -87,7 +86,7 @@ fn post(target: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     request
 }
 
-/// The same case for a path that passes unread and for one whose bodies are read.
+/// Builds the case twice: for a path that passes unread, and for one whose bodies are read.
 fn on_both_paths(make: impl Fn(&'static str) -> Case) -> Vec<Case> {
     [ORDINARY, CHAT]
         .into_iter()

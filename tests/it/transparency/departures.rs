@@ -1,4 +1,4 @@
-//! A client that leaves ends the upstream request, whenever it leaves.
+//! A client that leaves: the upstream request ends with it, at any stage.
 
 use super::case::Case;
 use super::exchange::Exchange;
@@ -65,7 +65,7 @@ fn downloads() -> Vec<Case> {
                         .await;
                     x.client.sees("first").await;
                     x.client.leaves();
-                    // Sent for as long as somebody takes it, which must come to an end.
+                    // Sent until the peer stops reading, which must happen.
                     x.upstream
                         .peer()
                         .tries_to_send(&vec![b'x'; 50_000_000])
@@ -118,7 +118,7 @@ fn uploads() -> Vec<Case> {
     cases
 }
 
-/// A request that upstream has read whole.
+/// Sends a request and waits until the upstream has read it whole.
 async fn asks(x: &mut Exchange, path: &str) {
     x.client.says(post(path, "{\"stream\":true}")).await;
     x.upstream.sees_request().await;

@@ -1,32 +1,32 @@
-//! The table of everything that may differ between an exchange through longhaul and the same
-//! exchange without it.
+//! The table of all permitted differences between an exchange through longhaul and a direct one.
 //!
-//! A case names the entries it needs. An entry does nothing in a case that does not name it, and
-//! a case that names one it does not need fails: so each entry is a difference that is real.
+//! A case names the exceptions that it needs. An exception has no effect in a case that does not
+//! name it. A case fails if it names an exception that it does not need, so every exception is a
+//! real difference.
 
 use super::exchange::Transcript;
 use super::message::{Message, find, name, value};
 use std::fmt::Write;
 
-/// One permitted difference.
+/// A permitted difference.
 pub(crate) struct Exception {
-    /// What a case calls it by.
+    /// Name by which cases refer to the exception.
     pub(crate) name: &'static str,
-    /// What differs.
+    /// Description of the difference.
     pub(crate) what: &'static str,
-    /// Why it has to.
+    /// Reason for the difference.
     pub(crate) why: &'static str,
-    /// Takes the difference, and nothing else, out of what was heard.
+    /// Removes the difference, and nothing else, from a transcript.
     pub(crate) forgive: fn(&mut Transcript),
-    /// Whether the difference comes in every run of a case, or only if the bytes arrive so.
+    /// Whether the difference occurs in every run of a case, or depends on timing.
     pub(crate) certainty: Certainty,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Certainty {
-    /// It depends on how the kernel delivers the bytes.
+    /// Depends on how the kernel delivers the bytes.
     Possible,
-    /// It comes whenever a case names it.
+    /// Occurs whenever a case names it.
     Sure,
 }
 
@@ -284,13 +284,13 @@ pub(crate) static EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// The entry called `name`.
+/// Returns the exception called `name`.
 pub(super) fn entry(name: &str) -> &'static Exception {
     let entry = EXCEPTIONS.iter().find(|exception| exception.name == name);
     entry.unwrap_or_else(|| panic!("no exception is called {name}"))
 }
 
-/// The table as `docs/wire.md` shows it.
+/// Renders the table for `docs/wire.md`.
 pub(crate) fn markdown() -> String {
     let mut table = "| | what differs | why |\n|---|---|---|\n".to_owned();
     for Exception {
@@ -342,7 +342,7 @@ fn gather_equal_names(message: &mut Message) {
             names.push(name);
         }
     }
-    // A stable sort: equal names keep their order.
+    // The sort is stable, so equal names keep their order.
     message
         .fields
         .sort_by_key(|line| names.iter().position(|known| *known == name(line)));
@@ -396,7 +396,7 @@ fn replace(line: &mut Vec<u8>, from: &[u8], to: &[u8]) {
     }
 }
 
-/// Whether a reply is longhaul's own and says so in the API's shape.
+/// Whether longhaul itself sent a reply, with an error in the API's shape.
 fn is_fault(reply: &Message) -> bool {
     let body: Option<serde_json::Value> = serde_json::from_slice(&reply.content).ok();
     let error = body.as_ref().and_then(|body| body.get("error"));

@@ -1,5 +1,5 @@
-//! One exchange between a scripted client and a scripted upstream, with or without longhaul
-//! between them.
+//! An exchange between a scripted client and a scripted upstream, with or without longhaul between
+//! them.
 
 use super::between::Middle;
 use super::message::{self, Kind, Message};
@@ -9,35 +9,35 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// Receive and send buffers of the scripts' own sockets: small, so that the bytes in flight are
-/// those of whoever stands between them.
+/// Receive and send buffers of the scripts' own sockets, in bytes. Small, so that most bytes in
+/// flight are held by the party in between.
 pub(super) const SOCKET_BUFFER: u32 = 64 * 1024;
 
-/// What both sides heard, as messages.
+/// The messages that both sides received.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Transcript {
-    /// What upstream heard.
+    /// The requests that the upstream received.
     pub(crate) requests: Vec<Message>,
-    /// What the client heard.
+    /// The replies that the client received.
     pub(crate) replies: Vec<Message>,
-    /// How the client's connection ended, if the script waited for that.
+    /// The end of the client's connection, if the script waited for it.
     pub(crate) end: Option<End>,
 }
 
-/// The scripted upstream: a listener and the connections it has taken.
+/// The scripted upstream: a listener and the connections it has accepted.
 pub(crate) struct Upstream {
     listener: Arc<TcpListener>,
-    /// The connection last taken.
+    /// The connection accepted last.
     peer: Option<Peer>,
-    /// What earlier connections heard.
+    /// Bytes received on earlier connections.
     earlier: Vec<u8>,
 }
 
-/// Both ends of one exchange, and the proxy if one takes part.
+/// Both ends of an exchange, and the proxy if one takes part.
 pub(super) struct Exchange {
     pub(super) client: Peer,
     pub(super) upstream: Upstream,
-    /// What the client's earlier connections heard.
+    /// Bytes received on the client's earlier connections.
     earlier: Vec<u8>,
     reached: SocketAddr,
     host: String,
@@ -45,7 +45,7 @@ pub(super) struct Exchange {
 }
 
 impl Upstream {
-    /// A listener for an upstream on this port of loopback; 0 is a free one.
+    /// Opens an upstream's listener on this loopback port; 0 selects a free one.
     pub(crate) fn listen(port: u16) -> Arc<TcpListener> {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket
@@ -61,7 +61,7 @@ impl Upstream {
         Arc::new(socket.listen(64).expect("a bound socket"))
     }
 
-    /// An upstream that takes its connections from `listener`.
+    /// Creates an upstream that accepts its connections from `listener`.
     pub(super) fn on(listener: Arc<TcpListener>) -> Self {
         Self {
             listener,
@@ -70,12 +70,12 @@ impl Upstream {
         }
     }
 
-    /// The connection in use.
+    /// Returns the connection in use.
     pub(super) fn peer(&mut self) -> &mut Peer {
         self.peer.as_mut().expect("upstream has taken a connection")
     }
 
-    /// Waits for a request, whole, on the connection in use or on a new one.
+    /// Waits for a whole request, on the connection in use or on a new one.
     pub(super) async fn sees_request(&mut self) {
         while !self
             .peer
@@ -86,7 +86,7 @@ impl Upstream {
         }
     }
 
-    /// Waits until `needle` has come, on the connection in use or on a new one.
+    /// Waits until `needle` has arrived, on the connection in use or on a new one.
     pub(super) async fn sees(&mut self, needle: impl AsRef<[u8]>) {
         if self.peer.is_none() {
             self.hears("a connection").await;
@@ -105,13 +105,13 @@ impl Upstream {
         }
     }
 
-    /// Breaks the connection in use off with an RST.
+    /// Resets the connection in use.
     pub(super) fn resets(&mut self) {
         self.peer().resets();
         self.closes();
     }
 
-    /// Fails if anybody has connected since the last connection was taken.
+    /// Fails if another connection has arrived since the last one was accepted.
     pub(super) async fn sees_nobody_else(&self) {
         assert_eq!(
             self.forgets_who_waits().await,
@@ -120,10 +120,10 @@ impl Upstream {
         );
     }
 
-    /// Drops the connections that nobody has taken yet; says how many they were.
+    /// Drops the connections that wait to be accepted; returns their number.
     ///
-    /// Connections are taken in the order they came in, so all that came before one of our own
-    /// have been met when that one is.
+    /// Connections are accepted in order of arrival. The function opens a connection of its own and
+    /// accepts until that one appears.
     pub(super) async fn forgets_who_waits(&self) -> usize {
         let address = self.listener.local_addr().expect("a bound socket");
         let own = TcpStream::connect(address).await.expect("upstream listens");
@@ -140,7 +140,7 @@ impl Upstream {
         unreachable!("our own connection is among those that wait")
     }
 
-    /// Receives once, from the connection in use or by taking a new one.
+    /// Receives once from the connection in use, or accepts a new one.
     async fn hears(&mut self, what: &str) {
         let taken = match self.peer.as_mut().filter(|peer| peer.end().is_none()) {
             None => timeout(patience(), self.listener.accept()).await.map(Some),
@@ -170,7 +170,7 @@ impl Upstream {
 }
 
 impl Exchange {
-    /// Opens the client's connection to `reached`, and names it `host` in its requests.
+    /// Opens the client's connection to `reached`, which the client's requests name as `host`.
     pub(super) async fn open(
         upstream: Upstream,
         reached: SocketAddr,
@@ -188,19 +188,19 @@ impl Exchange {
         }
     }
 
-    /// Whether a proxy stands between the two.
+    /// Whether a proxy is between the two sides.
     pub(super) fn is_proxied(&self) -> bool {
         self.middle.is_some()
     }
 
-    /// Gives the client a new connection in place of the one it had.
+    /// Replaces the client's connection with a new one.
     pub(super) async fn client_connects_again(&mut self) {
         let fresh = connect(self.reached, &self.host).await;
         self.earlier
             .extend_from_slice(std::mem::replace(&mut self.client, fresh).heard());
     }
 
-    /// Sends `request`, whole, then `reply`, whole.
+    /// Sends `request` and then `reply`, each in a single write.
     pub(super) async fn passes(&mut self, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
         let kind = if request.as_ref().starts_with(b"HEAD ") {
             Kind::ReplyToHead
@@ -213,7 +213,7 @@ impl Exchange {
         self.client.sees_message(kind).await;
     }
 
-    /// Ends both connections, waits for whatever was still coming, and says what was heard.
+    /// Ends both connections, waits for all bytes in flight, and returns the transcript.
     pub(super) async fn finish(mut self) -> Transcript {
         let end = self.client.end();
         let stays = !self.client.has_left();
@@ -223,8 +223,8 @@ impl Exchange {
         if stays && self.middle.is_some() {
             self.client.sees_end().await;
         }
-        // What a proxy of ours still holds open towards upstream ends with it. Another keeps its
-        // connections for later requests: upstream ends them.
+        // A proxy of this exchange closes its upstream connections when it stops. Any other proxy
+        // keeps its connections for later requests, so the upstream closes them.
         let ends_by_itself = !matches!(self.middle.take(), Some(Middle::Theirs));
         if ends_by_itself && let Some(peer) = self.upstream.peer.as_mut() {
             peer.sees_end().await;

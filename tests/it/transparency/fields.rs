@@ -3,7 +3,7 @@
 use super::case::Case;
 use super::{OK, on_both_paths, request};
 
-/// A case of a POST with `fields`.
+/// Builds cases of a POST with `fields`.
 fn asked(name: &str, allows: &'static [&'static str], fields: &str) -> Vec<Case> {
     on_both_paths(|path| {
         let fields = format!("{fields}Content-Length: 2\r\n");
@@ -11,7 +11,7 @@ fn asked(name: &str, allows: &'static [&'static str], fields: &str) -> Vec<Case>
     })
 }
 
-/// A case of a reply with `fields`.
+/// Builds cases of a reply with `fields`.
 fn answered(name: &str, allows: &'static [&'static str], fields: &[u8]) -> Vec<Case> {
     on_both_paths(|path| {
         let mut reply = b"HTTP/1.1 200 OK\r\n".to_vec();

@@ -1,4 +1,4 @@
-//! What comes before the final reply: `Expect`, `1xx`, and upgrades to another protocol.
+//! Messages before the final reply: `Expect`, `1xx`, and upgrades to another protocol.
 
 use super::case::Case;
 use super::exchange::Exchange;
@@ -73,8 +73,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Both sides at once: whether upstream is asked before or after the body has come differs
-/// between the two paths.
+/// Runs both sides concurrently, because the two paths differ in whether the upstream gets the
+/// request before or after the body.
 async fn expects(x: &mut Exchange, path: &str) {
     let Exchange {
         client, upstream, ..
@@ -102,7 +102,7 @@ fn upgrade() -> String {
     request("GET", "/v1/realtime?model=m", fields, "")
 }
 
-/// A connection upgraded, and bytes sent either way over it.
+/// Upgrades a connection, and sends bytes over it in both directions.
 async fn upgrades(x: &mut Exchange) {
     x.client.says(upgrade()).await;
     x.upstream.sees("\r\n\r\n").await;

@@ -1,37 +1,38 @@
-//! Splits what a socket received into HTTP/1 messages, keeping every byte: the contract's oracle.
+//! Splits the bytes received on a socket into HTTP/1 messages, keeping every byte: the contract's
+//! oracle.
 //!
-//! Written from RFC 9112 for this purpose alone; it shares nothing with the program or its
-//! libraries, and it never corrects what it reads.
+//! This reader is written from RFC 9112 for this purpose alone. It shares nothing with the program
+//! or its libraries, and never corrects its input.
 
-/// What decides where a message ends, besides its own fields.
+/// The kind of a message, which decides its end together with its own fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Request,
     /// A reply to any request but HEAD.
     Reply,
-    /// A reply to HEAD, which has no body whatever its fields say.
+    /// A reply to HEAD, which never has a body, regardless of its fields.
     ReplyToHead,
 }
 
-/// One message as it stood on the wire.
+/// A message exactly as received.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Message {
     /// The request line or status line.
     pub(super) start: Vec<u8>,
-    /// Each field line, with its spelling and spacing.
+    /// The field lines, with their spelling and spacing.
     pub(crate) fields: Vec<Vec<u8>>,
-    /// All that follows the head, chunk sizes and trailers included.
+    /// All bytes after the head, including chunk sizes and trailers.
     pub(super) wire: Vec<u8>,
     /// The content that `wire` carries.
     pub(super) content: Vec<u8>,
-    /// Trailer lines of a chunked message.
+    /// The trailer lines of a chunked message.
     pub(super) trailers: Vec<Vec<u8>>,
-    /// Whether the message ended where its framing says it ends.
+    /// Whether the message ended according to its framing.
     pub(super) complete: bool,
 }
 
 impl Message {
-    /// The values of every field called `name`, in lower case.
+    /// Returns the values of every field called `name`, in lower case.
     pub(super) fn values(&self, name: &str) -> Vec<String> {
         let fields = self.fields.iter().filter(|line| is_named(line, name));
         fields
@@ -49,7 +50,7 @@ impl Message {
             .any(|codings| codings.ends_with("chunked"))
     }
 
-    /// The status of a reply.
+    /// Returns the status of a reply.
     pub(super) fn status(&self) -> &[u8] {
         self.start
             .split(|byte| *byte == b' ')
@@ -64,7 +65,7 @@ impl Message {
             .unwrap_or_default()
     }
 
-    /// The kind of the reply to this request.
+    /// Returns the kind of the reply to this request.
     pub(super) fn reply_kind(&self) -> Kind {
         if self.method() == b"HEAD" {
             Kind::ReplyToHead
@@ -78,15 +79,15 @@ impl Message {
     }
 }
 
-/// The length of the first message in `bytes`, if all of it is there. What only the end of the
-/// connection ends never is.
+/// Returns the length of the first message in `bytes` if it is complete. `None` for a message that
+/// only the end of the connection ends.
 pub(super) fn whole(bytes: &[u8], kind: Kind) -> Option<usize> {
     let (message, length) = first(bytes, kind)?;
     message.complete.then_some(length)
 }
 
-/// All messages in `bytes`; the last may be incomplete. `kinds` says what each final reply
-/// answers; beyond them the last one holds.
+/// Splits `bytes` into messages; the last may be incomplete. `kinds` lists the kind of each final
+/// reply; its last element applies to all further ones.
 pub(crate) fn split(mut bytes: &[u8], kinds: &[Kind]) -> Vec<Message> {
     let mut messages = Vec::new();
     let mut kinds = kinds.iter();
@@ -108,7 +109,7 @@ pub(crate) fn split(mut bytes: &[u8], kinds: &[Kind]) -> Vec<Message> {
     messages
 }
 
-/// The first message and how many bytes of `bytes` are its; none if its head is not all there.
+/// Returns the first message and its length in bytes; `None` if its head is incomplete.
 fn first(bytes: &[u8], kind: Kind) -> Option<(Message, usize)> {
     let head = find(bytes, b"\r\n\r\n")?;
     let mut lines = lines(&bytes[..head]).into_iter();
@@ -124,7 +125,7 @@ fn first(bytes: &[u8], kind: Kind) -> Option<(Message, usize)> {
     Some((message, head + 4 + length))
 }
 
-/// Reads a body from the front of `rest`; says how many bytes it takes.
+/// Reads a body from the front of `rest`; returns its length in bytes.
 fn read_body(message: &mut Message, rest: &[u8], kind: Kind) -> usize {
     let status = message.status().to_vec();
     let bodiless = match kind {
@@ -141,7 +142,7 @@ fn read_body(message: &mut Message, rest: &[u8], kind: Kind) -> usize {
         Kind::Reply | Kind::ReplyToHead => status == b"101",
     };
     if switches {
-        // The other protocol's bytes, to the end of the connection.
+        // The bytes of the other protocol, up to the end of the connection.
         message.content = rest.to_vec();
         message.complete = true;
         return rest.len();
@@ -167,7 +168,8 @@ fn read_body(message: &mut Message, rest: &[u8], kind: Kind) -> usize {
     length
 }
 
-/// Reads chunks and trailers (RFC 9112, 7.1) from the front of `rest`.
+/// Reads chunks and trailers (RFC 9112, 7.1) from the front of `rest`; returns their length in
+/// bytes.
 fn read_chunks(message: &mut Message, rest: &[u8]) -> usize {
     let mut at = 0;
     while let Some(line) = find(&rest[at..], b"\r\n") {
@@ -218,20 +220,20 @@ fn lines(section: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Where `needle` first stands in `bytes`.
+/// Returns the index of the first `needle` in `bytes`.
 pub(super) fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     bytes
         .windows(needle.len())
         .position(|window| window == needle)
 }
 
-/// The name of a field line, in lower case.
+/// Returns the name of a field line, in lower case.
 pub(super) fn name(line: &[u8]) -> String {
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
     String::from_utf8_lossy(name).to_ascii_lowercase()
 }
 
-/// The value of a field line without the white space around it.
+/// Returns the value of a field line, without surrounding white space.
 pub(super) fn value(line: &[u8]) -> String {
     let value = find(line, b":").map_or(&line[..0], |colon| &line[colon + 1..]);
     String::from_utf8_lossy(value.trim_ascii()).into_owned()

@@ -1,4 +1,4 @@
-//! One end of a TCP connection that says what its script says and keeps all it hears.
+//! A scripted end of a TCP connection, which keeps all bytes received.
 
 use super::message::{self, Kind};
 use std::sync::OnceLock;
@@ -7,42 +7,41 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a script waits for what must come, unless another time was set. It only turns a hang
-/// into a failure.
+/// Default limit on a script's waits. It only turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 static SET: OnceLock<Duration> = OnceLock::new();
 
-/// How long a script waits for what must come.
+/// Returns the limit on a script's waits.
 pub(super) fn patience() -> Duration {
     *SET.get().unwrap_or(&PATIENCE)
 }
 
-/// Sets how long scripts wait for what must come, where it was not set before.
+/// Sets the limit on scripts' waits, unless it is already set.
 pub(crate) fn wait_at_most(patience: Duration) {
-    // Who set it first has said what it is.
+    // The first value set applies.
     let _ = SET.set(patience);
 }
 
-/// How a connection ended for the one who was reading from it.
+/// The end of a connection, as its reader saw it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum End {
-    /// FIN: a clean end of the bytes.
+    /// A FIN: a clean end.
     Closed,
-    /// RST, or any other error of the socket.
+    /// An RST, or any other error of the socket.
     Reset,
 }
 
 /// A scripted end of a connection.
 pub(super) struct Peer {
-    /// Who this is in a failure's text.
+    /// Name of this side in failure messages.
     role: &'static str,
-    /// None once this side has left.
+    /// `None` once this side has closed the connection.
     stream: Option<TcpStream>,
-    /// What `{host}` in a script stands for.
+    /// Replacement for `{host}` in a script.
     host: String,
     heard: Vec<u8>,
-    /// How much of `heard` the script has waited for.
+    /// Length of the received prefix that the script has already waited for.
     awaited: usize,
     end: Option<End>,
 }
@@ -60,7 +59,7 @@ impl Peer {
         }
     }
 
-    /// Everything received so far.
+    /// Returns everything received so far.
     pub(super) fn heard(&self) -> &[u8] {
         &self.heard
     }
@@ -69,13 +68,13 @@ impl Peer {
         self.end
     }
 
-    /// Sends `text`, with `{host}` in it replaced by the address this peer speaks to.
+    /// Sends `text`, with `{host}` replaced by the peer's address.
     pub(super) async fn says(&mut self, text: impl AsRef<[u8]>) {
         let text = self.addressed(text.as_ref());
         self.sends(&text).await;
     }
 
-    /// Says `text` byte by byte.
+    /// Sends `text` byte by byte.
     pub(super) async fn says_slowly(&mut self, text: impl AsRef<[u8]>) {
         for byte in self.addressed(text.as_ref()).chunks(1) {
             self.sends(byte).await;
@@ -90,21 +89,21 @@ impl Peer {
         text
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(super) async fn sends(&mut self, bytes: &[u8]) {
         let sent = timeout(patience(), self.stream().write_all(bytes)).await;
         let sent = sent.unwrap_or_else(|_| panic!("{} could not send in time", self.role));
         sent.unwrap_or_else(|error| panic!("{} could not send: {error}", self.role));
     }
 
-    /// Sends for as long as anybody listens; what cannot be sent is of no interest.
+    /// Sends `bytes`, and ignores errors.
     pub(super) async fn tries_to_send(&mut self, bytes: &[u8]) {
-        // A peer that has heard enough may close while this is being written.
+        // A peer that has received enough may close meanwhile.
         let _ = timeout(patience(), self.stream().write_all(bytes)).await;
     }
 
-    /// Sends pieces of `piece` until the socket takes no more for `calm`, or `limit` bytes have
-    /// gone; says how many went.
+    /// Sends copies of `piece` until the socket accepts no byte for `calm`, or `limit` bytes are
+    /// sent; returns the number of bytes sent.
     pub(super) async fn sends_until_stalled(
         &mut self,
         piece: &[u8],
@@ -122,7 +121,7 @@ impl Peer {
         sent
     }
 
-    /// Waits until `needle` has come, after all that was waited for before.
+    /// Waits until `needle` has arrived, after everything already waited for.
     pub(super) async fn sees(&mut self, needle: impl AsRef<[u8]>) {
         let needle = needle.as_ref();
         loop {
@@ -142,21 +141,21 @@ impl Peer {
         self.awaited += count;
     }
 
-    /// Waits for one whole message.
+    /// Waits for a whole message.
     pub(super) async fn sees_message(&mut self, kind: Kind) {
         while !self.take_message(kind) {
             self.hears_more("a whole message").await;
         }
     }
 
-    /// Whether a whole message is there; it then counts as waited for.
+    /// Whether a whole message has arrived; the message then counts as waited for.
     pub(super) fn take_message(&mut self, kind: Kind) -> bool {
         let length = message::whole(&self.heard[self.awaited..], kind);
         self.awaited += length.unwrap_or(0);
         length.is_some()
     }
 
-    /// Waits until the connection has ended.
+    /// Waits until the connection has ended; returns the kind of its end.
     pub(super) async fn sees_end(&mut self) -> End {
         while self.end.is_none() {
             self.hears("the end").await;
@@ -165,18 +164,18 @@ impl Peer {
         self.end.unwrap_or(End::Closed)
     }
 
-    /// Ends what this side sends; it still listens.
+    /// Half-closes the connection: sends FIN and can still read.
     pub(super) async fn stops_sending(&mut self) {
-        // It fails if the other side is gone already, which is as good.
+        // Fails only if the other side has already closed, which is fine.
         let _ = self.stream().shutdown().await;
     }
 
-    /// Closes the connection, whatever is under way on it.
+    /// Closes the connection, even in mid-message.
     pub(super) fn leaves(&mut self) {
         self.stream = None;
     }
 
-    /// Breaks the connection off with an RST.
+    /// Resets the connection.
     pub(super) fn resets(&mut self) {
         self.stream().set_zero_linger().expect("the socket is open");
         self.leaves();
@@ -214,7 +213,7 @@ impl Peer {
         });
     }
 
-    /// Receives once. Safe to drop while it waits.
+    /// Receives once. Cancel-safe.
     pub(super) async fn hear(&mut self) {
         self.heard.reserve(64 * 1024);
         let stream = self

@@ -3,7 +3,7 @@
 use super::case::Case;
 use super::{CHAT, ORDINARY, on_both_paths, post, request};
 
-/// A case of one reply, on both paths.
+/// Builds cases of a single reply, on both paths.
 fn answered(name: &str, allows: &'static [&'static str], reply: impl AsRef<[u8]>) -> Vec<Case> {
     on_both_paths(|path| Case::plain(name, allows, post(path, "{}"), reply.as_ref()))
 }
@@ -110,7 +110,7 @@ fn framing() -> Vec<Case> {
     cases.into_iter().flatten().collect()
 }
 
-/// Replies that the end of their connection ends, or might have.
+/// Replies that end, or could end, with their connection.
 fn closing() -> Vec<Case> {
     let cases = [
         on_both_paths(|path| ended("a reply that its connection ends", path, "")),
@@ -141,7 +141,7 @@ fn closing() -> Vec<Case> {
     cases.into_iter().flatten().collect()
 }
 
-/// A reply with these fields that its connection ends.
+/// Builds a case of a reply with these fields that ends with its connection.
 fn ended(name: &str, path: &'static str, fields: &'static str) -> Case {
     Case::scripted(name, &["end of connection"], move |x| {
         Box::pin(async move {
@@ -193,7 +193,7 @@ fn trailers() -> Vec<Case> {
     cases.into_iter().flatten().collect()
 }
 
-/// Errors that longhaul may look at on the chat path; none of these is an overflow.
+/// Errors that longhaul may inspect on the chat path; none is an overflow.
 fn errors() -> Vec<Case> {
     let bodies = [
         (

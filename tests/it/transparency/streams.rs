@@ -1,4 +1,4 @@
-//! Streamed replies: every event reaches the client before upstream sends the next.
+//! Streamed replies: every event reaches the client before the upstream sends the next.
 
 use super::case::Case;
 use super::{ORDINARY, on_both_paths, post};
@@ -9,7 +9,7 @@ const COMMENT: &[u8] = b": OPENROUTER PROCESSING\n\n";
 const DELTA: &[u8] = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// A case of a stream whose parts come one by one, each after the client has seen the one before.
+/// Builds cases of a stream; each part is sent after the client has received the previous one.
 fn streamed(name: &str, parts: &'static [&'static [u8]]) -> Vec<Case> {
     on_both_paths(|path| {
         Case::scripted(name, &["chunk sizes"], move |x| {
@@ -86,7 +86,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.into_iter().flatten().collect()
 }
 
-/// Comments are passed at once where nothing is held back.
+/// Comments pass at once on a path where nothing is held back.
 fn comments_of_an_ordinary_stream() -> Vec<Case> {
     vec![Case::scripted(
         "comments go on one by one",
@@ -110,7 +110,7 @@ fn comments_of_an_ordinary_stream() -> Vec<Case> {
     )]
 }
 
-/// A chat stream's head may be held to its first event; nothing of it is lost.
+/// The head of a chat stream may be held until the first event; no byte is lost.
 fn comments_before_the_first_event() -> Vec<Case> {
     on_both_paths(|path| {
         Case::scripted(
@@ -135,7 +135,7 @@ fn comments_before_the_first_event() -> Vec<Case> {
     })
 }
 
-/// A stream that has neither length nor chunks.
+/// A stream with neither length nor chunks.
 fn at_its_end() -> Vec<Case> {
     on_both_paths(|path| {
         Case::scripted(
@@ -157,7 +157,7 @@ fn at_its_end() -> Vec<Case> {
     })
 }
 
-/// A stream whose length is known beforehand.
+/// A stream with a `Content-Length`.
 fn by_length() -> Vec<Case> {
     on_both_paths(|path| {
         Case::scripted("a stream by length goes on as it comes", &[], move |x| {

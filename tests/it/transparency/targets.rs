@@ -45,7 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Targets that no URI can be.
+/// Targets that are not valid URIs.
 fn no_targets() -> Vec<Case> {
     let mut cases = Vec::new();
     for target in [
@@ -73,7 +73,7 @@ fn no_targets() -> Vec<Case> {
     cases
 }
 
-/// Targets in other forms than path and query.
+/// Targets in forms other than path and query.
 fn forms(long: &str) -> Vec<Case> {
     vec![
         Case::plain(

@@ -1,4 +1,4 @@
-//! TLS in front of a scripted upstream, which goes on speaking plain bytes.
+//! TLS in front of a scripted upstream that itself uses plain TCP.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::io::Write;
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A listener that takes TLS connections and joins each to a plain one.
+/// A listener that accepts TLS connections and forwards each to a plain one.
 pub(super) struct Terminator {
     address: SocketAddr,
     ca_file: NamedTempFile,
@@ -21,7 +21,7 @@ pub(super) struct Terminator {
 }
 
 impl Terminator {
-    /// A terminator for `plain`, with a certificate for `localhost` from an authority of its own.
+    /// Starts a terminator for `plain`, with a certificate for `localhost` from its own authority.
     pub(super) async fn in_front_of(plain: SocketAddr) -> Self {
         let (authority, certificate, key) = issue();
         let mut ca_file = NamedTempFile::new().expect("a temporary file");
@@ -43,7 +43,7 @@ impl Terminator {
                 tokio::spawn(async move {
                     let mut near = acceptor.accept(stream).await.expect("longhaul trusts us");
                     let mut far = TcpStream::connect(plain).await.expect("upstream listens");
-                    // How it ends is for the two sides to judge.
+                    // The two sides judge the end of the connection.
                     let _ = copy_bidirectional(&mut near, &mut far).await;
                 });
             }
@@ -55,12 +55,12 @@ impl Terminator {
         }
     }
 
-    /// What a client would call it.
+    /// Returns the authority for a client's URL.
     pub(super) fn authority(&self) -> String {
         format!("localhost:{}", self.address.port())
     }
 
-    /// The file with the authority's certificate.
+    /// Returns the path of the file with the authority's certificate.
     pub(super) fn ca_file(&self) -> &str {
         self.ca_file.path().to_str().expect("a path of ours")
     }
@@ -72,7 +72,8 @@ impl Drop for Terminator {
     }
 }
 
-/// An authority's certificate as PEM, and a certificate it issued for `localhost` with its key.
+/// Issues a certificate for `localhost`. Returns the authority's certificate as PEM, the issued
+/// certificate and its key.
 fn issue() -> (String, CertificateDer<'static>, PrivateKeyDer<'static>) {
     let mut params = CertificateParams::new(Vec::new()).expect("no names are valid names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! Large bodies pass whole, and a slow reader holds the sender back.
+//! Large bodies pass whole, and a slow reader slows the sender down.
 
 use super::case::Case;
 use super::exchange::{Exchange, SOCKET_BUFFER};
@@ -6,11 +6,11 @@ use super::{ORDINARY, on_both_paths, post, request};
 use std::fs;
 use std::time::Duration;
 
-/// What longhaul may hold of one stream above what the kernel's socket buffers hold.
+/// Bytes that longhaul may buffer per stream, beyond the kernel's socket buffers.
 const HELD_BYTES: usize = 8 << 20;
 
-/// A sender that has got nothing rid of for this long is held back. A longer pause of the machine
-/// lets the case pass too early, never fail.
+/// Time without progress after which a sender counts as held back. A longer pause of the machine
+/// can only make the case pass too early, never fail.
 const CALM: Duration = Duration::from_secs(1);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -77,25 +77,25 @@ pub(super) fn cases() -> Vec<Case> {
 
 static PIECE: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 
-/// Bytes that two connections and longhaul between them may hold.
+/// Returns the number of bytes that two connections and longhaul may buffer.
 fn bound() -> usize {
     let largest = |name: &str| -> usize {
         let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         let sizes = sizes
             .ok()
             .and_then(|sizes| sizes.split_whitespace().last()?.parse().ok());
-        // Linux' own defaults where it does not say.
+        // Linux's own default, if the file does not say.
         sizes.unwrap_or(6 << 20)
     };
     let own = usize::try_from(SOCKET_BUFFER).expect("a small number") * 4;
     largest("tcp_rmem") + largest("tcp_wmem") + own + HELD_BYTES
 }
 
-/// Bytes without a period that a copy could hide in.
+/// Generates bytes without a period that could hide a duplicated piece.
 fn noise(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let next = move || {
-        // xorshift32, by Marsaglia.
+        // Marsaglia's xorshift32.
         state ^= state << 13;
         state ^= state >> 17;
         state ^= state << 5;

@@ -1,15 +1,15 @@
-//! The injected message on the page: its beginning and its end, in lines that a terminal holds.
+//! The injected message on the page: its beginning and its end, in lines that fit a terminal.
 
 use std::fmt::Write as _;
 
 use super::{Paint, RowSelection};
 use crate::cli::demo::report::InjectedMessage;
 
-/// The most lines shown of the beginning.
+/// The maximum number of lines shown from the beginning.
 const FIRST_LINES: usize = 28;
-/// The most lines shown of the end.
+/// The maximum number of lines shown from the end.
 const LAST_LINES: usize = 12;
-/// The most characters in a line.
+/// The maximum number of characters in a line.
 const LINE_CHARS: usize = 100;
 
 /// Writes the message. Writing to a String cannot fail.
@@ -36,7 +36,7 @@ pub(super) fn write_excerpt(
         _ = writeln!(page, "  {bar} {line}");
     }
     if !left_out.is_empty() {
-        let words = format!("… {} lines more; --all prints them …", left_out.len());
+        let words = format!("… {} more lines; --all prints them …", left_out.len());
         _ = writeln!(page, "  {bar} {}", paint.faint(&words));
     }
     for line in last {
@@ -44,7 +44,7 @@ pub(super) fn write_excerpt(
     }
 }
 
-/// A line as lines of at most [`WIDTH`] characters, broken at spaces where there are any.
+/// Wraps a line at [`LINE_CHARS`] characters, at spaces where possible.
 fn wrapped(line: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = line;
@@ -97,7 +97,7 @@ mod tests {
         let all: Vec<String> = numbers.iter().map(|line| format!("  │ {line}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         check(&text, RowSelection::All, &all);
-        let middle = ["  │ … 60 lines more; --all prints them …"];
+        let middle = ["  │ … 60 more lines; --all prints them …"];
         let short = [&all[..28], &middle, &all[88..]].concat();
         check(&text, RowSelection::Notable, &short);
     }

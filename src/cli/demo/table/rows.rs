@@ -1,4 +1,4 @@
-//! The rows of the table: which are worth a person's time, and what they say.
+//! The rows of the table: the selection of notable rows and their text.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,17 @@ use crate::cli::demo::row::PlayRow;
 use crate::cli::demo::totals::percent;
 use crate::cli::number::with_thousands;
 
-/// Rows shown before and behind one where something happened.
+/// Rows shown before and after a notable row.
 const CONTEXT_ROWS: usize = 1;
 
-/// The header's word for a second send.
+/// The header's word for a retry.
 const RETRY: &str = "retry";
 
-/// Which rows are shown.
+/// The selection of rows to show.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli::demo) enum RowSelection {
     All,
-    /// Those where something happened, their neighbours, the first and the last.
+    /// Rows in which something happened, their neighbours, the first and the last.
     Notable,
 }
 
@@ -92,7 +92,7 @@ fn format_line([request, messages, sent, forwarded, cached]: [&str; 5], done: &s
     format!("{request:>7}{messages:>10}{sent:>13}{forwarded:>11}{cached:>8}   {done}")
 }
 
-/// What was done, in words.
+/// Describes the actions in words.
 fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     let mut words: Vec<String> = Vec::new();
     if row.refused > 0 {
@@ -105,7 +105,7 @@ fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     if still {
         words.push("as before".to_owned());
     } else {
-        // What was sent again was done first, whatever the order in the header.
+        // The retry comes after the other actions, whatever the order in the header.
         let (again, done): (Vec<_>, Vec<_>) = row.action.iter().partition(|word| *word == RETRY);
         words.extend(
             done.into_iter()
@@ -118,8 +118,8 @@ fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     }
     match row.summaries {
         0 => {}
-        1 => words.push("a summary asked for".to_owned()),
-        several => words.push(format!("{several} summaries asked for")),
+        1 => words.push("a summary requested".to_owned()),
+        several => words.push(format!("{several} summaries requested")),
     }
     if let Some(error) = &row.error {
         words.push(format!("failed: {error}"));
@@ -131,13 +131,13 @@ fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     }
 }
 
-/// What a word of the header means; a word that is not known here speaks for itself.
+/// Translates a word of the header into a phrase. An unknown word stays as it is.
 fn action_phrase(word: &str) -> &str {
     match word {
         "digest" => "a digest for old history",
         "gave-up" => "gave up",
         "prune" => "old tool results cleared",
-        RETRY => "sent again",
+        RETRY => "retried",
         "summary" => "a summary for old history",
         other => other,
     }
@@ -192,7 +192,7 @@ mod tests {
             "      1         2        1,000      1,000     50%   –
       …   3 requests like the one above
       5        10        1,000      1,000     50%   –
-      6      12→3        1,000      1,000     50%   refused as too large, a digest for old history, sent again
+      6      12→3        1,000      1,000     50%   refused as too large, a digest for old history, retried
       7      14→3        1,000      1,000     50%   as before
       …   1 request like the one above
       9      18→3        1,000      1,000     50%   as before",
@@ -218,7 +218,7 @@ mod tests {
         check(
             &[failed],
             RowSelection::Notable,
-            "      1         2        1,000      1,000     50%   gave up, 2 summaries asked for, failed: no room",
+            "      1         2        1,000      1,000     50%   gave up, 2 summaries requested, failed: no room",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! How long a summary is waited for, and which are made ahead.
+//! Tests of waiting for summaries and of preparing them.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::demo::{Model, ModelOptions};
 use crate::metrics::SummaryOutcome as Outcome;
 use crate::proxy::Proxy;
 
-/// A clock that jumps stops this soon behind the moment that it jumps to.
+/// Tolerance by which a paused clock may overshoot a deadline.
 const TICK: Duration = Duration::from_millis(10);
 
-/// An upstream to which everybody connects, and which answers nobody.
+/// Starts an upstream that accepts connections and never answers.
 async fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
     (listener, base)
 }
 
-/// A proxy for it whose requests wait so long for a summary.
+/// Builds a proxy for `base` whose requests wait for a summary for `wait`.
 fn waiting(base: &str, wait: &str) -> Proxy {
-    // Whatever else there is to wait for takes longer.
+    // All other timeouts are longer.
     proxy(base, &[("summary.wait", wait), ("upstream.connect", "1h")])
 }
 
-/// What became of summaries that are made no more.
+/// Returns the nonzero outcome counts of ended summaries.
 fn ended(proxy: &Proxy) -> Vec<(Outcome, u64)> {
     let all = proxy.0.metrics.summaries.iter();
     all.filter(|(_, count)| *count > 0).collect()
@@ -53,7 +53,7 @@ async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_
         });
         assert_eq!(action.await.as_deref(), Some("digest"));
         check_took(began.elapsed(), expect);
-        assert_eq!(ended(&proxy), [], "it is under way");
+        assert_eq!(ended(&proxy), [], "the call is still running");
         let idle = timeout(2 * CALL_TIMEOUT, proxy.0.summary_jobs.wait_until_idle()).await;
         assert!(idle.is_ok());
         assert_eq!(ended(&proxy), [(Outcome::TimedOut, 1)]);
@@ -72,7 +72,7 @@ async fn a_call_for_a_summary_that_hangs_is_given_up_after_two_minutes() {
     check_took(began.elapsed(), CALL_TIMEOUT);
     assert_eq!(ended(&proxy), [(Outcome::TimedOut, 1)]);
     let idle = timeout(TICK, proxy.0.summary_jobs.wait_until_idle()).await;
-    assert!(idle.is_ok(), "the next one has its place");
+    assert!(idle.is_ok(), "the next call can start");
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn who_asks_for_a_compaction_alone_waits_for_as_long_as_a_call_may_take() 
     check_took(began.elapsed(), CALL_TIMEOUT);
 }
 
-/// A model that holds anything, and a proxy for it with these changes.
+/// Starts a model with a huge window and a proxy for it, with these changes to the settings.
 async fn pair(changes: &[(&str, &str)]) -> (Model, Proxy) {
     let model = Model::start(ModelOptions::with_window(10_000_000)).await;
     let model = model.unwrap();
@@ -95,7 +95,7 @@ async fn pair(changes: &[(&str, &str)]) -> (Model, Proxy) {
     (model, proxy)
 }
 
-/// Prepares summaries of a chat, one after another, as if none had come before the chat was sent.
+/// Prepares summaries of a chat one after another, as if none had existed when the chat was sent.
 async fn prepare(proxy: &Proxy, text: String, covers: &[usize]) {
     let prepared = meet(proxy, &[], text, async |chat, basis| {
         let (attempt, _) = chat.plan_first_send(basis).await;

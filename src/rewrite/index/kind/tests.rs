@@ -1,4 +1,4 @@
-//! Words, and what each is told to be.
+//! Tests of the classification of words.
 
 use super::*;
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ fn check(word: &str, expect: Option<IdentifierKind>) {
     assert_eq!(classify(word), expect, "{word}");
 }
 
-/// Holds each of these words to its kind.
+/// Asserts the kind of each word.
 fn check_all(expect: Option<IdentifierKind>, words: &[&str]) {
     for word in words {
         check(word, expect);

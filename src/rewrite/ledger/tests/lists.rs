@@ -1,4 +1,4 @@
-//! What is listed where there is more than room.
+//! Tests of lists that exceed their space.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn check_list(room: usize, expect: &str) {
 
 #[test]
 fn a_list_takes_what_fits_beside_its_heading_and_the_count_of_what_does_not() {
-    // The heading has 10 characters, the longest count 30, and each of the names 7 with its mark.
+    // The heading takes 10 characters, the longest count 30, and each name with its bullet 7.
     check_list(39, "");
     check_list(40, "\n### Read\n- [2 older left out]");
     check_list(46, "\n### Read\n- [2 older left out]");
@@ -37,7 +37,7 @@ fn a_list_of_nothing_has_no_heading() {
     assert_eq!(render_list("\n### Read\n", &[], 1_000), "");
 }
 
-/// How many of a hundred edits and a hundred reads of 18 characters each a budget lists.
+/// Returns how many of 100 edits and 100 reads, of 18 characters each, a budget lists.
 fn listed(tokens: u32) -> (usize, usize) {
     let file = |verb, n| (verb, json!({"path": format!("src/of_a_{n:03}.rs")}));
     let edits = (0..100).map(|n| file("edit", n));
@@ -53,8 +53,8 @@ fn listed(tokens: u32) -> (usize, usize) {
 
 #[test]
 fn modified_files_take_at_most_45_in_100_and_read_ones_55_of_what_is_left() {
-    // Of the 1,584 characters behind the heading 712 are for edits: 44 for their own heading and
-    // the count, and 37 names. Their list has 701. Of the 883 that are left 485 are for reads: 40,
+    // 1,584 characters remain after the heading; 712 of them are for edits. The edit heading and
+    // count take 44, and 37 names fit: 701 in total. Of the remaining 883, 485 are for reads: 40
     // and 24 names.
     assert_eq!(listed(400), (37, 24));
     assert_eq!(listed(4_000), (100, 100));

@@ -1,8 +1,8 @@
-//! What one call did to which files.
+//! Tests of the file effects of a single call.
 
 use super::*;
 
-/// What a call of this name is seen to have done.
+/// Returns the files touched by a call with this tool name.
 fn touches(name: &str, arguments: Value) -> Vec<(String, Touch)> {
     let body = body(&[(name, arguments)]);
     let conversation = read(body.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! What states an error, and how a text reads.
+//! Detection of stated errors, and normalisation of texts.
 
 use serde_json::json;
 

@@ -1,10 +1,14 @@
-//! The rows that find the counts in an overflow.
+//! Patterns that extract the counts from an overflow.
 
 use super::RuleRow;
 
-/// Where the counts stand. Groups: `limit`, `input`, `output`, `total` (input and output), `parts`
-/// (an enumeration that makes up the total), `excess`, and `floor`, which takes part in a match
-/// where `input` is only a lower bound. The first row that matches wins.
+/// Rows in order of precedence: the first match wins. Each pattern uses some of these groups:
+///
+/// - `limit`, `input`, `output`
+/// - `total`: input and output
+/// - `parts`: an enumeration of the parts of the total
+/// - `excess`: tokens beyond the limit
+/// - `floor`: takes part in the match if `input` is only a lower bound
 pub(super) const NUMBERS: &[RuleRow] = &[
     (
         "OpenAI, OpenRouter, DeepSeek, vLLM to 0.8",
@@ -19,11 +23,11 @@ pub(super) const NUMBERS: &[RuleRow] = &[
         r"maximum context length is (?<limit>\d+) tokens\. however, your request has (?<input>\d+) input tokens",
     ),
     (
-        "vLLM from 0.18, where the output alone is too large",
+        "vLLM from 0.18, output alone too large",
         r"=(?<output>\d+) cannot be greater than max_model_len=max_total_tokens=(?<limit>\d+)",
     ),
     (
-        "vLLM, which counts characters here",
+        "vLLM, prompt counted in characters",
         r"maximum context length is (?<limit>\d+) tokens\. however, you requested (?<output>\d+) output tokens and your prompt contains \d+ characters",
     ),
     (

@@ -1,7 +1,7 @@
-//! Finds what stands last under a key near the top of a JSON text, its beginning kept or not.
+//! Finds the last values of a key near the top of a JSON text that may lack its beginning.
 //!
-//! Inside a JSON string every quotation mark is escaped, so a bare `"usage"` before a colon is a
-//! key wherever reading begins. How deep it stands is told by what is closed behind it.
+//! Inside a JSON string every quotation mark is escaped. A bare `"usage"` before a colon is
+//! therefore a key, wherever reading begins. The brackets closed after the key reveal its depth.
 
 use std::sync::LazyLock;
 
@@ -10,16 +10,17 @@ use serde::Deserialize;
 
 use crate::rewrite::sse::FinishReason;
 
-/// How deep a reply's own fields stand at most: in an element of an array at its top, as
-/// `choices[0].finish_reason` does. What is deeper may be the model's own doing: the arguments of
-/// a call that some server gives as an object.
+/// Maximum depth of a reply's own fields: in an element of an array at the top, as in
+/// `choices[0].finish_reason`. A deeper key may be model output, such as call arguments that some
+/// server gives as an object.
 const MAX_LEVELS: usize = 3;
 
-/// Keys of one name that are looked at: one a choice, and more choices than agents ask for.
+/// Maximum number of occurrences of one key that are examined: one a choice, and more choices than
+/// agents request.
 const MAX_KEYS: usize = 16;
 
-/// What is looked for, with what finds it fast: the last events of a stream are searched for each of
-/// these, and hold few. A key stands in its quotation marks.
+/// Search term with its precompiled finder, since the last events of a stream are searched for
+/// several terms and contain few. The term for a key includes its quotation marks.
 pub(super) struct SearchTerm(LazyLock<Finder<'static>>);
 
 impl SearchTerm {
@@ -27,12 +28,12 @@ impl SearchTerm {
         Self(LazyLock::new(finder))
     }
 
-    /// Whether it stands anywhere in `json`.
+    /// Whether the term occurs anywhere in `json`.
     pub(super) fn occurs_in(&self, json: &[u8]) -> bool {
         self.0.find(json).is_some()
     }
 
-    /// What stands behind it, each time.
+    /// Returns the rest of `json` after each occurrence.
     pub(super) fn text_after_each<'a>(
         &'static self,
         json: &'a [u8],
@@ -43,14 +44,14 @@ impl SearchTerm {
     }
 }
 
-/// What the type or the key of every error has in it.
+/// Part of the key or the type of most errors.
 pub(super) static ERROR: SearchTerm = SearchTerm::new(|| Finder::new("error"));
-/// What the type of the others has.
+/// Part of the type of all other errors.
 pub(super) static FAILED: SearchTerm = SearchTerm::new(|| Finder::new("failed"));
 pub(super) static FINISH_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""finish_reason""#));
 pub(super) static NATIVE_FINISH_REASON: SearchTerm =
     SearchTerm::new(|| Finder::new(r#""native_finish_reason""#));
-/// What the keys end with that say why a reply ended.
+/// End of every key that states a finish reason.
 pub(super) static REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#"_reason""#));
 pub(super) static STOP_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""stop_reason""#));
 pub(super) static TIMINGS: SearchTerm = SearchTerm::new(|| Finder::new(r#""timings""#));
@@ -58,13 +59,13 @@ pub(super) static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""
 pub(super) static WINDOW_FULL: SearchTerm =
     SearchTerm::new(|| Finder::new(FinishReason::WINDOW_FULL));
 
-/// The values under `key` near the top of `json`, the last one first; those that read as no `T` are
-/// left out.
+/// Returns the values of `key` near the top of `json`, last one first. Values that do not
+/// deserialise to `T` are skipped.
 pub(super) fn last_values<'a, T: Deserialize<'a> + 'a>(
     json: &'a [u8],
     key: &'static SearchTerm,
 ) -> impl Iterator<Item = T> + 'a {
-    // Most events have none of these keys, and one look costs less than the beginning of several.
+    // Most events lack these keys, and one search costs less than setting up an iterator.
     let places: Vec<usize> = if key.occurs_in(json) {
         key.0.find_iter(json).collect()
     } else {
@@ -72,13 +73,13 @@ pub(super) fn last_values<'a, T: Deserialize<'a> + 'a>(
     };
     places.into_iter().rev().take(MAX_KEYS).filter_map(|at| {
         let (before, behind) = json.split_at_checked(at)?;
-        // Behind a backslash it is text.
+        // A match after a backslash is text.
         if before.last() == Some(&b'\\') {
             return None;
         }
         let behind = behind.get(key.0.needle().len()..)?;
         let value = behind.trim_ascii_start().strip_prefix(b":")?;
-        // A sequence would be read as a struct by position.
+        // Serde would read a sequence as a struct by position.
         if value.trim_ascii_start().starts_with(b"[") {
             return None;
         }
@@ -90,8 +91,8 @@ pub(super) fn last_values<'a, T: Deserialize<'a> + 'a>(
     })
 }
 
-/// How many objects and arrays end in `json`, which begins outside a string, that did not begin
-/// in it; `None` where it ends within a string or with more open than closed.
+/// Counts the closing brackets in `json` that have no opening one in it. `json` must begin outside
+/// a string. Returns `None` if `json` ends within a string or with unclosed brackets.
 fn count_unmatched_closers(json: &[u8]) -> Option<usize> {
     let (mut open, mut closed) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);

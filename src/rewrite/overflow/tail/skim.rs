@@ -1,16 +1,16 @@
-//! Finds the events at both ends of a stream, so that those between them need not be read: nearly all
-//! are pieces of text.
+//! Finds the events at both ends of a stream, so that those in between can be skipped: nearly all
+//! of them are pieces of text.
 
 use memchr::{memchr_iter, memrchr_iter};
 
 use super::last::{ERROR, FAILED, REASON, TIMINGS, USAGE, WINDOW_FULL};
 
-/// Events that are read where the beginning was kept: the role, and the first words.
+/// Number of events read from the beginning, if it is kept: the role, and the first words.
 const FIRST_EVENTS: usize = 3;
-/// Events that are read at the end: the reason, the counts, `[DONE]`, and one that gateways add.
+/// Number of events read from the end: finish reason, usage, `[DONE]`, and one that gateways add.
 const LAST_EVENTS: usize = 4;
 
-/// The length of the first [`FIRST`] events, or of all where there are no more.
+/// Returns the length in bytes of the first [`FIRST_EVENTS`] events, or of all if there are fewer.
 pub(super) fn first_events_len(events: &[u8]) -> usize {
     let ends = memchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
     ends.map(|at| at + 1)
@@ -18,25 +18,24 @@ pub(super) fn first_events_len(events: &[u8]) -> usize {
         .unwrap_or(events.len())
 }
 
-/// Where the last [`LAST`] events begin.
+/// Returns the offset at which the last [`LAST_EVENTS`] events begin.
 pub(super) fn last_events_start(events: &[u8]) -> usize {
     let ends = memrchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
-    // The end of the last event is the end of all.
+    // Skip the end of the last event, since nothing follows it.
     let ends = ends.map(|at| at + 1).filter(|&end| end < events.len());
     ends.take(LAST_EVENTS)
         .nth(LAST_EVENTS - 1)
         .unwrap_or_default()
 }
 
-/// Whether the line that ends at `at` is empty, as it is behind an event.
+/// Whether the line that ends at `at` is empty, and so ends an event.
 fn is_blank_line(events: &[u8], at: usize) -> bool {
     let before = events.get(..at).unwrap_or_default();
     let line = before.strip_suffix(b"\r").unwrap_or(before);
     line.ends_with(b"\n")
 }
 
-/// Whether none of these events can be an error or say that a window is full: each is an unnamed
-/// object without the words for that.
+/// Whether all events are unnamed objects without a word for an error or a full window.
 pub(super) fn is_plain(events: &[u8]) -> bool {
     let is_said = [&ERROR, &FAILED, &WINDOW_FULL]
         .iter()
@@ -55,7 +54,8 @@ fn is_plain_line(line: &[u8]) -> bool {
     line.is_empty() || line.starts_with(b":") || object().is_some_and(is_object)
 }
 
-/// Whether any of these events may say why the reply ended. Many say in each that there is no reason yet.
+/// Whether any of these events may state a finish reason. Many providers send a null reason in each
+/// event.
 pub(super) fn may_state_finish_reason(events: &[u8]) -> bool {
     let states = |rest: &[u8]| {
         let value = rest.trim_ascii_start().strip_prefix(b":");
@@ -64,7 +64,7 @@ pub(super) fn may_state_finish_reason(events: &[u8]) -> bool {
     REASON.text_after_each(events).any(states)
 }
 
-/// Whether any of these events may count something.
+/// Whether any of these events may report token counts.
 pub(super) fn may_state_usage(events: &[u8]) -> bool {
     USAGE.occurs_in(events) || TIMINGS.occurs_in(events)
 }
@@ -73,7 +73,7 @@ pub(super) fn may_state_usage(events: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// So many events, each as long as the next.
+    /// Creates `count` events of equal length.
     fn events(count: usize, feed: &str) -> String {
         format!("data: {{}}{feed}{feed}").repeat(count)
     }
@@ -93,7 +93,7 @@ mod tests {
                 (10 - LAST_EVENTS) * one,
                 "{feed:?}"
             );
-            // One that was cut off is the last of them.
+            // A cut-off event counts as the last one.
             let cut = format!("{many}data: {{");
             assert_eq!(
                 last_events_start(cut.as_bytes()),
@@ -110,7 +110,7 @@ mod tests {
             assert_eq!(first_events_len(few.as_bytes()), few.len());
             assert_eq!(last_events_start(few.as_bytes()), 0);
         }
-        // One line behind another ends no event.
+        // A single line end does not end an event.
         let lines = "data: {}\n".repeat(20);
         assert_eq!(first_events_len(lines.as_bytes()), lines.len());
         assert_eq!(last_events_start(lines.as_bytes()), 0);

@@ -1,4 +1,4 @@
-//! The last events and bodies of providers, as they document or were seen to send them.
+//! Last events and bodies of providers, as documented or as observed.
 
 mod between;
 mod kept;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::rewrite::overflow::{Evidence, Overflow};
 
-/// Where the shape is from, how the reply ends, and prompt, output and cache in it.
+/// Source of the shape, end of the reply, and the prompt, output and cached tokens in it.
 type Shape = (&'static str, &'static str, (u32, Option<u32>, Option<u32>));
 
 const EVENTS: &[Shape] = &[
@@ -125,7 +125,7 @@ fn usage((input, output, cached): (u32, Option<u32>, Option<u32>)) -> Usage {
     }
 }
 
-/// What a reply counted, without what else its usage tells.
+/// Returns the token counts of a reply, without the other fields of its usage.
 fn counts(found: ReplyEnd) -> Option<Usage> {
     let usage = found.usage?;
     Some(Usage {
@@ -149,7 +149,7 @@ fn read(reply: &[u8], chunk: usize) -> ReplyEnd {
     tail.finish(ClassifierRules::standard())
 }
 
-/// Checks what a reply tells at its end, in any chunks.
+/// Checks the facts from the end of a reply, under several chunk sizes.
 fn check(name: &str, reply: &str, expect: ReplyEnd) {
     for chunk in [1, 7, 1_000, reply.len().max(1)] {
         let found = read(reply.as_bytes(), chunk);
@@ -331,7 +331,7 @@ fn a_stream_is_read_from_its_first_whole_event_on() {
         &reply,
         parting(counts, None, Verdict::Fine),
     );
-    // The line that begins what is kept may look like anything.
+    // The first kept line may look like anything.
     let inside = format!("data: {}data: {REFUSED}", "a".repeat(TAIL_BYTES));
     check(
         "within an event",

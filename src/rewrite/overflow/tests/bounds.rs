@@ -1,4 +1,4 @@
-//! The numbers that decide, each at the last value on either side of it.
+//! Decisive numbers, each at the last value on either side of the bound.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn is_overflow(status: u16, body: &Value) -> bool {
     matches!(verdict, Verdict::Overflow(_))
 }
 
-/// What follows from a window, a prompt and a requested output.
+/// Returns the verdict on a window, a prompt and a requested output.
 fn weighed(limit: u32, input: u32, output: u32) -> Verdict {
     let message = format!(
         "You passed {input} input tokens and requested {output} output tokens. However, the model's context length is only {limit} tokens"

@@ -1,4 +1,4 @@
-//! Patterns that were configured.
+//! Configured patterns.
 
 use serde_json::json;
 
@@ -96,15 +96,15 @@ fn what_cannot_be_used_is_refused_with_its_position() {
         assert_eq!(refused.to_string(), expect);
     };
     check("(", "pattern 2: unclosed group");
-    check("", "pattern 2: it matches every text");
-    check("a*", "pattern 2: it matches every text");
+    check("", "pattern 2: matches every text");
+    check("a*", "pattern 2: matches every text");
     check(
         r"(?<prompt>\d+)",
         "pattern 2: found the group `prompt`, expected excess, input, limit, output, total",
     );
     check(
         r"(a{1000}){1000}",
-        "pattern 2: it takes more than 262144 bytes when it is compiled",
+        "pattern 2: the compiled pattern exceeds 262144 bytes",
     );
     let long = "a".repeat(MAX_PATTERN_BYTES + 1);
     check(&long, "pattern 2: found 1025 bytes, expected at most 1024");

@@ -1,4 +1,4 @@
-//! What is no answer under the status of one, and what is one in however odd a form.
+//! Bodies that are not answers despite a success status, and answers in unusual formats.
 
 use super::judged;
 use crate::rewrite::overflow::Verdict;

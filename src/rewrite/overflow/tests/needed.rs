@@ -1,4 +1,5 @@
-//! Every rule is needed: without it, or without any piece of it, some reply is judged otherwise.
+//! Checks that every rule is needed: without it, or without any piece of it, the verdict on some
+//! reply changes.
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{Ast, RepetitionKind};
@@ -11,7 +12,7 @@ use super::replies::{Answer, fixtures};
 use super::wordings::wordings;
 use super::{inner, left_alone, refused_lists};
 
-/// A reply to judge.
+/// A reply to classify.
 struct Case {
     status: u16,
     body: String,
@@ -29,10 +30,15 @@ impl Case {
     }
 }
 
-/// Every recorded reply and every wording, as they come and as gateways pass them on: the message
-/// alone, or the codes under a message of their own, with the status that they came with or with a
-/// plain 400. What is to be left alone comes with a 413 too, as Groq's throttling does: there only a
-/// veto tells it from a limit on bytes.
+/// Returns every recorded reply and every wording, each in several variants:
+///
+/// - as recorded
+/// - the message alone
+/// - the codes under a message of their own
+///
+/// Each variant comes with the recorded status, and with a plain 400 if that status is an error.
+/// Replies to leave alone come with a 413 too, as Groq's throttling does: only a veto distinguishes
+/// them from a byte limit.
 fn cases() -> Vec<Case> {
     const CODES: [&str; 4] = ["code", "error_type", "metadata", "type"];
     let mut cases = Vec::new();
@@ -64,10 +70,10 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What is changed in the table, and the table with the change.
+/// Description of a change to the table, and the changed table.
 type Mutant = (String, RuleTable);
 
-/// One of the lists that the table is made of.
+/// A list of rows in the table.
 struct Part {
     name: &'static str,
     rows: &'static [RuleRow],
@@ -132,7 +138,7 @@ impl Part {
         (format!("{}: {what}", self.name), table)
     }
 
-    /// The table without each of these rows.
+    /// Returns, for each row, the table without it.
     fn without_each(&self) -> impl Iterator<Item = Mutant> {
         self.rows.iter().enumerate().map(|(at, (_, row))| {
             let mut rows = self.rows.to_vec();
@@ -141,7 +147,7 @@ impl Part {
         })
     }
 
-    /// The table with each row in each form that has a piece less.
+    /// Returns, for each piece of each row, the table without that piece.
     fn with_each_piece_less(&self) -> impl Iterator<Item = Mutant> {
         self.rows.iter().enumerate().flat_map(move |(at, row)| {
             pieces_less(row.1).into_iter().map(move |pattern| {
@@ -153,8 +159,8 @@ impl Part {
     }
 }
 
-/// A pattern without each branch of each alternation, without each optional piece, and with each
-/// optional piece required.
+/// Returns variants of a pattern: without each branch of each alternation, without each optional
+/// piece, and with each optional piece required.
 fn pieces_less(pattern: &str) -> Vec<String> {
     let mut found = Vec::new();
     let tree = Parser::new().parse(pattern).unwrap();
@@ -201,7 +207,7 @@ fn pieces_less(pattern: &str) -> Vec<String> {
     found
 }
 
-/// Every mutant changes what is said of some case.
+/// Checks that every mutant changes the verdict on some case.
 fn check(mutants: impl Iterator<Item = Mutant>) {
     let cases = cases();
     let judged: Vec<Verdict> = cases
@@ -224,7 +230,8 @@ fn every_row_is_needed() {
     check(PATTERNS.iter().chain(CODES).flat_map(Part::without_each));
 }
 
-/// An overflow's own words: whatever is said under one of these statuses is not about the window.
+/// An error under a vetoed status is not about the window, even if it uses the words of an
+/// overflow.
 #[test]
 fn every_vetoed_status_is_needed() {
     let text = "prompt is too long: 208732 tokens > 200000 maximum";

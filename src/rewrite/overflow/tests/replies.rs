@@ -1,4 +1,4 @@
-//! The recorded replies and what is expected of each, as `fixtures/README.md` describes them.
+//! Recorded replies and the expected verdict on each, as described in `fixtures/README.md`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub(super) struct Fixture {
     pub(super) body: String,
 }
 
-/// One line of `fixtures/replies.jsonl`.
+/// A line of `fixtures/replies.jsonl`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Expected {
     #[serde(default, alias = "who")]
@@ -24,7 +24,7 @@ pub(super) struct Expected {
     pub(super) used: Option<u32>,
     pub(super) output: Option<u32>,
     pub(super) excess: Option<u32>,
-    /// A prompt that the reply states and that is more in truth: no part of the answer.
+    /// A stated prompt size that is only a lower bound, and so not part of the verdict.
     pub(super) floor: Option<u32>,
     #[serde(default)]
     pub(super) silent: bool,
@@ -40,7 +40,7 @@ pub(super) enum Answer {
     SmallerOutput,
 }
 
-/// All of `fixtures/replies`.
+/// Reads all of `fixtures/replies`.
 pub(super) fn fixtures() -> Vec<Fixture> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/replies");
     let fixtures: Vec<Fixture> = include_str!("../../../../fixtures/replies.jsonl")
@@ -60,7 +60,7 @@ pub(super) fn fixtures() -> Vec<Fixture> {
     fixtures
 }
 
-/// The status and the body of a raw HTTP reply.
+/// Returns the status and the body of a raw HTTP reply.
 fn parse(raw: &str) -> (u16, String) {
     let (head, rest) = raw.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -121,7 +121,7 @@ impl Expected {
 }
 
 impl Fixture {
-    /// The same reply with other numbers.
+    /// Returns a copy of the reply with other numbers.
     pub(super) fn renumbered(&self) -> Self {
         let Expected {
             floor: Some(floor),
@@ -132,7 +132,7 @@ impl Fixture {
         else {
             return self.map_numbers(|number| number * 3);
         };
-        // A floor is an equation: limit and prompt move together, the output stays.
+        // A lower bound is an equation: limit and prompt move together, the output stays.
         self.map_numbers(|number| {
             if number == floor || Some(number) == limit {
                 number + 7
@@ -151,7 +151,7 @@ impl Fixture {
     }
 }
 
-/// Maps each number of a body that is no status and no code.
+/// Maps each number of a body that is neither a status nor a code.
 fn map_numbers(body: &str, map: impl Fn(u32) -> u32) -> String {
     let mut mapped = String::new();
     let mut rest = body;

@@ -1,4 +1,4 @@
-//! The steps of the judgement, one by one.
+//! Steps of the classification, one by one.
 
 use serde_json::json;
 
@@ -127,7 +127,7 @@ fn a_refusal_that_nobody_knows_is_unexplained_where_its_status_blames_the_reques
     for status in [400, 422] {
         check(status, "no", "", Verdict::Unexplained);
         check(status, "no", "messages[3].content", Verdict::Unexplained);
-        // Its cause is known, and is not the list of messages.
+        // The cause is known, and is not the message list.
         check(status, "too many requests", "", Verdict::Fine);
         check(status, "max_tokens is too large", "", Verdict::Fine);
     }

@@ -1,4 +1,4 @@
-//! Which events and bodies are read at all: an error says that it is one.
+//! Selection of the events and bodies that are read: an error must state that it is one.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn event<'a>(name: &'a str, data: &'a str) -> Event<'a> {
     }
 }
 
-/// Checks whether an event of a 200 stream is taken at its word.
+/// Checks whether an event of a successful stream is read as an error.
 fn check(name: &str, data: &str, expect: Verdict) {
     let found = classify_stated_error(event(name, data), ClassifierRules::standard());
     assert_eq!(found, expect, "{name}: {data}");

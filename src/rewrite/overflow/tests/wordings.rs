@@ -1,11 +1,12 @@
-//! Wordings that no recorded reply has: `fixtures/wordings.jsonl`, as `fixtures/README.md` describes it.
+//! Wordings that occur in no recorded reply, from `fixtures/wordings.jsonl`, as described in
+//! `fixtures/README.md`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::replies::{Expected, Fixture};
 
-/// One line of the file.
+/// A line of the file.
 #[derive(Deserialize)]
 struct Wording {
     #[serde(flatten)]
@@ -15,7 +16,8 @@ struct Wording {
     body: Option<Value>,
 }
 
-/// All of `fixtures/wordings.jsonl`; one of which only the text is known comes in OpenAI's envelope.
+/// Reads all of `fixtures/wordings.jsonl`. A wording known only by its text is put into OpenAI's
+/// envelope.
 pub(super) fn wordings() -> Vec<Fixture> {
     let lines = include_str!("../../../../fixtures/wordings.jsonl").lines();
     lines

@@ -1,13 +1,13 @@
-//! What was asked is forwarded in its own words, however long the session goes on.
+//! Tests that user requests are forwarded verbatim, however long the session becomes.
 
 use super::*;
 use crate::rewrite::splice::Splice;
 use serde_json::{Value, json};
 
-/// So many steps of a call and its result, each a fortieth of the window.
+/// Number of steps: each is a call and its result, a fortieth of the window.
 const STEPS: usize = 100;
 
-/// What is forwarded of `begins` and so many steps in this window, as text, with its size.
+/// Returns the forwarded text of `begins` and so many steps in this window, with its size.
 fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
     let mut messages = begins.to_vec();
     let result = "word ".repeat(window as usize / 40 * 4 / 5);
@@ -37,7 +37,7 @@ fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
     (String::from_utf8(bytes).unwrap(), tokens)
 }
 
-/// A text of so many tokens, no line of it like another.
+/// Builds a text of so many tokens in which every line is different.
 fn task(tokens: u32) -> String {
     let lines = (0..tokens / 5).map(|at| format!("requirement {at:06}."));
     lines.collect::<Vec<_>>().join("\n")
@@ -47,7 +47,7 @@ fn says(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
-/// Above what is kept in its place, and within what it may have in what stands for history.
+/// Builds a request too large to be pinned, but within its budget in a summary.
 fn large(window: u32) -> String {
     task(window / 9)
 }
@@ -98,7 +98,7 @@ fn a_large_request_behind_a_greeting_is_whole_as_long_as_its_turn_is_open() {
 #[test]
 fn the_first_request_and_that_of_the_open_turn_are_both_whole() {
     for window in [4_000, 32_000, 200_000] {
-        // Together they may have no more than the one of the others.
+        // Together they may take no more than a single one of the others.
         let (first, newest) = (task(window / 10 + 50), "do that again, ".repeat(10));
         let begins = [
             says("user", &first),

@@ -1,4 +1,4 @@
-//! Readings out of memory beside readings of the bytes.
+//! Cached parses compared with fresh ones.
 
 use super::*;
 use crate::rewrite::chat_completions::{read, read_cached};
@@ -11,7 +11,7 @@ fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
 }
 
-/// All that was read, but for what it is known by.
+/// Formats all that was parsed, without the cache entries.
 fn shown(conversation: &Conversation<'_>) -> String {
     let messages = conversation.messages().iter().map(|message| {
         let members = (conversation.parts(message), conversation.calls(message));
@@ -24,8 +24,8 @@ fn shown(conversation: &Conversation<'_>) -> String {
     messages.collect()
 }
 
-/// How many messages of `body` are met, and in how many pages some of them. It is then read, and as
-/// it reads without a memory.
+/// Returns the number of cached messages of `body`, and the number of pages among the hits. Then
+/// reads `body` with the cache and checks that the result equals an uncached read.
 fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
     let plain = read(body.as_bytes()).unwrap();
     let messages = plain.messages();
@@ -44,7 +44,7 @@ fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
             }
             Some(CacheHit::Message(_)) => {
                 at += 1;
-                // These have no readings to be kept.
+                // Skipped by `keep_page`: without cache entries no page is stored.
                 thread.store_page(body, &messages[..at]);
             }
             Some(CacheHit::Page(page)) => {
@@ -59,7 +59,7 @@ fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
     (met, pages)
 }
 
-/// How many messages of `body` are met; as [`meet`].
+/// Like [`meet`], but returns only the number of cached messages.
 fn check(recall: &ParseCache, caller: u8, body: &str) -> usize {
     meet(recall, caller, body).0
 }
@@ -93,7 +93,7 @@ fn what_is_not_byte_for_byte_the_same_is_read_anew() {
     let recall = ParseCache::new(scope(0));
     let history = |end: &str| body(&[user("one"), user(end), CALLS.into()]);
     assert_eq!(check(&recall, 1, &history("two")), 0);
-    // What stands behind a change was met behind something else.
+    // Messages after a change are stored under a different prefix.
     assert_eq!(check(&recall, 1, &history("too")), 1);
     assert_eq!(check(&recall, 1, &history("two")), 3);
     let at_the_end = history("two").replace(r#".."}"#, r#".x"}"#);
@@ -158,7 +158,7 @@ fn what_is_kept_is_bounded_and_what_is_used_stays() {
     );
 }
 
-/// A message of this many parts and calls.
+/// A message with this many parts and calls.
 fn of_members(parts: usize, calls: usize) -> String {
     let parts = vec![r#"{"type":"text","text":"a part"}"#; parts].join(",");
     let call = r#"{"id":"a","type":"function","function":{"name":"read","arguments":"{}"}}"#;
@@ -215,7 +215,7 @@ fn a_thousand_beginnings_of_one_length_are_told_apart() {
     }
 }
 
-/// Which bits differ in any two of these.
+/// The bits that differ between any two of these.
 fn varying(prints: impl Iterator<Item = Fingerprint> + Clone) -> u128 {
     let first = prints.clone().next().map_or(0, |Fingerprint(print)| print);
     prints.fold(0, |varying, Fingerprint(print)| varying | (print ^ first))
@@ -234,10 +234,10 @@ fn every_bit_of_a_print_hangs_on_the_message_and_on_the_caller() {
 fn a_memory_shows_neither_its_key_nor_what_it_keeps() {
     let recall = ParseCache::new(scope(0));
     assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
-    assert_eq!(format!("{recall:?}"), "Recall { .. }");
+    assert_eq!(format!("{recall:?}"), "ParseCache { .. }");
 }
 
-/// So many messages, of every kind in turn.
+/// A history of this many messages, cycling through every kind.
 fn history(messages: usize) -> Vec<String> {
     let nth = |at: usize| match at % 4 {
         0 => user(&at.to_string()),
@@ -248,7 +248,7 @@ fn history(messages: usize) -> Vec<String> {
     (0..messages).map(nth).collect()
 }
 
-/// The history of two pages and a half, met twice.
+/// A history of two and a half pages, read twice.
 fn with_two_pages() -> (ParseCache, Vec<String>) {
     let recall = ParseCache::new(scope(0));
     let history = history(2 * PAGE_MESSAGES + PAGE_MESSAGES / 2);
@@ -294,7 +294,7 @@ fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
     ] {
         let mut changed = history.clone();
         changed[at] = user("something else");
-        // What was met behind the change was met behind something else.
+        // Messages after the change are stored under a different prefix.
         let pages = |body: &str| meet(&recall, 1, body);
         assert_eq!(pages(&body(&changed)), (met, 0), "{at}");
         assert_eq!(pages(&body(&changed)).0, all, "{at}");

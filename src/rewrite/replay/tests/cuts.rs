@@ -1,15 +1,15 @@
-//! What happens at the mark at which history gives way.
+//! Tests of cutting history at the hard mark.
 
 use super::*;
 
-/// A policy whose hard mark the steps just reach.
+/// Policy whose hard mark the steps just reach.
 fn full() -> Policy {
     let mut policy = policy();
     policy.thresholds.hard = size(ALL);
     policy
 }
 
-/// The same with a rule that is asked at its own mark, there or elsewhere, and is then enough.
+/// Like [`full`], with a rule applied at its own mark, `own_mark`, which is then enough.
 fn full_and_clearing(own_mark: Tokens) -> Policy {
     let mut policy = clearing(PruneTrigger::HardMark, rule());
     policy.thresholds.hard = size(ALL);
@@ -73,7 +73,7 @@ fn no_break_can_help_where_what_can_never_go_leaves_no_room_for_a_summary() {
 
 #[test]
 fn history_is_cut_where_that_gains_a_tenth_and_no_less() {
-    // Instructions, question, what stands for the history, the newest step.
+    // Instructions, question, summary, the newest step.
     let beside = OUTSIDE + run(1..2) + run(ALL - 2..ALL);
     let most = size(ALL).percent(90) - beside;
     for (summary, gains) in [(most, true), (most + ONE, false)] {
@@ -88,7 +88,7 @@ fn history_is_cut_where_that_gains_a_tenth_and_no_less() {
 
 #[test]
 fn a_summary_is_due_no_more_where_clearing_has_made_room() {
-    // The mark is reached by four steps; the rule fires with the fifth.
+    // Four steps reach the mark; the rule fires with the fifth.
     for (minimum, due) in [(times(FREES, 3), false), (times(FREES, 4), true)] {
         let mut policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
         policy.thresholds.hard = size(ALL - 2);
@@ -109,10 +109,10 @@ fn where_a_digest_stands_in_at_once_clearing_is_tried_first_at_a_nearer_mark_of_
     check(own_mark, &noted(&policy, None), (false, &RESULTS[..4]));
     let own_mark = size(ALL);
     let policy = full_and_clearing(own_mark);
-    // In the break of a cut it clears too.
+    // The rule clears together with a cut.
     check(own_mark, &cut(&policy, None), (true, &RESULTS[..4]));
     check(own_mark, &noted(&policy, None), (false, &RESULTS[..4]));
-    // Below its own mark in no break.
+    // Below its own mark, the rule never clears.
     let own_mark = size(ALL) + ONE;
     let policy = full_and_clearing(own_mark);
     check(own_mark, &cut(&policy, None), (true, &[]));

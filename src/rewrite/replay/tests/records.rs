@@ -1,10 +1,10 @@
-//! What a record brings along, and what follows from how fast a conversation fills.
+//! Tests of the effects of a record, and of thrash detection.
 
 use super::*;
 use crate::rewrite::pace::ThrashDetector;
 use crate::rewrite::wording::wrap_summary;
 
-/// How fast a conversation fills that was compacted at these lengths.
+/// Returns the thrash state after compactions at these lengths.
 fn pace(compactions: &[usize]) -> ThrashDetector {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
@@ -15,7 +15,8 @@ fn pace(compactions: &[usize]) -> ThrashDetector {
         })
 }
 
-/// A record that did nothing but to note the last of these compactions, which was its own.
+/// Record without changes that only stores the thrash state after these compactions, the last of
+/// which made it.
 fn paced(compactions: &[usize]) -> CompactionRecord {
     CompactionRecord {
         pace: pace(compactions),
@@ -31,8 +32,8 @@ fn what_a_record_cleared_is_cleared_from_its_own_place_on() {
         cleared_before: 6,
         ..CompactionRecord::default()
     };
-    // The rule fires at 10 messages, where three results wait: had two of them been cleared before
-    // that, it would not.
+    // The rule fires at 10 messages, with three results to clear. It would not fire if two of them
+    // had been cleared before.
     for (at, expect) in [(ALL, &RESULTS[..3]), (8, &RESULTS[..2])] {
         let base = found(at, record.clone());
         assert_eq!(cleared(&noted(&policy, Some(&base))), expect, "{at}");
@@ -59,7 +60,7 @@ fn three_requests_after_a_compaction_the_next_one_is_quick_and_four_after_it_is_
 
 #[test]
 fn full_too_soon_for_the_second_time_half_as_much_is_kept_and_the_largest_result_is_clipped() {
-    // Its newest steps but one cost 519, 2,288 and 2,807 tokens from 10, 8 and 6 on.
+    // From messages 10, 8 and 6 on, the steps before the newest cost 519, 2,288 and 2,807 tokens.
     let body = resized(9, 6_000);
     let conversation = read(body.as_bytes()).unwrap();
     let check = |compactions: &[usize], covers, stays, clips: &[Clip]| {
@@ -104,14 +105,14 @@ fn a_record_of_a_conversation_that_is_always_full_clears_and_clips_once_where_it
     let thrash = paced(&[6, 8, 10]);
     let once = paced(&[8, 10]);
     for at in [8, 10] {
-        // What is cleared needs no clip. The newest step of its place stays, and so does what came
-        // since.
+        // Cleared results need no clip. The newest step at the time of the record stays, and so
+        // does everything since.
         check(&rule, &found(at, thrash.clone()), &RESULTS[..3], &[]);
         check(&rule, &found(at, once.clone()), &[], &[]);
         check(&policy(), &found(at, thrash.clone()), &[], &[7]);
         check(&policy(), &found(at, once.clone()), &[], &[]);
     }
-    // What it has clipped itself is as short as it gets.
+    // A result that the record has clipped already is as short as it gets.
     for (message, clips) in [(5, &[7][..]), (7, &[])] {
         let mut record = thrash.clone();
         let (head, tail) = (Tokens::new(200), Tokens::new(200));

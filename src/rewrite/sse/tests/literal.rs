@@ -1,11 +1,11 @@
-//! The oracle of the event splitter, for tests and the fuzzer: a plain reading of the WHATWG
-//! standard, line by line over a whole text.
+//! Oracle of the event splitter, for tests and the fuzzer: a literal implementation of the WHATWG
+//! standard, line by line over a complete text.
 
-/// Name and data of one event.
+/// Name and data of an event.
 pub(crate) type Found = (Vec<u8>, Vec<u8>);
 
-/// The events of a whole text, by the letter of the standard but for its last rule: an event that
-/// the end of the text cut off is one.
+/// Returns the events of a complete text by the letter of the standard, except for its last rule:
+/// an event cut off by the end of the text counts.
 pub(crate) fn events(bytes: &[u8]) -> Vec<Found> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn events(bytes: &[u8]) -> Vec<Found> {
     found
 }
 
-/// Lines that end in CR LF, LF or CR.
+/// Splits a text at CRLF, LF or CR.
 fn lines(text: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let (mut start, mut at) = (0, 0);

@@ -1,8 +1,8 @@
-//! Ends of replies, and what each shows of a window.
+//! Windows revealed by the ends of replies.
 
 use super::*;
 
-/// The end of a reply that counted so much.
+/// Builds the end of a reply with these counts.
 pub(crate) fn parting(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
     ReplyEnd {
         usage: Some(Usage {
@@ -17,7 +17,7 @@ pub(crate) fn parting(input: u32, output: u32, finish: FinishReason) -> ReplyEnd
     }
 }
 
-/// A request of such a size.
+/// Builds a text request of this size.
 pub(crate) fn sent(estimate: u32) -> SentSize {
     SentSize {
         estimate: Tokens::new(estimate),
@@ -26,12 +26,12 @@ pub(crate) fn sent(estimate: u32) -> SentSize {
     }
 }
 
-/// Reads replies that counted so much for requests of such a size; what was noted at the last.
+/// Observes replies with these (estimate, count) pairs and checks the window that the last reveals.
 fn check(replies: &[(u32, u32)], expect: Option<u32>) {
     let mut counted = WindowDetector::default();
     let mut noted = None;
     for &(estimate, input) in replies {
-        assert_eq!(noted, None, "{replies:?}: noted before the last");
+        assert_eq!(noted, None, "{replies:?}: revealed before the last");
         noted = counted.observe_reply(sent(estimate), &parting(input, 50, FinishReason::Stop));
     }
     let expect = expect.map(|window| LearnedWindow::truncating_to(Tokens::new(window), window));
@@ -51,7 +51,7 @@ fn a_count_that_stands_still_while_requests_grow_shows_the_window() {
 
 #[test]
 fn pictures_that_cost_less_than_they_are_estimated_at_show_nothing() {
-    // 1,200 are estimated for each, and 85 are counted.
+    // Each picture is estimated at 1,200 tokens and counted at 85.
     let mut counted = WindowDetector::default();
     for n in 0..8 {
         let pictures = SentSize {
@@ -72,13 +72,13 @@ fn one_count_shows_nothing_whatever_its_size() {
 
 #[test]
 fn a_count_in_proportion_shows_nothing() {
-    // Spaces or base64: a third of the estimate, whatever its size.
+    // Spaces or base64: a third of the estimate at every size.
     let replies: Vec<(u32, u32)> = (0..40)
         .map(|n| (6_000 + n * 500, 2_000 + n * 166))
         .collect();
     check(&replies, None);
     check(&[(10_000, 3_585), (11_500, 4_123)], None);
-    // More than three fifths of it is no cut.
+    // A count of more than three fifths of the estimate is not a truncation.
     check(&[(6_000, 4_000), (6_800, 4_090)], None);
 }
 
@@ -122,7 +122,7 @@ fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
     assert_eq!(full(Some(usage(20_000))), Some(scaled));
     let sent = LearnedWindow::at_most(Tokens::new(10_000));
     assert_eq!(full(None), Some(sent));
-    // What a server that leaves its cache out counts cannot be scaled by.
+    // A count that excludes the cache cannot be used for scaling.
     assert_eq!(full(Some(usage(100))), Some(sent));
 }
 
@@ -154,7 +154,7 @@ fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
 #[test]
 fn a_suspicion_begins_at_three_fifths_of_the_request_and_not_above() {
     check(&[(6_000, 3_600), (6_900, 3_600)], Some(4_096));
-    // Each counted at a little more, the second by less than it grew.
+    // Both counts are slightly higher, and the second grew by less than the request.
     check(&[(5_900, 3_600), (6_750, 4_090)], None);
 }
 

@@ -1,4 +1,4 @@
-//! Paths that name something else than a store of ours: it is left as it is.
+//! Paths that name something other than a store of longhaul's, which is left unchanged.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use redb::{Database, ReadableDatabase as _, TableDefinition};
 
 use super::*;
 
-/// Why a path was refused, by whoever was to open it; all of them leave it as it was.
+/// Returns why a path is refused, equally by a start and by a check. Both leave the path unchanged.
 fn refused(place: &Place) -> String {
     let before = all(place);
     let serve = place.try_open("512MiB").err().unwrap().to_string();
@@ -17,7 +17,7 @@ fn refused(place: &Place) -> String {
     serve
 }
 
-/// As [`refused`], where a look says the same.
+/// Like [`refused`], if an inspection gives the same reason.
 fn refused_to_all(place: &Place) -> String {
     let before = all(place);
     let look = place.look().err().unwrap().to_string();
@@ -26,7 +26,7 @@ fn refused_to_all(place: &Place) -> String {
     look
 }
 
-/// Every file and what it has in it.
+/// Returns every file with its content.
 fn all(place: &Place) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     place
         .files()
@@ -34,7 +34,7 @@ fn all(place: &Place) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         .collect()
 }
 
-/// A place where `text` is.
+/// Creates a place with `text` in its file.
 fn with(text: impl AsRef<[u8]>) -> Place {
     let place = Place::new();
     fs::create_dir_all(place.path().parent().unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn secret_of(place: &Place) -> PathBuf {
     place.path().with_extension("db.secret")
 }
 
-/// A database of another program, with a table of that name.
+/// Creates a database of another program, with a table of that name.
 fn foreign(name: &str) -> Place {
     let place = with("");
     let database = Database::create(place.path()).unwrap();
@@ -76,7 +76,7 @@ fn a_database_of_another_program_gets_no_table_of_ours() {
     for name in ["theirs", "about"] {
         let place = foreign(name);
         assert!(refused_to_all(&place).contains("another program"));
-        // To be told by its tables even where a secret like ours is beside it.
+        // Recognised by its tables even if a secret like longhaul's is beside it.
         fs::write(secret_of(&place), [7; 32]).unwrap();
         let problem = place.try_open("512MiB").err().unwrap().to_string();
         assert!(problem.contains("another program"), "{problem}");
@@ -93,11 +93,11 @@ fn a_database_of_another_program_gets_no_table_of_ours() {
 fn what_is_no_file_is_refused() {
     let place = Place::new();
     fs::create_dir_all(place.path()).unwrap();
-    assert!(refused_to_all(&place).contains("no file"));
+    assert!(refused_to_all(&place).contains("not a regular file"));
     let place = Place::new();
     fs::create_dir_all(secret_of(&place)).unwrap();
     let problem = place.try_open("512MiB").err().unwrap().to_string();
-    assert!(problem.contains("db.secret") && problem.contains("no file"));
+    assert!(problem.contains("db.secret") && problem.contains("not a regular file"));
     assert!(!place.path().exists());
 }
 
@@ -137,7 +137,7 @@ fn an_empty_file_may_be_used() {
 
 #[tokio::test]
 async fn what_a_kill_leaves_of_a_store_that_is_being_made_is_made_again() {
-    // The secret is there first, and then the database without its first bytes, or its tables.
+    // The secret is written first, and then the database without its first bytes, or its tables.
     let bare = with("");
     drop(Database::create(bare.path()).unwrap());
     let begun = with(vec![0; 1 << 16]);

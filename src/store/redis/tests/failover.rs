@@ -1,4 +1,4 @@
-//! A primary that becomes a copy behind the name it had, and keeps the connections to it.
+//! A primary that becomes a replica behind its name, and keeps its connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -8,11 +8,11 @@ use tokio::net::{TcpListener, TcpStream};
 use super::redis_server::free_port;
 use super::*;
 
-/// A name that several servers have had: each new connection leads to the one that has it then.
+/// A name that several servers have in turn. Each new connection leads to the current one.
 struct Name {
     at: u16,
     leads_to: Arc<AtomicU16>,
-    /// Ends with the test, its connections too.
+    /// Aborted at the end of the test, with its connections.
     _tasks: JoinSet<()>,
 }
 
@@ -30,7 +30,7 @@ impl Name {
                 let port = target.load(Ordering::SeqCst);
                 connections.spawn(async move {
                     let mut far = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-                    // An end that is gone ends the other.
+                    // If one end closes, the other is closed too.
                     _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
                 });
             }
@@ -56,7 +56,7 @@ fn at_port() -> (RedisServer, u16) {
     (RedisServer::with(&["--port", &port.to_string()]), port)
 }
 
-/// Writes until it is kept.
+/// Writes until a write succeeds.
 async fn kept(tier: &RedisStore, key: RecordKey) {
     let writing = async {
         while tier.write(&[write(key, [Change::Seen])]).await.is_err() {
@@ -92,7 +92,7 @@ async fn a_copy_is_read_and_is_written_to_once_it_is_none() {
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
     wrote(&tier, key, [Change::Seen]).await;
-    // Nobody listens on the port of the discard service, so it is a copy of nothing.
+    // No server listens on the port of the discard service, so this is a replica without a primary.
     assert_eq!(server.asked(&["REPLICAOF", "127.0.0.1", "9"]), "OK");
     for _ in 0..50 {
         assert!(read(&tier, key).await.unwrap().seen, "while it reconnects");

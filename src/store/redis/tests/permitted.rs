@@ -1,23 +1,23 @@
-//! The user that the README tells an operator to make may do all that is needed and nothing else.
+//! The user that the README creates may do all that longhaul needs, and nothing else.
 
 use super::*;
 
 const README: &str = include_str!("../../../../README.md");
-/// How the README's lines begin: the user of a proxy, what `longhaul store` needs beside that, and
-/// what a Cluster does.
+/// First words of the README's lines: the user of a proxy, the additions for `longhaul store`, and
+/// the additions for a Cluster.
 const USER: &str = "ACL SETUSER longhaul on >PASSWORD ~longhaul:* ";
 const FOR_THE_COMMAND: &str = "ACL SETUSER longhaul +scan ";
 const IN_A_CLUSTER: &str = "ACL SETUSER longhaul +cluster";
 
-/// The words of the README's one line that begins so.
+/// Returns the words of the README's only line that begins with `begins`.
 fn told(begins: &str) -> Vec<&'static str> {
     let mut lines = README.lines().map(str::trim);
     let line = lines.find(|line| line.starts_with(begins));
     line.expect("the README has the line").split(' ').collect()
 }
 
-/// Gives a user these permissions at all `servers`, and says what it is refused first of all that a
-/// proxy and `longhaul store` do. Each time in another scope.
+/// Gives a user these permissions at all `servers`, and does all that a proxy and `longhaul store`
+/// do. Returns the first refusal. Each call uses another scope.
 async fn refused(
     servers: &[RedisServer],
     url: &str,
@@ -29,7 +29,7 @@ async fn refused(
         let reset = ["ACL", "SETUSER", "longhaul", "reset"];
         assert_eq!(server.asked(&reset), "OK");
         assert_eq!(server.asked(told), "OK", "{told:?}");
-        // Of a Cluster, one has the place.
+        // In a Cluster, only one node has the key's slot.
         server.asked(&["SET", &entry::redis_key(foreign), "no entry"]);
     }
     let tier = tier(url, &[]);
@@ -54,14 +54,15 @@ async fn refused(
     let scope = Some(ours.scope());
     tier.for_each_entry(scope, &mut |one| listed.push(one.idle))
         .await?;
-    // How long an entry was idle is left out where it is not to be had.
+    // The idle time of an entry is left out if it is not available.
     if listed.len() != 2 || listed.contains(&None) {
         return Err(MALFORMED_ANSWER);
     }
     tier.purge(scope).await.map(drop)
 }
 
-/// All commands of `told` together are enough, and each is needed but for those in `spare`.
+/// Checks that all commands of `told` together are enough, and that each is needed except those in
+/// `spare`.
 async fn check(servers: &[RedisServer], url: &str, told: &[&str], spare: &[&str]) {
     assert_eq!(refused(servers, url, 0, told).await, Ok(()), "{told:?}");
     let commands = told.iter().filter(|word| word.starts_with('+'));
@@ -94,7 +95,7 @@ async fn the_user_of_a_cluster_needs_no_more_than_the_readme_tells() {
     let cluster = Cluster::start();
     let url = cluster.url().replace("://", "://longhaul:PASSWORD@");
     let mut all = told(USER);
-    // The same as at one server.
+    // Identical to those at a single server.
     let spare = all.clone();
     all.extend(told(FOR_THE_COMMAND).into_iter().skip(3));
     all.extend(told(IN_A_CLUSTER).into_iter().skip(3));

@@ -1,4 +1,4 @@
-//! Each recorded form says its window, and what a model was trained for is none.
+//! Windows in the recorded formats; a trained window does not count.
 
 use super::*;
 
@@ -9,7 +9,7 @@ macro_rules! recorded {
     };
 }
 
-/// What each of the recorded servers holds.
+/// The window of every recorded server.
 const HOLDS: Option<Tokens> = Some(Tokens::new(32_768));
 
 fn listed(bytes: &[u8], model: &str) -> Option<Tokens> {

@@ -1,8 +1,8 @@
-//! What counts of a stream that tells something at its beginning, between, and at its end.
+//! Precedence of facts stated at the beginning, in the middle and at the end of a stream.
 
 use super::*;
 
-/// A chunk without content that gives this as the reason.
+/// Creates a chunk without content that states `reason`.
 fn ended(reason: &str) -> String {
     format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]}}"#)
 }
@@ -10,8 +10,8 @@ fn ended(reason: &str) -> String {
 const ROLE: &str = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#;
 const PIECE: &str = r#"{"choices":[{"delta":{"content":"word"},"finish_reason":null}]}"#;
 
-/// What a stream tells that begins with these events, goes on with others and many pieces of text,
-/// and ends with the last.
+/// Reads a stream that begins with the events `first`, ends with `last`, and has `between` among
+/// many pieces of text.
 fn told(first: &[&str], between: &[&str], last: &[&str]) -> ReplyEnd {
     let pieces = [PIECE; 5].as_slice();
     let reply = stream(&[first, pieces, between, pieces, last].concat());

@@ -1,8 +1,8 @@
-//! What is kept of a reply, and the room that it takes.
+//! Kept bytes of a reply, and the memory that they use.
 
 use super::*;
 
-/// Checks whether a count is still read that stands so many bytes before the end of a body.
+/// Checks whether a count at this distance from the end of a body is still read.
 fn check_count(bytes_before_the_end: usize, expect: Option<u32>) {
     let begin = r#""usage":{"prompt_tokens":7},"filter":""#;
     let end = r#""}"#;
@@ -29,7 +29,7 @@ fn a_reply_of_four_kibibytes_is_whole() {
         assert_eq!(reply.len(), bytes);
         read(reply.as_bytes(), 100).has_content
     };
-    // There is no content in it; what is not whole is taken to have had some.
+    // The reply has no content, but a truncated reply is assumed to have had some.
     assert!(!said(4_096));
     assert!(said(4_097));
 }
