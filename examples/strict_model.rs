@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Parser;
-use longhaul::demo::{
+use longhaul_mock_model::{
     ChatBehaviour, FileReading, Model, ModelOptions, RequestKind, SeenRequest, TokenDensity,
     Verdict,
 };

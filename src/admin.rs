@@ -21,9 +21,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
-use crate::lock::RwLock;
 use crate::proxy::targets_ip_or_localhost;
 use crate::wall_clock;
+use parking_lot::RwLock;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The type includes the version of the format; Prometheus 3 rejects a page without it.

@@ -7,13 +7,13 @@ mod demo;
 mod explain;
 mod flags;
 mod health;
-mod number;
+pub(crate) mod model_window;
 mod pipe;
-mod plain;
+pub(crate) mod printable;
 mod run;
 mod serve;
 mod store;
-mod window;
+pub(crate) mod thousands;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ use crate::config::{
     settings_with_flags as settings_flags, unknown_variables,
 };
 use crate::error::Problem;
-use crate::rewrite::prompts::Prompts;
+use longhaul_core::summary::prompts::Prompts;
 
 const EXAMPLES: &str = "\
 Examples:

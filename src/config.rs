@@ -1,54 +1,54 @@
 //! The program's configuration, resolved from its layers.
 
-mod base;
+pub(crate) mod base_url;
+pub(crate) mod compaction;
 mod file;
 mod keys;
-mod kinds;
 mod layers;
 mod listener;
-mod models;
+pub(crate) mod model_tables;
 mod mounts;
-mod names;
+pub(crate) mod parse;
 mod problems;
 mod prompts;
 mod proxies;
+pub(crate) mod redact;
 mod render;
 mod setting;
 mod settings;
-mod shown;
 mod store;
+pub(crate) mod suggestions;
 mod summary;
 mod tables;
-mod wishes;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use base::BaseUrl;
-pub(crate) use base::CHAT;
+pub use base_url::BaseUrl;
+pub(crate) use base_url::CHAT;
 use http::HeaderValue;
 pub use keys::ClientTokens;
 pub(crate) use layers::{Layers, ResolvedSettings};
 pub use listener::TlsFiles;
 pub use mounts::Mount;
-pub(crate) use names::unknown_variables;
 pub use proxies::{Proxies, ProxyUrl};
+pub(crate) use redact::redacted_url as shown_url;
 pub(crate) use render::{default_toml, report, report_json, secret_variables, settings_markdown};
 pub(crate) use setting::AnySetting;
 use setting::Setting;
 pub(crate) use settings::settings_with_flags;
-pub(crate) use shown::redacted_url as shown_url;
 pub use store::{CallerIdentity, RedisUrl, ScopeSecret, StoreConfig, StoreLocation};
+pub(crate) use suggestions::unknown_variables;
 pub use summary::{PlacementSetting, SummaryConfig, SummaryEndpoint, SummaryModel, SummaryStyle};
 
 use crate::error::Problem;
-use crate::rewrite::overflow::ClassifierRules;
-use crate::rewrite::policy::CompactionSettings;
-use crate::rewrite::tokens::Tokens;
-pub(crate) use kinds::ChoiceSetting;
-use models::ModelPattern;
+use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::CompactionSettings;
+use longhaul_core::units::tokens::Tokens;
+use model_tables::ModelPattern;
+pub(crate) use parse::ChoiceSetting;
 use problems::Problems;
 use settings::conversations;
 
@@ -401,8 +401,8 @@ impl SettingReader<'_> {
 
 /// Reads the model settings from `found`.
 fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
-    let wishes = wishes::compaction_settings(found)?;
-    let (window, source) = wishes::assumed_window(found, wishes.profile)?;
+    let wishes = compaction::compaction_settings(found)?;
+    let (window, source) = compaction::assumed_window(found, wishes.profile)?;
     Ok(ModelSettings {
         compaction: Cow::Owned(wishes),
         window,

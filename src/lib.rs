@@ -4,21 +4,27 @@
 //! [`cli::main`] is the entry point of the program.
 
 mod admin;
+pub(crate) mod body;
+pub(crate) mod chat;
 pub mod cli;
 pub mod config;
-pub mod demo;
+pub(crate) mod costs;
+pub(crate) mod dashboard;
 mod error;
+pub(crate) mod exchange;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub(crate) mod learned;
 mod limits;
-mod lock;
 mod metrics;
 mod models;
 mod proxy;
-pub mod rewrite;
+pub(crate) mod report;
+pub(crate) mod request;
 mod server;
+pub(crate) mod services;
 mod store;
-mod summarise;
+pub(crate) mod summaries;
 mod telemetry;
 mod traces;
 mod upstream;

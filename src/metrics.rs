@@ -1,23 +1,23 @@
 //! Metrics with closed sets of labels, so that no request can add a series.
 
+pub(crate) mod costs;
 mod histogram;
 mod labels;
-mod money;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use costs::CostMetrics;
 pub(crate) use histogram::{Histogram, HistogramSnapshot};
 pub(crate) use labels::{
     Action, AuxiliaryPurpose, CompactionTrigger, DurableStoreOutcome, Ending, PriceSource,
     RetryKind, RetryOutcome, StatusClass, SummaryOutcome, UnpricedReason, UnreadReason,
     WithheldReason,
 };
-pub(crate) use money::CostMetrics;
 
 use crate::error::Fault;
-use crate::rewrite::bypass::Bypass;
-use crate::rewrite::tokens::Tokens;
-use crate::rewrite::usage::Usage;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::units::tokens::Tokens;
 
 /// A closed set of label values.
 pub(crate) trait Label: Copy + 'static {

@@ -10,10 +10,10 @@ mod hosts;
 mod names;
 mod table;
 
-use crate::rewrite::money::InputPrices;
-use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::TableWindow;
 pub(crate) use hosts::HostKind;
+use longhaul_core::cost::pricing::InputPrices;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::TableWindow;
 use table::TableRow;
 
 /// The row of the table that matches a model.

@@ -1,62 +1,34 @@
 //! The request path: receive, read, plan, splice, send, judge, relay.
 
-mod account;
-mod answer;
-mod bills;
-mod budget;
-mod build;
-mod chat;
-mod coding;
-mod exchange;
-mod forms;
-mod headers;
-mod host;
-mod keys;
-mod lessons;
-mod manual;
-mod observe;
-mod paths;
-mod receive;
-mod recent;
-mod relay;
-mod report;
-mod scope;
-mod shared;
-mod titles;
-mod tunnel;
-mod unknown;
-mod watch;
-mod whole;
-mod wish;
-
+pub(crate) mod explicit_compaction;
 use std::sync::Arc;
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 
-pub(crate) use host::targets_ip_or_localhost;
-pub(crate) use manual::CompactedChat;
+pub(crate) use crate::dashboard::{ConversationDto, RecentConversations};
+pub(crate) use crate::exchange::relay::ReplyBody;
+pub(crate) use crate::exchange::tunnel::TunnelSlot;
+pub(crate) use crate::request::host_check::targets_ip_or_localhost;
 #[cfg(fuzzing)]
-pub(crate) use paths::{map as mapped_path, strip_mount as path_under};
-pub(crate) use recent::{ConversationDto, RecentConversations};
-pub(crate) use relay::ReplyBody;
-pub(crate) use tunnel::TunnelSlot;
+pub(crate) use crate::request::paths::{map as mapped_path, strip_mount as path_under};
+pub(crate) use explicit_compaction::CompactedChat;
 
+use crate::chat::{Attempt, Chat, ChatRequest, NextStep};
 use crate::error::Fault;
+use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
+use crate::exchange::request_log::RequestLog;
 use crate::metrics::{Action, RetryOutcome};
+use crate::report::ChatReport;
+use crate::request::headers::BodyFraming;
+use crate::request::receive::Received;
+use crate::services::Shared;
 use crate::traces::CallPurpose;
 use crate::upstream::{ClientBody, PeekedBody, UpstreamBody};
-use account::RequestLog;
-use chat::{Attempt, Chat, ChatRequest, NextStep};
-use headers::BodyFraming;
-use receive::Received;
-use report::ChatReport;
-use shared::Shared;
-use watch::{HoldPolicy, JudgedReply};
 
 /// The reverse proxy for one upstream. Clones share all state.
 #[derive(Clone)]
-pub(crate) struct Proxy(Arc<Shared>);
+pub(crate) struct Proxy(pub Arc<Shared>);
 
 impl Proxy {
     /// Answers a request with the upstream's reply, or with an error response for the [`Fault`]
@@ -71,16 +43,16 @@ impl Proxy {
         let own = self.select_mount(request.uri_mut());
         let mut account = RequestLog::start(&request, &own.0.metrics);
         account.set_mount(own.0.mount.clone());
-        if manual::is_compact_request(&request) {
+        if explicit_compaction::is_compact_request(&request) {
             return match Box::pin(own.answer_compact_request(request, &mut account)).await {
-                Ok(reply) => relay::respond(reply, account),
+                Ok(reply) => crate::exchange::relay::respond(reply, account),
                 Err(fault) => own.fault_response(fault, account),
             };
         }
         // A connection holds its request's future in memory for as long as the reply streams. State
         // that is needed only until the reply begins is boxed, so it is freed by then.
         match Box::pin(own.forward(request, slot, &mut account)).await {
-            Ok(reply) => relay::relay(reply, account),
+            Ok(reply) => crate::exchange::relay::relay(reply, account),
             Err(fault) => own.fault_response(fault, account),
         }
     }
@@ -89,7 +61,7 @@ impl Proxy {
     fn select_mount(&self, target: &mut Uri) -> &Self {
         for proxy in &self.0.mounts {
             let mount = proxy.0.mount.as_deref().unwrap_or_default();
-            if let Some(rest) = paths::strip_mount(target, mount) {
+            if let Some(rest) = crate::request::paths::strip_mount(target, mount) {
                 *target = rest;
                 return proxy;
             }
@@ -113,8 +85,8 @@ impl Proxy {
     ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
         let shared = &*self.0;
         let route = self.route(&request, account)?;
-        let upgrade =
-            headers::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut request));
+        let upgrade = crate::request::headers::is_upgrade_request(&request)
+            .then(|| hyper::upgrade::on(&mut request));
         let (head, body) = request.into_parts();
         if let Some(client) = upgrade {
             let tunnel = (client, slot);
@@ -132,7 +104,7 @@ impl Proxy {
         let (body, hop, _reservation) = match received {
             Received::Chat(body) => {
                 let scope = shared.scope(&head);
-                let why = match chat::read(shared, &head, body.text(), scope) {
+                let why = match crate::chat::read(shared, &head, body.text(), scope) {
                     Ok(conversation) => {
                         let came = ChatRequest {
                             proxy: self,
@@ -230,7 +202,7 @@ impl Proxy {
         account: &mut RequestLog,
     ) -> JudgedReply<UpstreamBody> {
         let shared = &*self.0;
-        let judging = watch::judge(
+        let judging = crate::exchange::reply_gate::judge(
             reply,
             holding,
             &shared.config.overflow_rules,

@@ -1,11 +1,11 @@
 //! Accepts connections and serves each in its own task, until shutdown.
 
-mod accept;
-mod beside;
+pub(crate) mod acceptor;
+pub(crate) mod admin_listener;
 mod certificates;
-mod current;
-mod opening;
-mod own;
+pub(crate) mod prefaced_stream;
+pub(crate) mod reloadable_proxy;
+pub(crate) mod self_loop;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -35,12 +35,12 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, TunnelSlot};
-use accept::Acceptor;
+use acceptor::Acceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
-pub(crate) use current::ReloadableProxy;
-use opening::{PrefacedStream, Protocol};
-pub(crate) use own::refuse_self_loop;
+use prefaced_stream::{PrefacedStream, Protocol};
+pub(crate) use reloadable_proxy::ReloadableProxy;
+pub(crate) use self_loop::refuse_self_loop;
 
 /// Time for a connection to complete the TLS handshake and the protocol preface, and for each
 /// request to send its head. Clients cope with it: nginx closes idle connections after 75 s.
@@ -146,7 +146,7 @@ impl Server {
         // Dropped last, so that the admin pages are available until the end.
         let mut beside = JoinSet::new();
         if let (Some(listener), Some(admin)) = (admin, &current.admin) {
-            beside.spawn(beside::serve(listener, Arc::clone(admin)));
+            beside.spawn(admin_listener::serve(listener, Arc::clone(admin)));
         }
         if let Some(certificates) = &current.certificates {
             beside.spawn(Arc::clone(certificates).watch());
@@ -231,7 +231,7 @@ async fn serve_tls(
     match met {
         Ok(HandshakeResult::Tls(session)) => serve(session, until, current, stopped).await,
         Ok(HandshakeResult::NotTls(socket)) => {
-            _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await
+            _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await;
         }
         Ok(HandshakeResult::NoSession) | Err(_) => {}
     }

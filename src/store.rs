@@ -1,22 +1,20 @@
 //! Storage of records between requests: in memory, and optionally in a durable store behind it.
 
-mod breaker;
-mod counts;
-pub(crate) mod far;
+pub(crate) mod count_cache;
+pub(crate) mod durable;
 mod file;
 mod format;
+pub(crate) mod inspector;
 mod lease;
-mod lore;
-mod near;
-mod queue;
+pub(crate) mod memory;
+pub(crate) mod read_breaker;
 mod redis;
 #[cfg(test)]
 mod scripted;
 mod secret;
-mod shelf;
-mod taught;
 mod tiered;
-mod writes;
+pub(crate) mod write_breaker;
+pub(crate) mod write_queue;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +22,22 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::timeout;
 
-pub(crate) use counts::CountedRequest;
+pub(crate) use crate::learned::model_facts::ModelFacts;
+pub(crate) use count_cache::CountedRequest;
+pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
 pub(crate) use lease::LeaseOutcome;
-pub(crate) use lore::ModelFacts;
-pub(crate) use near::RewriteTolerance;
+pub(crate) use memory::RewriteTolerance;
 pub(crate) use secret::Secret;
-pub(crate) use shelf::{RecordListing, ScopeStats, StoreInspector};
 
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::metrics::Metrics;
-use crate::rewrite::chain::{PrefixKeys, RecordKey};
-use crate::rewrite::record::{CompactionRecord, PriorRecords};
-use far::{Change, DurableStore, Unavailable};
+use durable::{Change, DurableStore, Unavailable};
 use file::Intent;
 use format::RecordSealer;
-use near::MemoryStore;
+use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use memory::MemoryStore;
 use tiered::{PendingChange, TieredStore, WRITE_TIMEOUT};
 
 /// Maximum number of conversations remembered as notified.

@@ -2,12 +2,12 @@
 //! that the OpenTelemetry variables name.
 
 mod collector;
-mod line;
-mod lines;
+pub(crate) mod log_buffer;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(not(feature = "otlp"))]
-mod unexported;
+pub(crate) mod otlp_disabled;
+pub(crate) mod text_fields;
 
 use std::io;
 
@@ -18,13 +18,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 use crate::error::Problem;
 pub(crate) use collector::TraceDestination;
-use line::TextFields;
-pub(crate) use lines::LogFlushGuard;
-use lines::LogWriter;
+pub(crate) use log_buffer::LogFlushGuard;
+use log_buffer::LogWriter;
 #[cfg(feature = "otlp")]
 pub(crate) use otlp::TraceExport;
 #[cfg(not(feature = "otlp"))]
-pub(crate) use unexported::TraceExport;
+pub(crate) use otlp_disabled::TraceExport;
+use text_fields::TextFields;
 
 /// Starts the trace export on the current runtime. If the export cannot start, logs the reason and
 /// returns `None`: the proxy serves without traces.

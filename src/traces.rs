@@ -5,18 +5,18 @@
 //! Without the feature `otlp`, the same code runs around a span type without values, and the
 //! compiler removes it.
 
-mod attempt;
+pub(crate) mod call_span;
 mod provider;
 #[cfg(feature = "otlp")]
 mod recorded;
-mod request;
+pub(crate) mod request_trace;
 #[cfg(not(feature = "otlp"))]
 mod unrecorded;
 
-pub(crate) use attempt::{CallContext, CallPurpose, CallSpan, NO_ANSWER, Operation};
+pub(crate) use call_span::{CallContext, CallPurpose, CallSpan, NO_ANSWER, Operation};
 #[cfg(feature = "otlp")]
 pub(crate) use recorded::{ParentContext, install_tracer};
-pub(crate) use request::RequestTrace;
+pub(crate) use request_trace::RequestTrace;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use unrecorded::ParentContext;
 

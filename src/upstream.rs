@@ -1,21 +1,15 @@
 //! The upstream client: pooled connections, and the mapping of its errors to faults.
 
-mod asked;
-mod claim;
-mod connector;
-mod download;
-mod failure;
-mod held;
-mod line;
-mod outgoing;
-mod pieces;
-mod reached;
+pub(crate) mod abort_signal;
+pub(crate) mod client_error;
+pub(crate) mod connection_guard;
+pub(crate) mod deadline_connector;
+pub(crate) mod proxy_connector;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod upload;
-mod way;
-mod windows;
+pub(crate) mod upstream_body;
+pub(crate) mod upstream_stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +19,18 @@ use http::{Request, Response};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-pub(crate) use asked::{QueryOutcome, ReportedWindows, WindowAnswer, WindowQuery};
-pub(crate) use download::UpstreamBody;
-pub(crate) use held::{PeekedBody, ReadAhead};
-pub(crate) use outgoing::{RequestBody, TransferMeter};
-pub(crate) use pieces::ChunkedBytes;
+pub(crate) use crate::body::chunked_bytes::ChunkedBytes;
+pub(crate) use crate::body::client_body::ClientBody;
+pub(crate) use crate::body::peeked_body::{PeekedBody, ReadAhead};
+pub(crate) use crate::body::request_body::{RequestBody, TransferMeter};
+pub(crate) use crate::learned::reported_windows::{
+    QueryOutcome, ReportedWindows, WindowAnswer, WindowQuery,
+};
+pub(crate) use crate::learned::windows::LearnedWindows;
+pub(crate) use proxy_connector::is_loopback_host;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct_connector;
-pub(crate) use upload::ClientBody;
-pub(crate) use way::is_loopback_host;
-pub(crate) use windows::LearnedWindows;
+pub(crate) use upstream_body::UpstreamBody;
 
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};
@@ -42,10 +38,10 @@ use crate::limits::{
     HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW, MAX_HEAD_BYTES, MAX_HEADERS,
     TCP_KEEPALIVE,
 };
-use claim::ConnectionGuard;
-use connector::DeadlineConnector;
+use connection_guard::ConnectionGuard;
+use deadline_connector::DeadlineConnector;
+use proxy_connector::ProxyRules;
 use tls::Alpn;
-use way::ProxyRules;
 
 /// Time after which an idle upstream connection is closed. Most servers keep theirs for 60 s or
 /// more. Servers that close earlier announce it, and the pool then drops the connection.
@@ -130,7 +126,7 @@ async fn await_reply(
 ) -> Result<Response<UpstreamBody>, Fault> {
     let reply = (&mut reply)
         .await
-        .map_err(|error| failure::to_fault(&error))?;
+        .map_err(|error| client_error::to_fault(&error))?;
     Ok(UpstreamBody::wrap(
         reply,
         claim.and_then(ConnectionGuard::into_answered),

@@ -13,7 +13,7 @@ use crate::options::{Options, WindowFrom};
 use crate::play::{Agent, Setup, step};
 use crate::prices::{FREE_WRITES, Input};
 use crate::sessions::{Failure, Session};
-use longhaul::demo::{PlantedFact, ReplayRequest, RequestKind, Verdict};
+use longhaul_mock_model::{PlantedFact, ReplayRequest, RequestKind, Verdict};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -145,7 +145,7 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
         .peekable();
     for (at, action, place, now, sent, took) in answered {
         let mine = at.to_string();
-        let is_mine = |seen: &&longhaul::demo::SeenRequest| {
+        let is_mine = |seen: &&longhaul_mock_model::SeenRequest| {
             let marked = seen.headers.get(crate::play::ORDINAL);
             marked.is_some_and(|mark| mark.as_bytes() == mine.as_bytes())
         };
@@ -164,7 +164,7 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
         part.bytes += sent as u64;
         part.took += took;
     }
-    let accepted = |seen: &&longhaul::demo::SeenRequest| seen.verdict == Verdict::Accepted;
+    let accepted = |seen: &&longhaul_mock_model::SeenRequest| seen.verdict == Verdict::Accepted;
     let last = seen.iter().rfind(accepted).ok_or("nothing was accepted")?;
     let last = String::from_utf8_lossy(&last.body);
     let stands = |fact: &&PlantedFact| last.contains(&fact.token);

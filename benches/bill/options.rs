@@ -2,7 +2,7 @@
 
 use crate::play::Summaries;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use longhaul::demo::TokenDensity;
+use longhaul_mock_model::TokenDensity;
 
 /// Parsed command line options.
 pub(crate) struct Options {

@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{
+use longhaul_mock_model::{
     Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SessionRecording, TokenDensity,
     Verdict,
 };

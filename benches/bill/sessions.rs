@@ -1,7 +1,7 @@
 //! The recorded sessions, read from the fixtures.
 
 use flate2::read::GzDecoder;
-use longhaul::demo::SessionRecording;
+use longhaul_mock_model::SessionRecording;
 use std::error::Error;
 use std::fs::File;
 use std::io::Read;

@@ -10,7 +10,7 @@ use crate::prices::FREE_WRITES;
 use crate::sessions::Failure;
 use crate::table::{percent, share};
 use crate::{Recorded, setup};
-use longhaul::demo::{PlantedFact, SessionRecording};
+use longhaul_mock_model::{PlantedFact, SessionRecording};
 use std::fmt::Write as _;
 
 const WINDOW: u64 = 32_000;

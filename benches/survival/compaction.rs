@@ -7,15 +7,15 @@
 use crate::baselines::size;
 use crate::history::{Message, messages};
 use crate::sessions::Failure;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::cut_point::PinnedHead;
-use longhaul::rewrite::plan::{SummarySource, plan};
-use longhaul::rewrite::policy::{CompactionSettings, Policy};
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::replay::{HardMarkMode, replay};
-use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::replay::{HardMarkMode, replay};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::cut_point::PinnedHead;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::units::tokens::Tokens;
 
 /// Ratio between successive windows, in percent.
 const STEP_PERCENT: usize = 107;

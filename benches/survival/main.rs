@@ -23,7 +23,7 @@ mod workers;
 
 use baselines::{Baseline, size};
 use history::{Message, REPLIES, Wanted, messages, replies_from};
-use longhaul::rewrite::policy::{CompactionSettings, Profile};
+use longhaul_core::policy::{CompactionSettings, Profile};
 use sessions::{Failure, Session, sessions};
 use tally::Tally;
 

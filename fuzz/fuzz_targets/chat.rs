@@ -8,10 +8,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::policy::{Policy, CompactionSettings};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::{Policy, CompactionSettings};
+use longhaul_core::units::tokens::Tokens;
 
 #[path = "../../tests/it/going_back.rs"]
 mod going_back;

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::overflow::{ReplyClassifier, ClassifierRules, ClassifierStep, Verdict};
+use longhaul_core::overflow::{ReplyClassifier, ClassifierRules, ClassifierStep, Verdict};
 
 fuzz_target!(|input: &[u8]| {
     let (status, body) = reply(input);

@@ -4,11 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::sse::{Event, Splitter, classify_event};
+use longhaul_core::dialect::sse::{Event, Splitter, classify_event};
 
 use literal::Found;
 
-#[path = "../../src/rewrite/sse/tests/literal.rs"]
+#[path = "../../crates/longhaul-core/src/dialect/sse/tests/literal.rs"]
 mod literal;
 
 fuzz_target!(|input: &[u8]| {
@@ -31,6 +31,6 @@ fn keep(found: &mut Vec<Found>, event: Event<'_>) {
         event.dropped, 0,
         "inputs here are far below what an event may hold"
     );
-    let _: longhaul::rewrite::sse::EventInfo = classify_event(event);
+    let _: longhaul_core::dialect::sse::EventInfo = classify_event(event);
     found.push((event.name.to_vec(), event.data.to_vec()));
 }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::overflow::{ReplyEnd, ClassifierRules, ReplyTail};
+use longhaul_core::overflow::{ReplyEnd, ClassifierRules, ReplyTail};
 
 fuzz_target!(|input: &[u8]| {
     let end = input.windows(4).position(|four| four == b"\r\n\r\n");

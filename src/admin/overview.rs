@@ -11,7 +11,7 @@ use crate::metrics::{
 };
 use crate::proxy::{ConversationDto, Proxy, RecentConversations};
 use crate::store::Store;
-use crate::summarise::{GuardHealth, SummaryGuards};
+use crate::summaries::{GuardHealth, SummaryGuards};
 
 /// Sources of the dashboard's data.
 pub(crate) struct Overview {

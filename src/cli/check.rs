@@ -1,8 +1,7 @@
 //! `longhaul check`: prints every setting with its value and source, or one model's window and its
 //! source.
 
-mod trial;
-
+pub(crate) mod preflight;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -10,14 +9,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
-use super::number::with_thousands;
-use super::window::ModelWindow;
+use crate::cli::model_window::ModelWindow;
+use crate::cli::thousands::with_thousands;
 use crate::config::{ChoiceSetting, Config, Mode, ResolvedSettings, report, report_json};
 use crate::error::Problem;
 use crate::models::HostKind;
-use crate::rewrite::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 use crate::telemetry::TraceDestination;
 use crate::upstream::{QueryOutcome, Upstream, WindowAnswer, WindowQuery};
+use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 
 /// The environment variable of the upstream key: the name that every SDK reads.
 pub(super) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
@@ -55,30 +54,30 @@ pub(super) fn check(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<(), Vec<Problem>> {
-    super::warn_unknown_variables(env);
+    crate::cli::warn_unknown_variables(env);
     let found = found?;
     let config = Config::from_resolved(&found)?;
-    let problems = trial::startup_problems(&config);
+    let problems = preflight::startup_problems(&config);
     if !problems.is_empty() {
         return Err(problems);
     }
     for told in config.keyless_upstream_warnings() {
-        super::print_error(&format!("longhaul: {told}\n"));
+        crate::cli::print_error(&format!("longhaul: {told}\n"));
     }
     if matches.get_flag("json") {
-        return super::print(&report_json(&found));
+        return crate::cli::print(&report_json(&found));
     }
     let Some(model) = matches.get_one::<String>("model") else {
-        super::print(&report(&found))?;
+        crate::cli::print(&report(&found))?;
         if config.mode == Mode::Off {
-            super::print("# the mode is off: chats are neither read nor changed\n")?;
+            crate::cli::print("# the mode is off: chats are neither read nor changed\n")?;
         }
         return match TraceDestination::from_env(env) {
             TraceDestination::Collector(collector) => {
-                super::print(&format!("# traces go to {}\n", collector.origin()))
+                crate::cli::print(&format!("# traces go to {}\n", collector.origin()))
             }
             TraceDestination::Unusable(why) => {
-                super::print(&format!("# there are no traces: {why}\n"))
+                crate::cli::print(&format!("# there are no traces: {why}\n"))
             }
             TraceDestination::Disabled => Ok(()),
         };
@@ -88,7 +87,7 @@ pub(super) fn check(
     } else {
         None
     };
-    super::print(&model_page(&config, model, answer))
+    crate::cli::print(&model_page(&config, model, answer))
 }
 
 /// Returns the key in the environment, if there is one.
@@ -123,7 +122,7 @@ fn ask_upstream(config: &Config, model: &str, key: Option<&str>) -> Result<Query
         models_path: format!("{}/models", path.unwrap_or("/v1")),
         headers,
     };
-    Ok(super::runtime()?.block_on(question.run(&upstream)))
+    Ok(crate::cli::runtime()?.block_on(question.run(&upstream)))
 }
 
 /// Renders the model's window, its source and the resulting marks.

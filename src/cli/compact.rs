@@ -17,8 +17,8 @@ use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _};
 use crate::proxy::{CompactedChat, Proxy};
-use crate::rewrite::continuation;
 use crate::telemetry;
+use longhaul_core::dialect::continuation;
 
 const LONG: &str = "\
 Reads the body of a chat completion request, has its old history summarised, and prints the body with
@@ -114,7 +114,7 @@ fn run_compaction(
     let origin = config.upstream.base.origin();
     let head = request_head(key)?;
     let proxy = build_proxy(config)?;
-    let compacted = super::runtime()?
+    let compacted = crate::cli::runtime()?
         .block_on(async {
             let compacted = Box::pin(proxy.compact_body(head, Bytes::from(body))).await;
             proxy.close(Instant::now()).await;

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::demo::ModelOptions;
 use crate::error::Problem;
+use longhaul_mock_model::ModelOptions;
 pub(super) use play::{Summariser, play_through_proxy};
 pub(super) use report::{PlayOutcome, error_text as ending};
 pub(super) use row::PlayRow;
@@ -91,7 +91,8 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
         None => RecordedSession::built_in().map_err(Problem::CommandLine)?,
     };
     let options = ModelOptions::with_window(wanted.window);
-    let played = super::runtime()?.block_on(play::play_both(&session, options, wanted.summariser));
+    let played =
+        crate::cli::runtime()?.block_on(play::play_both(&session, options, wanted.summariser));
     let report = match played {
         Ok(report) => report,
         Err(error) => {
@@ -100,7 +101,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
             )]));
         }
     };
-    super::print(&render(&report, &wanted.output))?;
+    crate::cli::print(&render(&report, &wanted.output))?;
     let failures = report.failures();
     Ok(if failures.is_empty() {
         ExitCode::SUCCESS
@@ -158,7 +159,7 @@ fn render(report: &DemoReport, output: &DemoFormat) -> String {
 
 fn report_failures(reasons: &[String]) -> ExitCode {
     for reason in reasons {
-        super::print_error(&format!("longhaul: {reason}\n"));
+        crate::cli::print_error(&format!("longhaul: {reason}\n"));
     }
     ExitCode::FAILURE
 }

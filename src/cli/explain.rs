@@ -1,10 +1,10 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
-mod bill;
 mod replay;
 mod report;
+pub(crate) mod session_report;
 mod table;
-mod why;
+pub(crate) mod verdict;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::pipe::{copy_to_output, file_argument, open_input, write_output};
-use super::window::ModelWindow;
+use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
-use crate::rewrite::bypass::Bypass;
-use crate::rewrite::chat_completions;
-use crate::rewrite::plan::{SummarySource, plan};
-use crate::rewrite::record::PriorRecords;
-use crate::rewrite::splice::Splice;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::chat_completions;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::record::PriorRecords;
 use report::ExplainReport;
-use why::UntouchedReason;
+use verdict::UntouchedReason;
 
 const LONG: &str = "\
 Reads the body of a chat completion request and shows what longhaul would do with each message, and
@@ -94,11 +94,11 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
         let bills = replay::replay_sessions(config, files)?;
         let text = if matches.get_flag("json") {
-            bill::sessions_json(&bills)
+            session_report::sessions_json(&bills)
         } else {
-            bill::render_table(&bills)
+            session_report::render_table(&bills)
         };
-        return super::print(&text);
+        return crate::cli::print(&text);
     }
     let form = match (matches.get_flag("body"), matches.get_flag("json")) {
         (true, _) => ExplainFormat::Body,

@@ -51,7 +51,7 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
         "/livez"
     };
     let asked = async { timeout(HEALTH_TIMEOUT, fetch_status(address, path)).await };
-    let answer = match super::runtime()?.block_on(asked) {
+    let answer = match crate::cli::runtime()?.block_on(asked) {
         Ok(answer) => answer,
         Err(_) => Err(format!("no answer within {} s", HEALTH_TIMEOUT.as_secs())),
     };
@@ -63,7 +63,7 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
 }
 
 fn report_unhealthy(address: SocketAddr, path: &str, why: &str) -> ExitCode {
-    super::print_error(&format!("longhaul: http://{address}{path}: {why}\n"));
+    crate::cli::print_error(&format!("longhaul: http://{address}{path}: {why}\n"));
     ExitCode::FAILURE
 }
 

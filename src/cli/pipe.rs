@@ -35,7 +35,7 @@ fn open_raw(file: &Path) -> io::Result<Box<dyn BufRead>> {
     let input = io::stdin();
     if input.is_terminal() {
         // Without this message, the program appears to hang.
-        super::print_error("longhaul: reading a request body from the terminal\n");
+        crate::cli::print_error("longhaul: reading a request body from the terminal\n");
     }
     Ok(Box::new(input.lock()))
 }

@@ -1,6 +1,6 @@
 //! `longhaul run -- COMMAND…`: a proxy for the lifetime of one command.
 
-mod account;
+pub(crate) mod run_summary;
 mod signals;
 mod variables;
 
@@ -101,7 +101,7 @@ pub(super) fn run(
     layers.set_default("limits.drain", DEFAULT_DRAIN);
     layers.set_default("log.level", "error");
     let config = Config::from_resolved(&layers.resolve()?)?;
-    super::warn_unknown_variables(env);
+    crate::cli::warn_unknown_variables(env);
     let _waits = telemetry::start_log(config.log)?;
     let mut words = matches
         .get_many::<OsString>("command")
@@ -114,8 +114,8 @@ pub(super) fn run(
         process.env_remove(name);
     }
     let served = serve_alongside(config, env, program, process);
-    Ok(super::serve::block_on_and_shut_down(
-        super::serve::worker_runtime()?,
+    Ok(crate::cli::serve::block_on_and_shut_down(
+        crate::cli::serve::worker_runtime()?,
         served,
     )?)
 }
@@ -133,10 +133,10 @@ async fn serve_alongside(
 ) -> Result<ExitCode, Problem> {
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener
-        .map_err(|error| super::serve::listen_problem("--listen", config.listen, &error))?;
+        .map_err(|error| crate::cli::serve::listen_problem("--listen", config.listen, &error))?;
     let address = listener
         .local_addr()
-        .map(super::serve::reachable_address)
+        .map(crate::cli::serve::reachable_address)
         .map_err(|error| proxy_problem("listen", &error))?;
     let upstream = config.upstream.base.authority().host().to_owned();
     let mut signals =
@@ -162,7 +162,7 @@ async fn serve_alongside(
     }
     Ok(match ended {
         Ok(Ok(status)) => {
-            super::print_error(&account::run_summary(&metrics, &base));
+            crate::cli::print_error(&run_summary::run_summary(&metrics, &base));
             ExitCode::from(exit_code(status))
         }
         Ok(Err(error)) | Err(error) => {
@@ -171,7 +171,7 @@ async fn serve_alongside(
             } else {
                 (EXIT_CANNOT_RUN, "")
             };
-            super::print_error(&format!("longhaul: {}: {error}{hint}\n", program.display()));
+            crate::cli::print_error(&format!("longhaul: {}: {error}{hint}\n", program.display()));
             ExitCode::from(code)
         }
     })

@@ -1,7 +1,7 @@
 //! `longhaul serve`: binds, prints where it listens and runs until a signal.
 
 #[cfg(unix)]
-mod descriptors;
+pub(crate) mod descriptor_limit;
 mod reload;
 mod signals;
 
@@ -34,7 +34,7 @@ pub(super) fn serve(
     let config = Config::from_resolved(&found)?;
     let _waits = telemetry::start_log(config.log)?;
     #[cfg(unix)]
-    descriptors::raise_limit();
+    descriptor_limit::raise_limit();
     for problem in unknown_variables(env) {
         tracing::warn!("{problem}");
     }
@@ -62,8 +62,8 @@ pub(super) fn block_on_and_shut_down<T>(runtime: Runtime, ends: impl Future<Outp
 /// wake-up for each task handed to a worker.
 pub(super) fn worker_runtime() -> Result<Runtime, Problem> {
     match std::thread::available_parallelism() {
-        Ok(cores) if cores.get() == 1 => super::runtime(),
-        Ok(_) | Err(_) => super::build_runtime(&mut Builder::new_multi_thread()),
+        Ok(cores) if cores.get() == 1 => crate::cli::runtime(),
+        Ok(_) | Err(_) => crate::cli::build_runtime(&mut Builder::new_multi_thread()),
     }
 }
 
@@ -96,7 +96,7 @@ async fn serve_until_signal(
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
     // The server can run without its greeting being read.
-    _ = super::print(&greeting);
+    _ = crate::cli::print(&greeting);
     let current = server.reloadable();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::number::with_thousands;
-use super::plain::is_printable;
+use crate::cli::printable::is_printable;
+use crate::cli::thousands::with_thousands;
 use crate::config::Config;
 use crate::error::Problem;
-use crate::rewrite::chain::ScopeTag;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
+use longhaul_core::prefix::keys::ScopeTag;
 
 /// The maximum length of a model name, in characters. Clients choose these names and a terminal
 /// shows them, so only printable characters are kept.
@@ -54,7 +54,7 @@ pub(super) fn command() -> Command {
 /// Runs the subcommand of `matches` on the configured store.
 pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let page = run_subcommand(config, matches).map_err(|problem| vec![problem])?;
-    super::print(&page)
+    crate::cli::print(&page)
 }
 
 fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
@@ -64,7 +64,7 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
     let shelf = StoreInspector::open(&config.store)?;
-    super::runtime()?.block_on(async {
+    crate::cli::runtime()?.block_on(async {
         let page = match (what, json) {
             ("stats", false) => stats_table(&shelf.stats(scope).await?),
             ("stats", true) => pretty_json(&stats_json(&shelf.stats(scope).await?)),

@@ -1,18 +1,18 @@
 //! The layers: defaults, then the file, the environment and flags, each value with its origin.
 
-mod changes;
-
+pub(crate) mod reload;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use super::models::{self, ModelTable};
 use super::mounts;
-use super::names::nearest_name;
 use super::render::normalised;
 use super::setting::{AnySetting, Setting};
 use super::settings::{ALL_SETTINGS, UPSTREAM_BASE};
+use crate::config::model_tables;
+use crate::config::model_tables::ModelTable;
+use crate::config::suggestions::nearest_name;
 use crate::error::Problem;
 
 /// An unparsed value.
@@ -168,7 +168,7 @@ impl Layers {
             said.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
         });
         problems.extend(contradictions.into_values());
-        let (tables, wrong) = models::take_tables(&mut values);
+        let (tables, wrong) = model_tables::take_tables(&mut values);
         problems.extend(wrong);
         let (mounts, wrong) = mounts::take_tables(&mut values);
         problems.extend(wrong);

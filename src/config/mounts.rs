@@ -6,11 +6,14 @@ use std::path::PathBuf;
 
 use http::HeaderValue;
 
+use super::BaseUrl;
+use super::Config;
+use super::keys;
 use super::layers::{Origin, RawValue, ResolvedSettings, unknown_key};
 use super::problems::Problems;
-use super::shown::without_credentials;
 use super::tables::{TableValues, take_table_list, value_problem};
-use super::{BaseUrl, Config, keys, kinds};
+use crate::config::parse;
+use crate::config::redact::without_credentials;
 use crate::error::Problem;
 
 /// Key of the list.
@@ -77,9 +80,9 @@ fn parse_table(said: &TableValues) -> Result<MountTable, Vec<Problem>> {
         .map(|(name, (_, origin))| unknown_key(name, origin, [PATH, UPSTREAM, KEY].into_iter()));
     let mut problems: Vec<Problem> = strange.collect();
     let path = required_value(said, PATH, "/name", mount_path);
-    let base = required_value(said, UPSTREAM, "https://…", kinds::base_url);
+    let base = required_value(said, UPSTREAM, "https://…", parse::base_url);
     let key_file = said.get(KEY).map(|(raw, origin)| {
-        let path = kinds::optional_path(raw)
+        let path = parse::optional_path(raw)
             .map_err(|reason| value_problem(&full_key(KEY), origin, reason));
         path.map(|path| path.map(|path| (path, origin.clone())))
     });

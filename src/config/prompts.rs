@@ -10,7 +10,7 @@ use super::problems::Problems;
 use super::setting::Setting;
 use super::settings::conversations::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
 use crate::error::Problem;
-use crate::rewrite::prompts::Prompts;
+use longhaul_core::summary::prompts::Prompts;
 
 /// Maximum bytes of a prompt. The built-in ones have two thousand, and each call pays for its
 /// prompt.

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::kinds::switch;
 use super::layers::{Origin, RawValue, ResolvedSettings};
-use super::models;
 use super::mounts;
 use super::setting::AnySetting;
 use super::settings::ALL_SETTINGS;
-use super::shown::{redacted_url, without_credentials};
+use crate::config::model_tables;
+use crate::config::parse::switch;
+use crate::config::redact::{redacted_url, without_credentials};
 
 /// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
@@ -230,10 +230,10 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
         .map(|(entry, raw, origin)| SettingRow::new(entry.key(), &normalised(*entry, raw), origin));
     let mut rows: Vec<SettingRow> = general.collect();
     for (at, table) in found.model_tables().iter().enumerate() {
-        let key = |name: &str| format!("{}[{}].{name}", models::LIST, at + 1);
+        let key = |name: &str| format!("{}[{}].{name}", model_tables::LIST, at + 1);
         let pattern = RawValue::Text(table.pattern_text().to_owned());
         rows.push(SettingRow::new(
-            &key(models::MATCH),
+            &key(model_tables::MATCH),
             &pattern,
             &table.origin,
         ));

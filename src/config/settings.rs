@@ -12,13 +12,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{
-    address, address_or_off, base_url, bytes, choice, duration, integer, optional_path,
-    optional_text, switch,
-};
 use super::proxies::{ProxyUrl, optional_proxy_url};
 use super::setting::{AnySetting, Flag, Setting};
 use super::{BaseUrl, Http2, LogFormat, LogLevel, Mode};
+use crate::config::parse::{
+    address, address_or_off, base_url, bytes, choice, duration, integer, optional_path,
+    optional_text, switch,
+};
 use conversations::{
     COMPACT_AUTO_DISABLED, COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_OVERFLOW_DISABLED,
     COMPACT_SOFT, OVERFLOW_PATTERNS, PROFILE, PRUNE_DISABLED, PRUNE_EXEMPT_TOOLS,

@@ -249,8 +249,8 @@ fn configured_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Pr
 mod tests {
     use super::super::Config;
     use super::*;
-    use crate::rewrite::policy::{CompactionSettings, Policy};
-    use crate::rewrite::tokens::Tokens;
+    use longhaul_core::policy::{CompactionSettings, Policy};
+    use longhaul_core::units::tokens::Tokens;
 
     const SECRET: &str = "hunter2-hunter2-hunter2-hunter2-";
 

@@ -6,15 +6,15 @@ use http::HeaderValue;
 
 use super::BaseUrl;
 use super::keys::{authorization_from_setting, require_guarded_key};
-use super::kinds::ChoiceSetting;
 use super::layers::ResolvedSettings;
 use super::problems::Problems;
 use super::prompts::read_prompts;
 use super::settings::conversations as asked;
+use crate::config::parse::ChoiceSetting;
 use crate::error::Problem;
-use crate::rewrite::placement::Placement;
-use crate::rewrite::prompts::Prompts;
-use crate::rewrite::tokens::Tokens;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::summary::prompts::Prompts;
+use longhaul_core::units::tokens::Tokens;
 
 /// Summary configuration.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::TlsFiles;
 use crate::error::Problem;
-use crate::lock::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 /// Interval between checks of the certificate files. Operators renew certificates days before they
 /// expire.

@@ -8,10 +8,10 @@
 //! delay the writes, it would save a few milliseconds for which no request waits. Each crash would
 //! then cost a summary, or the prompt cache of a conversation.
 
-mod caught;
-mod mark;
+pub(crate) mod catch_panic;
+pub(crate) mod entry_meta;
+pub(crate) mod identify;
 mod open;
-mod ours;
 mod purge;
 mod sweep;
 mod table;
@@ -21,11 +21,11 @@ use std::path::Path;
 
 use tokio::sync::oneshot;
 
-use super::far::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use super::secret::Secret;
 use crate::config::StoreConfig;
 use crate::error::Problem;
-use crate::rewrite::chain::{RecordKey, ScopeTag};
+use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
+use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
 use open::StoreFile;
 use table::ListRange;
 use threads::{FileThreads, ReadCommand, WriteCommand};

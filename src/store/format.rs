@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::far::NoteName;
 use super::secret::Secret;
-use crate::rewrite::FORM_VERSION;
-use crate::rewrite::chain::RecordKey;
+use crate::store::durable::NoteName;
+use longhaul_core::FORM_VERSION;
+use longhaul_core::prefix::keys::RecordKey;
 
 /// Version of these bytes, and of the data that a durable store keeps beside them. Raised with
 /// every change, so that no version takes another's bytes for its own.
@@ -108,9 +108,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::rewrite::chain::Scope;
-    use crate::rewrite::record::{Clip, CompactionRecord};
-    use crate::rewrite::tokens::Tokens;
+    use longhaul_core::policy::record::{Clip, CompactionRecord};
+    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::tokens::Tokens;
 
     fn seal(secret: u8) -> RecordSealer {
         RecordSealer::new(&Secret::from_bytes([secret; 32]))

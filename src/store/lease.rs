@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::Store;
-use super::far::{LeaseAttempt, LeaseRenewal, LeaseToken};
-use super::queue::StoreJob;
 use super::secret;
 use super::tiered::{TieredInner, TieredStore};
-use crate::rewrite::chain::RecordKey;
+use crate::store::durable::{LeaseAttempt, LeaseRenewal, LeaseToken};
+use crate::store::write_queue::StoreJob;
+use longhaul_core::prefix::keys::RecordKey;
 
 /// Time to live of a lease. If its holder dies, the next process that needs the summary waits for
 /// this long.

@@ -3,27 +3,27 @@
 //! Each entry is one hash, written by one script and read by one command, so no reader sees half of
 //! a write. A malformed entry counts as absent.
 
+pub(crate) mod client;
+pub(crate) mod connection;
 mod entry;
-mod line;
-mod server;
+pub(crate) mod error_kind;
 mod tls;
-mod why;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::far::{
+use crate::config::{RedisUrl, StoreConfig};
+use crate::error::Problem;
+use crate::store::durable::{
     EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, ListedEntry, StoredEntry, Unavailable,
     Winner,
 };
-use crate::config::{RedisUrl, StoreConfig};
-use crate::error::Problem;
-use crate::rewrite::chain::{RecordKey, ScopeTag};
-use line::ReconnectingConnection;
-use server::{CommandRoute, RedisClient};
-use why::{MALFORMED_ANSWER, unavailable};
+use client::{CommandRoute, RedisClient};
+use connection::ReconnectingConnection;
+use error_kind::{MALFORMED_ANSWER, unavailable};
+use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
 
 /// Number of keys in one page of a scan: few enough that the server serves others in between.
 const SCAN_COUNT: usize = 256;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::far::{
+use crate::store::durable::{
     Change, EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, StoredEntry, Unavailable, Winner,
 };
-use crate::rewrite::chain::RecordKey;
+use longhaul_core::prefix::keys::RecordKey;
 
 /// Maximum number of fields of an entry, as at a server. A full entry accepts no further note.
 pub(super) const MAX_FIELDS: usize = 64;

@@ -1,16 +1,16 @@
 //! Tests of the store: its records, their scopes and their limits.
 
 use super::*;
-use crate::rewrite::chain::Scope;
-use crate::rewrite::chat_completions::read;
-use crate::rewrite::record::RecordMatch;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::policy::record::RecordMatch;
+use longhaul_core::prefix::keys::Scope;
 
 mod discard;
 mod leases;
 mod lessons;
 mod tiers;
 
-pub(in crate::store) use discard::check_discard;
+pub(crate) use discard::check_discard;
 
 const ROOM: u64 = 1 << 20;
 const READ: Duration = Duration::from_millis(50);

@@ -13,17 +13,19 @@ use bytes::Bytes;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::breaker::{BreakerTransition, ReadBreaker};
-use super::far::{Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, Winner};
 use super::format::{RecordSealer, read_tag};
-use super::lore::ModelFacts;
-use super::near::{CachedRecord, MemoryStore, MergeOutcome};
-use super::queue::{StoreJob, WriteQueue};
-use super::taught::{ModelFactsCache, SyncState};
-use super::writes::WriteBreaker;
+use crate::learned::model_facts::ModelFacts;
+use crate::learned::model_facts_cache::{ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
-use crate::rewrite::chain::{PrefixKeys, RecordKey};
-use crate::rewrite::record::CompactionRecord;
+use crate::store::durable::{
+    Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, Winner,
+};
+use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
+use crate::store::read_breaker::{BreakerTransition, ReadBreaker};
+use crate::store::write_breaker::WriteBreaker;
+use crate::store::write_queue::{StoreJob, WriteQueue};
+use longhaul_core::policy::record::CompactionRecord;
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
 
 /// Timeout of a background write. A busy disk takes a second.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -172,7 +174,7 @@ impl TieredStore {
         match &entry.record {
             Some(sealed) => match inner.merge_record(key, sealed, entry.adopted) {
                 MergeOutcome::AdoptedHereOnly => {
-                    wanted.push(PendingChange::Change(Change::Adopted))
+                    wanted.push(PendingChange::Change(Change::Adopted));
                 }
                 MergeOutcome::Merged => {}
                 MergeOutcome::Unreadable => {

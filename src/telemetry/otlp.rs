@@ -8,8 +8,7 @@
 //!
 //! [`OTEL_BSP_MAX_QUEUE_SIZE`]: opentelemetry_sdk::trace::OTEL_BSP_MAX_QUEUE_SIZE
 
-mod courier;
-
+pub(crate) mod collector_client;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 
 use super::collector::Collector;
 use crate::traces;
-use courier::CollectorClient;
+use collector_client::CollectorClient;
 
 /// Time for the last spans to arrive once all requests have ended. A live collector takes
 /// milliseconds. A supervisor that waits for this process to exit waits no longer than that for the

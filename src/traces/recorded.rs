@@ -1,7 +1,6 @@
 //! Spans recorded by OpenTelemetry's SDK, under the parent that a request names.
 
-mod parent;
-
+pub(crate) mod trace_context;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
@@ -65,7 +64,7 @@ impl TraceSpan {
     /// Begins the span of a request with these headers; `None` if it is not recorded.
     pub(super) fn start_request(headers: &HeaderMap) -> Option<Self> {
         let tracer = TRACER.get()?;
-        let named = parent::from_headers(headers);
+        let named = trace_context::from_headers(headers);
         let context = named.map_or_else(Context::new, |parent| {
             Context::new().with_remote_span_context(parent)
         });

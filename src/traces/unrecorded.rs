@@ -67,7 +67,7 @@ impl TraceSpan {
     pub(super) fn set<'v>(
         &mut self,
         _key: &'static str,
-        _value: impl Into<super::AttributeValue<'v>>,
+        _value: impl Into<crate::traces::AttributeValue<'v>>,
     ) {
         match *self {}
     }

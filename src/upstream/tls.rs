@@ -10,10 +10,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::way::{ProxyConnector, ProxyRules};
 use crate::config::UpstreamConfig;
 use crate::error::Problem;
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::upstream::proxy_connector::{ProxyConnector, ProxyRules};
 
 /// Protocols offered in the TLS handshake.
 #[derive(Clone, Copy, Debug)]

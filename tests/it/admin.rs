@@ -8,7 +8,7 @@ mod page;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
 
-use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
 use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use longhaul::demo::{Model, ModelOptions};
+use longhaul_mock_model::{Model, ModelOptions};
 
 use crate::caller::{Caller, chat};
 use crate::harness::{Proxy, Upstream, Wire};

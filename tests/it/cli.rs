@@ -58,8 +58,8 @@ fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
 #[test]
 fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
     let page = stdout(&["defaults", "--prompts"], &[]);
-    let fresh = include_str!("../../src/rewrite/prompts/fresh.md").trim();
-    let update = include_str!("../../src/rewrite/prompts/update.md").trim();
+    let fresh = include_str!("../../crates/longhaul-core/src/summary/prompts/fresh.md").trim();
+    let update = include_str!("../../crates/longhaul-core/src/summary/prompts/update.md").trim();
     let expect =
         format!("==> summary.prompt <==\n{fresh}\n\n==> summary.update_prompt <==\n{update}\n");
     assert_eq!(page, expect);

@@ -3,14 +3,14 @@
 
 use crate::going_back::goes_back_soundly;
 use crate::promises::compacts_soundly;
-use longhaul::demo::Dialect;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{SummarySource, plan};
-use longhaul::rewrite::policy::{CompactionSettings, Policy};
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::Dialect;
 use proptest::prelude::*;
 
 use crate::oracle::reader::messages;
@@ -129,7 +129,7 @@ fn a_growing_session_is_forwarded_as_one_that_grows_but_at_breaks_that_gain() {
 }
 
 fn grows_but_at_breaks(
-    replay: &longhaul::demo::SessionRecording,
+    replay: &longhaul_mock_model::SessionRecording,
     window: u32,
     name: &str,
 ) -> usize {

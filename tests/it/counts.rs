@@ -2,8 +2,8 @@
 //! results are cleared.
 
 use longhaul::Config;
-use longhaul::demo::{ModelOptions, TokenDensity};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{ModelOptions, TokenDensity};
 use tokio::task::JoinSet;
 
 use crate::journey::{Journey, Step, bodies, digests, grows, harmless, records, retries};

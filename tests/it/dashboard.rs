@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 use serde_json::{Value, json};
 
 use crate::admin::{body, get};
@@ -30,7 +30,7 @@ async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program) {
 
 /// Plays the demo's session as streams with counts; its summaries are then counted too.
 async fn play_counted(caller: &Caller) {
-    for body in bodies(&longhaul::demo::session().unwrap()) {
+    for body in bodies(&longhaul_mock_model::session().unwrap()) {
         let mut body: Value = serde_json::from_slice(&body).unwrap();
         body["stream"] = json!(true);
         body["stream_options"] = json!({"include_usage": true});
@@ -42,7 +42,7 @@ async fn after_the_demo_with(options: ModelOptions, settings: &[(&str, &str)]) -
     let model = Model::start(options).await.unwrap();
     let program = Program::with_admin(&model.url(), settings, Admin::Free);
     let caller = Caller::of(program.address());
-    for body in bodies(&longhaul::demo::session().unwrap()) {
+    for body in bodies(&longhaul_mock_model::session().unwrap()) {
         assert_eq!(caller.ask(body).await.status, 200);
     }
     (model, program)
@@ -67,7 +67,7 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
     let id = conversations[0]["id"].as_str().unwrap();
     let one = json_of(program.admin(), &format!("/conversations/{id}")).await;
 
-    let asked = bodies(&longhaul::demo::session().unwrap()).count();
+    let asked = bodies(&longhaul_mock_model::session().unwrap()).count();
     let points = one["points"].as_array().unwrap();
     assert_eq!((points.len(), &one["requests"]), (asked, &json!(asked)));
     assert_eq!(one["tokens_before"], sum(points, "before"));

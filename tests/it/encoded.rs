@@ -10,8 +10,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{Dialect, Model, ModelOptions, Verdict};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{Dialect, Model, ModelOptions, Verdict};
 use proptest::prelude::*;
 
 use crate::harness::{Proxy, Upstream, Wire};

@@ -7,11 +7,11 @@ use std::process::Output;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::plan::{Replacement, Replacements, SummarySource, plan};
-use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::splice::Splice;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::Policy;
+use longhaul_core::policy::record::PriorRecords;
 use serde_json::{Value, json};
 
 use crate::program::fed;

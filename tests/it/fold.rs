@@ -4,7 +4,7 @@ use crate::oracle::pruner::Rule;
 use crate::oracle::words::CLEARED;
 use crate::promises::prunes_by_the_rule;
 use crate::subject;
-use longhaul::rewrite::bypass::Bypass;
+use longhaul_core::dialect::bypass::Bypass;
 use serde_json::{Value, json};
 
 /// Parameters of the `standard` profile.

@@ -1,8 +1,8 @@
 //! Forks, undos and edits through the whole proxy: a record is used only for the history it was
 //! made from.
 
-use longhaul::demo::{Dialect, ModelOptions, ReplyCompletion, RequestKind, SeenRequest};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{Dialect, ModelOptions, ReplyCompletion, RequestKind, SeenRequest};
 use serde_json::{Value, json};
 
 use crate::bound::bounded;

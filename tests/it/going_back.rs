@@ -5,14 +5,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use longhaul::rewrite::chain::{PrefixKeys, RecordKey, Scope};
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::compact::{RecoveryDecision, RecoveryStep, plan_recovery};
-use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::plan::{SummarySource, plan};
-use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::record::{CompactionRecord, PriorRecords};
-use longhaul::rewrite::view::ForwardedView;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::Policy;
+use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey, Scope};
 
 use crate::oracle::reader::messages;
 use crate::promises::{Newest, forwarded};

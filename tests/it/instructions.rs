@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use longhaul::demo::ModelOptions;
-use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::policy::Policy;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::ModelOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

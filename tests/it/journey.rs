@@ -10,7 +10,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
 use longhaul::config::SummaryModel;
-use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SessionRecording, Verdict};
+use longhaul_mock_model::{
+    Model, ModelOptions, RequestKind, SeenRequest, SessionRecording, Verdict,
+};
 use std::collections::HashSet;
 
 use crate::harness::Proxy;

@@ -5,7 +5,7 @@ mod sessions;
 
 use std::path::{Path, PathBuf};
 
-use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest};
 use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -1,7 +1,7 @@
 //! A proxy that holds the upstream's key and requires tokens from its clients.
 
 use http::Method;
-use longhaul::demo::{Model, ModelOptions, RequestKind};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 use std::io::Write as _;
 use std::process::Command;
 use tempfile::NamedTempFile;

@@ -7,9 +7,9 @@ mod summaries;
 mod thousand;
 
 use longhaul::Config;
-use longhaul::demo::{ModelOptions, PlantedFact, SessionRecording, TokenDensity};
-use longhaul::rewrite::policy::{CompactionSettings, Policy};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{ModelOptions, PlantedFact, SessionRecording, TokenDensity};
 use tokio::task::JoinSet;
 
 use crate::journey::{Journey, Step, bodies, breaks, digests, harmless, records, retries};

@@ -8,7 +8,9 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{Dialect, Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
+use longhaul_mock_model::{
+    Dialect, Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour,
+};
 
 use crate::arrived::Arrived;
 use crate::caller::{Caller, chat, talk};

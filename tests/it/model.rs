@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use longhaul::demo::{
+use longhaul_mock_model::{
     ChatBehaviour, Dialect, Family, Model, ModelOptions, RefusalReply, ReplyCompletion,
     RequestKind, SeenRequest, SummaryBehaviour, Verdict, session,
 };

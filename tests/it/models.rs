@@ -2,7 +2,7 @@
 //! with one and act with the other. A compaction that the small model needs must not condense the
 //! history for both.
 
-use longhaul::demo::{Model, ModelOptions};
+use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;

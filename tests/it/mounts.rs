@@ -3,7 +3,7 @@
 use std::fs::write;
 
 use http::Method;
-use longhaul::demo::{Model, ModelOptions, RequestKind};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 use tempfile::TempDir;
 
 use crate::arrived::Arrived;

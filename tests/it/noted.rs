@@ -7,9 +7,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
 use longhaul::config::WindowOrigin;
-use longhaul::demo::ModelOptions;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::ModelOptions;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

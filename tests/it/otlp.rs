@@ -10,7 +10,7 @@ mod protobuf;
 
 use std::process::Command;
 
-use longhaul::demo::{Model, ModelOptions};
+use longhaul_mock_model::{Model, ModelOptions};
 
 use crate::program::Program;
 use collector::Collector;

@@ -1,14 +1,14 @@
 //! Placeholders that list the identifiers of the text they replace.
 
 use crate::sessions::sessions;
-use longhaul::demo::SessionRecording;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::plan::{SummarySource, plan};
-use longhaul::rewrite::policy::{CompactionSettings, Policy, PruneTrigger};
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::{CompactionSettings, Policy, PruneTrigger};
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::SessionRecording;
 use serde_json::{Value, json};
 
 fn policy(placeholder: Placeholder) -> Policy {

@@ -4,21 +4,21 @@
 //! Each function panics if a promise is broken. Tests and the fuzzer call them with their own
 //! bodies.
 
-use longhaul::demo::Dialect;
-use longhaul::rewrite::bypass::Bypass;
-use longhaul::rewrite::chain::Scope;
-use longhaul::rewrite::chat_completions::{read, read_cached};
-use longhaul::rewrite::compact::{RecoveryDecision, RecoveryStep, plan_recovery};
-use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{Replacement, Replacements, SummarySource, plan};
-use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::recall::ParseCache;
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::view::ForwardedView;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::chat_completions::{read, read_cached};
+use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::Policy;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::prefix::keys::Scope;
+use longhaul_core::prefix::parse_cache::ParseCache;
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::Dialect;
 use serde_json::{Value, json};
 
 use crate::oracle::pruner::{self, Rule};

@@ -16,9 +16,9 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{Model, ModelOptions, TokenDensity};
-use longhaul::rewrite::policy::PruneTrigger;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::policy::PruneTrigger;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{Model, ModelOptions, TokenDensity};
 
 use crate::arrived::Arrived;
 

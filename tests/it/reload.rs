@@ -4,7 +4,7 @@ use std::fs::write;
 use std::path::PathBuf;
 
 use http::Method;
-use longhaul::demo::{Model, ModelOptions, RequestKind};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 use tempfile::TempDir;
 
 use crate::caller::{Caller, chat, talk};
@@ -106,7 +106,7 @@ async fn summaries_that_are_not_to_be_shown_any_more_are_not() {
     folder.put("settings.toml", "[admin]\nshow_content = true\n");
     let program = folder.program(&model.url(), &[], Admin::Free);
     let caller = Caller::of(program.address());
-    for body in bodies(&longhaul::demo::session().unwrap()) {
+    for body in bodies(&longhaul_mock_model::session().unwrap()) {
         assert_eq!(caller.ask(body).await.status, 200);
     }
     let all = json_of(program.admin(), "/conversations").await;

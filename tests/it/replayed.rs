@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use longhaul::demo::TokenDensity;
+use longhaul_mock_model::TokenDensity;
 use serde_json::Value;
 
 use crate::sessions::named;

@@ -5,7 +5,7 @@ mod expected;
 mod upstream;
 
 use longhaul::Config;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
 use serde_json::{Value, json};
 
 use crate::arrived::Arrived;

@@ -1,7 +1,7 @@
 //! A caller's text stays between the caller and the upstream: it appears neither in a log nor in
 //! another caller's prompt.
 
-use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
 use crate::caller::{Caller, talk};
 use crate::program::Program;

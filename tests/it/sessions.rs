@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use longhaul::demo::{Dialect, PlantPosition, PlantedFact, SessionRecording, session};
+use longhaul_mock_model::{Dialect, PlantPosition, PlantedFact, SessionRecording, session};
 
 /// A recorded session, as listed in `MANIFEST.tsv`.
 pub(crate) struct Session {

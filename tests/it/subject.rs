@@ -2,17 +2,17 @@
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::reader::{Call, Message, Reading};
-use longhaul::rewrite::bypass::Bypass;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::conversation::{Conversation, Role};
-use longhaul::rewrite::cut_point::PinnedHead;
-use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::plan::{SummarySource, plan};
-use longhaul::rewrite::policy::{CompactionSettings, Policy, PruneTrigger};
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::replay::{HardMarkMode, replay};
-use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::conversation::{Conversation, Role};
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::replay::{HardMarkMode, replay};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::cut_point::PinnedHead;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::{CompactionSettings, Policy, PruneTrigger};
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
 use std::collections::BTreeMap;
 
 /// Converts a rule of the oracle to the product's policy.
@@ -75,7 +75,7 @@ pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
 /// Converts the product's reading of a body to the oracle's types. Unknown roles become `?`.
 pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
     let body = conversation.body();
-    let text = |literal: longhaul::rewrite::Literal| literal.decode(body).into_owned();
+    let text = |literal: longhaul_core::Literal| literal.decode(body).into_owned();
     let messages = conversation.messages().iter().map(|message| Message {
         role: spelt(message.role).to_owned(),
         text: conversation.text(message).into_owned(),
@@ -104,11 +104,8 @@ pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
 }
 
 /// Returns the characters counted by the scanner, not those of the decoded text.
-fn chars(
-    conversation: &Conversation<'_>,
-    message: &longhaul::rewrite::conversation::Message,
-) -> usize {
-    use longhaul::rewrite::conversation::{Content, PartKind};
+fn chars(conversation: &Conversation<'_>, message: &longhaul_core::conversation::Message) -> usize {
+    use longhaul_core::conversation::{Content, PartKind};
     match message.content {
         Content::Absent | Content::Null => 0,
         Content::Text(literal) => literal.chars() as usize,

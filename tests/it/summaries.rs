@@ -8,7 +8,7 @@ mod leaving;
 mod slow;
 mod told;
 
-use longhaul::demo::{Model, RequestKind, SeenRequest};
+use longhaul_mock_model::{Model, RequestKind, SeenRequest};
 
 /// Returns the summary calls that a model has received.
 fn calls(model: &Model) -> Vec<SeenRequest> {

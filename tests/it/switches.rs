@@ -5,7 +5,9 @@ mod requests;
 use std::process::Command;
 use std::time::Duration;
 
-use longhaul::demo::{Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, Verdict};
+use longhaul_mock_model::{
+    Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, Verdict,
+};
 
 use crate::arrived::Arrived;
 use crate::bound::bounded;

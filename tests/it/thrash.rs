@@ -1,8 +1,8 @@
 //! A conversation that is full again right after each compaction.
 
-use longhaul::demo::{Model, ModelOptions};
-use longhaul::rewrite::policy::Profile;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::policy::Profile;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::json;
 
 use crate::caller::Caller;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use longhaul::demo::{Model, ModelOptions};
+use longhaul_mock_model::{Model, ModelOptions};
 
 use crate::caller::{Caller, chat};
 use crate::program::Program;

@@ -1,17 +1,17 @@
 //! Forwarded bodies never break a rule of `fixtures/validity.json` that the request obeys, however
 //! odd its history and wherever it is cut.
 
-use longhaul::demo::{Dialect, RULES};
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::compact::{RecoveryDecision, plan_recovery};
-use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{SummarySource, plan};
-use longhaul::rewrite::policy::{CompactionSettings, Policy, ThresholdSetting};
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::view::ForwardedView;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{SummarySource, plan};
+use longhaul_core::planning::recovery::{RecoveryDecision, plan_recovery};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::{CompactionSettings, Policy, ThresholdSetting};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{Dialect, RULES};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

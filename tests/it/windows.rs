@@ -12,11 +12,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use longhaul::Config;
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::plan::{Replacement, Replacements, SummarySource, plan};
-use longhaul::rewrite::policy::{CompactionSettings, Policy};
-use longhaul::rewrite::record::PriorRecords;
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::units::tokens::Tokens;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

@@ -1,15 +1,15 @@
 //! Digest texts, checked over every recorded session.
 
-use longhaul::rewrite::brief::{RequestTemplate, SummariserLimits, SummaryRequest};
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::digest::digest;
-use longhaul::rewrite::ledger::FileActivity;
-use longhaul::rewrite::policy::{CompactionSettings, Policy};
-use longhaul::rewrite::prompts::Prompts;
-use longhaul::rewrite::said::render_user_messages;
-use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::wording::{is_wrapped_summary, wrap_summary};
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::summary::digest::digest;
+use longhaul_core::summary::file_activity::FileActivity;
+use longhaul_core::summary::prompts::Prompts;
+use longhaul_core::summary::request::{RequestTemplate, SummariserLimits, SummaryRequest};
+use longhaul_core::summary::user_messages::render_user_messages;
+use longhaul_core::text::wording::{is_wrapped_summary, wrap_summary};
+use longhaul_core::units::tokens::Tokens;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::ops::Range;

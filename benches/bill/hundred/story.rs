@@ -1,7 +1,7 @@
 //! A session of a hundred windows, chained from the recorded ones, with planted facts.
 
 use crate::sessions::{Failure, Session};
-use longhaul::demo::{PlantPosition, PlantedFact, SessionRecording, TokenDensity};
+use longhaul_mock_model::{PlantPosition, PlantedFact, SessionRecording, TokenDensity};
 use serde_json::{Value, json};
 
 /// Number of parts; in each part, one fact is planted per kind of place.

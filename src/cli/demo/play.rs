@@ -10,9 +10,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::config::Config;
-use crate::demo::{Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, TokenDensity};
 use crate::error::Problem;
 use crate::server;
+use longhaul_mock_model::{
+    Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, TokenDensity,
+};
 
 use super::client::AgentClient;
 use super::injected;
@@ -32,7 +34,7 @@ const SUMMARY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The writer of summaries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::cli) enum Summariser {
+pub(crate) enum Summariser {
     /// No model: digests replace summaries.
     Nobody,
     /// The model of the conversation.
@@ -73,7 +75,7 @@ pub(super) async fn play_both(
 ///
 /// # Errors
 /// The model or the proxy cannot be started.
-pub(in crate::cli) async fn play_through_proxy(
+pub(crate) async fn play_through_proxy(
     session: &RecordedSession,
     options: ModelOptions,
     summariser: Summariser,

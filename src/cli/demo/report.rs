@@ -24,14 +24,14 @@ pub(super) struct DemoReport {
 
 /// A play, up to the first error that the agent saw.
 #[derive(Debug, Serialize)]
-pub(in crate::cli) struct PlayOutcome {
-    pub(in crate::cli) rows: Vec<PlayRow>,
-    pub(in crate::cli) totals: PlayTotals,
+pub(crate) struct PlayOutcome {
+    pub(crate) rows: Vec<PlayRow>,
+    pub(crate) totals: PlayTotals,
 }
 
 /// A message that the agent did not write.
 #[derive(Debug, Serialize)]
-pub(in crate::cli) struct InjectedMessage {
+pub(crate) struct InjectedMessage {
     /// The first request that contains the message, from 1.
     pub(super) request: usize,
     /// The actions that longhaul reported for that request.
@@ -41,13 +41,13 @@ pub(in crate::cli) struct InjectedMessage {
 }
 
 impl PlayOutcome {
-    pub(in crate::cli) fn from_rows(rows: Vec<PlayRow>) -> Self {
+    pub(crate) fn from_rows(rows: Vec<PlayRow>) -> Self {
         let totals = PlayTotals::from_rows(&rows);
         Self { rows, totals }
     }
 
     /// Returns the request that ended the play early, if any.
-    pub(in crate::cli) fn failed_request(&self) -> Option<&PlayRow> {
+    pub(crate) fn failed_request(&self) -> Option<&PlayRow> {
         self.rows.last().filter(|row| row.error.is_some())
     }
 }
@@ -90,7 +90,7 @@ impl DemoReport {
 }
 
 /// Returns the status and the error text of a failed request.
-pub(in crate::cli) fn error_text(row: &PlayRow) -> String {
+pub(crate) fn error_text(row: &PlayRow) -> String {
     let error = row.error.as_deref().unwrap_or_default();
     match row.status {
         0 => error.to_owned(),

@@ -2,42 +2,42 @@
 
 use serde::Serialize;
 
-use crate::demo::{RequestKind, SeenRequest, Verdict};
+use longhaul_mock_model::{RequestKind, SeenRequest, Verdict};
 
 use super::client::AgentReply;
 use super::session::SessionRequest;
 
 /// A request of a play. The model counts all tokens.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(in crate::cli) struct PlayRow {
+pub(crate) struct PlayRow {
     /// The position in the session, from 1.
-    pub(in crate::cli) request: usize,
+    pub(crate) request: usize,
     /// Messages that the agent sent.
-    pub(in crate::cli) messages_sent: usize,
+    pub(crate) messages_sent: usize,
     /// Messages that the model received, 0 if no request reached it.
-    pub(in crate::cli) messages_forwarded: usize,
+    pub(crate) messages_forwarded: usize,
     /// Tokens of the agent's request.
-    pub(in crate::cli) tokens_sent: u64,
+    pub(crate) tokens_sent: u64,
     /// Tokens of the request that the model accepted, 0 if it accepted none.
-    pub(in crate::cli) tokens_forwarded: u64,
+    pub(crate) tokens_forwarded: u64,
     /// Accepted tokens that were in the model's prompt cache.
-    pub(in crate::cli) tokens_cached: u64,
+    pub(crate) tokens_cached: u64,
     /// The number of times the model refused the request for its size.
-    pub(in crate::cli) refused: usize,
+    pub(crate) refused: usize,
     /// Whether the model received other bytes than the agent sent.
-    pub(in crate::cli) rewritten: bool,
+    pub(crate) rewritten: bool,
     /// Whether the request did not begin with all of the previous one.
-    pub(in crate::cli) prefix_changed: bool,
+    pub(crate) prefix_changed: bool,
     /// The actions that longhaul reported.
-    pub(in crate::cli) action: Vec<String>,
+    pub(crate) action: Vec<String>,
     /// Summaries requested from the model for this request.
-    pub(in crate::cli) summaries: usize,
+    pub(crate) summaries: usize,
     /// Tokens that the model read for those summaries.
-    pub(in crate::cli) tokens_for_summaries: u64,
+    pub(crate) tokens_for_summaries: u64,
     /// The status that the agent received, 0 without a reply.
-    pub(in crate::cli) status: u16,
+    pub(crate) status: u16,
     /// The error that the agent saw.
-    pub(in crate::cli) error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl PlayRow {

@@ -6,27 +6,27 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::super::pipe::open_input;
-use crate::demo::{SessionRecording, session};
 use crate::error::Problem;
+use longhaul_mock_model::{SessionRecording, session};
 
 /// The maximum size of a decompressed session: the proxy's default limit for one body.
 const SESSION_BYTES: u64 = 256 << 20;
 
 /// A recorded session whose requests alternate between plain and streamed replies.
-pub(in crate::cli) struct RecordedSession {
+pub(crate) struct RecordedSession {
     /// The session's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     whole: SessionRecording,
     /// The requests as streams, or `None` if the recording itself sets `stream`.
     streamed: Option<SessionRecording>,
 }
 
 /// A request of the session.
-pub(in crate::cli) struct SessionRequest {
+pub(crate) struct SessionRequest {
     /// The number of messages.
     pub(super) messages: usize,
     /// The request's body.
-    pub(in crate::cli) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl RecordedSession {
@@ -40,7 +40,7 @@ impl RecordedSession {
     ///
     /// # Errors
     /// The file cannot be read or holds no session.
-    pub(in crate::cli) fn read(file: &Path) -> Result<Self, Problem> {
+    pub(crate) fn read(file: &Path) -> Result<Self, Problem> {
         let input = open_input(file).map_err(|error| Problem::Input {
             path: file.into(),
             reason: error.to_string(),
@@ -68,12 +68,12 @@ impl RecordedSession {
     }
 
     /// Returns the number of requests.
-    pub(in crate::cli) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.whole.requests().len()
     }
 
     /// Returns the requests in order, every other one as a stream.
-    pub(in crate::cli) fn requests(&self) -> impl Iterator<Item = SessionRequest> + '_ {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = SessionRequest> + '_ {
         let streamed = self.streamed.as_ref().unwrap_or(&self.whole).requests();
         let both = self.whole.requests().zip(streamed);
         both.enumerate().map(|(at, (whole, streamed))| {
@@ -87,7 +87,7 @@ impl RecordedSession {
 }
 
 /// Creates the problem for a file that is not a session.
-pub(in crate::cli) fn invalid_session(file: &Path, reason: &str) -> Problem {
+pub(crate) fn invalid_session(file: &Path, reason: &str) -> Problem {
     Problem::InvalidInput {
         path: file.into(),
         reason: format!("{reason}; give the last request body of a session, JSON, gzip or not"),

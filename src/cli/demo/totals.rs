@@ -8,32 +8,32 @@ use super::row::PlayRow;
 
 /// The sums over the rows of a play.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct PlayTotals {
+pub(crate) struct PlayTotals {
     /// Requests that the agent sent.
-    pub(in crate::cli) requests: usize,
+    pub(crate) requests: usize,
     /// Requests that the agent got an answer to.
-    pub(in crate::cli) answered: usize,
+    pub(crate) answered: usize,
     /// Refusals by the model for a request's size.
-    pub(in crate::cli) refused: usize,
+    pub(crate) refused: usize,
     /// Tokens that the agent sent.
-    pub(in crate::cli) tokens_sent: u64,
+    pub(crate) tokens_sent: u64,
     /// Tokens that the model accepted.
-    pub(in crate::cli) tokens_forwarded: u64,
+    pub(crate) tokens_forwarded: u64,
     /// Accepted tokens that were in the model's prompt cache.
-    pub(in crate::cli) tokens_cached: u64,
+    pub(crate) tokens_cached: u64,
     /// Tokens that the model read to write summaries.
-    pub(in crate::cli) tokens_for_summaries: u64,
+    pub(crate) tokens_for_summaries: u64,
     /// Tokens sent that were neither forwarded nor read for summaries. Requests without an answer
     /// save nothing. A negative value means that longhaul cost more than it saved.
-    pub(in crate::cli) tokens_saved: i64,
+    pub(crate) tokens_saved: i64,
     /// Requests that did not begin with all of the previous one.
-    pub(in crate::cli) prefix_changes: usize,
+    pub(crate) prefix_changes: usize,
     /// Summaries requested from the model.
-    pub(in crate::cli) summaries: usize,
+    pub(crate) summaries: usize,
 }
 
 impl PlayTotals {
-    pub(in crate::cli) fn from_rows(rows: &[PlayRow]) -> Self {
+    pub(crate) fn from_rows(rows: &[PlayRow]) -> Self {
         let mut totals = Self::default();
         for row in rows {
             totals.add(row);
@@ -58,7 +58,7 @@ impl PlayTotals {
     }
 
     /// Returns the percentage of accepted tokens that were in the cache.
-    pub(in crate::cli) fn cached_percent(&self) -> u64 {
+    pub(crate) fn cached_percent(&self) -> u64 {
         percent(self.tokens_cached, self.tokens_forwarded)
     }
 }
@@ -80,7 +80,7 @@ impl AddAssign<&Self> for PlayTotals {
 }
 
 /// Returns a share in whole percent; 0 if `whole` is 0.
-pub(in crate::cli) fn percent(part: u64, whole: u64) -> u64 {
+pub(crate) fn percent(part: u64, whole: u64) -> u64 {
     (part * 100).checked_div(whole).unwrap_or(0)
 }
 

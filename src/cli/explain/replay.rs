@@ -6,17 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use super::super::demo::{RecordedSession, Summariser, invalid_session, play_through_proxy};
-use super::super::window::ModelWindow;
-use super::bill::SessionReport;
-use super::why::UntouchedReason;
+use crate::cli::explain::session_report::SessionReport;
+use crate::cli::explain::verdict::UntouchedReason;
+use crate::cli::model_window::ModelWindow;
 use crate::config::{
     self, BaseUrl, ClientTokens, Config, Mode, Proxies, StoreLocation, WindowOrigin,
 };
-use crate::demo::ModelOptions;
 use crate::error::Problem;
 use crate::models;
-use crate::rewrite::chat_completions;
-use crate::rewrite::policy::Policy;
+use longhaul_core::dialect::chat_completions;
+use longhaul_core::policy::Policy;
+use longhaul_mock_model::ModelOptions;
 
 /// Plays the session of each file and returns the outcomes.
 ///
@@ -78,7 +78,7 @@ impl SessionReplay {
         let options = ModelOptions::with_window(u64::from(marks.actual_window.get()));
         let configure = |base: &str| Ok(self.config_for_model(config, base)?);
         let played = play_through_proxy(&self.session, options, summariser, configure);
-        let (played, _) = super::super::runtime()?.block_on(played).map_err(|error| {
+        let (played, _) = crate::cli::runtime()?.block_on(played).map_err(|error| {
             Problem::Listen(format!("cannot play the sessions on loopback: {error}"))
         })?;
         let host = config.upstream.base.authority().host();

@@ -2,18 +2,19 @@
 
 use serde::Serialize;
 
-use super::super::number::with_thousands;
-use super::super::plain::is_printable;
-use super::why::{self, MessageVerdict, VerdictReasons};
+use crate::cli::explain::verdict;
+use crate::cli::explain::verdict::{MessageVerdict, VerdictReasons};
+use crate::cli::printable::is_printable;
+use crate::cli::thousands::with_thousands;
 use crate::config::{Config, Mode};
-use crate::rewrite::bypass::Bypass;
-use crate::rewrite::conversation::{Conversation, Role};
-use crate::rewrite::cut_point::PinnedHead;
-use crate::rewrite::policy::{Policy, Profile, PruneTrigger};
-use crate::rewrite::prune::{PruneRule, ToolResult};
-use crate::rewrite::replay::{HardMarkMode, replay};
-use crate::rewrite::tokens::Tokens;
-use crate::rewrite::view::ForwardedView;
+use longhaul_core::conversation::{Conversation, Role};
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::replay::{HardMarkMode, replay};
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::cut_point::PinnedHead;
+use longhaul_core::policy::{Policy, Profile, PruneTrigger};
+use longhaul_core::pruning::rule::{PruneRule, ToolResult};
+use longhaul_core::units::tokens::Tokens;
 
 /// The maximum length of a tool name, in characters. Clients choose these names and a terminal
 /// shows them, so only printable characters are kept.
@@ -187,7 +188,7 @@ impl ExplainReport {
 }
 
 impl ReasonReport {
-    fn new(why: why::UntouchedReason) -> Self {
+    fn new(why: verdict::UntouchedReason) -> Self {
         Self {
             label: why.label(),
             reason: why.description(),
@@ -196,7 +197,7 @@ impl ReasonReport {
 }
 
 /// Renders a request that was not read as JSON.
-pub(super) fn untouched_json(why: why::UntouchedReason) -> String {
+pub(super) fn untouched_json(why: verdict::UntouchedReason) -> String {
     #[derive(Serialize)]
     struct Unread {
         untouched: ReasonReport,

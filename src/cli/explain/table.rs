@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::super::number::with_thousands;
 use super::report::{ExplainReport, MessageRow};
-use super::why::UntouchedReason;
+use crate::cli::explain::verdict::UntouchedReason;
+use crate::cli::thousands::with_thousands;
 
 /// Renders the header, the messages, the totals and the hint.
 pub(super) fn render(report: &ExplainReport) -> String {

@@ -6,21 +6,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::kinds::{
-    MAX_TOKENS as MOST, bytes, choice, count, duration, optional_base_url, optional_choice,
-    optional_integer, optional_path, optional_text, optional_tokens, overflow_patterns, scope_by,
-    store_location, summary_model, switch, text_list, threshold,
-};
 use super::super::setting::{Flag, Setting};
 use super::super::{
     BaseUrl, CallerIdentity, PlacementSetting, StoreLocation, SummaryModel, SummaryStyle,
 };
-use crate::rewrite::overflow::ClassifierRules;
-use crate::rewrite::placeholder::Placeholder;
-use crate::rewrite::policy::{Profile, PruneTrigger, ThresholdSetting};
-use crate::rewrite::tokens::Tokens;
+use crate::config::parse::{
+    MAX_TOKENS as MOST, bytes, choice, count, duration, optional_base_url, optional_choice,
+    optional_integer, optional_path, optional_text, optional_tokens, overflow_patterns, scope_by,
+    store_location, summary_model, switch, text_list, threshold,
+};
+use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::{Profile, PruneTrigger, ThresholdSetting};
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
 
-pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
+pub(crate) const WINDOW: Setting<Option<Tokens>> = Setting {
     key: "window",
     default: "",
     short_env: None,
@@ -36,7 +36,7 @@ pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
     parse: optional_tokens::<1_000, MOST>,
 };
 
-pub(in super::super) const PROFILE: Setting<Profile> = Setting {
+pub(crate) const PROFILE: Setting<Profile> = Setting {
     key: "profile",
     default: "auto",
     short_env: None,
@@ -53,7 +53,7 @@ pub(in super::super) const PROFILE: Setting<Profile> = Setting {
     parse: choice,
 };
 
-pub(in super::super) const PRUNE_DISABLED: Setting<bool> = Setting {
+pub(crate) const PRUNE_DISABLED: Setting<bool> = Setting {
     key: "prune.disabled",
     default: "false",
     short_env: Some("DISABLE_PRUNE"),
@@ -64,7 +64,7 @@ pub(in super::super) const PRUNE_DISABLED: Setting<bool> = Setting {
     parse: switch,
 };
 
-pub(in super::super) const PRUNE_PROTECT: Setting<Option<Tokens>> = Setting {
+pub(crate) const PRUNE_PROTECT: Setting<Option<Tokens>> = Setting {
     key: "prune.protect_tokens",
     default: "",
     short_env: None,
@@ -76,7 +76,7 @@ pub(in super::super) const PRUNE_PROTECT: Setting<Option<Tokens>> = Setting {
     parse: optional_tokens::<0, MOST>,
 };
 
-pub(in super::super) const PRUNE_MINIMUM: Setting<Option<Tokens>> = Setting {
+pub(crate) const PRUNE_MINIMUM: Setting<Option<Tokens>> = Setting {
     key: "prune.minimum_tokens",
     default: "",
     short_env: None,
@@ -87,7 +87,7 @@ pub(in super::super) const PRUNE_MINIMUM: Setting<Option<Tokens>> = Setting {
     parse: optional_tokens::<0, MOST>,
 };
 
-pub(in super::super) const PRUNE_MIN_USER_TURNS: Setting<Option<u32>> = Setting {
+pub(crate) const PRUNE_MIN_USER_TURNS: Setting<Option<u32>> = Setting {
     key: "prune.min_user_turns",
     default: "",
     short_env: None,
@@ -99,7 +99,7 @@ pub(in super::super) const PRUNE_MIN_USER_TURNS: Setting<Option<u32>> = Setting 
     parse: optional_integer::<0, 1_000_000>,
 };
 
-pub(in super::super) const PRUNE_WHEN: Setting<Option<PruneTrigger>> = Setting {
+pub(crate) const PRUNE_WHEN: Setting<Option<PruneTrigger>> = Setting {
     key: "prune.when",
     default: "",
     short_env: None,
@@ -110,7 +110,7 @@ pub(in super::super) const PRUNE_WHEN: Setting<Option<PruneTrigger>> = Setting {
     parse: optional_choice,
 };
 
-pub(in super::super) const PRUNE_EXEMPT_TOOLS: Setting<Vec<String>> = Setting {
+pub(crate) const PRUNE_EXEMPT_TOOLS: Setting<Vec<String>> = Setting {
     key: "prune.exempt_tools",
     default: "[]",
     short_env: None,
@@ -120,7 +120,7 @@ pub(in super::super) const PRUNE_EXEMPT_TOOLS: Setting<Vec<String>> = Setting {
     parse: text_list,
 };
 
-pub(in super::super) const PRUNE_KEEP_ERRORS: Setting<bool> = Setting {
+pub(crate) const PRUNE_KEEP_ERRORS: Setting<bool> = Setting {
     key: "prune.keep_errors",
     default: "false",
     short_env: None,
@@ -130,7 +130,7 @@ pub(in super::super) const PRUNE_KEEP_ERRORS: Setting<bool> = Setting {
     parse: switch,
 };
 
-pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
+pub(crate) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
     key: "prune.placeholder",
     default: "fixed",
     short_env: None,
@@ -141,7 +141,7 @@ pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
     parse: choice,
 };
 
-pub(in super::super) const COMPACT_AUTO_DISABLED: Setting<bool> = Setting {
+pub(crate) const COMPACT_AUTO_DISABLED: Setting<bool> = Setting {
     key: "compact.auto_disabled",
     default: "false",
     short_env: Some("DISABLE_AUTOCOMPACT"),
@@ -151,7 +151,7 @@ pub(in super::super) const COMPACT_AUTO_DISABLED: Setting<bool> = Setting {
     parse: switch,
 };
 
-pub(in super::super) const COMPACT_OVERFLOW_DISABLED: Setting<bool> = Setting {
+pub(crate) const COMPACT_OVERFLOW_DISABLED: Setting<bool> = Setting {
     key: "compact.overflow_disabled",
     default: "false",
     short_env: Some("DISABLE_COMPACT_ON_OVERFLOW"),
@@ -160,7 +160,7 @@ pub(in super::super) const COMPACT_OVERFLOW_DISABLED: Setting<bool> = Setting {
     parse: switch,
 };
 
-pub(in super::super) const COMPACT_HARD: Setting<ThresholdSetting> = Setting {
+pub(crate) const COMPACT_HARD: Setting<ThresholdSetting> = Setting {
     key: "compact.hard",
     default: "0.90",
     short_env: None,
@@ -173,7 +173,7 @@ pub(in super::super) const COMPACT_HARD: Setting<ThresholdSetting> = Setting {
     parse: threshold,
 };
 
-pub(in super::super) const COMPACT_SOFT: Setting<ThresholdSetting> = Setting {
+pub(crate) const COMPACT_SOFT: Setting<ThresholdSetting> = Setting {
     key: "compact.soft",
     default: "0.85",
     short_env: None,
@@ -185,7 +185,7 @@ pub(in super::super) const COMPACT_SOFT: Setting<ThresholdSetting> = Setting {
     parse: threshold,
 };
 
-pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Setting {
+pub(crate) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Setting {
     key: "compact.keep_recent_tokens",
     default: "",
     short_env: None,
@@ -196,7 +196,7 @@ pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Settin
     parse: optional_tokens::<0, MOST>,
 };
 
-pub(in super::super) const OVERFLOW_PATTERNS: Setting<ClassifierRules> = Setting {
+pub(crate) const OVERFLOW_PATTERNS: Setting<ClassifierRules> = Setting {
     key: "overflow.patterns",
     default: "[]",
     short_env: None,
@@ -211,7 +211,7 @@ pub(in super::super) const OVERFLOW_PATTERNS: Setting<ClassifierRules> = Setting
     parse: overflow_patterns,
 };
 
-pub(in super::super) const SUMMARY_MODEL: Setting<SummaryModel> = Setting {
+pub(crate) const SUMMARY_MODEL: Setting<SummaryModel> = Setting {
     key: "summary.model",
     default: "own",
     short_env: None,
@@ -226,7 +226,7 @@ pub(in super::super) const SUMMARY_MODEL: Setting<SummaryModel> = Setting {
     parse: summary_model,
 };
 
-pub(in super::super) const SUMMARY_WINDOW: Setting<Option<Tokens>> = Setting {
+pub(crate) const SUMMARY_WINDOW: Setting<Option<Tokens>> = Setting {
     key: "summary.window",
     default: "",
     short_env: None,
@@ -237,7 +237,7 @@ pub(in super::super) const SUMMARY_WINDOW: Setting<Option<Tokens>> = Setting {
     parse: optional_tokens::<1_000, MOST>,
 };
 
-pub(in super::super) const SUMMARY_UPSTREAM: Setting<Option<BaseUrl>> = Setting {
+pub(crate) const SUMMARY_UPSTREAM: Setting<Option<BaseUrl>> = Setting {
     key: "summary.upstream",
     default: "",
     short_env: None,
@@ -248,7 +248,7 @@ pub(in super::super) const SUMMARY_UPSTREAM: Setting<Option<BaseUrl>> = Setting 
     parse: optional_base_url,
 };
 
-pub(in super::super) const SUMMARY_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+pub(crate) const SUMMARY_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
     key: "summary.api_key_file",
     default: "",
     short_env: None,
@@ -258,7 +258,7 @@ pub(in super::super) const SUMMARY_API_KEY_FILE: Setting<Option<PathBuf>> = Sett
     parse: optional_path,
 };
 
-pub(in super::super) const SUMMARY_STYLE: Setting<SummaryStyle> = Setting {
+pub(crate) const SUMMARY_STYLE: Setting<SummaryStyle> = Setting {
     key: "summary.style",
     default: "transcript",
     short_env: None,
@@ -272,7 +272,7 @@ pub(in super::super) const SUMMARY_STYLE: Setting<SummaryStyle> = Setting {
     parse: choice,
 };
 
-pub(in super::super) const SUMMARY_PLACEMENT: Setting<PlacementSetting> = Setting {
+pub(crate) const SUMMARY_PLACEMENT: Setting<PlacementSetting> = Setting {
     key: "summary.placement",
     default: "auto",
     short_env: None,
@@ -284,7 +284,7 @@ pub(in super::super) const SUMMARY_PLACEMENT: Setting<PlacementSetting> = Settin
     parse: choice,
 };
 
-pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
+pub(crate) const SUMMARY_WAIT: Setting<Duration> = Setting {
     key: "summary.wait",
     default: "20s",
     short_env: None,
@@ -296,7 +296,7 @@ pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
     parse: duration,
 };
 
-pub(in super::super) const SUMMARY_PER_HOUR: Setting<usize> = Setting {
+pub(crate) const SUMMARY_PER_HOUR: Setting<usize> = Setting {
     key: "summary.max_per_hour",
     default: "6",
     short_env: None,
@@ -307,7 +307,7 @@ pub(in super::super) const SUMMARY_PER_HOUR: Setting<usize> = Setting {
     parse: count::<1, 120>,
 };
 
-pub(in super::super) const SUMMARY_PROMPT: Setting<Option<PathBuf>> = Setting {
+pub(crate) const SUMMARY_PROMPT: Setting<Option<PathBuf>> = Setting {
     key: "summary.prompt",
     default: "",
     short_env: None,
@@ -321,7 +321,7 @@ pub(in super::super) const SUMMARY_PROMPT: Setting<Option<PathBuf>> = Setting {
     parse: optional_path,
 };
 
-pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Setting {
+pub(crate) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Setting {
     key: "summary.update_prompt",
     default: "",
     short_env: None,
@@ -331,7 +331,7 @@ pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Set
     parse: optional_path,
 };
 
-pub(in super::super) const STORE_AT: Setting<StoreLocation> = Setting {
+pub(crate) const STORE_AT: Setting<StoreLocation> = Setting {
     key: "store.at",
     default: "memory",
     short_env: Some("LONGHAUL_STORE"),
@@ -348,7 +348,7 @@ pub(in super::super) const STORE_AT: Setting<StoreLocation> = Setting {
     parse: store_location,
 };
 
-pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
+pub(crate) const STORE_TTL: Setting<Duration> = Setting {
     key: "store.ttl",
     default: "168h",
     short_env: None,
@@ -358,7 +358,7 @@ pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
     parse: duration,
 };
 
-pub(in super::super) const STORE_WAIT: Setting<Duration> = Setting {
+pub(crate) const STORE_WAIT: Setting<Duration> = Setting {
     key: "store.wait",
     default: "50ms",
     short_env: None,
@@ -368,7 +368,7 @@ pub(in super::super) const STORE_WAIT: Setting<Duration> = Setting {
     parse: duration,
 };
 
-pub(in super::super) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
+pub(crate) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
     key: "store.ca_file",
     default: "",
     short_env: None,
@@ -378,7 +378,7 @@ pub(in super::super) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
     parse: optional_path,
 };
 
-pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
+pub(crate) const STORE_MAX_BYTES: Setting<u64> = Setting {
     key: "store.max_bytes",
     default: "512MiB",
     short_env: None,
@@ -389,7 +389,7 @@ pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
     parse: bytes,
 };
 
-pub(in super::super) const STORE_SCOPE: Setting<CallerIdentity> = Setting {
+pub(crate) const STORE_SCOPE: Setting<CallerIdentity> = Setting {
     key: "store.scope",
     default: "credentials",
     short_env: None,
@@ -401,7 +401,7 @@ pub(in super::super) const STORE_SCOPE: Setting<CallerIdentity> = Setting {
     parse: scope_by,
 };
 
-pub(in super::super) const STORE_TRUSTED_HEADERS: Setting<Vec<String>> = Setting {
+pub(crate) const STORE_TRUSTED_HEADERS: Setting<Vec<String>> = Setting {
     key: "store.trusted_headers",
     default: "[]",
     short_env: None,
@@ -411,7 +411,7 @@ pub(in super::super) const STORE_TRUSTED_HEADERS: Setting<Vec<String>> = Setting
     parse: text_list,
 };
 
-pub(in super::super) const STORE_SCOPE_SECRET_FILE: Setting<Option<PathBuf>> = Setting {
+pub(crate) const STORE_SCOPE_SECRET_FILE: Setting<Option<PathBuf>> = Setting {
     key: "store.scope_secret_file",
     default: "",
     short_env: None,
@@ -423,7 +423,7 @@ pub(in super::super) const STORE_SCOPE_SECRET_FILE: Setting<Option<PathBuf>> = S
     parse: optional_path,
 };
 
-pub(in super::super) const STORE_SCOPE_SECRET: Setting<Option<String>> = Setting {
+pub(crate) const STORE_SCOPE_SECRET: Setting<Option<String>> = Setting {
     key: "store.scope_secret",
     default: "",
     short_env: None,
@@ -432,7 +432,7 @@ pub(in super::super) const STORE_SCOPE_SECRET: Setting<Option<String>> = Setting
     parse: optional_text,
 };
 
-pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {
+pub(crate) const STORE_MEMORY: Setting<u64> = Setting {
     key: "store.memory",
     default: "64MiB",
     short_env: None,

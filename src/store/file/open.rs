@@ -9,10 +9,11 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
 
 use super::Intent;
-use super::caught::catch_quietly;
-use super::ours::{self, FileIdentity};
 use super::table::{ABOUT, FORMAT_KEY, METADATA, RECORDS};
 use crate::error::Problem;
+use crate::store::file::catch_panic::catch_quietly;
+use crate::store::file::identify;
+use crate::store::file::identify::FileIdentity;
 use crate::store::format::FORMAT;
 use crate::store::secret::{LENGTH, Secret};
 
@@ -100,7 +101,7 @@ impl StoreFile {
     pub(super) fn lock(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
         let system = |error| OpenError::Io(error).into_problem(path);
         let beside = with_suffix(path, SECRET_SUFFIX);
-        let found = ours::identify(path, &beside)?;
+        let found = identify::identify(path, &beside)?;
         let opened = match (intent, found) {
             (Intent::Inspect, FileIdentity::Vacant) => {
                 return Err(Problem::NoStore(path.to_owned()));
@@ -192,7 +193,7 @@ impl StoreFile {
             let found = fs::symlink_metadata(name);
             found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
         };
-        let is_database = |name: &PathBuf| matches!(ours::is_database(name), Ok(true));
+        let is_database = |name: &PathBuf| matches!(identify::is_database(name), Ok(true));
         let free = self.aside_paths().find(is_free);
         let Some(name) = free.or_else(|| self.aside_paths().rfind(is_database)) else {
             return Err(io::Error::other(format!(
@@ -225,7 +226,7 @@ impl StoreFile {
 /// If it is not a store of longhaul's, or the system refuses access.
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET_SUFFIX);
-    ours::identify(path, &beside)?;
+    identify::identify(path, &beside)?;
     match open_existing(&beside) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -276,7 +277,7 @@ fn open_database(path: &Path) -> Result<Database, OpenError> {
         let database = builder
             .create_with_backend(backend)
             .map_err(classify_open_error)?;
-        match ours::read_format(&database).map_err(classify_error)? {
+        match identify::read_format(&database).map_err(classify_error)? {
             Some(FORMAT_NOW) => {}
             Some(other) => {
                 return Err(OpenError::Damaged(format!(

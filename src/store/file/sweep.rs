@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use redb::{Database, ReadableDatabase, ReadableTable};
 
-use super::mark::EntryMeta;
 use super::table::{METADATA, RECORDS};
+use crate::store::file::entry_meta::EntryMeta;
 
 /// A sweep that makes room leaves one part in this many free, so that the next is not due at once.
 const FREE_FRACTION: u64 = 10;

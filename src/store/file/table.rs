@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
-use super::mark::EntryMeta;
-use crate::rewrite::chain::{RecordKey, ScopeTag};
-use crate::store::far::{Change, EntryWrite, ListedEntry, StoredEntry, Winner};
+use crate::store::durable::{Change, EntryWrite, ListedEntry, StoredEntry, Winner};
+use crate::store::file::entry_meta::EntryMeta;
 use crate::wall_clock;
+use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
 
 type BytesTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -213,7 +213,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use crate::rewrite::chain::Scope;
+    use longhaul_core::prefix::keys::Scope;
 
     #[test]
     fn a_clock_that_is_behind_moves_no_use_back() {

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Config;
-use crate::rewrite::chain::Scope;
-use crate::store::far::{Change, NoteName};
+use crate::store::durable::{Change, NoteName};
+use longhaul_core::prefix::keys::Scope;
 
 /// A directory for a file.
 struct Place(TempDir);

@@ -18,10 +18,10 @@ use super::sweep::{FileLimits, sweep};
 use super::table::{self, ListRange};
 use crate::config::StoreConfig;
 use crate::error::Problem;
-use crate::lock::RwLock;
-use crate::rewrite::chain::{RecordKey, ScopeTag};
-use crate::store::far::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
+use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use crate::wall_clock;
+use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use parking_lot::RwLock;
 
 /// Maximum number of calls that wait for a thread. With more, the file is too slow to be of use.
 const MAX_WAITING: usize = 64;

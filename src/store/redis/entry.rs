@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use redis::{Cmd, Value};
 
-use crate::rewrite::chain::{RecordKey, ScopeTag};
-use crate::store::far::{Change, EntryWrite, NoteName, StoredEntry, Winner};
+use crate::store::durable::{Change, EntryWrite, NoteName, StoredEntry, Winner};
 use crate::store::format::{FORMAT, MAX_SEALED_BYTES};
+use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
 
 /// Prefix of all keys, different for each version. Two versions that alternate at one key would
 /// take each other's records for damaged.

@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::config::{Config, StoreLocation};
-use crate::rewrite::chain::Scope;
-use crate::store::far::{Change, DurableStore, NoteName};
+use crate::store::durable::{Change, DurableStore, NoteName};
 use crate::store::tests::check_discard;
+use longhaul_core::prefix::keys::Scope;
 
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../../../tests/it/redis_server.rs"]

@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::Config;
-use crate::store::far::{Change, EntryWrite, StoredEntry, Winner};
+use crate::store::durable::{Change, EntryWrite, StoredEntry, Winner};
 use crate::store::scripted::ScriptedStore;
 
 /// Checks that the adoption mark goes with its record, and that the rest of the entry stays.
-pub(in crate::store) async fn check_discard(far: &DurableStore) {
+pub(crate) async fn check_discard(far: &DurableStore) {
     let key = Scope::new(&[3; 32], &[]).named_key("discarded");
     let text = |text: &'static str| Bytes::from_static(text.as_bytes());
     let write = async |changes: &[Change]| {

@@ -1,11 +1,11 @@
 //! Facts about a model that processes with one durable store learn apart and at once.
 
 use super::*;
-use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::count::TokenRatio;
-use crate::rewrite::window::lesson::{LearnedWindow, Timestamped};
-use crate::store::far::{NoteName, StoredEntry};
+use crate::store::durable::{NoteName, StoredEntry};
 use crate::store::scripted::{ScriptedReply, ScriptedStore};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
+use longhaul_core::window::token_ratio::TokenRatio;
 
 fn replica(far: &ScriptedStore) -> Store {
     let tier = Some((DurableStore::Scripted(far.clone()), READ));

@@ -5,12 +5,12 @@ use tokio::time::{Instant, advance};
 
 use super::*;
 use crate::metrics::DurableStoreOutcome;
-use crate::rewrite::chain::Scope;
-use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::lesson::Timestamped;
 use crate::store::RewriteTolerance;
-use crate::store::far::StoredEntry;
+use crate::store::durable::StoredEntry;
 use crate::store::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
+use longhaul_core::prefix::keys::Scope;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::Timestamped;
 
 /// Replicas with one durable store behind them.
 struct Fleet {
@@ -81,7 +81,7 @@ async fn what_one_replica_keeps_every_other_knows() {
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b", "c"]);
     let counted = CountedRequest {
-        pair: crate::rewrite::window::count::CountSample::new(Tokens::new(10), 20).unwrap(),
+        pair: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(10), 20).unwrap(),
         density: None,
     };
     one.store_record(key(&chains, 2), record("two")).await;
@@ -197,7 +197,7 @@ async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
     settled(&one).await;
     assert!(fleet.entry(key(&chains, 4)).adopted);
     check_asked(&fleet.replica(), &chains, Some((4, "other")), None).await;
-    let shorter = super::chains(&["a", "b", "c"]);
+    let shorter = tests::chains(&["a", "b", "c"]);
     check_asked(&one, &shorter, Some((2, "one")), None).await;
     settled(&one).await;
     check_asked(&fleet.replica(), &shorter, Some((2, "one")), None).await;
@@ -258,7 +258,8 @@ async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b"]);
     let counted = |tokens| CountedRequest {
-        pair: crate::rewrite::window::count::CountSample::new(Tokens::new(tokens), 20).unwrap(),
+        pair: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(tokens), 20)
+            .unwrap(),
         density: None,
     };
     let models: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("model {at}")).collect();

@@ -2,7 +2,7 @@
 //! bytes to the upstream.
 
 use bytes::Bytes;
-use longhaul::demo::{Model, ModelOptions};
+use longhaul_mock_model::{Model, ModelOptions};
 
 use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};

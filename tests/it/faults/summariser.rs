@@ -1,7 +1,7 @@
 //! A failing dedicated summariser: requests wait no longer than configured, and a rule-based digest
 //! replaces the summary.
 
-use longhaul::demo::{Model, ModelOptions, RequestKind};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 
 use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};

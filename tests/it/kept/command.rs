@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use longhaul::demo::{Model, ModelOptions};
+use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::Value;
 
 use super::{Place, SMALL};

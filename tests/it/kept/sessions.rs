@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul::Config;
 use longhaul::config::StoreLocation;
-use longhaul::demo::{Model, ModelOptions, ReplyCompletion, SeenRequest, TokenDensity};
+use longhaul_mock_model::{Model, ModelOptions, ReplyCompletion, SeenRequest, TokenDensity};
 
 use super::{Place, summaries};
 use crate::bound::bounded;

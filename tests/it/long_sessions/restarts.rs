@@ -1,7 +1,7 @@
 //! A proxy that ends mid-session and is replaced by another.
 
-use longhaul::demo::{ModelOptions, TokenDensity};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{ModelOptions, TokenDensity};
 
 use crate::journey::{Journey, bodies, digests, harmless, retries};
 use crate::sessions::named;

@@ -1,7 +1,7 @@
 //! A compacted conversation that continues with very many short turns.
 
-use longhaul::demo::{ModelOptions, RequestKind};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{ModelOptions, RequestKind};
 use serde_json::{Value, json};
 
 use crate::journey::{Journey, STANDS_FOR_HISTORY, harmless, records};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::Config;
-use longhaul::demo::{
+use longhaul_mock_model::{
     ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour, TokenDensity,
 };
 use tokio::task::JoinSet;

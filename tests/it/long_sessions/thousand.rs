@@ -2,7 +2,7 @@
 //! restarts. The client never sees an error, and every invariant holds after each request.
 
 use longhaul::Config;
-use longhaul::demo::{ModelOptions, TokenDensity};
+use longhaul_mock_model::{ModelOptions, TokenDensity};
 use serde_json::json;
 
 use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, grows, harmless};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use longhaul::Config;
 use longhaul::config::{PlacementSetting, WindowOrigin};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 //! The knowledge is combined with the refusal's own numbers. A request accepted in one conversation
 //! does not prevent the recovery of another.
 
-use longhaul::demo::{Family, ModelOptions, TokenDensity};
+use longhaul_mock_model::{Family, ModelOptions, TokenDensity};
 use serde_json::{Value, json};
 
 use crate::caller::talk;

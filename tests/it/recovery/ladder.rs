@@ -1,6 +1,6 @@
 //! Each recovery step, in sessions that need it.
 
-use longhaul::demo::{ModelOptions, TokenDensity, Verdict};
+use longhaul_mock_model::{ModelOptions, TokenDensity, Verdict};
 
 use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
 use crate::recovery::undisturbed;

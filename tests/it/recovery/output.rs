@@ -1,7 +1,7 @@
 //! A history that fits, with an output limit that does not: the retry asks for less output, under
 //! the same key.
 
-use longhaul::demo::{Family, ModelOptions, TokenDensity, Verdict};
+use longhaul_mock_model::{Family, ModelOptions, TokenDensity, Verdict};
 
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::recovery::undisturbed;

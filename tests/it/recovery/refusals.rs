@@ -1,7 +1,7 @@
 //! Every known wording of a refusal: the request is retried once, and the session continues from
 //! the retry.
 
-use longhaul::demo::{Family, ModelOptions, Verdict};
+use longhaul_mock_model::{Family, ModelOptions, Verdict};
 
 use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
 use crate::recovery::undisturbed;

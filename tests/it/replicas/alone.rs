@@ -1,6 +1,6 @@
 //! An unavailable store: no client notices, and the store is used again once it is back.
 
-use longhaul::demo::ModelOptions;
+use longhaul_mock_model::ModelOptions;
 
 use super::fleet::{Fleet, forwarded, same};
 use crate::bound::bounded;
@@ -36,7 +36,7 @@ async fn check(
     expect: Option<&[Vec<bytes::Bytes>]>,
 ) -> Vec<Vec<bytes::Bytes>> {
     let name = format!("{replicas}, {trouble:?}");
-    let replay = longhaul::demo::session().unwrap();
+    let replay = longhaul_mock_model::session().unwrap();
     let mut server = RedisServer::start();
     let options = ModelOptions::default();
     let mut fleet = Fleet::start(replicas, options, &server.url(), &SETTINGS).await;

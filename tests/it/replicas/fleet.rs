@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest};
+use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest};
 
 use crate::caller::Caller;
 use crate::journey::Step;

@@ -1,7 +1,7 @@
 //! Facts about a model that a replica has learned survive the writes of a replica that could not
 //! read them.
 
-use longhaul::demo::ModelOptions;
+use longhaul_mock_model::ModelOptions;
 
 use super::fleet::Fleet;
 use crate::bound::bounded;

@@ -1,6 +1,8 @@
 //! A summary that several replicas need is made only once.
 
-use longhaul::demo::{ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour};
+use longhaul_mock_model::{
+    ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour,
+};
 use tokio::task::JoinSet;
 
 use super::fleet::{Fleet, NOW, summaries};

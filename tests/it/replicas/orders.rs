@@ -1,7 +1,7 @@
 //! A session through several replicas is forwarded exactly as through a single process.
 
 use bytes::Bytes;
-use longhaul::demo::{ModelOptions, SessionRecording};
+use longhaul_mock_model::{ModelOptions, SessionRecording};
 
 use super::fleet::{Fleet, forwarded, same};
 use crate::journey::{bodies, harmless};
@@ -105,7 +105,7 @@ async fn play_beside(
 
 /// Compares every plan with a single process; returns that process's number of summary calls.
 async fn check(settings: &[(&str, &str)]) -> usize {
-    let replay = longhaul::demo::session().unwrap();
+    let replay = longhaul_mock_model::session().unwrap();
     let (expect, summaries) = play(&ALONE, &replay, settings).await;
     for plan in &PLANS {
         let (_, asked) = play_beside(plan, &replay, settings, Some(&expect)).await;

@@ -1,6 +1,6 @@
 //! Servers with passwords or TLS, and a cluster.
 
-use longhaul::demo::ModelOptions;
+use longhaul_mock_model::ModelOptions;
 
 use super::fleet::{Fleet, NOW};
 use crate::caller::talk;

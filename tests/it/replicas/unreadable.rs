@@ -1,6 +1,6 @@
 //! Unreadable entries at a server: treated as absent, and overwritten by new ones.
 
-use longhaul::demo::ModelOptions;
+use longhaul_mock_model::ModelOptions;
 
 use super::fleet::Fleet;
 use crate::journey::{bodies, harmless};
@@ -12,7 +12,7 @@ const DAMAGED: usize = 70;
 /// Plays the demo's session. At [`DAMAGED`] all processes restart and the script `damage` runs for
 /// the key of each stored entry.
 async fn check(damage: &str) {
-    let replay = longhaul::demo::session().unwrap();
+    let replay = longhaul_mock_model::session().unwrap();
     let server = RedisServer::start();
     let options = ModelOptions::default();
     let mut fleet = Fleet::start(2, options, &server.url(), &[]).await;

@@ -1,6 +1,6 @@
 //! Text from a model is always an answer: the texts of the recorded sessions, one by one.
 
-use longhaul::rewrite::overflow::{
+use longhaul_core::overflow::{
     ClassifierRules, ClassifierStep, ReplyClassifier, ReplyEnd, ReplyTail, Verdict,
 };
 use serde_json::{Value, json};

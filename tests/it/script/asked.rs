@@ -1,9 +1,9 @@
 //! Random settings, as an operator may choose them.
 
-use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::policy::{CompactionSettings, Profile, PruneTrigger, ThresholdSetting};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::{CompactionSettings, Profile, PruneTrigger, ThresholdSetting};
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;

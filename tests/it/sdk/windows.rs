@@ -2,7 +2,7 @@
 
 use super::Script;
 use crate::program::Program;
-use longhaul::demo::{
+use longhaul_mock_model::{
     ChatBehaviour, FileReading, Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest,
     TokenDensity, Verdict,
 };

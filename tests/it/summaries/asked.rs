@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use longhaul::Config;
-use longhaul::demo::{Dialect, Model, ModelOptions, SeenRequest, TokenDensity, Verdict};
-use longhaul::rewrite::tokens::Tokens;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{Dialect, Model, ModelOptions, SeenRequest, TokenDensity, Verdict};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 

@@ -1,6 +1,6 @@
 //! Clients that disconnect while a summary is written.
 
-use longhaul::demo::{
+use longhaul_mock_model::{
     Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour,
 };
 use serde_json::Value;

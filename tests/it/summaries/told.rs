@@ -1,6 +1,6 @@
 //! Reports to the operator about summaries that are not made.
 
-use longhaul::demo::{Model, ModelOptions, SummaryBehaviour};
+use longhaul_mock_model::{Model, ModelOptions, SummaryBehaviour};
 
 use crate::admin::get;
 use crate::caller::{Caller, talk};

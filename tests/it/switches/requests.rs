@@ -1,6 +1,6 @@
 //! Header fields that control a single request, header fields of its reply, and shadow mode.
 
-use longhaul::demo::{Family, ModelOptions};
+use longhaul_mock_model::{Family, ModelOptions};
 
 use super::{
     AUTO, HUGE, NO_MODEL, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL, STANDS_FOR_HISTORY, Stage,

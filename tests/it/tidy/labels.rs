@@ -1,7 +1,7 @@
 //! Some test covers every reason for passing a request on untouched or unserved.
 
 use super::{File, sources};
-use longhaul::rewrite::bypass::Bypass;
+use longhaul_core::dialect::bypass::Bypass;
 
 /// Returns the test code: the files of this binary, and the test modules of the library.
 fn tests() -> Vec<String> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Paint;
 use crate::cli::demo::row::PlayRow;
 use crate::cli::demo::totals::percent;
-use crate::cli::number::with_thousands;
+use crate::cli::thousands::with_thousands;
 
 /// Rows shown before and after a notable row.
 const CONTEXT_ROWS: usize = 1;
@@ -15,7 +15,7 @@ const RETRY: &str = "retry";
 
 /// The selection of rows to show.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::cli::demo) enum RowSelection {
+pub(crate) enum RowSelection {
     All,
     /// Rows in which something happened, their neighbours, the first and the last.
     Notable,

@@ -1,0 +1,87 @@
+//! A two-generation cache for concurrent use, split into shards with separate locks to reduce
+//! contention.
+
+use crate::collections::two_generation_cache::TwoGenerationCache;
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use parking_lot::MutexGuard;
+use std::hash::Hash;
+
+/// Number of separately locked shards.
+const SHARD_COUNT: usize = 16;
+
+/// A key with evenly distributed bits, because it is a keyed hash.
+pub trait ShardKey {
+    /// Returns some bits of the key, which select the shard.
+    fn shard_bits(&self) -> usize;
+}
+
+impl ShardKey for u64 {
+    fn shard_bits(&self) -> usize {
+        (*self >> 32) as usize
+    }
+}
+
+/// A pair is sharded by its first element.
+impl<K: ShardKey, T> ShardKey for (K, T) {
+    fn shard_bits(&self) -> usize {
+        self.0.shard_bits()
+    }
+}
+
+/// A single shard. Its map hashes keys again under a secret, but cheaply, because keys are hashes
+/// already.
+type Shard<K, V> = TwoGenerationCache<K, V, RandomState>;
+
+/// A [`TwoGenerationCache`] split into shards by key. Eviction order is per shard.
+#[derive(Debug)]
+pub struct ShardedCache<K, V> {
+    shards: [Mutex<Shard<K, V>>; SHARD_COUNT],
+}
+
+impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
+    /// Creates an empty cache of at most `2 * most` values.
+    pub fn new(most: usize) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| {
+                Mutex::new(TwoGenerationCache::new(most / SHARD_COUNT))
+            }),
+        }
+    }
+
+    /// Returns the value of `key` and marks it as used.
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.shard(key).get(key)
+    }
+
+    /// Stores `value` under `key`, replacing any previous value.
+    pub fn insert(&self, key: K, value: V) {
+        self.shard(&key).insert(key, value);
+    }
+
+    fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        let [first, ..] = &self.shards;
+        self.shards
+            .get(key.shard_bits() % SHARD_COUNT)
+            .unwrap_or(first)
+            .lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_and_what_is_used_stays() {
+        let kept = ShardedCache::<u64, u64>::new(1_600);
+        let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for number in 0..10_000 {
+            kept.insert(key(number), number);
+            assert_eq!(kept.get(&key(0)), Some(0));
+        }
+        let known = (0..10_000).filter(|&number| kept.get(&key(number)).is_some());
+        let known = known.count();
+        assert!((800..=3_200).contains(&known), "{known}");
+    }
+}

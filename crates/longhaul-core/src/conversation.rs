@@ -1,0 +1,450 @@
+//! A parsed conversation: its messages as spans of the body, and the structure they form.
+//!
+//! This module is independent of any dialect's keys; [`chat_completions`](super::chat_completions)
+//! fills in its types.
+
+mod batches;
+pub mod images;
+pub mod open_calls;
+pub mod reasoning_budget;
+pub mod reasoning_runs;
+pub mod token_sums;
+pub mod tool_arguments;
+pub mod unanswered;
+
+use crate::json::scanner::Literal;
+use crate::json::span::Span;
+use crate::prefix::parse_cache::{MessageMemo, ParsedMessage};
+use crate::units::tokens::Tokens;
+pub use batches::Batch;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The author of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// The model.
+    Assistant,
+    /// The operator of the agent, in the newer spelling.
+    Developer,
+    /// The result of a legacy `function_call`.
+    Function,
+    /// An unknown role: forwarded, never rewritten.
+    Other,
+    /// The operator of the agent.
+    System,
+    /// The result of a tool call.
+    Tool,
+    /// The user, or the agent on the user's behalf.
+    User,
+}
+
+impl Role {
+    /// Whether this is a system or developer role. Such messages are never rewritten at the head.
+    pub fn is_instruction(self) -> bool {
+        matches!(self, Self::Developer | Self::System)
+    }
+
+    /// Whether this is the user role.
+    pub fn is_user(self) -> bool {
+        self == Self::User
+    }
+
+    /// Returns the name of the role in logs.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Assistant => "assistant",
+            Self::Developer => "developer",
+            Self::Function => "function result",
+            Self::Other => "other",
+            Self::System => "system",
+            Self::Tool => "tool result",
+            Self::User => "user",
+        }
+    }
+
+    /// Whether this is the result of a tool call or of a legacy function call.
+    pub fn is_tool_result(self) -> bool {
+        matches!(self, Self::Function | Self::Tool)
+    }
+}
+
+/// The value of a message's `content` key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Content {
+    /// The key is missing.
+    Absent,
+    /// `null`.
+    Null,
+    /// An array of parts; [`Conversation::parts`] returns the parts themselves.
+    Parts(Span),
+    /// A string.
+    Text(Literal),
+}
+
+impl Content {
+    /// Returns the span of the value, or `None` if it is missing or null.
+    pub fn span(self) -> Option<Span> {
+        match self {
+            Self::Absent | Self::Null => None,
+            Self::Parts(span) => Some(span),
+            Self::Text(literal) => Some(literal.span()),
+        }
+    }
+}
+
+/// The kind of a part of a content array.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PartKind {
+    /// Audio, by reference or inline.
+    Audio,
+    /// A document, by reference or inline.
+    File,
+    /// An image, by reference or inline.
+    Image,
+    /// Any other kind, including kinds that do not exist yet.
+    Other,
+    /// Text.
+    Text,
+    /// Video, by reference or inline.
+    Video,
+}
+
+/// A part of a content array.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentPart {
+    /// The kind of content.
+    pub kind: PartKind,
+    /// The whole part.
+    pub span: Span,
+    /// The text, if the part has one.
+    pub text: Option<Literal>,
+    /// The value of `cache_control`, if the part has one.
+    pub cache_control: Option<Span>,
+    /// Plain estimate of the part; zero for text, which counts with its message.
+    pub tokens: Tokens,
+}
+
+/// A tool call of an assistant message.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolCall {
+    /// The call id; `None` for a legacy `function_call`.
+    pub id: Option<Literal>,
+    /// The tool's name.
+    pub name: Option<Literal>,
+    /// The arguments, as the string literal that holds them.
+    pub arguments: Option<Literal>,
+}
+
+/// A message.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The whole object.
+    pub span: Span,
+    /// The author.
+    pub role: Role,
+    /// The value of `content`.
+    pub content: Content,
+    /// The id of the tool call that this message is the result of.
+    pub tool_call_id: Option<Literal>,
+    /// The value of `name`.
+    pub name: Option<Literal>,
+    /// Whether the message carries the model's own reasoning, signed or plain.
+    pub has_reasoning: bool,
+    /// Plain estimate of the text parts, joined.
+    pub text_tokens: Tokens,
+    /// Plain estimate of the whole message.
+    pub tokens: Tokens,
+    pub(super) parts: Range<usize>,
+    pub(super) calls: Range<usize>,
+    /// The cache entry of this message, if it is cached.
+    pub(super) cached: Option<Arc<ParsedMessage>>,
+}
+
+/// The key that limits the output of a request. Upstreams differ in which key they accept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutputKey {
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+    /// `max_tokens`.
+    MaxTokens,
+}
+
+impl OutputKey {
+    /// Returns the spelling of the key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxCompletionTokens => "max_completion_tokens",
+            Self::MaxTokens => "max_tokens",
+        }
+    }
+}
+
+/// The output limit of a request, with its position so that it can be lowered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OutputLimit {
+    /// The key that holds the limit.
+    pub key: OutputKey,
+    /// The number literal.
+    pub span: Span,
+    /// The limit, in tokens.
+    pub tokens: Tokens,
+}
+
+/// Parameters of a request other than its messages.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParams {
+    /// The `model`, if it is a string.
+    pub model: Option<Literal>,
+    /// Whether the request asks for a streamed reply.
+    pub streaming: bool,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub output_limit: Option<OutputLimit>,
+    /// Plain estimate of the tool and function schemas.
+    pub tool_tokens: Tokens,
+    /// `prompt_cache_key`, if it is a string.
+    pub prompt_cache_key: Option<Literal>,
+    /// Keys and values that select who may serve the request, and on whose behalf.
+    pub routing: Vec<(Literal, Span)>,
+    /// Keys and values that control whether and how much the model reasons.
+    pub thinking: Vec<(Literal, Span)>,
+}
+
+/// A parsed request body.
+///
+/// Invariant: the spans of `messages` ascend and do not overlap.
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    body: &'a str,
+    params: RequestParams,
+    messages: Vec<Message>,
+    parts: Vec<ContentPart>,
+    calls: Vec<ToolCall>,
+    batches: Vec<Batch>,
+    boundaries: Vec<usize>,
+    /// Runs in which a turn continues after the model's reasoning.
+    reasoning_runs: Vec<Range<usize>>,
+    /// Plain estimate of each prefix, by its number of messages.
+    prefix_tokens: Vec<Tokens>,
+    /// Runs that begin with an unanswered user message.
+    unanswered_runs: Vec<Range<usize>>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Builds a conversation from the parts a dialect parsed; finds batches and boundaries.
+    pub(super) fn new(
+        body: &'a str,
+        envelope: RequestParams,
+        messages: Vec<Message>,
+        parts: Vec<ContentPart>,
+        calls: Vec<ToolCall>,
+    ) -> Self {
+        let mut read = Self {
+            body,
+            params: envelope,
+            reasoning_runs: reasoning_runs::runs(&messages),
+            unanswered_runs: unanswered::runs(&messages),
+            messages,
+            parts,
+            calls,
+            batches: Vec::new(),
+            boundaries: Vec::new(),
+            prefix_tokens: Vec::new(),
+        };
+        let mut sum = Tokens::ZERO;
+        read.prefix_tokens.reserve_exact(read.messages.len() + 1);
+        read.prefix_tokens.push(sum);
+        read.prefix_tokens
+            .extend(read.messages.iter().map(|message| {
+                sum += message.tokens;
+                sum
+            }));
+        read.batches = read.find_batches();
+        read.boundaries = read.find_boundaries();
+        read
+    }
+
+    /// Returns the request body.
+    pub fn body(&self) -> &'a str {
+        self.body
+    }
+
+    /// Returns the parameters other than the messages.
+    pub fn params(&self) -> &RequestParams {
+        &self.params
+    }
+
+    /// Returns the requested model; empty if the request names none.
+    pub fn model(&self) -> Cow<'a, str> {
+        self.params
+            .model
+            .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
+    }
+
+    /// Returns the requested output limit, if the request has one.
+    pub fn output_tokens(&self) -> Option<Tokens> {
+        self.params.output_limit.map(|output| output.tokens)
+    }
+
+    /// Returns all messages, in order.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Returns the message at index `at`, if there is one.
+    pub fn message(&self, at: usize) -> Option<&Message> {
+        self.messages.get(at)
+    }
+
+    /// Returns the parts of a message's content array; empty if the content is a string.
+    pub fn parts(&self, message: &Message) -> &[ContentPart] {
+        self.parts.get(message.parts.clone()).unwrap_or_default()
+    }
+
+    /// Whether every part of every message is text.
+    pub fn is_text_only(&self) -> bool {
+        self.parts.iter().all(|part| part.kind == PartKind::Text)
+    }
+
+    /// Returns the tool calls of a message.
+    pub fn calls(&self, message: &Message) -> &[ToolCall] {
+        self.calls.get(message.calls.clone()).unwrap_or_default()
+    }
+
+    /// Returns the text of a message: its string, or its text parts joined.
+    pub fn text(&self, message: &Message) -> Cow<'a, str> {
+        match message.content {
+            Content::Absent | Content::Null => Cow::Borrowed(""),
+            Content::Text(literal) => literal.decode(self.body),
+            Content::Parts(_) => {
+                let mut texts = self
+                    .parts(message)
+                    .iter()
+                    .filter(|part| part.kind == PartKind::Text)
+                    .filter_map(|part| part.text);
+                match (texts.next(), texts.next()) {
+                    (None, _) => Cow::Borrowed(""),
+                    (Some(only), None) => only.decode(self.body),
+                    (Some(first), Some(second)) => Cow::Owned(
+                        [first, second]
+                            .into_iter()
+                            .chain(texts)
+                            .map(|text| text.decode(self.body))
+                            .collect(),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// Returns the batches of tool results, in order.
+    pub fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+
+    /// Returns the number of leading system and developer messages.
+    pub fn head_len(&self) -> usize {
+        self.boundaries.first().copied().unwrap_or_default()
+    }
+
+    /// Returns the lengths of the prefixes that end between two units, ascending, from the head on.
+    /// History may be cut at these points. The whole length is included unless the conversation
+    /// ends inside a unit.
+    pub fn boundaries(&self) -> &[usize] {
+        &self.boundaries
+    }
+
+    /// Returns the start of the newest unit among the first `upto` messages, or the first
+    /// unanswered user message if that is earlier. A trailing assistant prefill belongs to the unit
+    /// before it.
+    pub(super) fn newest_unit(&self, upto: usize) -> usize {
+        let end = self.without_prefill(upto);
+        let before = self.boundaries.partition_point(|&cut| cut < end);
+        let newest = before
+            .checked_sub(1)
+            .and_then(|at| self.boundaries.get(at))
+            .copied()
+            .unwrap_or(end);
+        newest.min(self.first_unanswered(upto).unwrap_or(upto))
+    }
+
+    /// Returns the plain estimate of the whole request.
+    pub fn tokens(&self) -> Tokens {
+        self.params.tool_tokens + self.tokens_of(0..self.messages.len())
+    }
+
+    /// Returns the lengths of the prefixes that were sent as requests, ascending. A prefix is one
+    /// if it ends with a user message, or with a result once its batch is complete.
+    pub fn request_points(&self) -> impl Iterator<Item = usize> + '_ {
+        self.request_points_after(0)
+    }
+
+    /// Returns the request points greater than `past`, without scanning the messages before it.
+    pub fn request_points_after(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
+        let first = self
+            .batches
+            .partition_point(|batch| batch.results.end <= past);
+        let batches = self.batches.get(first..).unwrap_or_default();
+        let mut batches = batches.iter().peekable();
+        (past + 1..=self.messages.len()).filter(move |&end| {
+            while batches.next_if(|batch| batch.results.end < end).is_some() {}
+            match self.messages.get(end - 1).map(|last| last.role) {
+                Some(Role::User) => true,
+                Some(Role::Function | Role::Tool) => batches
+                    .peek()
+                    .and_then(|batch| batch.complete_at)
+                    .is_some_and(|complete_at| complete_at <= end),
+                _ => false,
+            }
+        })
+    }
+
+    fn find_boundaries(&self) -> Vec<usize> {
+        let leading = self.messages.iter();
+        let head = leading.take_while(|it| it.role.is_instruction()).count();
+        let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
+        boundaries.push(head);
+        let mut batches = self.batches.iter().peekable();
+        for end in head + 1..=self.messages.len() {
+            while batches.next_if(|batch| batch.results.end < end).is_some() {}
+            // The batch that contains the last message, if that message is a result.
+            let batch = batches.peek();
+            let Some(last) = self.messages.get(end - 1) else {
+                break;
+            };
+            let next = self.messages.get(end).map(|message| message.role);
+            let closed = match last.role {
+                Role::Assistant if !last.calls.is_empty() => false,
+                Role::Assistant => last.has_content(),
+                Role::Function | Role::Tool => batch
+                    .is_some_and(|batch| batch.results.end == end && batch.complete_at.is_some()),
+                Role::User => next != Some(Role::User),
+                Role::Developer | Role::Other | Role::System => true,
+            };
+            if closed && !next.is_some_and(Role::is_tool_result) {
+                boundaries.push(end);
+            }
+        }
+        boundaries
+    }
+}
+
+impl Message {
+    /// Returns the cached values derived from this message, if it is cached.
+    pub(super) fn memo(&self) -> Option<&MessageMemo> {
+        self.cached.as_deref().map(ParsedMessage::memo)
+    }
+
+    /// Whether the content is not empty. An empty assistant message does not close a unit.
+    fn has_content(&self) -> bool {
+        match self.content {
+            Content::Absent | Content::Null => false,
+            Content::Parts(_) => !self.parts.is_empty(),
+            Content::Text(literal) => literal.chars() > 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Tool results, matched with the calls they answer.
+
+use crate::conversation::open_calls::{INLINE_CALLS, OpenCalls};
+use crate::conversation::{Conversation, Message, Role, ToolCall};
+use crate::json::scanner::Literal;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Most calls whose ids are compared pairwise.
+const MAX_PAIRWISE_CALLS: usize = 8;
+
+/// A batch of tool results: the consecutive results after an assistant message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Batch {
+    /// Indices of the result messages.
+    pub results: Range<usize>,
+    /// Number of messages of the conversation at which every call was answered; `None` while one is
+    /// not.
+    pub complete_at: Option<usize>,
+    /// For each result, the index of the call that it answers among those before the batch.
+    call_indices: SmallVec<[Option<usize>; INLINE_CALLS]>,
+}
+
+impl Batch {
+    /// Returns the index of the call that the result at message `at` answers.
+    pub(crate) fn call_index(&self, at: usize) -> Option<usize> {
+        *self.call_indices.get(at.checked_sub(self.results.start)?)?
+    }
+}
+
+impl Conversation<'_> {
+    /// Returns the call that the result at `at` of `batch` answers, in the message before the
+    /// batch.
+    pub fn call_for_result(&self, batch: &Batch, at: usize) -> Option<&ToolCall> {
+        self.calls_before(&batch.results).get(batch.call_index(at)?)
+    }
+
+    pub(super) fn find_batches(&self) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        let mut at = 0;
+        while at < self.messages.len() {
+            let rest = self.messages.get(at..).unwrap_or_default();
+            let run = rest
+                .iter()
+                .take_while(|message| message.role.is_tool_result())
+                .count();
+            if run > 0 {
+                let results = at..at + run;
+                batches.push(self.match_batch(results));
+            }
+            at += run.max(1);
+        }
+        batches
+    }
+
+    /// Returns the calls of the assistant message directly before `results`.
+    fn calls_before(&self, results: &Range<usize>) -> &[ToolCall] {
+        let before = results
+            .start
+            .checked_sub(1)
+            .and_then(|at| self.messages.get(at));
+        before
+            .filter(|message| message.role == Role::Assistant)
+            .map_or(&[], |message| self.calls(message))
+    }
+
+    /// Matches results with the calls before them, by id or because both are legacy.
+    fn match_batch(&self, results: Range<usize>) -> Batch {
+        let asked = self.calls_before(&results);
+        let answers = self.messages.get(results.clone()).unwrap_or_default();
+        if self.are_answered_in_order(asked, answers) {
+            return Batch {
+                complete_at: Some(results.end),
+                call_indices: (0..asked.len()).map(Some).collect(),
+                results,
+            };
+        }
+        let ids = asked.iter().map(|call| call.id);
+        let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
+        let mut complete_at = None;
+        let mut calls = SmallVec::with_capacity(results.len());
+        for (result, at) in answers.iter().zip(results.clone()) {
+            let by_id = result.tool_call_id.map(|id| Some(id.decode(self.body)));
+            let legacy = (result.role == Role::Function).then_some(None);
+            calls.push(open.resolve([by_id, legacy]));
+            if open.all_answered() && !asked.is_empty() {
+                complete_at = complete_at.or(Some(at + 1));
+            }
+        }
+        Batch {
+            results,
+            complete_at,
+            call_indices: calls,
+        }
+    }
+
+    /// Whether there are few calls, with distinct ids, answered in order. Nearly all batches are.
+    fn are_answered_in_order(&self, asked: &[ToolCall], answers: &[Message]) -> bool {
+        let plain = |id: Option<Literal>| {
+            let id = id.filter(|id| !id.is_escaped())?;
+            Some(id.raw(self.body))
+        };
+        let mut ids: SmallVec<[&str; MAX_PAIRWISE_CALLS]> = SmallVec::new();
+        asked.len() == answers.len()
+            && asked.len() <= MAX_PAIRWISE_CALLS
+            && asked.iter().zip(answers).all(|(call, answer)| {
+                let id = plain(call.id).filter(|id| !ids.contains(id));
+                ids.extend(id);
+                answer.role == Role::Tool && id.is_some() && id == plain(answer.tool_call_id)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dialect::chat_completions::read;
+
+    /// The batches of a message that makes calls with the ids `calls`, followed by results for
+    /// `answers`. Escaped ids take the general matching path.
+    fn batches(calls: &[u8], answers: &[u8], id: impl Fn(u8) -> String) -> Vec<Batch> {
+        let calls = calls.iter().map(|&call| {
+            let id = id(call);
+            format!(r#"{{"id":"{id}","type":"function","function":{{"name":"read"}}}}"#)
+        });
+        let calls = calls.collect::<Vec<_>>().join(",");
+        let answers = answers.iter().map(|&answer| {
+            let id = id(answer);
+            format!(r#",{{"role":"tool","tool_call_id":"{id}","content":"x"}}"#)
+        });
+        let answers: String = answers.collect();
+        let body = format!(
+            r#"{{"messages":[{{"role":"assistant","content":null,"tool_calls":[{calls}]}}{answers}]}}"#
+        );
+        read(body.as_bytes()).unwrap().batches().to_vec()
+    }
+
+    fn check(calls: &[u8], answers: &[u8]) {
+        let plain = batches(calls, answers, |id| format!("call-{id}"));
+        let escaped = batches(calls, answers, |id| format!("c\\u0061ll-{id}"));
+        assert_eq!(plain, escaped, "{calls:?} {answers:?}");
+    }
+
+    #[test]
+    fn answers_in_turn_are_matched_as_any_are() {
+        let many: Vec<u8> = (0..=u8::try_from(MAX_PAIRWISE_CALLS).unwrap()).collect();
+        for count in 1..=many.len() {
+            check(&many[..count], &many[..count]);
+        }
+        check(&[0, 0], &[0, 0]);
+        check(&[0, 1], &[1, 0]);
+        check(&[0, 1], &[0]);
+        check(&[0], &[0, 0]);
+    }
+
+    #[test]
+    fn one_id_in_two_spellings_is_one() {
+        let spell = |id: u8| ["a", r"\u0061"][usize::from(id)].to_owned();
+        let calls: Vec<_> = batches(&[0, 1], &[0, 1], spell)
+            .iter()
+            .flat_map(|batch| batch.call_indices.to_vec())
+            .collect();
+        assert_eq!(calls, [Some(0), Some(0)]);
+    }
+
+    /// Calls with their results in order, in any order, or with one result changed.
+    fn answered() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+        let apart = (
+            Just((0..12).collect::<Vec<u8>>()).prop_shuffle(),
+            0..=MAX_PAIRWISE_CALLS + 2,
+        );
+        let apart = apart.prop_map(|(ids, count)| ids[..count].to_vec());
+        let alike = prop::collection::vec(0..4_u8, 0..6);
+        prop_oneof![3 => apart, 1 => alike].prop_flat_map(|calls| {
+            let edit = (
+                any::<prop::sample::Index>(),
+                0..2_usize,
+                0..2_usize,
+                0..12_u8,
+            );
+            let edited = (Just(calls.clone()), edit).prop_map(|(mut ids, (at, out, into, id))| {
+                let at = at.index(ids.len() + 1);
+                let end = (at + out).min(ids.len());
+                ids.splice(at..end, vec![id; into]);
+                ids
+            });
+            let answers = prop_oneof![
+                2 => Just(calls.clone()),
+                1 => Just(calls.clone()).prop_shuffle(),
+                2 => edited,
+            ];
+            (Just(calls), answers)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_answers_are_matched_alike((calls, answers) in answered()) {
+            check(&calls, &answers);
+        }
+    }
+}

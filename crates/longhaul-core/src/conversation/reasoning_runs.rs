@@ -1,0 +1,30 @@
+//! Turns that continue after the model's reasoning.
+
+use crate::conversation::{Conversation, Message};
+use std::ops::Range;
+
+/// Returns the runs from the first message of a turn that carries reasoning to the end of that
+/// turn, ascending.
+pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
+    let mut runs = Vec::new();
+    let mut first = None;
+    for (at, message) in messages.iter().enumerate() {
+        if message.role.is_user() {
+            runs.extend(first.take().map(|first| first..at));
+        } else if message.has_reasoning {
+            first = first.or(Some(at));
+        }
+    }
+    runs.extend(first.map(|first| first..messages.len()));
+    runs
+}
+
+impl Conversation<'_> {
+    /// Whether the message at `at`, or one before it in its turn, carries reasoning.
+    pub(crate) fn is_in_reasoning_run(&self, at: usize) -> bool {
+        let run = self.reasoning_runs.partition_point(|run| run.end <= at);
+        self.reasoning_runs
+            .get(run)
+            .is_some_and(|run| run.contains(&at))
+    }
+}

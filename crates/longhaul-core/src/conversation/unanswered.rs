@@ -1,0 +1,43 @@
+//! User messages without an answer, at any point of a conversation.
+
+use crate::conversation::{Conversation, Message, Role};
+use std::ops::Range;
+
+/// Returns the runs from the first user message after an assistant message up to the next assistant
+/// message, ascending.
+pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
+    let mut waits = Vec::new();
+    let mut first = None;
+    for (at, message) in messages.iter().enumerate() {
+        match message.role {
+            Role::Assistant => waits.extend(first.take().map(|first| first..at)),
+            Role::User => first = first.or(Some(at)),
+            Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {}
+        }
+    }
+    waits.extend(first.map(|first| first..messages.len()));
+    waits
+}
+
+impl Conversation<'_> {
+    /// Returns the first user message among the first `upto` messages that none of them answers. A
+    /// trailing assistant prefill is not an answer.
+    pub(crate) fn first_unanswered(&self, upto: usize) -> Option<usize> {
+        let before = self
+            .unanswered_runs
+            .partition_point(|wait| wait.start < upto);
+        let newest = self.unanswered_runs.get(before.checked_sub(1)?)?;
+        (newest.end >= self.without_prefill(upto)).then_some(newest.start)
+    }
+
+    /// Returns `upto`, less one if the last of these messages is an assistant prefill: an assistant
+    /// message without calls, which the model is asked to continue.
+    pub(crate) fn without_prefill(&self, upto: usize) -> usize {
+        let last = upto.checked_sub(1);
+        let begins = last.filter(|&last| {
+            let message = self.messages.get(last);
+            message.is_some_and(|it| it.role == Role::Assistant && it.calls.is_empty())
+        });
+        begins.unwrap_or(upto)
+    }
+}

@@ -1,0 +1,262 @@
+//! Refetches: tool calls that repeat an earlier call whose result was cleared or summarised.
+
+use crate::conversation::{Conversation, Role, ToolCall};
+use crate::json::scanner::Literal;
+use crate::planning::view::ForwardedView;
+use serde_json::Value;
+use std::cell::OnceCell;
+
+/// Maximum bytes of arguments to compare as JSON; longer ones are compared byte by byte. A call
+/// that reads something again usually has short arguments.
+const MAX_PARSED_BYTES: usize = 1_000;
+
+/// Total bytes of earlier arguments to parse before the search stops.
+const PARSE_BUDGET_BYTES: usize = 1 << 20;
+
+/// Maximum newest calls to check; each is compared with all earlier calls.
+const MAX_CALLS: usize = 16;
+
+/// Counts the newest calls that repeat an earlier call, with the same tool and arguments, whose
+/// result is cleared or summarised in `view`.
+///
+/// If several earlier calls are equal, only the latest counts: if its result is still visible, the
+/// agent had not lost anything. Only calls of the model's last message are checked, so that a call
+/// counts once and not again in every request that repeats it.
+pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
+    if !view.is_pruned() && !view.is_summarised() {
+        return 0;
+    }
+    let messages = conversation.messages();
+    let speaks = |role: Role| role == Role::Assistant;
+    let Some(last) = messages.iter().rposition(|message| speaks(message.role)) else {
+        return 0;
+    };
+    let calls = conversation
+        .message(last)
+        .map(|last| conversation.calls(last));
+    let calls = calls.unwrap_or_default().iter().take(MAX_CALLS);
+    let calls = calls.map(|call| CallSignature::new(conversation, call));
+    let mut wanted: Vec<_> = calls.filter(|call| !call.name.is_empty()).collect();
+    let batches = conversation.batches().iter().rev();
+    let results = batches
+        .filter(|batch| batch.results.end <= last)
+        .flat_map(|batch| batch.results.clone().rev().map(move |at| (batch, at)));
+    let (mut gone, mut read) = (0, 0);
+    for (batch, at) in results {
+        if wanted.is_empty() || read >= PARSE_BUDGET_BYTES {
+            break;
+        }
+        if let Some(earlier) = conversation.call_for_result(batch, at) {
+            let earlier = CallSignature::new(conversation, earlier);
+            let before = wanted.len();
+            wanted.retain(|call| !call.matches(&earlier));
+            if view.hides_result(at) {
+                gone += before - wanted.len();
+            }
+            read += earlier.parsed_bytes();
+        }
+    }
+    gone
+}
+
+/// The tool name and raw arguments of a call. Byte sum and parsed arguments are computed on first
+/// use.
+struct CallSignature<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    literal: Option<Literal>,
+    body: &'a str,
+    byte_sum: OnceCell<u32>,
+    parsed_arguments: OnceCell<Option<Value>>,
+}
+
+impl<'a> CallSignature<'a> {
+    fn new(conversation: &Conversation<'a>, call: &ToolCall) -> Self {
+        let body = conversation.body();
+        Self {
+            name: call.name.map_or("", |name| name.raw(body)),
+            arguments: call.arguments.map_or("", |arguments| arguments.raw(body)),
+            literal: call.arguments,
+            body,
+            byte_sum: OnceCell::new(),
+            parsed_arguments: OnceCell::new(),
+        }
+    }
+
+    fn matches(&self, other: &Self) -> bool {
+        if self.name != other.name {
+            return false;
+        }
+        if self.arguments == other.arguments {
+            return true;
+        }
+        let short = |asked: &Self| asked.arguments.len() <= MAX_PARSED_BYTES;
+        short(self)
+            && short(other)
+            && self.byte_sum() == other.byte_sum()
+            && self
+                .parsed_arguments()
+                .is_some_and(|own| other.parsed_arguments() == Some(own))
+    }
+
+    /// Returns the sum of all bytes except spaces. The sum differs for almost all arguments with a
+    /// different meaning, and costs far less than parsing.
+    fn byte_sum(&self) -> u32 {
+        let counted = |byte: u8| u32::from(byte) * u32::from(byte != b' ');
+        let sum = || self.arguments.bytes().map(counted).sum();
+        *self.byte_sum.get_or_init(sum)
+    }
+
+    /// Returns the parsed arguments, whose comparison ignores whitespace and key order.
+    fn parsed_arguments(&self) -> Option<&Value> {
+        let read = || serde_json::from_str(&self.literal?.decode(self.body)).ok();
+        self.parsed_arguments.get_or_init(read).as_ref()
+    }
+
+    /// Returns the number of bytes that were parsed.
+    fn parsed_bytes(&self) -> usize {
+        self.parsed_arguments
+            .get()
+            .map_or(0, |_| self.arguments.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::policy::cut_point::PinnedHead;
+    use crate::pruning::placeholder::Placeholder;
+    use crate::pruning::rule::{PruneRule, PruneState};
+    use crate::units::tokens::Tokens;
+    use serde_json::json;
+
+    /// Returns a body with these calls, each with a result of 1,000 characters.
+    fn body(calls: &[(&str, &str)]) -> String {
+        let mut messages = vec![json!({"role": "user", "content": "go"})];
+        for (at, (name, arguments)) in calls.iter().enumerate() {
+            let function = json!({"name": name, "arguments": arguments});
+            let call = json!({"id": at.to_string(), "type": "function", "function": function});
+            messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+            let content = "x".repeat(1_000);
+            messages
+                .push(json!({"role": "tool", "tool_call_id": at.to_string(), "content": content}));
+        }
+        json!({"model": "m", "messages": messages}).to_string()
+    }
+
+    /// Checks the count when the results of the first `cleared` calls are cleared and the first
+    /// `covered` messages are summarised.
+    fn check(calls: &[(&str, &str)], cleared: usize, covered: usize, expect: usize) {
+        let body = body(calls);
+        let conversation = read(body.as_bytes()).unwrap();
+        let rule = PruneRule {
+            protect: Tokens::ZERO,
+            minimum: Tokens::ZERO,
+            user_turns: 0,
+            exempt_tools: Vec::new(),
+            keep_errors: false,
+            placeholder: Placeholder::Fixed,
+        };
+        let mut fold = PruneState::new(&conversation, Some(&rule));
+        fold.clear_before(1 + 2 * cleared);
+        let mut view = ForwardedView::new(PinnedHead { end: 1 }, &fold);
+        if covered > 0 {
+            view.set_summary(covered, "summary".into());
+        }
+        assert_eq!(
+            count_refetches(&conversation, &view),
+            expect,
+            "{calls:?} {cleared} {covered}"
+        );
+    }
+
+    const A: (&str, &str) = ("read", r#"{"path":"a","line":1}"#);
+    const B: (&str, &str) = ("read", r#"{"path":"b","line":1}"#);
+
+    #[test]
+    fn a_call_like_one_whose_result_was_cleared_is_a_reread() {
+        check(&[A, B, A], 1, 0, 1);
+        check(&[A, B, A], 0, 3, 1);
+        let spelt = ("read", r#"{ "line": 1, "path": "a" }"#);
+        check(&[A, B, spelt], 1, 0, 1);
+        check(&[("read", ""), B, ("read", "")], 1, 0, 1);
+        check(&[("read", "no json"), B, ("read", "no json")], 1, 0, 1);
+    }
+
+    #[test]
+    fn one_whose_result_still_stands_is_none() {
+        check(&[A, B, A], 0, 0, 0);
+        check(&[B, A, A], 1, 0, 0);
+        check(&[A, B, A, A], 1, 0, 0);
+    }
+
+    #[test]
+    fn another_call_is_none() {
+        check(&[A, B, ("read", r#"{"path":"c"}"#)], 2, 0, 0);
+        check(&[A, B, ("list", A.1)], 2, 0, 0);
+        // The byte sum is equal: same letters in a different order.
+        let turned = ("read", r#"{"line":"ba"}"#);
+        check(&[("read", r#"{"line":"ab"}"#), B, turned], 2, 0, 0);
+        let long = |end: char| format!("{{\"path\":\"{}{end}\"}}", "p".repeat(MAX_PARSED_BYTES));
+        let (one, other) = (long('1'), long('2'));
+        check(&[("read", &one), B, ("read", &other)], 1, 0, 0);
+        check(&[("read", &one), B, ("read", &one)], 1, 0, 1);
+        // Beyond the limit, meaning is not compared, whichever of the two is longer.
+        let spaced = format!("{}{}", A.1, " ".repeat(MAX_PARSED_BYTES));
+        check(&[A, B, ("read", &spaced)], 1, 0, 0);
+        check(&[("read", &spaced), B, A], 1, 0, 0);
+    }
+
+    #[test]
+    fn no_more_than_so_much_is_read_to_find_one() {
+        // The byte sums are equal, so only parsing can tell the arguments apart.
+        let spelt = |at: usize| {
+            let (before, behind) = ("a".repeat(at), "a".repeat(MAX_PARSED_BYTES - 20 - at));
+            format!(r#"{{"path":"{before}b{behind}"}}"#)
+        };
+        let newest = spelt(0);
+        let oldest = newest.replace(':', ": ");
+        for (others, expect) in [
+            (PARSE_BUDGET_BYTES / MAX_PARSED_BYTES, 1),
+            (PARSE_BUDGET_BYTES / newest.len() + 1, 0),
+        ] {
+            let others: Vec<_> = (0..others).map(|at| spelt(1 + at % 900)).collect();
+            let mut calls = vec![("read", oldest.as_str())];
+            calls.extend(others.iter().map(|other| ("read", other.as_str())));
+            calls.push(("read", &newest));
+            check(&calls, calls.len() - 1, 0, expect);
+        }
+    }
+
+    #[test]
+    fn a_call_counts_where_it_is_new_and_not_again() {
+        check(&[A, B, A, B], 3, 0, 1);
+        check(&[A, B, A, ("list", "{}")], 3, 0, 0);
+    }
+
+    #[test]
+    fn of_a_message_with_very_many_calls_only_some_are_asked_about() {
+        let many = MAX_CALLS + 4;
+        let calls: Vec<_> = (0..many)
+            .map(|at| {
+                let function = json!({"name": "read", "arguments": format!("{{\"at\":{at}}}")});
+                json!({"id": at.to_string(), "type": "function", "function": function})
+            })
+            .collect();
+        let asks = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let results = (0..many).map(|at| {
+            json!({"role": "tool", "tool_call_id": at.to_string(), "content": "x".repeat(1_000)})
+        });
+        let mut messages = vec![json!({"role": "user", "content": "go"}), asks.clone()];
+        messages.extend(results.clone());
+        messages.push(asks);
+        messages.extend(results);
+        let body = json!({"model": "m", "messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut view =
+            ForwardedView::new(PinnedHead { end: 1 }, &PruneState::new(&conversation, None));
+        view.set_summary(2 + many, "summary".into());
+        assert_eq!(count_refetches(&conversation, &view), MAX_CALLS);
+    }
+}

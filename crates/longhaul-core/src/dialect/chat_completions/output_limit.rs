@@ -1,0 +1,60 @@
+//! The output limit of a request.
+
+use serde::Deserialize;
+
+use crate::conversation::{OutputKey, OutputLimit};
+use crate::dialect::bypass::Bypass;
+use crate::json::scanner::Scanner;
+use crate::units::tokens::Tokens;
+
+/// Reads a limit of output tokens. Returns `None` unless the value is a non-negative integer; the
+/// upstream refuses other values itself.
+pub(super) fn read_output_limit(
+    scanner: &mut Scanner<'_>,
+    key: OutputKey,
+) -> Result<Option<OutputLimit>, Bypass> {
+    let span = scanner.value()?;
+    let number = span.slice(scanner.text()).parse().ok();
+    Ok(number.map(|tokens| OutputLimit {
+        key,
+        span,
+        tokens: Tokens::new(tokens),
+    }))
+}
+
+/// Whether a body asks for a negative number of output tokens.
+///
+/// A client that subtracts its prompt from its assumed window does so once nothing is left. The
+/// upstream's error about that number says nothing about the upstream's own window.
+pub fn has_negative_output_limit(body: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Asked {
+        max_completion_tokens: Option<i64>,
+        max_tokens: Option<i64>,
+    }
+    let asked: Option<Asked> = serde_json::from_str(body).ok();
+    asked.is_some_and(|asked| {
+        let numbers = [asked.max_completion_tokens, asked.max_tokens];
+        numbers.into_iter().flatten().any(i64::is_negative)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_number_is_known_in_either_key() {
+        for (body, expect) in [
+            (r#"{"messages":[],"max_tokens":-7232}"#, true),
+            (r#"{"max_tokens":null,"max_completion_tokens" : -1}"#, true),
+            (r#"{"max_tokens":7232}"#, false),
+            (r#"{"max_tokens":0.5}"#, false),
+            (r#"{"metadata":{"max_tokens":-1}}"#, false),
+            ("{}", false),
+            ("", false),
+        ] {
+            assert_eq!(has_negative_output_limit(body), expect, "{body}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Names used as values in a request body: roles and part types.
+
+use crate::conversation::{PartKind, Role};
+
+/// Returns the role with this name.
+pub(super) fn role_from_name(name: &str) -> Role {
+    match name {
+        "assistant" => Role::Assistant,
+        "developer" => Role::Developer,
+        "function" => Role::Function,
+        "system" => Role::System,
+        "tool" => Role::Tool,
+        "user" => Role::User,
+        _ => Role::Other,
+    }
+}
+
+/// Returns the kind of a part with this type.
+pub(super) fn part_kind_from_type(name: &str) -> PartKind {
+    match name {
+        "text" => PartKind::Text,
+        "image_url" | "image" | "input_image" => PartKind::Image,
+        "input_audio" | "audio" | "audio_url" => PartKind::Audio,
+        "file" | "input_file" | "document" | "document_url" => PartKind::File,
+        "video_url" | "video" | "input_video" => PartKind::Video,
+        _ => PartKind::Other,
+    }
+}

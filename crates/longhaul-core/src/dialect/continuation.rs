@@ -1,0 +1,42 @@
+//! Continuation message: asks the agent to continue after a compacted conversation.
+
+use crate::dialect::chat_completions;
+use crate::dialect::content_json::quote;
+use crate::text::wording::CONTINUE_TEXT;
+
+/// Appends a user message that asks to continue; copies everything else of `body`. Returns `None`
+/// if the body is not a chat or has no messages.
+pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
+    let conversation = chat_completions::read(body).ok()?;
+    let end = conversation.messages().last()?.span.end();
+    let (before, behind) = body.split_at_checked(end)?;
+    let message = format!(r#",{{"role":"user","content":{}}}"#, quote(CONTINUE_TEXT));
+    Some([before, message.as_bytes(), behind].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expect: Option<&str>) {
+        let found = append_continue_message(body.as_bytes());
+        let found = found.map(|found| String::from_utf8(found).unwrap());
+        assert_eq!(found.as_deref(), expect);
+    }
+
+    #[test]
+    fn a_user_message_stands_behind_the_last_and_nothing_else_changes() {
+        check(
+            r#"{"messages": [ {"role":"assistant","content":"a"} ] , "n":1}"#,
+            Some(
+                r#"{"messages": [ {"role":"assistant","content":"a"},{"role":"user","content":"Continue if you have next steps"} ] , "n":1}"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn where_no_message_is_none_is_added() {
+        check(r#"{"messages":[]}"#, None);
+        check("[]", None);
+    }
+}

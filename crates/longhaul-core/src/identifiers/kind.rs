@@ -1,0 +1,349 @@
+//! Classifies a word as a kind of identifier by its characters alone.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The kind of an identifier.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) enum IdentifierKind {
+    /// `KEY=VALUE`.
+    Assignment,
+    /// Letters and digits, or joined words in capitals: a ticket, an error, a key.
+    Code,
+    /// Hexadecimal: a commit, a digest, a UUID.
+    Hash,
+    /// An address: a URL, a host with its port, a mail address.
+    Location,
+    /// A name from source code.
+    Name,
+    /// A bare number, kept only if a cue word introduces it.
+    Number,
+    /// A file or a directory.
+    Path,
+    /// A version, or a quantity with its unit.
+    Version,
+}
+
+/// File extensions: a dotted word with one of them is a file rather than a member access.
+const FILE_EXTENSIONS: [&str; 56] = [
+    "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
+    "env", "ex", "go", "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json",
+    "jsonl", "jsx", "kt", "lock", "log", "lua", "md", "mdx", "mjs", "php", "png", "ps1", "py",
+    "rb", "rs", "scss", "sh", "sql", "svelte", "svg", "swift", "toml", "ts", "tsx", "txt", "vue",
+    "xml", "yaml", "yml", "zip",
+];
+
+/// Minimum length of an identifier.
+const MIN_LEN: usize = 3;
+/// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
+const MIN_HASH_LEN: usize = 7;
+
+/// Character counts of a word.
+#[derive(Default)]
+struct CharCounts {
+    digits: usize,
+    lower: usize,
+    upper: usize,
+    hex: usize,
+    dots: usize,
+    slashes: usize,
+    joiners: usize,
+    others: usize,
+    humps: usize,
+}
+
+impl CharCounts {
+    fn from_word(word: &str) -> Self {
+        let mut census = Self::default();
+        let mut before = 0_u8;
+        for &byte in word.as_bytes() {
+            census.hex += usize::from(byte.is_ascii_hexdigit());
+            match byte {
+                b'0'..=b'9' => census.digits += 1,
+                b'a'..=b'z' => census.lower += 1,
+                b'A'..=b'Z' => {
+                    census.upper += 1;
+                    census.humps += usize::from(before.is_ascii_lowercase());
+                }
+                b'.' => census.dots += 1,
+                b'/' => census.slashes += 1,
+                b'-' | b'_' => census.joiners += 1,
+                _ => census.others += 1,
+            }
+            before = byte;
+        }
+        census
+    }
+
+    fn letters(&self) -> usize {
+        self.lower + self.upper
+    }
+}
+
+/// Classifies `word`. Returns `None` for an ordinary word.
+pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
+    if word.len() < MIN_LEN {
+        return None;
+    }
+    let census = CharCounts::from_word(word);
+    if census.letters() + census.digits < MIN_LEN {
+        return None;
+    }
+    if census.slashes > 0 {
+        return is_path(word, &census).then_some(IdentifierKind::Path);
+    }
+    if census.others > 0 && word.contains('\\') {
+        return None;
+    }
+    if census.others > 0 && word.contains('@') {
+        let mail = word
+            .split_once('@')
+            .is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));
+        return mail.then_some(IdentifierKind::Location);
+    }
+    if census.letters() == 0 {
+        return classify_numeric(word, &census);
+    }
+    if is_hash(word, &census) {
+        return Some(IdentifierKind::Hash);
+    }
+    if census.dots > 0 && has_file_extension(word) {
+        return Some(IdentifierKind::Path);
+    }
+    if census.others > 0 {
+        return None;
+    }
+    if census.digits > 0 {
+        return Some(classify_alphanumeric(word, &census));
+    }
+    if census.dots > 0 {
+        return (census.letters() > 5 && !word.starts_with('.')).then_some(IdentifierKind::Name);
+    }
+    if census.joiners > 0 {
+        // A single hyphen joins ordinary words; several make a name.
+        let prose = !word.contains('_') && census.upper <= 1 && census.joiners < 2;
+        return if census.lower == 0 {
+            Some(IdentifierKind::Code)
+        } else {
+            (!prose).then_some(IdentifierKind::Name)
+        };
+    }
+    if census.lower == 0 && census.upper > 4 {
+        return Some(IdentifierKind::Name);
+    }
+    (census.humps > 0).then_some(IdentifierKind::Name)
+}
+
+/// Classifies a word of letters and digits.
+fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
+    let begins_with_digit = word
+        .trim_start_matches('v')
+        .as_bytes()
+        .first()
+        .is_some_and(u8::is_ascii_digit);
+    if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0) {
+        return IdentifierKind::Version;
+    }
+    // `55-line` is a quantity and a word.
+    let counted = word.split_once('-').is_some_and(|(count, of)| {
+        count.bytes().all(|byte| byte.is_ascii_digit())
+            && of.bytes().all(|byte| byte.is_ascii_lowercase())
+    });
+    if counted {
+        return IdentifierKind::Version;
+    }
+    let parts = word.split(['-', '_', '.']);
+    let coded = parts.clone().any(|part| {
+        let census = CharCounts::from_word(part);
+        census.digits >= 2 || (census.digits > 0 && census.upper > 0 && census.lower == 0)
+    });
+    // `parse_2` and `utf8Decoder` are names; `violet-7731`, `QX9`, `XEWRD9` and `k3v9q` are codes.
+    if coded && census.humps < 2 && parts.count() <= 6 {
+        IdentifierKind::Code
+    } else {
+        IdentifierKind::Name
+    }
+}
+
+fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
+    if census.others > 0 {
+        return (word.starts_with('#') && census.digits + 1 == word.len())
+            .then_some(IdentifierKind::Number);
+    }
+    match (census.dots, census.joiners) {
+        (0, 0) => Some(IdentifierKind::Number),
+        (1, 0) => None,
+        (3, 0) => Some(IdentifierKind::Location),
+        (_, 0) => Some(IdentifierKind::Version),
+        // `741-755` is a line range, `2026-06-18` a date.
+        (0, 1) if census.digits <= 10 => None,
+        (0, 2) if census.digits == 8 => Some(IdentifierKind::Version),
+        (0, _) if census.digits >= 5 => Some(IdentifierKind::Code),
+        _ => None,
+    }
+}
+
+fn is_hash(word: &str, census: &CharCounts) -> bool {
+    if let Some(digits) = word.strip_prefix("0x") {
+        return digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    }
+    let one_case = census.lower == 0 || census.upper == 0;
+    let plain = census.hex == word.len() && word.len() >= MIN_HASH_LEN && census.digits > 1;
+    let grouped = word.len() == 36 && census.joiners == 4 && census.hex == 32;
+    (plain && one_case) || grouped
+}
+
+fn is_path(word: &str, census: &CharCounts) -> bool {
+    if census.others > 2 || word.contains("//") || word.contains('\\') {
+        return false;
+    }
+    let rooted = word.starts_with('/')
+        || word.starts_with("~/")
+        || word.starts_with("./")
+        || word.starts_with("../");
+    let scoped = word.starts_with('@');
+    let parts = word.split('/').filter(|part| !part.is_empty()).count();
+    let named = has_file_extension(word) || census.joiners > 0 || scoped;
+    census.letters() >= 3 && parts >= 2 && (rooted || named || parts >= 3)
+}
+
+fn has_file_extension(word: &str) -> bool {
+    word.rsplit_once('.').is_some_and(|(stem, ending)| {
+        !stem.is_empty() && FILE_EXTENSIONS.binary_search(&ending).is_ok()
+    })
+}
+
+/// Whether `key` is spelt like the name of an environment variable.
+pub(super) fn is_constant(key: &[u8]) -> bool {
+    key.len() >= 2
+        && key.first().is_some_and(u8::is_ascii_uppercase)
+        && key
+            .iter()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+}
+
+/// Whether `key` and `value` form a setting rather than a line of source code.
+pub(super) fn is_assignment(key: &str, value: &str) -> bool {
+    let name = key.len() >= 2
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+        && key
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    // A value that is a source code word or another comparison is not worth keeping.
+    name && !value.is_empty()
+        && !value.contains('=')
+        && (is_constant(key.as_bytes())
+            || classify(value).is_some()
+            || value.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether `host` and `port` form a network address.
+pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
+    let number = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = host
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
+    let ending = host.rsplit_once('.').map(|(_, ending)| ending);
+    // `main.rs:1204` is a line in a file.
+    let known = host == "localhost"
+        || host.matches('.').count() >= 2
+        || (port.len() >= 4
+            && ending.is_none_or(|ending| FILE_EXTENSIONS.binary_search(&ending).is_err()));
+    number && name && known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
+}
+
+/// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
+/// one family in one place form a listing, and none of them is distinctive.
+pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    kind.hash(&mut hasher);
+    match kind {
+        IdentifierKind::Assignment => word
+            .split_once('=')
+            .map_or(word, |(key, _)| key)
+            .hash(&mut hasher),
+        IdentifierKind::Hash => word.len().hash(&mut hasher),
+        IdentifierKind::Location => {
+            let host = word.split_once("://").map_or(word, |(_, rest)| rest);
+            host.split(['/', ':']).next().hash(&mut hasher);
+        }
+        IdentifierKind::Path => word
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+            .hash(&mut hasher),
+        IdentifierKind::Code => hash_code(word, &mut hasher),
+        IdentifierKind::Name | IdentifierKind::Number | IdentifierKind::Version => {
+            hash_shape(word, &mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// Returns the number of characters that cannot be guessed or derived: the digits of the value.
+/// Names can be guessed, or found again where they are used. `GH_TOKEN` is such a name, and
+/// `retries=5` almost one.
+pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
+    let value = match kind {
+        IdentifierKind::Assignment => word.split_once('=').map_or(word, |(_, value)| value),
+        IdentifierKind::Hash => return word.len(),
+        IdentifierKind::Code
+        | IdentifierKind::Location
+        | IdentifierKind::Name
+        | IdentifierKind::Number
+        | IdentifierKind::Path
+        | IdentifierKind::Version => word,
+    };
+    value.bytes().filter(u8::is_ascii_digit).count()
+}
+
+/// Returns a hash of the first two folders of an absolute path, or `None` for anything else. Paths
+/// in the project's tree can be found again by exploring; paths elsewhere have to be remembered.
+pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
+    let inside = word
+        .strip_prefix('/')
+        .filter(|_| kind == IdentifierKind::Path)?;
+    let (folders, _) = inside.rsplit_once('/')?;
+    let mut hasher = DefaultHasher::new();
+    "/".hash(&mut hasher);
+    for folder in folders.split('/').take(2) {
+        folder.hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
+
+/// Hashes the words of a code and the shape of the rest, so `PROJ-118` belongs to the `PROJ-`
+/// family. Short hexadecimal of equal length is one family, whatever its digits.
+fn hash_code(word: &str, hasher: &mut impl Hasher) {
+    if word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return word.len().hash(hasher);
+    }
+    for part in word.split(['-', '_', '.']) {
+        if part.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            part.hash(hasher);
+        } else {
+            hash_shape(part, hasher);
+        }
+    }
+}
+
+/// Hashes the shape of a word: the sequence of character classes, without run lengths.
+fn hash_shape(word: &str, hasher: &mut impl Hasher) {
+    let mut before = 0_u8;
+    for &byte in word.as_bytes() {
+        let class = match byte {
+            b'0'..=b'9' => b'9',
+            b'a'..=b'z' => b'a',
+            b'A'..=b'Z' => b'A',
+            other => other,
+        };
+        if class != before {
+            hasher.write_u8(class);
+        }
+        before = class;
+    }
+}
+
+#[cfg(test)]
+mod tests;

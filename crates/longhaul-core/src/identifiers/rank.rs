@@ -1,0 +1,275 @@
+//! Scores for identifiers: how distinctive they are, and how much they belong to the working set.
+
+use crate::identifiers::kind::IdentifierKind;
+
+/// Origin of the text that contains an identifier, from the weakest signal to the strongest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum IdentifierSource {
+    /// A tool result.
+    Result,
+    /// The arguments of a tool call.
+    Call,
+    /// The text of an assistant message.
+    Assistant,
+    /// The text of a user message.
+    User,
+}
+
+impl IdentifierSource {
+    /// Number of sources.
+    pub(super) const COUNT: usize = 4;
+}
+
+/// Statistics of one identifier.
+#[derive(Clone, Debug)]
+pub(super) struct IdentifierStats {
+    /// The kind of identifier.
+    pub(super) kind: IdentifierKind,
+    /// Key of the family of similar identifiers.
+    pub(super) family: u64,
+    /// Key of the directory tree, for an absolute path.
+    pub(super) tree: Option<u64>,
+    /// Number of characters that cannot be guessed.
+    pub(super) unguessable_chars: usize,
+    /// The strongest source seen.
+    pub(super) source: IdentifierSource,
+    /// Whether a cue word introduces the identifier anywhere.
+    pub(super) cued: bool,
+    /// Number of messages that contain the identifier; a message's text and its calls count
+    /// separately.
+    pub(super) messages: u32,
+    /// Number of those in which the agent or the user wrote the identifier.
+    pub(super) agent_uses: u32,
+    /// The last text counted: message index and source.
+    pub(super) last_seen: (usize, IdentifierSource),
+    /// Index of the newest message that contains the identifier.
+    pub(super) newest_message: usize,
+    /// Number of identifiers of the family that first appeared in the same text.
+    pub(super) family_in_text: u32,
+    /// Number of identifiers of the family whose source is at least as strong.
+    pub(super) family_size: u32,
+    /// Number of paths in the same directory tree.
+    pub(super) tree_size: u32,
+}
+
+/// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
+/// floating-point logarithms differ between machines.
+const ONE: u64 = 1 << 20;
+
+/// Maximum paths of a directory tree that still counts as distinctive; larger trees belong to the
+/// work.
+const MAX_DISTINCTIVE_TREE: u32 = 16;
+
+// Only the ratios of the weights within a score matter; `benches/survival` measures their effect.
+impl IdentifierStats {
+    /// Scores how distinctive the identifier is: rare, specific, stated by a speaker, and alone in
+    /// its family. Recency does not count, because a fact that was stated once stays valid.
+    pub(super) fn distinctive_score(&self, length: usize) -> u64 {
+        let kind = match self.kind {
+            IdentifierKind::Assignment => 24,
+            IdentifierKind::Code => 20,
+            IdentifierKind::Location => 12,
+            IdentifierKind::Hash | IdentifierKind::Number => 10,
+            // Exploring the project does not reveal this path.
+            IdentifierKind::Path
+                if self.tree.is_some() && self.tree_size <= MAX_DISTINCTIVE_TREE =>
+            {
+                12
+            }
+            IdentifierKind::Version => 5,
+            IdentifierKind::Path => 2,
+            IdentifierKind::Name => 1,
+        };
+        let source = match self.source {
+            IdentifierSource::Result => 2,
+            IdentifierSource::Call => 3,
+            IdentifierSource::Assistant => 6,
+            IdentifierSource::User => 10,
+        };
+        let cue = if self.cued { 5 } else { 2 };
+        let rare = if self.messages <= 3 { 4 } else { 2 };
+        let specific = match (self.kind, self.unguessable_chars) {
+            (IdentifierKind::Location | IdentifierKind::Path, _) | (_, 4..) => 3,
+            (_, 2..) => 2,
+            (_, _) => 1,
+        };
+        let crowd = u64::from(self.family_in_text.saturating_sub(1));
+        let kin = u64::from(self.family_size.isqrt());
+        ONE * kind * source * cue * rare * specific * 16
+            / (4 + crowd)
+            / (2 + kin)
+            / length_penalty(length)
+    }
+
+    /// Scores how much the current work depends on the identifier: written by the agent or the
+    /// user, frequent, recent.
+    pub(super) fn working_set_score(&self, length: usize, age: usize, span: usize) -> u64 {
+        let kind = match self.kind {
+            IdentifierKind::Name | IdentifierKind::Path => 4,
+            IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 2,
+            IdentifierKind::Hash | IdentifierKind::Number | IdentifierKind::Version => 1,
+        };
+        let used = u64::from(self.agent_uses.min(8)) * 3;
+        let met = u64::from((self.messages + 1).ilog2()) * 2;
+        ONE * kind * (1 + used + met) * 16 / length_penalty(length) * recency(age, span) / ONE
+    }
+}
+
+/// Returns the length penalty. The constant flattens the penalty, so short identifiers do not
+/// always win.
+fn length_penalty(length: usize) -> u64 {
+    u64::try_from(12 + length).unwrap_or(u64::MAX)
+}
+
+/// Returns a factor from one for the newest message down to a third for the oldest.
+fn recency(age: usize, span: usize) -> u64 {
+    let share = u64::try_from(age).unwrap_or(u64::MAX).saturating_mul(ONE)
+        / u64::try_from(span.max(1)).unwrap_or(u64::MAX);
+    ONE * ONE / (ONE + 2 * share.min(ONE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A code with four digits that the model wrote once.
+    fn code() -> IdentifierStats {
+        IdentifierStats {
+            kind: IdentifierKind::Code,
+            family: 0,
+            tree: None,
+            unguessable_chars: 4,
+            source: IdentifierSource::Assistant,
+            cued: false,
+            messages: 1,
+            agent_uses: 1,
+            last_seen: (0, IdentifierSource::Assistant),
+            newest_message: 0,
+            family_in_text: 1,
+            family_size: 1,
+            tree_size: 1,
+        }
+    }
+
+    /// Asserts that each entry is more distinctive than the next, all at the same length.
+    fn check_order(entries: &[IdentifierStats]) {
+        for pair in entries.windows(2) {
+            let [one, other] = pair else { unreachable!() };
+            let scores = (one.distinctive_score(10), other.distinctive_score(10));
+            assert!(scores.0 > scores.1, "{one:?} {other:?} {scores:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_by_someone_stands_out() {
+        let of = |source| IdentifierStats { source, ..code() };
+        check_order(&[
+            of(IdentifierSource::User),
+            of(IdentifierSource::Assistant),
+            of(IdentifierSource::Call),
+            of(IdentifierSource::Result),
+        ]);
+        check_order(&[
+            IdentifierStats {
+                cued: true,
+                ..code()
+            },
+            code(),
+        ]);
+    }
+
+    #[test]
+    fn what_is_rare_and_specific_stands_out() {
+        let met = |messages| IdentifierStats { messages, ..code() };
+        check_order(&[met(3), met(4)]);
+        let of = |figures| IdentifierStats {
+            unguessable_chars: figures,
+            ..code()
+        };
+        check_order(&[of(4), of(3), of(1)]);
+        assert_eq!(of(2).distinctive_score(10), of(3).distinctive_score(10));
+        // A location does not become more specific with digits.
+        let reached = |figures| IdentifierStats {
+            kind: IdentifierKind::Location,
+            ..of(figures)
+        };
+        assert_eq!(
+            reached(0).distinctive_score(10),
+            reached(9).distinctive_score(10)
+        );
+    }
+
+    #[test]
+    fn what_is_alone_of_its_sort_stands_out() {
+        let among = |crowd| IdentifierStats {
+            family_in_text: crowd,
+            ..code()
+        };
+        check_order(&[among(1), among(2), among(40)]);
+        let kin = |kin| IdentifierStats {
+            family_size: kin,
+            ..code()
+        };
+        check_order(&[kin(1), kin(4), kin(400)]);
+    }
+
+    #[test]
+    fn a_path_stands_out_where_nobody_would_look_around() {
+        let path = |tree, neighbours| IdentifierStats {
+            kind: IdentifierKind::Path,
+            tree,
+            tree_size: neighbours,
+            ..code()
+        };
+        check_order(&[
+            path(Some(7), MAX_DISTINCTIVE_TREE),
+            path(Some(7), MAX_DISTINCTIVE_TREE + 1),
+        ]);
+        check_order(&[path(Some(7), 1), path(None, 1)]);
+    }
+
+    #[test]
+    fn what_the_agent_writes_again_and_again_is_worked_with() {
+        let path = |used, messages| IdentifierStats {
+            kind: IdentifierKind::Path,
+            agent_uses: used,
+            messages,
+            ..code()
+        };
+        let score = |entry: IdentifierStats| entry.working_set_score(10, 0, 100);
+        assert!(score(path(2, 2)) > score(path(1, 2)));
+        assert!(score(path(1, 7)) > score(path(1, 2)));
+        assert!(
+            score(path(1, 1))
+                > score(IdentifierStats {
+                    agent_uses: 1,
+                    ..code()
+                })
+        );
+        assert_eq!(score(path(8, 9)), score(path(9, 9)));
+    }
+
+    /// Scores determine forwarded bytes, so the expected values are calculated independently.
+    #[test]
+    fn scores_are_what_they_are_on_every_machine() {
+        let cued = IdentifierStats {
+            cued: true,
+            family_in_text: 3,
+            family_size: 9,
+            ..code()
+        };
+        let numerator = ONE * (20 * 6 * 5 * 4 * 3) * 16;
+        assert_eq!(cued.distinctive_score(8), numerator / 6 / 5 / 20);
+        let path = IdentifierStats {
+            kind: IdentifierKind::Path,
+            agent_uses: 2,
+            messages: 7,
+            ..code()
+        };
+        assert_eq!(path.working_set_score(8, 50, 100), 21_810_380);
+        assert_eq!(recency(0, 100), ONE);
+        assert_eq!(recency(25, 100), ONE * 2 / 3);
+        assert_eq!(recency(100, 100), ONE / 3);
+        assert_eq!(recency(500, 100), ONE / 3);
+    }
+}

@@ -1,0 +1,456 @@
+//! Single-pass JSON scanner that finds spans and builds no tree.
+//!
+//! The scanner checks the whole grammar of RFC 8259, so longhaul never acts on a body that it would
+//! misread. Nesting costs one byte per level and no stack. The scanner counts the Unicode
+//! characters of string literals as it passes them, so the plain estimate needs no second pass.
+
+pub mod block_mask;
+use crate::json::span::Span;
+use block_mask::{BLOCK_BYTES, BlockMask};
+use memchr::memmem::Finder;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// The text is not JSON, is truncated, or exceeds the addressable length.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct NotJson;
+
+/// A string literal: its span, including quotes, and its decoded length.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Literal {
+    span: Span,
+    chars: u32,
+    escaped: bool,
+}
+
+impl Literal {
+    /// Returns the span, including quotes.
+    pub fn span(self) -> Span {
+        self.span
+    }
+
+    /// Returns the number of Unicode characters of the decoded text; a lone surrogate counts as
+    /// one.
+    pub fn chars(self) -> u32 {
+        self.chars
+    }
+
+    /// Returns the literal shifted by `by` bytes, modulo 2³².
+    pub(crate) fn shifted(self, by: u32) -> Self {
+        Self {
+            span: self.span.shifted(by),
+            ..self
+        }
+    }
+
+    /// Whether the text contains escapes.
+    pub(crate) fn is_escaped(self) -> bool {
+        self.escaped
+    }
+
+    /// Returns the text between the quotes, undecoded.
+    pub fn raw(self, body: &str) -> &str {
+        let quoted = self.span.slice(body);
+        quoted
+            .get(1..quoted.len().saturating_sub(1))
+            .unwrap_or_default()
+    }
+
+    /// Returns the decoded text; lone surrogates become U+FFFD.
+    #[inline]
+    pub fn decode(self, body: &str) -> Cow<'_, str> {
+        let raw = self.raw(body);
+        if self.escaped {
+            Cow::Owned(decode(raw))
+        } else {
+            Cow::Borrowed(raw)
+        }
+    }
+}
+
+/// Whether a literal's raw text contains a `\u` escape.
+pub(crate) fn has_unicode_escape(raw: &str) -> bool {
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
+    ESCAPE.find(raw.as_bytes()).is_some()
+}
+
+/// A cursor over JSON text. Each method leaves the cursor after the value it read.
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    position: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Creates a cursor at the beginning of `text`.
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, position: 0 }
+    }
+
+    /// Returns the whole text.
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Skips white space and returns the next byte without consuming it.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        loop {
+            let byte = self.byte()?;
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(byte);
+            }
+            self.position += 1;
+        }
+    }
+
+    /// Returns the remaining text.
+    pub(crate) fn remaining(&self) -> &'a str {
+        self.text.get(self.position..).unwrap_or_default()
+    }
+
+    /// Skips a value of `bytes` bytes that is known to be valid.
+    pub(crate) fn advance(&mut self, bytes: usize) -> Result<Span, NotJson> {
+        let start = self.position;
+        self.position += bytes;
+        self.span_from(start)
+    }
+
+    /// Checks that only white space remains.
+    pub(crate) fn finish(&mut self) -> Result<(), NotJson> {
+        if self.peek().is_none() {
+            Ok(())
+        } else {
+            Err(NotJson)
+        }
+    }
+
+    /// Reads an object. Calls `member` before each value, which `member` must read.
+    pub(crate) fn object<E: From<NotJson>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Literal) -> Result<(), E>,
+    ) -> Result<Span, E> {
+        let start = self.consume_open(b'{')?;
+        if !self.consume(b'}') {
+            loop {
+                let key = self.string()?;
+                self.expect(b':')?;
+                member(self, key)?;
+                if !self.consume(b',') {
+                    self.expect(b'}')?;
+                    break;
+                }
+            }
+        }
+        Ok(self.span_from(start)?)
+    }
+
+    /// Reads an array. Calls `element` before each value, which `element` must read.
+    pub(crate) fn array<E: From<NotJson>>(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<Span, E> {
+        let start = self.consume_open(b'[')?;
+        if !self.consume(b']') {
+            loop {
+                element(self)?;
+                if !self.consume(b',') {
+                    self.expect(b']')?;
+                    break;
+                }
+            }
+        }
+        Ok(self.span_from(start)?)
+    }
+
+    /// Reads a string literal and counts its decoded characters.
+    pub(crate) fn string(&mut self) -> Result<Literal, NotJson> {
+        let start = self.consume_open(b'"')?;
+        let mut surplus = ExtraBytes::default();
+        let block = self.remaining_bytes();
+        let short = BlockMask::from_first_lanes(block)
+            .filter(|marks| marks.special != 0 && block.get(marks.first_special()) == Some(&b'"'));
+        let mut marks = short.unwrap_or_else(|| BlockMask::from_bytes(block));
+        loop {
+            let block = self.remaining_bytes();
+            // End of the last escape. The next block begins there if the escape extends past this
+            // block.
+            let mut passed = 0;
+            while marks.special != 0 {
+                let at = marks.first_special();
+                match block.get(at..) {
+                    Some([b'"', ..]) => {
+                        surplus.add_continuation(marks.continuation & !(u64::MAX << at));
+                        self.position += at + 1;
+                        return self.literal(start, &surplus);
+                    }
+                    Some([b'\\', escape, ..]) if SIMPLE_ESCAPES.contains(*escape) => {
+                        surplus.escapes += 1;
+                        passed = at + 2;
+                        marks.clear_pair(at);
+                    }
+                    Some([b'\\', b'u', units @ ..]) => {
+                        let length = unit_escape_length(units)?;
+                        surplus.escapes += length - 1;
+                        passed = at + length;
+                        marks.clear_before(passed);
+                    }
+                    _ => return Err(NotJson),
+                }
+            }
+            surplus.add_continuation(marks.continuation);
+            self.position += passed.max(BLOCK_BYTES);
+            marks = BlockMask::from_bytes(self.remaining_bytes());
+        }
+    }
+
+    /// Builds the literal from `start` to the cursor.
+    fn literal(&self, start: usize, surplus: &ExtraBytes) -> Result<Literal, NotJson> {
+        let span = self.span_from(start)?;
+        let quotes = 2;
+        let chars = span.len() - surplus.escapes - surplus.continuation - quotes;
+        Ok(Literal {
+            span,
+            chars: u32::try_from(chars).unwrap_or(u32::MAX),
+            escaped: surplus.escapes > 0,
+        })
+    }
+
+    /// Reads any value.
+    pub(crate) fn value(&mut self) -> Result<Span, NotJson> {
+        self.peek().ok_or(NotJson)?;
+        let start = self.position;
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            match self.peek().ok_or(NotJson)? {
+                b'{' => {
+                    self.position += 1;
+                    if !self.consume(b'}') {
+                        open.push(b'}');
+                        self.key()?;
+                        continue;
+                    }
+                }
+                b'[' => {
+                    self.position += 1;
+                    if !self.consume(b']') {
+                        open.push(b']');
+                        continue;
+                    }
+                }
+                b'"' => {
+                    self.string()?;
+                }
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.keyword("true")?,
+                b'f' => self.keyword("false")?,
+                b'n' => self.keyword("null")?,
+                _ => return Err(NotJson),
+            }
+            loop {
+                let Some(&close) = open.last() else {
+                    return self.span_from(start);
+                };
+                if self.consume(b',') {
+                    if close == b'}' {
+                        self.key()?;
+                    }
+                    break;
+                }
+                self.expect(close)?;
+                open.pop();
+            }
+        }
+    }
+
+    /// Skips any value.
+    pub(crate) fn skip(&mut self) -> Result<(), NotJson> {
+        self.value().map(drop)
+    }
+
+    fn key(&mut self) -> Result<(), NotJson> {
+        self.string()?;
+        self.expect(b':')
+    }
+
+    fn number(&mut self) -> Result<(), NotJson> {
+        if self.byte() == Some(b'-') {
+            self.position += 1;
+        }
+        if self.byte() == Some(b'0') {
+            self.position += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.byte() == Some(b'.') {
+            self.position += 1;
+            self.digits()?;
+        }
+        if matches!(self.byte(), Some(b'e' | b'E')) {
+            self.position += 1;
+            if matches!(self.byte(), Some(b'+' | b'-')) {
+                self.position += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), NotJson> {
+        let from = self.position;
+        while matches!(self.byte(), Some(b'0'..=b'9')) {
+            self.position += 1;
+        }
+        if self.position > from {
+            Ok(())
+        } else {
+            Err(NotJson)
+        }
+    }
+
+    fn keyword(&mut self, word: &str) -> Result<(), NotJson> {
+        if !self.remaining_bytes().starts_with(word.as_bytes()) {
+            return Err(NotJson);
+        }
+        self.position += word.len();
+        Ok(())
+    }
+
+    fn consume_open(&mut self, byte: u8) -> Result<usize, NotJson> {
+        if self.peek() != Some(byte) {
+            return Err(NotJson);
+        }
+        self.position += 1;
+        Ok(self.position - 1)
+    }
+
+    fn consume(&mut self, byte: u8) -> bool {
+        let taken = self.peek() == Some(byte);
+        self.position += usize::from(taken);
+        taken
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
+        if self.consume(byte) {
+            Ok(())
+        } else {
+            Err(NotJson)
+        }
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.position).copied()
+    }
+
+    fn remaining_bytes(&self) -> &'a [u8] {
+        self.text
+            .as_bytes()
+            .get(self.position..)
+            .unwrap_or_default()
+    }
+
+    fn span_from(&self, start: usize) -> Result<Span, NotJson> {
+        Span::new(start, self.position).ok_or(NotJson)
+    }
+}
+
+/// Bytes of a literal beyond one per character.
+#[derive(Default)]
+struct ExtraBytes {
+    escapes: usize,
+    continuation: usize,
+}
+
+impl ExtraBytes {
+    fn add_continuation(&mut self, marks: u64) {
+        if marks != 0 {
+            self.continuation += marks.count_ones() as usize;
+        }
+    }
+}
+
+/// A set of bytes.
+struct ByteSet([bool; 256]);
+
+impl ByteSet {
+    fn contains(&self, byte: u8) -> bool {
+        self.0.get(usize::from(byte)).is_some_and(|&is_in| is_in)
+    }
+}
+
+/// Bytes that form a two-byte escape after a backslash.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a byte is below 256, and this runs at compile time"
+)]
+static SIMPLE_ESCAPES: ByteSet = {
+    let mut bytes = [false; 256];
+    let mut escapes: &[u8] = b"\"\\/bfnrt";
+    while let [escape, rest @ ..] = escapes {
+        bytes[*escape as usize] = true;
+        escapes = rest;
+    }
+    ByteSet(bytes)
+};
+
+/// Returns the length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
+fn escape_length(rest: &[u8]) -> Result<usize, NotJson> {
+    match rest {
+        [b'\\', b'u', units @ ..] => unit_escape_length(units),
+        [b'\\', escape, ..] if SIMPLE_ESCAPES.contains(*escape) => Ok(2),
+        _ => Err(NotJson),
+    }
+}
+
+/// Returns the length of the escape whose `\u` precedes `units`. A separate function, so that
+/// common escapes are handled inline.
+#[cold]
+fn unit_escape_length(units: &[u8]) -> Result<usize, NotJson> {
+    let unit = hex4(units).ok_or(NotJson)?;
+    let low = match units.get(4..) {
+        Some([b'\\', b'u', low @ ..]) => hex4(low),
+        _ => None,
+    };
+    let pair =
+        (0xD800..0xDC00).contains(&unit) && low.is_some_and(|low| (0xDC00..0xE000).contains(&low));
+    Ok(if pair { 12 } else { 6 })
+}
+
+fn hex4(bytes: &[u8]) -> Option<u32> {
+    let digits = bytes.get(..4)?;
+    digits.iter().try_fold(0, |unit, &byte| {
+        Some(unit * 16 + char::from(byte).to_digit(16)?)
+    })
+}
+
+/// Decodes the inside of a validated literal.
+fn decode(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        text.push_str(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at..).unwrap_or_default();
+        let length = escape_length(rest.as_bytes()).unwrap_or(rest.len());
+        text.push(unescape(rest.as_bytes(), length));
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+fn unescape(escape: &[u8], length: usize) -> char {
+    let unit = |at: usize| escape.get(at..).and_then(hex4).unwrap_or(0xFFFD);
+    match (length, escape.get(1)) {
+        (12, _) => char::from_u32(0x1_0000 + ((unit(2) - 0xD800) << 10) + (unit(8) - 0xDC00))
+            .unwrap_or(char::REPLACEMENT_CHARACTER),
+        (6, _) => char::from_u32(unit(2)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        (_, Some(b'b')) => '\u{8}',
+        (_, Some(b'f')) => '\u{c}',
+        (_, Some(b'n')) => '\n',
+        (_, Some(b'r')) => '\r',
+        (_, Some(b't')) => '\t',
+        (_, Some(&byte)) => char::from(byte),
+        (_, None) => char::REPLACEMENT_CHARACTER,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Decision core: reads, plans and splices conversations, and judges replies.
+//!
+//! Everything below this module is pure: no runtime, network, clock, file system or environment.
+//! Each decision can therefore be replayed from a fixture.
+
+pub mod collections;
+pub mod conversation;
+pub mod cost;
+pub mod dialect;
+pub mod identifiers;
+pub mod json;
+pub mod overflow;
+pub mod planning;
+pub mod policy;
+pub mod prefix;
+pub mod pruning;
+pub mod summary;
+pub mod text;
+pub mod units;
+pub mod window;
+
+pub use crate::json::scanner::Literal;
+
+/// Version of everything that determines forwarded bytes: wording, token estimate, pruning and
+/// prefix hashes. A release that changes forwarded bytes raises this number and says so in the
+/// changelog.
+pub const FORM_VERSION: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    mod form;
+}

@@ -1,0 +1,233 @@
+//! Classifies an upstream reply by its text, never by its sender. A reply is one of these:
+//!
+//! - a context overflow
+//! - an output budget that is too large
+//! - a byte limit
+//! - a refused message list
+//! - an error under a success status
+//! - anything else, on which longhaul does not act
+//!
+//! The order of the steps decides the result:
+//!
+//! ```text
+//! decode → error details → status veto → text veto → malformed → path veto → code or text
+//!        → numbers → floor → arithmetic
+//! ```
+//!
+//! A veto yields [`Verdict::Fine`]. Missing an overflow is harmless, since the client sees
+//! the error it would have seen anyway. Mistaking a rate limit for an overflow discards history.
+//!
+//! An error that no step recognises is fine too, unless its status blames the request. If the
+//! status is a success, an error that would be fine is [`Verdict::Failed`]. The patterns and codes
+//! are in `table`, to be read and extended by people.
+
+pub mod answer_scanner;
+pub mod body_format;
+pub mod classifier;
+pub mod error_details;
+mod numbers;
+mod rules;
+pub mod stream_head;
+mod table;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use crate::dialect::sse;
+use crate::dialect::sse::{Event, EventKind, Splitter};
+use error_details::ErrorDetails;
+
+pub use classifier::ReplyClassifier;
+pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
+pub use stream_head::{ClassifierStep, StreamHead};
+pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
+
+/// Classification of a reply, which decides the reaction of the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A success status without an answer, and with an error that compaction cannot cure: a
+    /// throttle in a stream, a login page. The proxy leaves the reply alone. It proves nothing
+    /// about what the model accepts.
+    Failed,
+    /// A byte limit: the request must shrink in bytes, images first.
+    TooManyBytes,
+    /// An answer, or an error that compaction cannot cure. The proxy leaves the reply alone.
+    Fine,
+    /// The message list is refused as invalid: wrong order of roles, or a call without its result.
+    /// If longhaul rewrote the list, the original deserves a try.
+    Malformed,
+    /// The history does not fit the window: compact.
+    Overflow(Overflow),
+    /// The history fits, but not together with the requested output: request less output.
+    OutputTooLarge {
+        /// Size of the window, in tokens as the upstream counts them.
+        limit: u32,
+        /// Size of the prompt in tokens. `None` if the requested output alone fills the window.
+        input: Option<u32>,
+        /// Requested output, in tokens.
+        output: u32,
+    },
+    /// The request is refused for an unknown reason. If longhaul rewrote the request, the original
+    /// deserves a try, but the outcome of that try proves little.
+    Unexplained,
+}
+
+/// Facts about an overflow, in tokens as the upstream counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    /// Whether the reply names an overflow or only looks like one.
+    pub evidence: Evidence,
+    /// Tokens by which the request is too large, if the reply states them but not `used`.
+    pub excess: Option<u32>,
+    /// Size of the window; `None` if unknown.
+    pub limit: Option<u32>,
+    /// Requested output; `None` if unknown. If `output` is known but `used` is not, the upstream
+    /// did not measure the whole prompt, and a smaller output may suffice. The caller then decides
+    /// by its own estimate.
+    pub output: Option<u32>,
+    /// Size of the prompt. `None` if unknown, or if the reported number is only a lower bound.
+    pub used: Option<u32>,
+}
+
+/// Certainty of an [`Overflow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The reply carries no explanation, but some servers answer an overflow like this: an empty
+    /// 400, or a stream that ends without a delta. Act on it only if the request is near the window
+    /// by the proxy's own estimate.
+    EmptyReply,
+    /// The reply names an overflow.
+    Stated,
+}
+
+impl Overflow {
+    /// Creates an overflow inferred from an empty reply, without numbers.
+    pub fn from_empty_reply() -> Self {
+        Self {
+            evidence: Evidence::EmptyReply,
+            ..Self::stated(None, None)
+        }
+    }
+
+    /// Creates an overflow that the reply names, with the given window and prompt size.
+    pub fn stated(limit: Option<u32>, used: Option<u32>) -> Self {
+        Self {
+            evidence: Evidence::Stated,
+            excess: None,
+            limit,
+            output: None,
+            used,
+        }
+    }
+}
+
+/// Classifies a body with an error status.
+fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdict {
+    let bytes = bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(bytes)
+        .trim_ascii();
+    if bytes.is_empty() {
+        return match status {
+            400 | 413 => Verdict::Overflow(Overflow::from_empty_reply()),
+            _ => Verdict::Fine,
+        };
+    }
+    let mut nodes = ErrorDetails::default();
+    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+        nodes.add_value(&value);
+    } else if is_event_stream(bytes) {
+        let mut splitter = Splitter::default();
+        let mut add = |event: Event<'_>| nodes.add_text(&String::from_utf8_lossy(event.data));
+        splitter.push(bytes, &mut add);
+        splitter.finish(&mut add);
+    } else if !bytes.starts_with(b"<") {
+        nodes.add_text(&String::from_utf8_lossy(bytes));
+    }
+    classify_details(status, &nodes, rules)
+}
+
+/// Classifies a complete JSON body with a success status in which no answer was found so far.
+fn classify_unanswered(body: &[u8], rules: &ClassifierRules) -> Verdict {
+    if sse::classify_event(Event::unnamed(body)).kind == EventKind::Content {
+        return Verdict::Fine;
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value) if error_details::states_error(&value) => {
+            classify_failure(|nodes| nodes.add_value(&value), rules)
+        }
+        Ok(value) if error_details::lacks_choices(&value) => Verdict::Failed,
+        // Possibly an answer in the shape of another API.
+        Ok(_) | Err(_) => Verdict::Fine,
+    }
+}
+
+/// Classifies an event, or a JSON body, with a success status. Only an explicit error is read.
+fn classify_stated_error(event: Event<'_>, rules: &ClassifierRules) -> Verdict {
+    let named = event.name == b"error";
+    if !named && sse::classify_event(event).kind == EventKind::Content {
+        return Verdict::Fine;
+    }
+    match serde_json::from_slice::<Value>(event.data) {
+        Ok(value) if named || error_details::states_error(&value) => {
+            classify_failure(|nodes| nodes.add_value(&value), rules)
+        }
+        Err(_) if named => {
+            let text = String::from_utf8_lossy(event.data);
+            classify_failure(|nodes| nodes.add_text(&text), rules)
+        }
+        Ok(_) | Err(_) => Verdict::Fine,
+    }
+}
+
+/// Classifies an error with a success status.
+fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: &ClassifierRules) -> Verdict {
+    let mut nodes = ErrorDetails::default();
+    says(&mut nodes);
+    match classify_details(200, &nodes, rules) {
+        Verdict::Fine => Verdict::Failed,
+        verdict @ (Verdict::Failed
+        | Verdict::TooManyBytes
+        | Verdict::Malformed
+        | Verdict::Overflow(_)
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::Unexplained) => verdict,
+    }
+}
+
+fn is_event_stream(bytes: &[u8]) -> bool {
+    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
+        .iter()
+        .any(|start| bytes.starts_with(start))
+}
+
+/// Applies the steps in the order given in the module documentation.
+fn classify_details(status: u16, nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
+    let vetoed = |code: &String| {
+        code.parse()
+            .is_ok_and(|inner| rules.is_vetoed_status(inner))
+    };
+    if nodes.codes.iter().any(vetoed) || nodes.texts_and_codes().any(|text| rules.is_vetoed(text)) {
+        return Verdict::Fine;
+    }
+    if nodes.texts_and_codes().any(|text| rules.is_malformed(text)) {
+        return Verdict::Malformed;
+    }
+    let unexplained = match status {
+        400 | 422 => Verdict::Unexplained,
+        _ => Verdict::Fine,
+    };
+    if nodes.params.iter().any(|path| rules.is_message_path(path)) {
+        return unexplained;
+    }
+    if rules.names_overflow(status, nodes) {
+        return numbers::verdict_from_counts(nodes, rules);
+    }
+    if status < 500 && (status == 413 || rules.names_byte_limit(nodes)) {
+        Verdict::TooManyBytes
+    } else {
+        unexplained
+    }
+}

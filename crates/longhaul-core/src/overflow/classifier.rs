@@ -1,0 +1,125 @@
+//! Classifies a reply incrementally from its decompressed bytes.
+
+use crate::dialect::sse::Splitter;
+use crate::overflow::answer_scanner::AnswerScanner;
+use crate::overflow::body_format::BodyFormat;
+use crate::overflow::stream_head::{ClassifierStep, StreamHead};
+use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_refusal, classify_unanswered};
+
+/// Incremental classifier of one reply.
+#[derive(Debug)]
+pub struct ReplyClassifier<'a> {
+    rules: &'a ClassifierRules,
+    status: u16,
+    state: ClassifierState,
+}
+
+#[derive(Debug)]
+enum ClassifierState {
+    /// A JSON body with a success status, buffered until it proves to be an answer.
+    Json {
+        bytes: Vec<u8>,
+        answer: AnswerScanner,
+    },
+    /// A body with an error status, classified once complete.
+    Refusal(Vec<u8>),
+    /// An event stream with a success status.
+    Stream {
+        splitter: Splitter,
+        head: StreamHead,
+    },
+    /// A body with a success status whose format is not known yet.
+    Undetected,
+}
+
+impl<'a> ReplyClassifier<'a> {
+    /// Creates a classifier for a reply with this status. Returns `None` if the status rules out
+    /// any action.
+    pub fn new(status: u16, rules: &'a ClassifierRules) -> Option<Self> {
+        let state = if status < 300 {
+            ClassifierState::Undetected
+        } else {
+            ClassifierState::Refusal(Vec::new())
+        };
+        let can_matter =
+            (200..300).contains(&status) || (status >= 400 && !rules.is_vetoed_status(status));
+        can_matter.then_some(Self {
+            rules,
+            status,
+            state,
+        })
+    }
+
+    /// Reads the next bytes. The verdict does not depend on how the bytes are split into chunks.
+    pub fn push(&mut self, chunk: &[u8]) -> ClassifierStep {
+        let rules = self.rules;
+        match &mut self.state {
+            ClassifierState::Json { bytes, answer } => {
+                if answer.scan(chunk) {
+                    return ClassifierStep::Settled(Verdict::Fine);
+                }
+                bytes.extend_from_slice(chunk);
+                ClassifierStep::Hold
+            }
+            ClassifierState::Refusal(bytes) => {
+                bytes.extend_from_slice(chunk);
+                ClassifierStep::Hold
+            }
+            ClassifierState::Stream { splitter, head } => {
+                let mut step = ClassifierStep::Hold;
+                splitter.push(chunk, |event| {
+                    if step == ClassifierStep::Hold {
+                        step = head.push(event, rules);
+                    }
+                });
+                step
+            }
+            ClassifierState::Undetected => self.detect_format(chunk),
+        }
+    }
+
+    /// Returns the verdict at the end of the body.
+    pub fn finish(self) -> Verdict {
+        let Self {
+            rules,
+            status,
+            state,
+        } = self;
+        match state {
+            ClassifierState::Json { bytes, answer: _ } => classify_unanswered(&bytes, rules),
+            ClassifierState::Refusal(bytes) => classify_refusal(status, &bytes, rules),
+            ClassifierState::Stream { splitter, mut head } => {
+                let mut step = ClassifierStep::Hold;
+                splitter.finish(|event| step = head.push(event, rules));
+                match step {
+                    ClassifierStep::Hold => head.verdict_at_end(),
+                    ClassifierStep::Settled(verdict) => verdict,
+                }
+            }
+            // A 200 without a body is not a completion, and some servers answer an overflow like
+            // this.
+            ClassifierState::Undetected if status == 200 => {
+                Verdict::Overflow(Overflow::from_empty_reply())
+            }
+            ClassifierState::Undetected => Verdict::Fine,
+        }
+    }
+
+    fn detect_format(&mut self, chunk: &[u8]) -> ClassifierStep {
+        let Some((form, rest)) = BodyFormat::detect(chunk) else {
+            return ClassifierStep::Hold;
+        };
+        self.state = match form {
+            BodyFormat::Json => ClassifierState::Json {
+                bytes: Vec::new(),
+                answer: AnswerScanner::default(),
+            },
+            BodyFormat::Other => return ClassifierStep::Settled(Verdict::Failed),
+            BodyFormat::Stream => ClassifierState::Stream {
+                splitter: Splitter::default(),
+                head: StreamHead::default(),
+            },
+        };
+        self.push(rest)
+    }
+}

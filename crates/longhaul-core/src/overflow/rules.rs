@@ -1,0 +1,259 @@
+//! Compiled rules: those of the table, and the configured patterns.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use crate::overflow::error_details::ErrorDetails;
+use crate::overflow::table;
+use crate::overflow::table::{RuleRow, RuleTable};
+
+/// Maximum number of configured patterns. Each one is tried on every classified error.
+pub const MAX_PATTERNS: usize = 64;
+
+/// Maximum length of a configured pattern in bytes: several times the longest of the table.
+pub const MAX_PATTERN_BYTES: usize = 1024;
+
+/// Maximum compiled size of a configured pattern in bytes. The largest of the table takes a tenth
+/// of this; `(\d{1000}){1000}` would take gigabytes.
+const MAX_COMPILED_BYTES: usize = 256 * 1024;
+
+/// Group names that a configured pattern may use.
+const ALLOWED_GROUPS: [&str; 5] = ["excess", "input", "limit", "output", "total"];
+
+/// Rules for the classification of replies.
+#[derive(Clone, Debug)]
+pub struct ClassifierRules {
+    /// Configured patterns, in addition to the table. A match is an overflow.
+    configured: Arc<[Regex]>,
+    /// The compiled table, shared by all copies. Compilation waits for the first classified reply,
+    /// since most processes never see a refusal.
+    compiled: Arc<OnceLock<CompiledRules>>,
+}
+
+/// The rule table, compiled to regular expressions.
+#[derive(Clone, Debug)]
+pub(super) struct CompiledRules {
+    table: RuleTable,
+    vetoes: RegexSet,
+    malformed: RegexSet,
+    paths: RegexSet,
+    overflows: RegexSet,
+    bytes: RegexSet,
+    numbers: Vec<Regex>,
+    pub(super) output_part: Regex,
+}
+
+/// Reason why configured patterns are rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// The pattern matches the empty text, and therefore every error.
+    #[error("pattern {position}: matches every text")]
+    MatchesEmpty {
+        /// Position of the pattern, from 1.
+        position: usize,
+    },
+    /// The pattern names an unknown group.
+    #[error("pattern {position}: found the group `{group}`, expected {}", ALLOWED_GROUPS.join(", "))]
+    UnknownGroup {
+        /// Position of the pattern, from 1.
+        position: usize,
+        /// Name of the group.
+        group: String,
+    },
+    /// The pattern is longer than [`MAX_PATTERN_BYTES`].
+    #[error("pattern {position}: found {bytes} bytes, expected at most {MAX_PATTERN_BYTES}")]
+    TooLong {
+        /// Position of the pattern, from 1.
+        position: usize,
+        /// Length of the pattern in bytes.
+        bytes: usize,
+    },
+    /// There are more than [`MAX_PATTERNS`] patterns.
+    #[error("found {found} patterns, expected at most {MAX_PATTERNS}")]
+    TooMany {
+        /// Number of patterns.
+        found: usize,
+    },
+    /// The pattern is not a valid regular expression, or its compiled size is too large.
+    #[error("pattern {position}: {reason}")]
+    Syntax {
+        /// Position of the pattern, from 1.
+        position: usize,
+        /// Description of the problem.
+        reason: String,
+    },
+}
+
+impl ClassifierRules {
+    /// Returns the rules of the table, without configured patterns.
+    pub fn standard() -> &'static Self {
+        static STANDARD: LazyLock<ClassifierRules> = LazyLock::new(|| ClassifierRules {
+            configured: Arc::default(),
+            compiled: Arc::default(),
+        });
+        &STANDARD
+    }
+
+    /// Creates rules from the table and these patterns, which use the syntax of the `regex` crate
+    /// and ignore case.
+    ///
+    /// A match is an overflow, unless a veto matches too. The groups `limit`, `input`, `output`,
+    /// `total` and `excess` state the counts and take precedence over the table.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many patterns, or for the first invalid pattern.
+    pub fn with_patterns(patterns: &[String]) -> Result<Self, PatternError> {
+        if patterns.len() > MAX_PATTERNS {
+            let found = patterns.len();
+            return Err(PatternError::TooMany { found });
+        }
+        let compiled = (1..)
+            .zip(patterns)
+            .map(|(at, text)| compile_configured(at, text));
+        Ok(Self {
+            configured: compiled.collect::<Result<_, _>>()?,
+            ..Self::standard().clone()
+        })
+    }
+
+    /// Creates rules from another table.
+    #[cfg(test)]
+    pub(super) fn from_table(table: RuleTable) -> Self {
+        Self {
+            configured: Arc::default(),
+            compiled: Arc::new(OnceLock::from(CompiledRules::from_table(table))),
+        }
+    }
+
+    /// Whether an error of this status, outer or inside a body, is never about the size of a
+    /// request.
+    pub(super) fn is_vetoed_status(&self, status: u16) -> bool {
+        self.compiled().table.vetoed_statuses.contains(&status)
+    }
+
+    pub(super) fn is_vetoed(&self, text: &[u8]) -> bool {
+        self.compiled().vetoes.is_match(text)
+    }
+
+    pub(super) fn is_malformed(&self, text: &[u8]) -> bool {
+        self.compiled().malformed.is_match(text)
+    }
+
+    pub(super) fn is_message_path(&self, param: &[u8]) -> bool {
+        self.compiled().paths.is_match(param)
+    }
+
+    /// Whether an error names an overflow, in words or by a code.
+    ///
+    /// Purely numeric codes count only if the status is below 500. After a server failure the same
+    /// number may mean something else.
+    pub(super) fn names_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
+        let CompiledRules {
+            table, overflows, ..
+        } = self.compiled();
+        nodes.texts.iter().any(|text| {
+            overflows.is_match(text) || self.configured.iter().any(|own| own.is_match(text))
+        }) || nodes.has_code(table.overflow_codes)
+            || (status < 500 && nodes.has_code(table.overflow_numbers))
+    }
+
+    /// Whether an error names a byte limit, in words or by a code.
+    pub(super) fn names_byte_limit(&self, nodes: &ErrorDetails) -> bool {
+        let CompiledRules { table, bytes, .. } = self.compiled();
+        nodes.has_code(table.byte_codes) || nodes.texts.iter().any(|text| bytes.is_match(text))
+    }
+
+    /// Returns the patterns that extract counts, in order of precedence.
+    pub(super) fn count_patterns(&self) -> impl Iterator<Item = &Regex> {
+        let own = self.configured.iter();
+        own.filter(|own| own.captures_len() > 1)
+            .chain(&self.compiled().numbers)
+    }
+
+    pub(super) fn compiled(&self) -> &CompiledRules {
+        self.compiled
+            .get_or_init(|| CompiledRules::from_table(table::TABLE))
+    }
+}
+
+impl CompiledRules {
+    fn from_table(table: RuleTable) -> Self {
+        Self {
+            vetoes: compile_set(table.vetoes),
+            malformed: compile_set(table.malformed),
+            paths: compile_set(table.paths),
+            overflows: compile_set(table.overflows),
+            bytes: compile_set(table.bytes),
+            numbers: table
+                .numbers
+                .iter()
+                .map(|(_, row)| compile_pattern(row))
+                .collect(),
+            output_part: compile_pattern(table.output_part),
+            table,
+        }
+    }
+}
+
+/// Compiles the configured pattern at `position`.
+fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternError> {
+    if pattern.len() > MAX_PATTERN_BYTES {
+        let bytes = pattern.len();
+        return Err(PatternError::TooLong { position, bytes });
+    }
+    let mut builder = pattern_builder(pattern);
+    builder
+        .case_insensitive(true)
+        .size_limit(MAX_COMPILED_BYTES);
+    let compiled = builder.build().map_err(|error| PatternError::Syntax {
+        position,
+        reason: syntax_reason(&error),
+    })?;
+    let mut groups = compiled.capture_names().flatten();
+    if let Some(group) = groups.find(|name| !ALLOWED_GROUPS.contains(name)) {
+        let group = group.to_owned();
+        return Err(PatternError::UnknownGroup { position, group });
+    }
+    if compiled.is_match(b"") {
+        return Err(PatternError::MatchesEmpty { position });
+    }
+    Ok(compiled)
+}
+
+/// Describes a pattern error in one line, without the multi-line excerpt that the parser prints
+/// first.
+fn syntax_reason(error: &regex::Error) -> String {
+    if let regex::Error::CompiledTooBig(_) = error {
+        return format!("the compiled pattern exceeds {MAX_COMPILED_BYTES} bytes");
+    }
+    let picture = error.to_string();
+    let last = picture.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// Creates a builder for byte patterns without Unicode. Texts are normalised, and an ASCII-only
+/// `\d` (ten digits instead of six hundred) makes a far smaller automaton.
+fn pattern_builder(pattern: &str) -> RegexBuilder {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.unicode(false);
+    builder
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "rows are constants, and the tests compile every one"
+)]
+fn compile_pattern(pattern: &str) -> Regex {
+    pattern_builder(pattern).build().expect("a valid pattern")
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "rows are constants, and the tests compile every one"
+)]
+fn compile_set(rows: &[RuleRow]) -> RegexSet {
+    let patterns = rows.iter().map(|(_, pattern)| pattern);
+    let mut builder = RegexSetBuilder::new(patterns);
+    builder.unicode(false).build().expect("valid patterns")
+}

@@ -1,0 +1,68 @@
+//! Classifies a stream with a success status by its first events, up to the first conclusive one.
+
+use crate::dialect::sse::{Event, EventKind, FinishReason, classify_event};
+use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_stated_error};
+
+/// Progress of the classification of a reply that the proxy holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassifierStep {
+    /// The bytes so far are inconclusive: keep holding.
+    Hold,
+    /// The verdict is final. The rest can be relayed.
+    Settled(Verdict),
+}
+
+/// Finish reason and token counts from the events so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamHead {
+    finish: Option<FinishReason>,
+    input: Option<u32>,
+    output: Option<u32>,
+}
+
+impl StreamHead {
+    /// Reads the next event.
+    pub fn push(&mut self, event: Event<'_>, rules: &ClassifierRules) -> ClassifierStep {
+        let seen = classify_event(event);
+        self.finish = seen.finish.or(self.finish);
+        self.input = seen.input.or(self.input);
+        self.output = seen.output.or(self.output);
+        match seen.kind {
+            EventKind::Content => ClassifierStep::Settled(Verdict::Fine),
+            EventKind::Done => ClassifierStep::Settled(self.verdict_at_end()),
+            EventKind::Empty | EventKind::Usage
+                if self.finish == Some(FinishReason::WindowFull) =>
+            {
+                ClassifierStep::Settled(Verdict::Overflow(Overflow::stated(None, None)))
+            }
+            EventKind::Empty | EventKind::Usage => ClassifierStep::Hold,
+            EventKind::Error => ClassifierStep::Settled(classify_stated_error(event, rules)),
+        }
+    }
+
+    /// Returns the verdict on a stream that ended without content.
+    ///
+    /// A legitimate answer may be empty. The stream is suspect only if it generated nothing, or
+    /// states no token counts.
+    pub fn verdict_at_end(self) -> Verdict {
+        let silent = Overflow::from_empty_reply();
+        match (self.finish, self.output) {
+            (Some(FinishReason::Other | FinishReason::ToolCalls), _) | (_, Some(1..)) => {
+                Verdict::Fine
+            }
+            // There was no room for a single token: the server truncated the prompt to fill its
+            // window. So its count is the size of the window and reveals nothing about the prompt.
+            (Some(FinishReason::Length), Some(0)) => Verdict::Overflow(Overflow {
+                limit: self.input,
+                ..silent
+            }),
+            (Some(FinishReason::Length), None)
+            | (Some(FinishReason::Stop | FinishReason::WindowFull) | None, _) => {
+                Verdict::Overflow(Overflow {
+                    used: self.input,
+                    ..silent
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Reads the end of a relayed reply: token counts, finish reason and errors.
+
+pub(super) mod last_values;
+pub(super) mod stream_ends;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use crate::dialect::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
+use crate::dialect::usage::Usage;
+use crate::overflow::body_format::BodyFormat;
+use crate::overflow::{ClassifierRules, Verdict, classify_stated_error};
+use last_values::{
+    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last_values,
+};
+
+/// Maximum number of bytes kept from one reply while it passes. The bound is several times the
+/// longest final events in use, which contain filter results, timings or a wrapped error.
+pub const TAIL_BYTES: usize = 4 * 1024;
+
+/// Buffer of the last bytes of a successful reply while it passes. The buffer allocates nothing
+/// before the first byte, and never more than [`TAIL_BYTES`].
+#[derive(Debug, Default)]
+pub struct ReplyTail {
+    buffer: VecDeque<u8>,
+    /// Whether bytes before `buffer` were discarded.
+    is_truncated: bool,
+    /// Format of the reply, once known. Bytes of [`BodyFormat::Other`] are not kept.
+    format: Option<BodyFormat>,
+}
+
+/// Facts from the end of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyEnd {
+    /// Usage reported by the provider; the last report counts.
+    pub usage: Option<Usage>,
+    /// Finish reason of the reply.
+    pub finish: Option<FinishReason>,
+    /// Whether the reply had content, or counted any output. A reply whose beginning was discarded
+    /// is assumed to have had content.
+    pub has_content: bool,
+    /// Classification of the reply's errors; [`Verdict::Fine`] if there are none.
+    pub verdict: Verdict,
+}
+
+impl ReplyTail {
+    /// Adds the next decompressed bytes. The result does not depend on how the bytes are split into
+    /// chunks.
+    pub fn push(&mut self, chunk: &[u8]) {
+        let chunk = match self.format {
+            Some(_) => chunk,
+            None => self.detect_format(chunk),
+        };
+        match self.format {
+            Some(BodyFormat::Json | BodyFormat::Stream) => {}
+            Some(BodyFormat::Other) | None => return,
+        }
+        let skipped = chunk.len().saturating_sub(TAIL_BYTES);
+        let chunk = chunk.get(skipped..).unwrap_or_default();
+        let over = (self.buffer.len() + chunk.len()).saturating_sub(TAIL_BYTES);
+        self.is_truncated |= over > 0 || skipped > 0;
+        self.buffer.drain(..over);
+        self.reserve(chunk.len());
+        self.buffer.extend(chunk);
+    }
+
+    /// Reserves room by doubling, as a vector does, but never beyond [`TAIL_BYTES`].
+    fn reserve(&mut self, more: usize) {
+        let needed = self.buffer.len() + more;
+        if needed > self.buffer.capacity() {
+            let room = needed.max(self.buffer.capacity() * 2).min(TAIL_BYTES);
+            self.buffer.reserve_exact(room - self.buffer.len());
+        }
+    }
+
+    /// Returns the facts from the end of the reply; `rules` classify its errors.
+    pub fn finish(mut self, rules: &ClassifierRules) -> ReplyEnd {
+        let kept = &*self.buffer.make_contiguous();
+        let mut parting = ReplyEnd::unread(self.is_truncated);
+        match (self.format, self.is_truncated) {
+            (Some(BodyFormat::Json), false) => parting.read(Event::unnamed(kept), rules),
+            (Some(BodyFormat::Json), true) => parting.read_fields(kept),
+            (Some(BodyFormat::Stream), lost_head) => {
+                parting.read_stream(events_with_start(kept, lost_head), rules);
+            }
+            // An HTML page or a line of text is never an answer.
+            (Some(BodyFormat::Other), _) => parting.verdict = Verdict::Failed,
+            (None, _) => {}
+        }
+        parting
+    }
+
+    /// Whether a stream is complete, even if its body has not ended: after `[DONE]`, or once both
+    /// finish reason and usage are known.
+    pub fn is_complete(&self) -> bool {
+        if self.format != Some(BodyFormat::Stream) {
+            return false;
+        }
+        let kept: Vec<u8> = self.buffer.iter().copied().collect();
+        let (mut is_done, mut parting) = (false, ReplyEnd::unread(false));
+        for_each_event(events_with_start(&kept, self.is_truncated), |event| {
+            is_done |= classify_event(event).kind == EventKind::Done;
+            parting.read_fields(event.data);
+        });
+        is_done || (parting.finish.is_some() && parting.usage.is_some())
+    }
+
+    /// Detects the format and returns the rest of `chunk` after the blank bytes.
+    fn detect_format<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        let (form, rest) = BodyFormat::detect(chunk).unzip();
+        self.format = form;
+        rest.unwrap_or_default()
+    }
+}
+
+impl ReplyEnd {
+    /// Creates the state before anything was read.
+    fn unread(said: bool) -> Self {
+        Self {
+            usage: None,
+            finish: None,
+            has_content: said,
+            verdict: Verdict::Fine,
+        }
+    }
+
+    /// Keeps only the verdict of an incomplete reply, which is assumed to have had content.
+    #[must_use]
+    pub fn error_only(self) -> Self {
+        Self {
+            usage: None,
+            finish: None,
+            has_content: true,
+            verdict: self.verdict,
+        }
+    }
+
+    /// Reads a stream: the events at both ends, and those in between only if they may add a fact.
+    fn read_stream(&mut self, events: &[u8], rules: &ClassifierRules) {
+        let first = if self.has_content {
+            0
+        } else {
+            stream_ends::first_events_len(events)
+        };
+        let (first, rest) = events.split_at_checked(first).unwrap_or((events, &[]));
+        for_each_event(first, |event| self.read(event, rules));
+        let (between, last) = rest
+            .split_at_checked(stream_ends::last_events_start(rest))
+            .unwrap_or_default();
+        let mut ended = Self {
+            usage: None,
+            finish: None,
+            ..*self
+        };
+        for_each_event(last, |event| ended.read(event, rules));
+        // If a fact is stated more than once, the last statement counts.
+        let tells_all = (ended.finish.is_some() || !stream_ends::may_state_finish_reason(between))
+            && (ended.usage.is_some() || !stream_ends::may_state_usage(between))
+            && stream_ends::is_plain(between);
+        if !self.has_content || !tells_all {
+            return for_each_event(rest, |event| self.read(event, rules));
+        }
+        let full = self
+            .finish
+            .filter(|finish| *finish == FinishReason::WindowFull);
+        *self = Self {
+            usage: ended.usage.or(self.usage),
+            finish: full.or(ended.finish).or(self.finish),
+            ..ended
+        };
+    }
+
+    /// Reads a complete event, or a complete body.
+    fn read(&mut self, event: Event<'_>, rules: &ClassifierRules) {
+        self.read_fields(event.data);
+        if self.has_content && !may_be_error(event) {
+            return;
+        }
+        match classify_event(event).kind {
+            EventKind::Content => self.has_content = true,
+            EventKind::Done | EventKind::Empty | EventKind::Usage => {}
+            EventKind::Error => match classify_stated_error(event, rules) {
+                Verdict::Fine => {}
+                Verdict::Failed if self.verdict != Verdict::Fine => {}
+                verdict @ (Verdict::Failed
+                | Verdict::TooManyBytes
+                | Verdict::Malformed
+                | Verdict::Overflow(_)
+                | Verdict::OutputTooLarge { .. }
+                | Verdict::Unexplained) => self.verdict = verdict,
+            },
+        }
+    }
+
+    /// Reads the fields near the top of a JSON text, which may lack its beginning.
+    fn read_fields(&mut self, json: &[u8]) {
+        let usage = last_values(json, &USAGE).find_map(Usage::from_object);
+        let timings = || last_values(json, &TIMINGS).find_map(Usage::from_timings);
+        self.usage = usage.or_else(timings).or(self.usage);
+        let generated = self.usage.and_then(|usage| usage.output);
+        self.has_content |= generated.is_some_and(|tokens| tokens > 0);
+        if self.finish != Some(FinishReason::WindowFull) {
+            self.finish = finish_reason(json).or(self.finish);
+        }
+    }
+}
+
+/// Returns the finish reason of the last choice in a JSON text. A full window takes precedence,
+/// whichever field states it.
+fn finish_reason(json: &[u8]) -> Option<FinishReason> {
+    // Anthropic's key, beside `finish_reason` or in its place.
+    let anthropic = last_values(json, &STOP_REASON);
+    let stated: Vec<Value> = last_values(json, &FINISH_REASON).chain(anthropic).collect();
+    let native: Vec<Value> = last_values(json, &NATIVE_FINISH_REASON).collect();
+    let is_full = |reason: &Value| reason == FinishReason::WINDOW_FULL;
+    if stated.iter().chain(&native).any(is_full) {
+        return Some(FinishReason::WindowFull);
+    }
+    stated
+        .iter()
+        .find_map(Value::as_str)
+        .map(FinishReason::parse)
+}
+
+/// Calls `each` for every event; the last event may be cut off.
+fn for_each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
+    let mut splitter = Splitter::default();
+    splitter.push(events, &mut each);
+    splitter.finish(each);
+}
+
+/// Returns the events whose beginning is kept.
+fn events_with_start(kept: &[u8], lost_head: bool) -> &[u8] {
+    if lost_head {
+        events_after_first_blank_line(kept)
+    } else {
+        kept
+    }
+}
+
+/// Returns the bytes after the first empty line: events whose beginning is kept.
+fn events_after_first_blank_line(kept: &[u8]) -> &[u8] {
+    let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
+    let behind = memchr::memchr2_iter(b'\n', b'\r', kept).find_map(|at| {
+        let rest = kept.get(at..)?;
+        ends.into_iter().find_map(|end| rest.strip_prefix(end))
+    });
+    behind.unwrap_or_default()
+}
+
+/// Whether an event may be an error. Most events contain none of the words for an error, so this
+/// check is cheap.
+fn may_be_error(event: Event<'_>) -> bool {
+    let data = event.data.trim_ascii();
+    let is_object = data.starts_with(b"{") && data.ends_with(b"}");
+    !event.name.is_empty() || !is_object || ERROR.occurs_in(data) || FAILED.occurs_in(data)
+}

@@ -1,0 +1,176 @@
+//! Finds the last values of a key near the top of a JSON text that may lack its beginning.
+//!
+//! Inside a JSON string every quotation mark is escaped. A bare `"usage"` before a colon is
+//! therefore a key, wherever reading begins. The brackets closed after the key reveal its depth.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use serde::Deserialize;
+
+use crate::dialect::sse::FinishReason;
+
+/// Maximum depth of a reply's own fields: in an element of an array at the top, as in
+/// `choices[0].finish_reason`. A deeper key may be model output, such as call arguments that some
+/// server gives as an object.
+const MAX_LEVELS: usize = 3;
+
+/// Maximum number of occurrences of one key that are examined: one a choice, and more choices than
+/// agents request.
+const MAX_KEYS: usize = 16;
+
+/// Search term with its precompiled finder, since the last events of a stream are searched for
+/// several terms and contain few. The term for a key includes its quotation marks.
+pub(super) struct SearchTerm(LazyLock<Finder<'static>>);
+
+impl SearchTerm {
+    const fn new(finder: fn() -> Finder<'static>) -> Self {
+        Self(LazyLock::new(finder))
+    }
+
+    /// Whether the term occurs anywhere in `json`.
+    pub(super) fn occurs_in(&self, json: &[u8]) -> bool {
+        self.0.find(json).is_some()
+    }
+
+    /// Returns the rest of `json` after each occurrence.
+    pub(super) fn text_after_each<'a>(
+        &'static self,
+        json: &'a [u8],
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let length = self.0.needle().len();
+        let places = self.0.find_iter(json);
+        places.filter_map(move |at| json.get(at + length..))
+    }
+}
+
+/// Part of the key or the type of most errors.
+pub(super) static ERROR: SearchTerm = SearchTerm::new(|| Finder::new("error"));
+/// Part of the type of all other errors.
+pub(super) static FAILED: SearchTerm = SearchTerm::new(|| Finder::new("failed"));
+pub(super) static FINISH_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""finish_reason""#));
+pub(super) static NATIVE_FINISH_REASON: SearchTerm =
+    SearchTerm::new(|| Finder::new(r#""native_finish_reason""#));
+/// End of every key that states a finish reason.
+pub(super) static REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#"_reason""#));
+pub(super) static STOP_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""stop_reason""#));
+pub(super) static TIMINGS: SearchTerm = SearchTerm::new(|| Finder::new(r#""timings""#));
+pub(super) static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
+pub(super) static WINDOW_FULL: SearchTerm =
+    SearchTerm::new(|| Finder::new(FinishReason::WINDOW_FULL));
+
+/// Returns the values of `key` near the top of `json`, last one first. Values that do not
+/// deserialise to `T` are skipped.
+pub(super) fn last_values<'a, T: Deserialize<'a> + 'a>(
+    json: &'a [u8],
+    key: &'static SearchTerm,
+) -> impl Iterator<Item = T> + 'a {
+    // Most events lack these keys, and one search costs less than setting up an iterator.
+    let places: Vec<usize> = if key.occurs_in(json) {
+        key.0.find_iter(json).collect()
+    } else {
+        Vec::new()
+    };
+    places.into_iter().rev().take(MAX_KEYS).filter_map(|at| {
+        let (before, behind) = json.split_at_checked(at)?;
+        // A match after a backslash is text.
+        if before.last() == Some(&b'\\') {
+            return None;
+        }
+        let behind = behind.get(key.0.needle().len()..)?;
+        let value = behind.trim_ascii_start().strip_prefix(b":")?;
+        // Serde would read a sequence as a struct by position.
+        if value.trim_ascii_start().starts_with(b"[") {
+            return None;
+        }
+        if !(1..=MAX_LEVELS).contains(&count_unmatched_closers(value)?) {
+            return None;
+        }
+        let mut values = serde_json::Deserializer::from_slice(value).into_iter();
+        values.next()?.ok()
+    })
+}
+
+/// Counts the closing brackets in `json` that have no opening one in it. `json` must begin outside
+/// a string. Returns `None` if `json` ends within a string or with unclosed brackets.
+fn count_unmatched_closers(json: &[u8]) -> Option<usize> {
+    let (mut open, mut closed) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => open += 1,
+            b'}' | b']' if open > 0 => open -= 1,
+            b'}' | b']' => closed += 1,
+            _ => {}
+        }
+    }
+    (!in_string && open == 0).then_some(closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(json: &str, expect: &[Value]) {
+        let found: Vec<Value> = last_values(json.as_bytes(), &USAGE).collect();
+        assert_eq!(found, expect, "{json}");
+    }
+
+    #[test]
+    fn finds_what_stands_near_the_top_the_last_first() {
+        check(r#"{"usage":1}"#, &[json!(1)]);
+        check(r#"{"usage" : {"a":[1]} , "x":"}"}"#, &[json!({"a": [1]})]);
+        check(r#"tail of a text"},"usage":1}]}"#, &[json!(1)]);
+        check(
+            r#"{"choices":[{"usage":1},{"usage":2}],"usage":null}"#,
+            &[json!(null), json!(2), json!(1)],
+        );
+    }
+
+    #[test]
+    fn a_text_is_no_key() {
+        check(r#"{"content":"\"usage\":1"}"#, &[]);
+        check(r#"{"content":"say \"usage","b":1}"#, &[]);
+        check(r#"{"content":"usage"}"#, &[]);
+        check(r#"{"\"usage":1}"#, &[]);
+    }
+
+    #[test]
+    fn what_a_text_quotes_opens_and_closes_nothing() {
+        check(r#"{"usage":1,"b":"say \"}}}}\" twice"}"#, &[json!(1)]);
+        check(r#"{"usage":1,"b":"say \"{[\" twice"}"#, &[json!(1)]);
+        check(r#"{"usage":1,"b":"a path ends in \\"}"#, &[json!(1)]);
+        check(r#"{"usage":1,"b":"\\\"","c":"}}}}"}"#, &[json!(1)]);
+    }
+
+    #[test]
+    fn what_the_model_may_have_made_is_too_deep() {
+        check(r#"{"choices":[{"message":{"usage":1}}]}"#, &[]);
+    }
+
+    #[test]
+    fn a_sequence_is_none_of_these_values() {
+        check(r#"{"usage": [100,5]}"#, &[]);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_read() {
+        check(r#"{"usage":{"a":1"#, &[]);
+        check(r#"{"usage":1"#, &[]);
+        check(r#"{"usage":1,"b":"open}"#, &[]);
+        check(r#"{"usage":1},"b":"open"#, &[]);
+        check(r#"{"usage":1},{"b":2"#, &[]);
+    }
+}

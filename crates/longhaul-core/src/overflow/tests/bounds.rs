@@ -1,0 +1,144 @@
+//! Decisive numbers, each at the last value on either side of the bound.
+
+use serde_json::{Value, json};
+
+use crate::overflow::tests::read;
+use crate::overflow::{Evidence, Overflow, Verdict};
+
+const WORDS: &str = "prompt is too long";
+
+fn is_overflow(status: u16, body: &Value) -> bool {
+    let verdict = read(status, [body.to_string().as_bytes()]);
+    matches!(verdict, Verdict::Overflow(_))
+}
+
+/// Returns the verdict on a window, a prompt and a requested output.
+fn weighed(limit: u32, input: u32, output: u32) -> Verdict {
+    let message = format!(
+        "You passed {input} input tokens and requested {output} output tokens. However, the model's context length is only {limit} tokens"
+    );
+    let body = json!({ "message": message }).to_string();
+    read(400, [body.as_bytes()])
+}
+
+fn overflow(limit: u32, used: Option<u32>, output: u32) -> Verdict {
+    Verdict::Overflow(Overflow {
+        evidence: Evidence::Stated,
+        excess: None,
+        limit: Some(limit),
+        output: Some(output),
+        used,
+    })
+}
+
+fn smaller(limit: u32, input: Option<u32>, output: u32) -> Verdict {
+    Verdict::OutputTooLarge {
+        limit,
+        input,
+        output,
+    }
+}
+
+#[test]
+fn a_prompt_below_the_window_fits_with_a_smaller_output() {
+    assert_eq!(weighed(1000, 999, 500), smaller(1000, Some(999), 500));
+    assert_eq!(weighed(1000, 1000, 500), overflow(1000, Some(1000), 500));
+}
+
+#[test]
+fn a_sum_that_fits_is_refused_for_another_reason_than_its_output() {
+    assert_eq!(weighed(1000, 500, 500), overflow(1000, Some(500), 500));
+    let past_any_number = weighed(1000, 999, u32::MAX);
+    assert_eq!(past_any_number, smaller(1000, Some(999), u32::MAX));
+}
+
+#[test]
+fn a_prompt_one_past_what_is_accepted_was_not_counted_to_its_end() {
+    assert_eq!(weighed(1000, 501, 500), overflow(1000, None, 500));
+    assert_eq!(weighed(1000, 502, 500), smaller(1000, Some(502), 500));
+}
+
+#[test]
+fn an_output_as_large_as_the_window_is_too_large_whatever_the_prompt() {
+    assert_eq!(weighed(1000, 1, 1000), smaller(1000, None, 1000));
+    assert_eq!(weighed(1000, 2, 999), overflow(1000, None, 999));
+}
+
+#[test]
+fn refusals_begin_at_400() {
+    let body = json!({ "message": WORDS });
+    assert!(is_overflow(400, &body) && !is_overflow(399, &body));
+}
+
+#[test]
+fn sixteen_steps_down_are_taken() {
+    let mut body = json!({ "message": WORDS });
+    for _ in 0..7 {
+        body = json!({ "error": body.to_string() });
+    }
+    assert!(is_overflow(400, &body));
+    assert!(is_overflow(400, &json!([body])));
+    assert!(!is_overflow(400, &json!([[body]])));
+}
+
+#[test]
+fn sixteen_objects_in_one_text_are_read() {
+    let is_overflow_behind = |objects: usize| {
+        let inner = json!({ "code": "tokens_limit_reached" });
+        let text = format!("upstream said {}{inner}", r#"{"id":1} "#.repeat(objects));
+        matches!(read(400, [text.as_bytes()]), Verdict::Overflow(_))
+    };
+    assert!(is_overflow_behind(15) && !is_overflow_behind(16));
+}
+
+#[test]
+fn sixteen_elements_of_an_array_are_read() {
+    let among = |before: usize| {
+        let mut errors = vec![json!({ "message": "no" }); before];
+        errors.push(json!({ "message": WORDS }));
+        json!({ "errors": errors })
+    };
+    assert!(is_overflow(400, &among(15)) && !is_overflow(400, &among(16)));
+    let among = |before: usize| {
+        let mut errors = vec![json!({ "id": 1 }); before];
+        errors.push(json!({ "error": { "message": WORDS } }));
+        Value::from(errors)
+    };
+    assert!(is_overflow(200, &among(15)) && !is_overflow(200, &among(16)));
+}
+
+#[test]
+fn four_places_of_a_text_are_looked_at_for_json() {
+    let behind = |openings: usize| {
+        let inner = json!({ "code": "tokens_limit_reached" });
+        json!({ "error": format!("{}{inner}", "{ ".repeat(openings)) })
+    };
+    assert!(is_overflow(400, &behind(3)) && !is_overflow(400, &behind(4)));
+}
+
+#[test]
+fn sixty_four_texts_and_as_many_codes_are_kept() {
+    for (key, filler, last) in [
+        ("message", "no", WORDS),
+        ("code", "no", "tokens_limit_reached"),
+    ] {
+        let behind = |before: usize| {
+            let all: Vec<Value> = (0..before)
+                .map(|_| json!({ key: filler }))
+                .chain([json!({ key: last })])
+                .collect();
+            let groups: Vec<Value> = all.chunks(16).map(|group| json!(group)).collect();
+            Value::from(groups)
+        };
+        assert!(is_overflow(400, &behind(63)) && !is_overflow(400, &behind(64)));
+    }
+}
+
+#[test]
+fn four_kibibytes_of_a_text_are_read() {
+    let at_the_end = |bytes: usize| {
+        let filler = "x".repeat(bytes - WORDS.len() - 1);
+        json!({ "message": format!("{filler} {WORDS}") })
+    };
+    assert!(is_overflow(400, &at_the_end(4096)) && !is_overflow(400, &at_the_end(4097)));
+}

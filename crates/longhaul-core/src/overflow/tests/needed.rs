@@ -1,0 +1,279 @@
+//! Checks that every rule is needed: without it, or without any piece of it, the verdict on some
+//! reply changes.
+
+use regex_syntax::ast::parse::Parser;
+use regex_syntax::ast::{Ast, RepetitionKind};
+use serde_json::{Value, json};
+
+use crate::overflow::rules::ClassifierRules;
+use crate::overflow::table::{RuleRow, RuleTable, TABLE};
+use crate::overflow::tests::replies::{Answer, fixtures};
+use crate::overflow::tests::wordings::wordings;
+use crate::overflow::tests::{inner, left_alone, refused_lists};
+use crate::overflow::{ClassifierStep, ReplyClassifier, Verdict};
+
+/// A reply to classify.
+struct Case {
+    status: u16,
+    body: String,
+}
+
+impl Case {
+    fn verdict(&self, rules: &ClassifierRules) -> Verdict {
+        let Some(mut reading) = ReplyClassifier::new(self.status, rules) else {
+            return Verdict::Fine;
+        };
+        left_alone(match reading.push(self.body.as_bytes()) {
+            ClassifierStep::Hold => reading.finish(),
+            ClassifierStep::Settled(verdict) => verdict,
+        })
+    }
+}
+
+/// Returns every recorded reply and every wording, each in several variants:
+///
+/// - as recorded
+/// - the message alone
+/// - the codes under a message of their own
+///
+/// Each variant comes with the recorded status, and with a plain 400 if that status is an error.
+/// Replies to leave alone come with a 413 too, as Groq's throttling does: only a veto distinguishes
+/// them from a byte limit.
+fn cases() -> Vec<Case> {
+    const CODES: [&str; 4] = ["code", "error_type", "metadata", "type"];
+    let mut cases = Vec::new();
+    for reply in fixtures().into_iter().chain(wordings()) {
+        let status = reply.status;
+        let mut statuses = vec![status];
+        if status >= 400 {
+            statuses.push(400);
+        }
+        if reply.expected.answer == Answer::Leave {
+            statuses.push(413);
+        }
+        let mut bodies = vec![reply.body.clone()];
+        if let Some(Value::Object(error)) = inner(&reply.body) {
+            bodies.push(json!({ "error": { "message": error.get("message") } }).to_string());
+            let mut coded = error;
+            coded.retain(|key, _| CODES.contains(&key.as_str()));
+            coded.insert("message".into(), "Provider returned error".into());
+            bodies.push(json!({ "error": coded }).to_string());
+        }
+        for body in bodies {
+            for &status in &statuses {
+                let body = body.clone();
+                cases.push(Case { status, body });
+            }
+        }
+    }
+    cases.extend(refused_lists().map(|(status, body)| Case { status, body }));
+    cases
+}
+
+/// Description of a change to the table, and the changed table.
+type Mutant = (String, RuleTable);
+
+/// A list of rows in the table.
+struct Part {
+    name: &'static str,
+    rows: &'static [RuleRow],
+    put: fn(&mut RuleTable, &'static [RuleRow]),
+}
+
+const PATTERNS: &[Part] = &[
+    Part {
+        name: "vetoes",
+        rows: TABLE.vetoes,
+        put: |table, rows| table.vetoes = rows,
+    },
+    Part {
+        name: "malformed",
+        rows: TABLE.malformed,
+        put: |table, rows| table.malformed = rows,
+    },
+    Part {
+        name: "paths",
+        rows: TABLE.paths,
+        put: |table, rows| table.paths = rows,
+    },
+    Part {
+        name: "overflows",
+        rows: TABLE.overflows,
+        put: |table, rows| table.overflows = rows,
+    },
+    Part {
+        name: "bytes",
+        rows: TABLE.bytes,
+        put: |table, rows| table.bytes = rows,
+    },
+    Part {
+        name: "numbers",
+        rows: TABLE.numbers,
+        put: |table, rows| table.numbers = rows,
+    },
+];
+
+const CODES: &[Part] = &[
+    Part {
+        name: "overflow codes",
+        rows: TABLE.overflow_codes,
+        put: |table, rows| table.overflow_codes = rows,
+    },
+    Part {
+        name: "overflow numbers",
+        rows: TABLE.overflow_numbers,
+        put: |table, rows| table.overflow_numbers = rows,
+    },
+    Part {
+        name: "byte codes",
+        rows: TABLE.byte_codes,
+        put: |table, rows| table.byte_codes = rows,
+    },
+];
+
+impl Part {
+    fn mutant(&self, what: &str, rows: Vec<RuleRow>) -> Mutant {
+        let mut table = TABLE;
+        (self.put)(&mut table, rows.leak());
+        (format!("{}: {what}", self.name), table)
+    }
+
+    /// Returns, for each row, the table without it.
+    fn without_each(&self) -> impl Iterator<Item = Mutant> {
+        self.rows.iter().enumerate().map(|(at, (_, row))| {
+            let mut rows = self.rows.to_vec();
+            rows.remove(at);
+            self.mutant(&format!("without {row:?}"), rows)
+        })
+    }
+
+    /// Returns, for each piece of each row, the table without that piece.
+    fn with_each_piece_less(&self) -> impl Iterator<Item = Mutant> {
+        self.rows.iter().enumerate().flat_map(move |(at, row)| {
+            pieces_less(row.1).into_iter().map(move |pattern| {
+                let mut rows = self.rows.to_vec();
+                rows[at].1 = pattern.leak();
+                self.mutant(&format!("{:?} in place of {:?}", rows[at].1, row.1), rows)
+            })
+        })
+    }
+}
+
+/// Returns variants of a pattern: without each branch of each alternation, without each optional
+/// piece, and with each optional piece required.
+fn pieces_less(pattern: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let tree = Parser::new().parse(pattern).unwrap();
+    let mut open = vec![&tree];
+    while let Some(node) = open.pop() {
+        let mut cut = |from: usize, to: usize| {
+            found.push(format!("{}{}", &pattern[..from], &pattern[to..]));
+        };
+        match node {
+            Ast::Alternation(alternation) => {
+                let branches = &alternation.asts;
+                for (at, branch) in branches.iter().enumerate() {
+                    let span = branch.span();
+                    match (branches.get(at + 1), at.checked_sub(1)) {
+                        (Some(next), _) => cut(span.start.offset, next.span().start.offset),
+                        (None, Some(before)) => {
+                            cut(branches[before].span().end.offset, span.end.offset);
+                        }
+                        (None, None) => unreachable!("an alternation has branches"),
+                    }
+                }
+                open.extend(branches);
+            }
+            Ast::Repetition(repetition) => {
+                if repetition.op.kind == RepetitionKind::ZeroOrOne {
+                    let (whole, mark) = (repetition.span, repetition.op.span);
+                    cut(whole.start.offset, whole.end.offset);
+                    cut(mark.start.offset, mark.end.offset);
+                }
+                open.push(&repetition.ast);
+            }
+            Ast::Concat(concat) => open.extend(&concat.asts),
+            Ast::Group(group) => open.push(&group.ast),
+            Ast::Assertion(_)
+            | Ast::ClassBracketed(_)
+            | Ast::ClassPerl(_)
+            | Ast::ClassUnicode(_)
+            | Ast::Dot(_)
+            | Ast::Empty(_)
+            | Ast::Flags(_)
+            | Ast::Literal(_) => {}
+        }
+    }
+    found
+}
+
+/// Checks that every mutant changes the verdict on some case.
+fn check(mutants: impl Iterator<Item = Mutant>) {
+    let cases = cases();
+    let judged: Vec<Verdict> = cases
+        .iter()
+        .map(|case| case.verdict(ClassifierRules::standard()))
+        .collect();
+    let unneeded: Vec<String> = mutants
+        .filter(|(_, table)| {
+            let rules = ClassifierRules::from_table(*table);
+            let mut both = cases.iter().zip(&judged);
+            both.all(|(case, verdict)| case.verdict(&rules) == *verdict)
+        })
+        .map(|(what, _)| what)
+        .collect();
+    assert!(unneeded.is_empty(), "{}", unneeded.join("\n"));
+}
+
+#[test]
+fn every_row_is_needed() {
+    check(PATTERNS.iter().chain(CODES).flat_map(Part::without_each));
+}
+
+/// An error under a vetoed status is not about the window, even if it uses the words of an
+/// overflow.
+#[test]
+fn every_vetoed_status_is_needed() {
+    let text = "prompt is too long: 208732 tokens > 200000 maximum";
+    for status in TABLE.vetoed_statuses {
+        let mut without = TABLE.vetoed_statuses.to_vec();
+        without.retain(|one| one != status);
+        let rules = ClassifierRules::from_table(RuleTable {
+            vetoed_statuses: without.leak(),
+            ..TABLE
+        });
+        let outer = json!({ "error": { "message": text } });
+        let inner = json!({ "error": { "message": text, "code": status } });
+        for (status, body) in [(*status, outer), (400, inner)] {
+            let body = body.to_string();
+            let case = Case { status, body };
+            assert_eq!(
+                case.verdict(ClassifierRules::standard()),
+                Verdict::Fine,
+                "{status}"
+            );
+            assert!(
+                matches!(case.verdict(&rules), Verdict::Overflow(_)),
+                "{status}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_piece_of_every_pattern_is_needed() {
+    check(PATTERNS.iter().flat_map(Part::with_each_piece_less));
+}
+
+#[test]
+fn every_piece_of_an_enumeration_is_needed() {
+    let outputs = pieces_less(TABLE.output_part).into_iter().map(|pattern| {
+        let output_part = pattern.leak();
+        let table = RuleTable {
+            output_part,
+            ..TABLE
+        };
+        (format!("output part {output_part:?}"), table)
+    });
+    check(outputs);
+}

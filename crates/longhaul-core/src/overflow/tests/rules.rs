@@ -1,0 +1,204 @@
+//! Steps of the classification, one by one.
+
+use serde_json::json;
+
+use crate::overflow::table;
+use crate::overflow::table::RuleTable;
+use crate::overflow::tests::{judged, read};
+use crate::overflow::*;
+
+#[test]
+fn an_answer_is_let_go_at_its_first_choice() {
+    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    let head = br#" {"id":"\"choices\":[1","a":["choices",[2]],"b":{"choices":[3]},"c":"choices","#;
+    assert_eq!(reading.push(head), ClassifierStep::Hold);
+    assert_eq!(reading.push(br#""choices" : [ "#), ClassifierStep::Hold);
+    assert_eq!(reading.push(b"{"), ClassifierStep::Settled(Verdict::Fine));
+    let mut other = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    assert_eq!(other.push(br#"["choices",[{"id":1"#), ClassifierStep::Hold);
+}
+
+#[test]
+fn a_stream_is_let_go_at_its_first_content_and_not_before() {
+    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    for held in [
+        ": OPENROUTER PROCESSING\n\n",
+        "data: {\"choices\":[],\"prompt_filter_results\":[{}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}}]}\n\n",
+    ] {
+        assert_eq!(
+            reading.push(held.as_bytes()),
+            ClassifierStep::Hold,
+            "{held}"
+        );
+    }
+    let first = b"data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
+    assert_eq!(reading.push(first), ClassifierStep::Settled(Verdict::Fine));
+}
+
+#[test]
+fn throttling_inside_another_status_is_left_alone() {
+    for body in [
+        json!({ "error": { "message": "Prompt is too long", "code": 429 } }),
+        json!({ "error": { "message": "Prompt is too long", "code": "402" } }),
+        json!({ "error": { "message": "Daily token limit exceeded" } }),
+        json!({ "error": { "message": "context_length_exceeded", "type": "rate_limit_error" } }),
+    ] {
+        assert_eq!(
+            read(400, [body.to_string().as_bytes()]),
+            Verdict::Fine,
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn a_reply_without_a_word_is_suspect_and_no_more() {
+    let silent = Verdict::Overflow(Overflow::from_empty_reply());
+    for (status, body) in [
+        (200, ""),
+        (200, " \n"),
+        (200, ": PROCESSING\n\n"),
+        (
+            200,
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+        ),
+        (400, ""),
+        (413, "\r\n"),
+    ] {
+        assert_eq!(read(status, [body.as_bytes()]), silent, "{status} {body}");
+    }
+    for (status, body) in [
+        (204, ""),
+        (422, ""),
+        (500, ""),
+        (
+            200,
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"content_filter\"}]}\n\n",
+        ),
+        (
+            200,
+            "data: {\"choices\":[],\"usage\":{\"completion_tokens\":9}}\n\n",
+        ),
+    ] {
+        assert_eq!(
+            read(status, [body.as_bytes()]),
+            Verdict::Fine,
+            "{status} {body}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_without_room_for_a_token_is_suspect_in_any_provider_s_words() {
+    for reason in ["length", "max_tokens"] {
+        let reply = format!(
+            "data: {{\"choices\":[{{\"delta\":{{}},\"finish_reason\":\"{reason}\"}}],\
+             \"usage\":{{\"prompt_tokens\":8192,\"completion_tokens\":0}}}}\n\ndata: [DONE]\n\n"
+        );
+        let full = Overflow {
+            limit: Some(8_192),
+            ..Overflow::from_empty_reply()
+        };
+        let verdict = read(200, [reply.as_bytes()]);
+        assert_eq!(verdict, Verdict::Overflow(full), "{reason}");
+    }
+}
+
+#[test]
+fn a_server_error_needs_words_and_not_a_number() {
+    let numbered = json!({ "error": { "code": "1261", "message": "internal" } }).to_string();
+    assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
+    let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
+    assert_eq!(read(500, [bytes.as_bytes()]), Verdict::Fine);
+    assert_eq!(read(400, [bytes.as_bytes()]), Verdict::TooManyBytes);
+    let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
+    assert!(matches!(
+        read(500, [worded.as_bytes()]),
+        Verdict::Overflow(_)
+    ));
+}
+
+#[test]
+fn a_refusal_that_nobody_knows_is_unexplained_where_its_status_blames_the_request() {
+    let check = |status, message: &str, param: &str, expect| {
+        let body = json!({ "error": { "message": message, "param": param } }).to_string();
+        assert_eq!(judged(status, [body.as_bytes()]), expect, "{status} {body}");
+    };
+    for status in [400, 422] {
+        check(status, "no", "", Verdict::Unexplained);
+        check(status, "no", "messages[3].content", Verdict::Unexplained);
+        // The cause is known, and is not the message list.
+        check(status, "too many requests", "", Verdict::Fine);
+        check(status, "max_tokens is too large", "", Verdict::Fine);
+    }
+    for status in [404, 408, 409, 424, 500, 502] {
+        check(status, "no", "", Verdict::Fine);
+    }
+    check(413, "no", "", Verdict::TooManyBytes);
+    assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained);
+    assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
+    let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();
+    assert_eq!(judged(200, [stated.as_bytes()]), Verdict::Failed);
+}
+
+#[test]
+fn thousands_separators_and_typographic_apostrophes_are_read() {
+    let message = "This model\u{2019}s maximum context length is 128,000\ntokens. However, your messages resulted in 1_204_308 tokens.";
+    let body = json!({ "error": { "message": message } }).to_string();
+    let found = read(400, [body.as_bytes()]);
+    let Verdict::Overflow(Overflow { limit, used, .. }) = found else {
+        panic!("{found:?}")
+    };
+    assert_eq!((limit, used), (Some(128_000), Some(1_204_308)));
+}
+
+#[test]
+fn every_pattern_is_written_for_normalised_text() {
+    let RuleTable {
+        vetoes,
+        malformed,
+        paths,
+        overflows,
+        bytes,
+        numbers,
+        ..
+    } = table::TABLE;
+    let tables = [vetoes, malformed, paths, overflows, bytes, numbers];
+    for (who, pattern) in tables.into_iter().flatten() {
+        let is_lower = !pattern
+            .replace("\\W", "")
+            .contains(|c: char| c.is_ascii_uppercase());
+        assert!(is_lower && !pattern.contains("  "), "{who}: {pattern}");
+    }
+}
+
+#[test]
+fn wrapping_without_end_has_an_end() {
+    let mut body = json!({ "message": "prompt is too long" });
+    for _ in 0..12 {
+        body = json!({ "error": body.to_string() });
+    }
+    assert_eq!(read(400, [body.to_string().as_bytes()]), Verdict::Fine);
+    let open = "{\"error\":".repeat(20_000);
+    assert_eq!(read(400, [open.as_bytes()]), Verdict::Fine);
+}
+
+#[test]
+fn a_request_quoted_by_its_refusal_is_not_read() {
+    let quoted = "This model's maximum context length is 128000 tokens.";
+    let pages = "x ".repeat(4096);
+    for error in [
+        json!({ "detail": [{ "msg": "not a string", "loc": ["body", "messages", 3], "input": quoted }] }),
+        json!({ "error": format!("bad body: {}", json!({ "messages": [{ "content": quoted }] })) }),
+        json!({ "error": { "message": format!("not utf-8: {quoted}"), "param": "messages[7].content" } }),
+        json!({ "error": { "message": format!("Invalid 'messages[2].content': {quoted}") } }),
+        json!({ "error": { "message": format!("bad body: {pages}{quoted}") } }),
+    ] {
+        assert_eq!(
+            read(400, [error.to_string().as_bytes()]),
+            Verdict::Fine,
+            "{error}"
+        );
+    }
+}

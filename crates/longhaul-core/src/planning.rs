@@ -1,0 +1,8 @@
+//! Plans of how a conversation is forwarded, and the splice that carries one out.
+
+pub mod agent_compaction;
+pub mod plan;
+pub mod recovery;
+pub mod replay;
+pub mod splice;
+pub mod view;

@@ -1,0 +1,202 @@
+//! Detects an agent's own housekeeping requests: compaction of its conversation, or a title.
+//!
+//! Such a request needs the history as it is. Adopted records apply and an overflow is recovered
+//! from, but nothing new starts for it: a summary by longhaul before the agent's own would be a
+//! summary of a summary.
+
+use crate::conversation::Conversation;
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// Characters of the newest message to examine at each end: agents put the instruction to summarise
+/// first or last.
+const SCANNED_CHARS: usize = 1_500;
+
+/// Phrases in lower case with which agents ask for their own compaction or a title. From the
+/// prompts of OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code,
+/// Zed and Kimi Code.
+const ORDER_PHRASES: [&str; 23] = [
+    "summary of the conversation",
+    "summary of our conversation",
+    "summary of this conversation",
+    "summarize the conversation",
+    "summarize our conversation",
+    "summarize this conversation",
+    "summarize this partial conversation",
+    "summarize all the work",
+    "new anchored summary",
+    "update the anchored summary",
+    "older portion of the preceding conversation",
+    "summary of the recent portion of the conversation",
+    "compact the conversation",
+    "compact this conversation",
+    "compacting this conversation",
+    "conversation compaction",
+    "context checkpoint",
+    "continuing our conversation above",
+    "handoff summary",
+    "<state_snapshot>",
+    "title for this conversation",
+    "title for the conversation",
+    "generate a title",
+];
+
+/// All phrases in one pattern, so that a text is scanned once.
+static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let orders = ORDER_PHRASES.map(regex::escape).join("|");
+    // If the pattern fails to compile, nothing matches; a test ensures that it compiles.
+    Regex::new(&format!("(?i-u:{orders})")).ok()
+});
+
+/// Whether the newest message is a user message with such an instruction.
+pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
+    let newest = conversation.messages().last();
+    newest
+        .filter(|message| message.role.is_user())
+        .is_some_and(|message| {
+            let text = conversation.text(message);
+            if text.len() <= SCANNED_CHARS {
+                return contains_order(&text);
+            }
+            let start = text.char_indices().nth(SCANNED_CHARS);
+            let end = text.char_indices().nth_back(SCANNED_CHARS - 1);
+            match (start, end) {
+                (Some((start, _)), Some((end, _))) => {
+                    let (start, end) = (text.get(..start), text.get(end..));
+                    start.is_some_and(contains_order) || end.is_some_and(contains_order)
+                }
+                _ => contains_order(&text),
+            }
+        })
+}
+
+fn contains_order(text: &str) -> bool {
+    ANY_ORDER
+        .as_ref()
+        .is_some_and(|orders| orders.is_match(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::planning::plan::{SummarySource, plan};
+    use crate::policy::record::PriorRecords;
+    use crate::policy::{CompactionSettings, Policy};
+    use crate::units::tokens::Tokens;
+
+    fn check(role: &str, text: &str, expect: bool) {
+        let body = format!(r#"{{"messages":[{{"role":"{role}","content":"{text}"}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(is_agent_compaction(&conversation), expect, "{text}");
+    }
+
+    #[test]
+    fn orders_of_agents_are_known_at_either_end_of_a_message() {
+        let long = "work ".repeat(2_000);
+        check(
+            "user",
+            "Provide a detailed prompt for continuing our conversation above.",
+            true,
+        );
+        check(
+            "user",
+            "You are performing a CONTEXT CHECKPOINT COMPACTION.",
+            true,
+        );
+        check(
+            "user",
+            &format!("{long} Now summarize the conversation."),
+            true,
+        );
+        check("user", &format!("Generate a title. {long}"), true);
+        for order in [
+            "Create a new anchored summary from the conversation history above.",
+            "Update the anchored summary below using the conversation history above.",
+            "Summarize the older portion of the preceding conversation. This is a task.",
+            "Your task is to create a detailed summary of the RECENT portion of the conversation.",
+            "You are compacting this conversation into a handoff for another agent.",
+            "You are now given a task to compact this conversation context.",
+        ] {
+            check("user", order, true);
+        }
+    }
+
+    #[test]
+    fn an_order_is_looked_for_in_so_many_characters_from_each_end() {
+        // The middle of a long text is pasted content.
+        let check_between = |before: &str, chars_before, chars_after, expect| {
+            let (before, after) = (before.repeat(chars_before), "z".repeat(chars_after));
+            let text = format!("{before}generate a title{after}");
+            check("user", &text, expect);
+        };
+        let order = "generate a title".len();
+        for letter in ["x", "金"] {
+            check_between(letter, SCANNED_CHARS - order, 9_000, true);
+            check_between(letter, SCANNED_CHARS - order + 1, 9_000, false);
+            check_between(letter, 9_000, SCANNED_CHARS - order, true);
+            check_between(letter, 9_000, SCANNED_CHARS - order + 1, false);
+        }
+        // A text hardly longer than the limit, in characters, has no middle.
+        check_between("金", SCANNED_CHARS - order, 0, true);
+        check_between("x", SCANNED_CHARS, SCANNED_CHARS, false);
+    }
+
+    /// Whether longhaul changes a conversation that its last reply, or `behind` after it, takes
+    /// past the mark.
+    fn is_changed(behind: &str) -> bool {
+        let long = "word ".repeat(6_000);
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{behind}]}}"#
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(16_000));
+        let outlook = plan(
+            &conversation,
+            &policy,
+            &PriorRecords::default(),
+            SummarySource::Digest,
+        );
+        outlook.view.is_summarised() || outlook.view.is_pruned()
+    }
+
+    fn said(role: &str, text: &str) -> String {
+        format!(r#"{{"role":"{role}","content":"{text}"}}"#)
+    }
+
+    #[test]
+    fn nothing_new_is_begun_for_an_agents_own_compaction() {
+        let reply = said("assistant", &"word ".repeat(6_000));
+        let order = said("user", "Summarize the conversation so far.");
+        assert!(is_changed(&format!("{reply},{}", said("user", "go on"))));
+        assert!(!is_changed(&format!("{reply},{order}")));
+    }
+
+    #[test]
+    fn nothing_new_is_begun_where_it_comes_in_the_middle_of_a_turn() {
+        let result = "word ".repeat(6_000);
+        let step = format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}"#
+        );
+        let order = said("user", "Summarize the conversation so far.");
+        assert!(is_changed(&step));
+        assert!(!is_changed(&format!("{step},{order}")));
+    }
+
+    #[test]
+    fn what_a_person_asks_is_not_taken_for_one() {
+        check(
+            "user",
+            "summarize the README and fix the title of the page",
+            false,
+        );
+        check("user", "why does the conversation hang?", false);
+        // Beginning of an agent's first message after its own compaction.
+        check(
+            "user",
+            "The summary below covers the earlier portion of the conversation.",
+            false,
+        );
+        check("assistant", "Here is a summary of the conversation", false);
+    }
+}

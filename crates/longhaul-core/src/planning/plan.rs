@@ -1,0 +1,310 @@
+//! Planning: which parts of a request to replace, and which summary is still needed.
+
+use crate::conversation::Conversation;
+use crate::planning::replay::{HardMarkMode, ReplayOutcome, replay};
+use crate::planning::view::ForwardedView;
+use crate::policy::Policy;
+use crate::policy::cut_point;
+use crate::policy::cut_point::PinnedHead;
+use crate::policy::placement::Placement;
+use crate::policy::record::{PriorRecords, RecordMatch};
+use crate::pruning::rule::PruneState;
+use crate::summary::digest;
+use crate::summary::digest::summary_budgets;
+use crate::units::tokens::Tokens;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A single replacement in a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Replacement {
+    /// Replaces the messages from `from` up to `to` by one user message with `text`.
+    History {
+        /// First message replaced.
+        from: usize,
+        /// First message retained.
+        to: usize,
+        /// Text that replaces them.
+        text: Arc<str>,
+        /// Placement of the text.
+        placement: Placement,
+    },
+    /// Replaces an image by a marker.
+    Image {
+        /// Index of the message.
+        at: usize,
+        /// Index of the image among the message's parts.
+        part: usize,
+    },
+    /// Lowers the requested output limit.
+    Output {
+        /// New limit.
+        tokens: Tokens,
+    },
+    /// Replaces the content of the result at `at` by `text`, in the original content's shape.
+    Result {
+        /// Index of the message.
+        at: usize,
+        /// Text that replaces its content.
+        text: Cow<'static, str>,
+    },
+}
+
+impl Replacement {
+    /// Sort key: the index of the message and of its part at which the replacement begins.
+    pub(crate) fn position(&self) -> (usize, usize) {
+        match self {
+            Self::History { from, .. } => (*from, 0),
+            Self::Image { at, part } => (*at, *part),
+            Self::Output { .. } => (usize::MAX, 0),
+            Self::Result { at, .. } => (*at, 0),
+        }
+    }
+}
+
+/// All replacements of one request.
+///
+/// Invariant: replacements in messages are in ascending order and do not overlap.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Replacements {
+    replacements: Vec<Replacement>,
+}
+
+impl Replacements {
+    /// Wraps replacements, which must be in ascending order and must not overlap.
+    pub fn new(cuts: Vec<Replacement>) -> Self {
+        Self { replacements: cuts }
+    }
+
+    /// Returns the replacements, in the order of the messages.
+    pub fn as_slice(&self) -> &[Replacement] {
+        &self.replacements
+    }
+}
+
+/// Source of the text that replaces history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SummarySource {
+    /// A digest, built by rules without a model.
+    Digest,
+    /// A model, with a digest as the fallback.
+    Model,
+}
+
+/// Summary that still has to be made; the index is the first message that it does not cover.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SummaryNeed {
+    /// No summary is needed.
+    Nothing,
+    /// Before the request is forwarded: it does not fit without one.
+    Now(usize),
+    /// In the background, for a later request.
+    InBackground(usize),
+}
+
+/// Plan for forwarding a request, with any summary still needed.
+#[derive(Clone, Debug)]
+pub struct RequestPlan {
+    /// Conversation as it would be forwarded now.
+    pub view: ForwardedView,
+    /// Summary that has to be made.
+    pub need: SummaryNeed,
+    /// Record that the view starts from.
+    pub base: Option<RecordMatch>,
+    /// Whether the view holds a digest that is not stored in a record yet.
+    pub fresh_digest: bool,
+    /// Whether only a lack of user messages keeps the rule from clearing results.
+    pub blocked_by_turns: bool,
+}
+
+impl RequestPlan {
+    /// Creates a plan that forwards `view`, needs no summary and has nothing to adopt.
+    pub fn from_view(view: ForwardedView) -> Self {
+        Self {
+            view,
+            need: SummaryNeed::Nothing,
+            base: None,
+            fresh_digest: false,
+            blocked_by_turns: false,
+        }
+    }
+}
+
+/// Plans how to forward a request, from its history and its prior records.
+pub fn plan(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &PriorRecords,
+    summaries: SummarySource,
+) -> RequestPlan {
+    // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
+    // at once, with the same bytes on every replica.
+    let at_the_mark = match summaries {
+        SummarySource::Model if known.seen => HardMarkMode::Report,
+        SummarySource::Digest | SummarySource::Model => HardMarkMode::Cut,
+    };
+    let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark);
+    let stands = candidate(known.adopted.as_ref());
+    if !policy.proactive || at_the_mark == HardMarkMode::Cut {
+        return stands.plan;
+    }
+    let ready = known.ready.as_ref();
+    let ready = ready.filter(|_| stands.outcome.size >= policy.thresholds.soft);
+    // A record prepared long in advance covers little. It is used if it makes enough room, or if
+    // there is nothing else.
+    let (chosen, is_enough) = match ready.map(|ready| candidate(Some(ready))) {
+        Some(ready) if !stands.fits() || stands.outcome.summary_due && ready.has_headroom() => {
+            // A record made for a larger window may leave too much.
+            let is_enough = ready.has_headroom() || ready.fits();
+            (ready, is_enough)
+        }
+        Some(ready) => (stands, ready.has_headroom()),
+        None => (stands, false),
+    };
+    let need = if is_enough {
+        SummaryNeed::Nothing
+    } else {
+        chosen.need()
+    };
+    RequestPlan {
+        need,
+        ..chosen.plan
+    }
+}
+
+/// Plans to forward the conversation unchanged, for an upstream that accepted it only in that form.
+pub fn plan_unmodified(conversation: &Conversation<'_>, policy: &Policy) -> RequestPlan {
+    let kept = PinnedHead::new(conversation, policy, None);
+    RequestPlan::from_view(ForwardedView::new(
+        kept,
+        &PruneState::new(conversation, None),
+    ))
+}
+
+/// Like [`plan`], with a digest in place of a needed summary that was not made.
+pub fn plan_with_digest(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &PriorRecords,
+) -> RequestPlan {
+    let base = known.adopted.as_ref();
+    Candidate::new(conversation, policy, base, HardMarkMode::Cut).plan
+}
+
+/// Plans an explicit compaction at `cut`, whatever the thresholds: with the record that is ready,
+/// or a digest. Returns `None` if that would save nothing.
+pub fn plan_explicit_compaction(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &PriorRecords,
+    cut: usize,
+) -> Option<RequestPlan> {
+    let base = known.ready.as_ref().or(known.adopted.as_ref());
+    let Candidate {
+        pinned_head: kept,
+        outcome: standing,
+        plan: mut out,
+        ..
+    } = Candidate::new(conversation, policy, base, HardMarkMode::Report);
+    if known.ready.is_none() && cut > standing.summarised_until {
+        let history = kept.end..cut;
+        let budgets = summary_budgets(conversation, policy, history.clone());
+        let text = digest::wrapped_digest(conversation, history, cut..cut, &budgets);
+        out.view.set_summary(cut, text);
+        out.fresh_digest = true;
+    }
+    let gains = out.view.tokens(conversation) < conversation.tokens();
+    (out.view.is_summarised() && gains).then_some(out)
+}
+
+/// Candidate plan that starts from a given record, or from none.
+struct Candidate<'c, 'a> {
+    conversation: &'c Conversation<'a>,
+    policy: &'c Policy,
+    pinned_head: PinnedHead,
+    outcome: ReplayOutcome,
+    /// Plan without any summary to be made.
+    plan: RequestPlan,
+}
+
+impl<'c, 'a> Candidate<'c, 'a> {
+    fn new(
+        conversation: &'c Conversation<'a>,
+        policy: &'c Policy,
+        base: Option<&RecordMatch>,
+        at_the_mark: HardMarkMode,
+    ) -> Self {
+        let kept = PinnedHead::new(conversation, policy, base);
+        let standing = replay(conversation, policy, kept, base, at_the_mark);
+        let mut view =
+            ForwardedView::new(kept, &standing.prune_state).with_placement(policy.placement);
+        if let Some(base) = base {
+            view = view.with_record(&base.record);
+        }
+        view.add_clips(standing.clips.iter().copied());
+        view.set_thrash(standing.thrash);
+        if standing.cut_here {
+            let history = kept.end..standing.summarised_until;
+            let budgets = summary_budgets(conversation, policy, history.clone());
+            let text =
+                digest::wrapped_digest(conversation, history, standing.retained.clone(), &budgets);
+            view.set_summary(standing.summarised_until, text);
+        }
+        let outlook = RequestPlan {
+            view,
+            need: SummaryNeed::Nothing,
+            base: base.cloned(),
+            fresh_digest: standing.cut_here,
+            blocked_by_turns: standing.blocked_by_turns,
+        };
+        Self {
+            conversation,
+            policy,
+            pinned_head: kept,
+            outcome: standing,
+            plan: outlook,
+        }
+    }
+
+    /// Whether the request fits together with the output it asks for.
+    fn fits(&self) -> bool {
+        let fit = self
+            .policy
+            .thresholds
+            .max_input(self.conversation.output_tokens());
+        self.plan.view.tokens(self.conversation) <= fit
+    }
+
+    /// Whether the size is low enough to last a while. User requests in the summary are not
+    /// counted: like a pinned first message, they never go away.
+    fn has_headroom(&self) -> bool {
+        self.outcome.size - self.outcome.request_tokens <= self.policy.thresholds.relief
+    }
+
+    /// Returns the summary needed to continue.
+    fn need(&self) -> SummaryNeed {
+        let Self {
+            conversation,
+            policy,
+            outcome: standing,
+            ..
+        } = self;
+        let messages = conversation.messages().len();
+        let pace = standing.thrash.after_compaction(conversation, messages);
+        let cut = cut_point::find_adaptive(conversation, policy, pace, self.pinned_head, messages);
+        let Some(cut) = cut.filter(|&cut| cut > standing.summarised_until) else {
+            return SummaryNeed::Nothing;
+        };
+        let useful = standing.can_compact && !standing.pruning_suffices;
+        if standing.summary_due && !self.fits() {
+            SummaryNeed::Now(cut)
+        } else if standing.size >= policy.thresholds.soft && useful {
+            SummaryNeed::InBackground(cut)
+        } else {
+            SummaryNeed::Nothing
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! Tests of the decisions at each mark, and of those that wait for a summary.
+
+mod requests;
+
+use super::*;
+use crate::dialect::chat_completions::read;
+use crate::policy::record::{CompactionRecord, RecordMatch};
+use crate::policy::{CompactionSettings, OutputWindow};
+use std::sync::Arc;
+
+/// Builds messages of a thousand characters each, alternately by the user and the assistant.
+fn body(messages: usize) -> String {
+    body_of(messages, 1_000)
+}
+
+fn body_of(messages: usize, characters: usize) -> String {
+    let text = "x".repeat(characters);
+    let message = |at| {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        format!(r#"{{"role":"{role}","content":"{text}"}}"#)
+    };
+    let messages: Vec<String> = (0..messages).map(message).collect();
+    format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// Policy for a window in which about thirty of these messages fit.
+fn policy() -> Policy {
+    Policy::new(&CompactionSettings::default(), Tokens::new(8_000))
+}
+
+fn seen() -> PriorRecords {
+    PriorRecords {
+        seen: true,
+        ..PriorRecords::default()
+    }
+}
+
+/// Summary of all messages from the second up to `covers`.
+fn summary(covers: usize) -> RecordMatch {
+    RecordMatch {
+        prefix_end: covers,
+        adopted: false,
+        record: Arc::new(CompactionRecord {
+            text: Some("what stands for the rest".into()),
+            history_from: 1,
+            compacted_message_count: covers,
+            ..CompactionRecord::default()
+        }),
+    }
+}
+
+/// Returns the summary need of a conversation of so many messages under `policy`.
+fn need_of(messages: usize, policy: &Policy, known: &PriorRecords) -> SummaryNeed {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    plan(&conversation, policy, known, SummarySource::Model).need
+}
+
+const ONE: Tokens = Tokens::new(1);
+
+/// Returns the size of so many messages, as compared with the thresholds.
+fn size_of(messages: usize) -> Tokens {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    let kept = PinnedHead::new(&conversation, &policy(), None);
+    replay(&conversation, &policy(), kept, None, HardMarkMode::Report).size
+}
+
+#[test]
+fn a_summary_is_prepared_from_the_soft_mark_on_to_the_token() {
+    let size = size_of(21);
+    let mut policy = policy();
+    policy.thresholds.soft = size;
+    assert!(matches!(
+        need_of(21, &policy, &seen()),
+        SummaryNeed::InBackground(_)
+    ));
+    policy.thresholds.soft = size + ONE;
+    assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
+}
+
+#[test]
+fn it_is_waited_for_only_where_the_request_does_not_fit() {
+    let mut policy = policy();
+    let body = body(25);
+    let size = read(body.as_bytes()).unwrap().tokens();
+    policy.thresholds.hard = size;
+    policy.prune_thresholds.hard = size;
+    policy.thresholds.actual_window = size;
+    assert!(matches!(
+        need_of(25, &policy, &seen()),
+        SummaryNeed::InBackground(_)
+    ));
+    policy.thresholds.actual_window = Tokens::new(size.get() - 1);
+    assert!(matches!(need_of(25, &policy, &seen()), SummaryNeed::Now(_)));
+}
+
+#[test]
+fn the_output_that_is_asked_for_has_to_fit_too_where_it_shares_the_window() {
+    let body = body(25).replacen('{', r#"{"max_tokens":100,"#, 1);
+    let conversation = read(body.as_bytes()).unwrap();
+    let size = conversation.tokens();
+    let mut policy = policy();
+    (policy.thresholds.hard, policy.prune_thresholds.hard) = (size, size);
+    let mut waits = |output, holds| {
+        (policy.thresholds.output, policy.thresholds.actual_window) = (output, holds);
+        match plan(&conversation, &policy, &seen(), SummarySource::Model).need {
+            SummaryNeed::Now(_) => true,
+            SummaryNeed::InBackground(_) => false,
+            need @ SummaryNeed::Nothing => panic!("{need:?}"),
+        }
+    };
+    assert!(!waits(OutputWindow::Shared, size + Tokens::new(100)));
+    assert!(waits(OutputWindow::Shared, size + Tokens::new(99)));
+    assert!(!waits(OutputWindow::Separate, size));
+}
+
+#[test]
+fn nothing_is_prepared_that_could_not_help() {
+    let mut policy = policy();
+    policy.thresholds.soft = ONE;
+    assert!(matches!(
+        need_of(21, &policy, &seen()),
+        SummaryNeed::InBackground(_)
+    ));
+    // The part that can never be removed is already past this mark.
+    policy.thresholds.hard = ONE;
+    assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
+}
+
+#[test]
+fn nothing_is_prepared_that_a_record_in_use_covers_already() {
+    let mut policy = policy();
+    policy.thresholds.soft = ONE;
+    let SummaryNeed::InBackground(cut) = need_of(21, &policy, &seen()) else {
+        panic!("past its mark");
+    };
+    let from = |covers| PriorRecords {
+        adopted: Some(RecordMatch {
+            adopted: true,
+            ..summary(covers)
+        }),
+        ..seen()
+    };
+    assert_eq!(need_of(21, &policy, &from(cut)), SummaryNeed::Nothing);
+    assert_eq!(
+        need_of(21, &policy, &from(cut - 2)),
+        SummaryNeed::InBackground(cut)
+    );
+}
+
+#[test]
+fn a_summary_counts_as_large_as_it_is_where_it_was_made_for_a_larger_window() {
+    let with = |tokens: usize| {
+        let record = CompactionRecord {
+            text: Some("x".repeat(4 * tokens).into()),
+            ..CompactionRecord::clone(&summary(15).record)
+        };
+        let adopted = RecordMatch {
+            adopted: true,
+            record: Arc::new(record),
+            ..summary(15)
+        };
+        PriorRecords {
+            adopted: Some(adopted),
+            ..seen()
+        }
+    };
+    assert_eq!(need_of(24, &policy(), &with(400)), SummaryNeed::Nothing);
+    assert!(matches!(
+        need_of(24, &policy(), &with(6_000)),
+        SummaryNeed::Now(_)
+    ));
+}
+
+#[test]
+fn a_conversation_met_first_past_its_mark_gets_a_digest_at_once() {
+    let known = PriorRecords::default();
+    for (messages, past) in [(4, false), (40, true)] {
+        let body = body(messages);
+        let conversation = read(body.as_bytes()).unwrap();
+        let out = plan(&conversation, &policy(), &known, SummarySource::Model);
+        assert_eq!((out.fresh_digest, out.need), (past, SummaryNeed::Nothing));
+        assert_eq!(out.view.is_summarised(), past);
+    }
+}
+
+#[test]
+fn one_that_was_met_waits_for_its_summary_and_a_digest_stands_in_where_none_comes() {
+    let body = body(40);
+    let conversation = read(body.as_bytes()).unwrap();
+    let out = plan(&conversation, &policy(), &seen(), SummarySource::Model);
+    assert!(matches!(out.need, SummaryNeed::Now(_)) && !out.fresh_digest);
+    assert!(!out.view.is_summarised());
+    let digest = plan_with_digest(&conversation, &policy(), &seen());
+    assert!(digest.fresh_digest && digest.view.is_summarised());
+    let none_wanted = plan(&conversation, &policy(), &seen(), SummarySource::Digest);
+    assert!(none_wanted.fresh_digest && none_wanted.need == SummaryNeed::Nothing);
+}
+
+#[test]
+fn nothing_is_made_where_that_is_switched_off() {
+    let mut policy = policy();
+    policy.proactive = false;
+    for known in [PriorRecords::default(), seen()] {
+        let body = body(40);
+        let conversation = read(body.as_bytes()).unwrap();
+        let out = plan(&conversation, &policy, &known, SummarySource::Model);
+        assert_eq!(
+            (out.need, out.view.is_summarised()),
+            (SummaryNeed::Nothing, false)
+        );
+    }
+}
+
+/// Returns whether the ready summary is used, and the remaining summary need.
+fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, SummaryNeed) {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    let known = PriorRecords {
+        ready: Some(summary(covers)),
+        ..seen()
+    };
+    let out = plan(&conversation, policy, &known, SummarySource::Model);
+    assert_eq!(out.base.is_some(), out.view.is_summarised());
+    (out.base.is_some(), out.need)
+}
+
+#[test]
+fn a_summary_that_is_ready_is_used_from_the_hard_mark_on_and_not_before() {
+    let policy = policy();
+    let size = |messages| read(body(messages).as_bytes()).unwrap().tokens();
+    assert!(size(24) >= policy.thresholds.soft && size(24) < policy.thresholds.hard);
+    assert!(size(26) >= policy.thresholds.hard);
+    assert_eq!(with_ready(24, 15, &policy), (false, SummaryNeed::Nothing));
+    assert_eq!(with_ready(26, 15, &policy), (true, SummaryNeed::Nothing));
+}
+
+/// Returns the original size of a conversation when a summary of all but its newest three messages
+/// is first used. The conversation starts with instructions of so many characters.
+fn used_at(instructions: usize) -> Option<Tokens> {
+    let system = format!(
+        r#"{{"role":"system","content":"{}"}}"#,
+        "s".repeat(instructions)
+    );
+    (8..40).find_map(|messages| {
+        let body = body(messages).replacen('[', &format!("[{system},"), 1);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut ready = summary(messages - 2);
+        Arc::make_mut(&mut ready.record).history_from = 2;
+        let known = PriorRecords {
+            ready: Some(ready),
+            ..seen()
+        };
+        let out = plan(&conversation, &policy(), &known, SummarySource::Model);
+        out.base.is_some().then(|| conversation.tokens())
+    })
+}
+
+#[test]
+fn a_summary_that_is_ready_is_used_at_the_hard_mark_however_large_the_instructions() {
+    let policy = policy();
+    // On both sides of a power of two.
+    for instructions in [7_000, 8_000, 8_300, 9_000] {
+        let used = used_at(instructions).unwrap();
+        let least = policy.thresholds.hard.percent(90);
+        let most = policy.thresholds.max_input(None).percent(85);
+        assert!(least <= used && used <= most, "{instructions} {used}");
+    }
+}
+
+#[test]
+fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
+    let mut policy = policy();
+    let (used, need) = with_ready(26, 3, &policy);
+    assert!(!used && matches!(need, SummaryNeed::InBackground(_)));
+    policy.thresholds.actual_window = Tokens::new(6_200);
+    assert_eq!(with_ready(26, 3, &policy), (true, SummaryNeed::Nothing));
+    // If the request does not fit even then, another summary is made first.
+    policy.thresholds.actual_window = Tokens::new(6_000);
+    let (used, need) = with_ready(26, 3, &policy);
+    assert!(used && matches!(need, SummaryNeed::Now(_)));
+}
+
+#[test]
+fn by_hand_a_conversation_is_compacted_whatever_the_marks_say() {
+    let body = body(11);
+    let conversation = read(body.as_bytes()).unwrap();
+    let now =
+        |known: &PriorRecords, cut| plan_explicit_compaction(&conversation, &policy(), known, cut);
+    let out = now(&seen(), 8).unwrap();
+    assert!(out.fresh_digest && out.view.is_summarised() && out.base.is_none());
+    assert!(
+        now(&seen(), 1).is_none(),
+        "there is nothing before it that may go"
+    );
+    let known = PriorRecords {
+        ready: Some(summary(7)),
+        ..seen()
+    };
+    let out = now(&known, 9).unwrap();
+    assert!(!out.fresh_digest && out.base.is_some());
+    // A digest covers the messages since the record in use.
+    let known = PriorRecords {
+        adopted: Some(RecordMatch {
+            adopted: true,
+            ..summary(7)
+        }),
+        ..seen()
+    };
+    assert!(!now(&known, 7).unwrap().fresh_digest);
+    assert!(now(&known, 9).unwrap().fresh_digest);
+}
+
+#[test]
+fn by_hand_nothing_is_compacted_that_would_not_become_smaller() {
+    let known = seen();
+    let gains = |characters| {
+        let body = body_of(11, characters);
+        let conversation = read(body.as_bytes()).unwrap();
+        let out = plan_explicit_compaction(&conversation, &policy(), &known, 8);
+        if let Some(out) = &out {
+            assert!(out.view.tokens(&conversation) < conversation.tokens());
+        }
+        out.is_some()
+    };
+    let smallest = (0..1_000).find(|&characters| gains(characters));
+    assert!(
+        smallest.is_some_and(|characters| characters > 10),
+        "{smallest:?}"
+    );
+}
+
+#[test]
+fn cuts_are_placed_by_message_and_part_and_the_envelope_s_comes_last() {
+    let history = Replacement::History {
+        from: 1,
+        to: 7,
+        text: "".into(),
+        placement: Placement::Separate,
+    };
+    let image = Replacement::Image { at: 7, part: 2 };
+    let result = Replacement::Result {
+        at: 9,
+        text: "".into(),
+    };
+    let output = Replacement::Output {
+        tokens: Tokens::ZERO,
+    };
+    let places = [history, image, result, output].map(|cut| cut.position());
+    assert_eq!(places, [(1, 0), (7, 2), (9, 0), (usize::MAX, 0)]);
+}

@@ -1,0 +1,138 @@
+//! Tests that user requests are forwarded verbatim, however long the session becomes.
+
+use super::*;
+use crate::planning::splice::Splice;
+use serde_json::{Value, json};
+
+/// Number of steps: each is a call and its result, a fortieth of the window.
+const STEPS: usize = 100;
+
+/// Returns the forwarded text of `begins` and so many steps in this window, with its size.
+fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
+    let mut messages = begins.to_vec();
+    let result = "word ".repeat(window as usize / 40 * 4 / 5);
+    for at in 0..steps {
+        let call = json!({"id": format!("c{at}"), "function": {"name": "read", "arguments": "{}"}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("c{at}"), "content": result}));
+    }
+    let body = json!({"messages": messages}).to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let wishes = CompactionSettings {
+        prune: false,
+        ..CompactionSettings::default()
+    };
+    let policy = Policy::new(&wishes, Tokens::new(window));
+    let out = plan(
+        &conversation,
+        &policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
+    let tokens = out.view.tokens(&conversation);
+    let bytes = match out.view.replacements(&conversation) {
+        None => body.into_bytes(),
+        Some(plan) => Splice::new(&conversation, &plan).unwrap().apply(),
+    };
+    (String::from_utf8(bytes).unwrap(), tokens)
+}
+
+/// Builds a text of so many tokens in which every line is different.
+fn task(tokens: u32) -> String {
+    let lines = (0..tokens / 5).map(|at| format!("requirement {at:06}."));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn says(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": text})
+}
+
+/// Builds a request too large to be pinned, but within its budget in a summary.
+fn large(window: u32) -> String {
+    task(window / 9)
+}
+
+fn check(window: u32, begins: &[Value], asked: &[&str]) {
+    let hard = Policy::new(&CompactionSettings::default(), Tokens::new(window))
+        .thresholds
+        .hard;
+    let mut compacted = 0;
+    for steps in (0..STEPS).step_by(13) {
+        let (text, tokens) = forwarded(window, begins, steps);
+        compacted += usize::from(text.contains("What the User Said"));
+        for asked in asked {
+            let asked = json!(asked).to_string();
+            let asked = asked.trim_matches('"');
+            assert!(text.contains(asked), "{window}, after {steps} steps");
+        }
+        assert!(tokens < hard, "{window}, after {steps} steps: {tokens}");
+    }
+    assert!(compacted > 3, "{window}: {compacted}");
+}
+
+#[test]
+fn a_large_task_is_whole_in_every_request_of_a_long_session() {
+    for window in [4_000, 32_000, 200_000] {
+        let task = large(window);
+        check(
+            window,
+            &[says("system", "s"), says("user", &task)],
+            &[&task],
+        );
+    }
+}
+
+#[test]
+fn a_large_request_behind_a_greeting_is_whole_as_long_as_its_turn_is_open() {
+    for window in [4_000, 32_000, 200_000] {
+        let request = large(window);
+        let begins = [
+            says("user", "hi"),
+            says("assistant", "what is there to do?"),
+            says("user", &request),
+        ];
+        check(window, &begins, &["hi", &request]);
+    }
+}
+
+#[test]
+fn the_first_request_and_that_of_the_open_turn_are_both_whole() {
+    for window in [4_000, 32_000, 200_000] {
+        // Together they may take no more than a single one of the others.
+        let (first, newest) = (task(window / 10 + 50), "do that again, ".repeat(10));
+        let begins = [
+            says("user", &first),
+            says("assistant", "done"),
+            says("user", &newest),
+        ];
+        check(window, &begins, &[&first, &newest]);
+    }
+}
+
+#[test]
+fn what_stands_for_history_is_the_same_whatever_comes_behind_it() {
+    let begins = [says("user", &large(32_000))];
+    let stands = |steps| {
+        let (text, _) = forwarded(32_000, &begins, steps);
+        let (_, record) = text.split_once("condensed by longhaul").unwrap();
+        record
+            .split_once("[End of the record")
+            .unwrap()
+            .0
+            .to_owned()
+    };
+    assert_eq!(stands(50), stands(51));
+}
+
+#[test]
+fn where_the_tools_leave_no_room_the_requests_have_none() {
+    let tools =
+        json!([{"type": "function", "function": {"name": "f", "description": "x".repeat(30_000)}}]);
+    let task = large(8_000);
+    let body = json!({"tools": tools, "messages": [says("user", &task), says("assistant", "a")]});
+    let body = body.to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = policy();
+    let budgets = summary_budgets(&conversation, &policy, 0..2);
+    assert_eq!(budgets, policy.budgets_for(conversation.tokens_of(0..2)));
+}

@@ -1,0 +1,297 @@
+//! Recovery from a request that the model refused as too long.
+//!
+//! Recovery tries cumulative steps and takes the first that fits the target:
+//!
+//! 1. Clear results without the rule's guards.
+//! 2. Replace history by a record, a summary or a digest.
+//! 3. Clip the largest results of the newest batch.
+//! 4. Give up.
+//!
+//! No step calls a model itself. If a summary is needed, recovery says so and runs again with the
+//! result.
+
+use crate::conversation::Conversation;
+use crate::planning::plan::SummarySource;
+use crate::planning::replay::{HardMarkMode, replay};
+use crate::planning::splice::Splice;
+use crate::planning::view::ForwardedView;
+use crate::policy::cut_point;
+use crate::policy::cut_point::PinnedHead;
+use crate::policy::record::{Clip, PriorRecords, RecordMatch};
+use crate::policy::thrash::ThrashDetector;
+use crate::policy::{Policy, SummaryBudgets};
+use crate::pruning::rule::PruneState;
+use crate::summary::digest;
+use crate::summary::digest::summary_budgets;
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Recovery step that an attempt has reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RecoveryStep {
+    /// Old results are cleared.
+    Cleared,
+    /// Results of the newest batch are clipped.
+    Clipped,
+    /// A digest replaces history.
+    Digest,
+    /// A summary, or a record that was ready, replaces history.
+    Summary,
+}
+
+/// Decision on a refused request.
+#[derive(Debug)]
+pub enum RecoveryDecision {
+    /// Make a summary of all messages before this index first.
+    Summarise(usize),
+    /// No rewrite would fit.
+    GiveUp,
+    /// Send this view.
+    Retry(ForwardedView, RecoveryStep),
+}
+
+/// Plans recovery for a request that was refused in the form `refused`. With
+/// [`SummarySource::Digest`] it never asks for a summary: a finished summary is found as a record
+/// that is ready.
+pub fn plan_recovery(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &PriorRecords,
+    refused: &ForwardedView,
+    summaries: SummarySource,
+) -> RecoveryDecision {
+    if !policy.recover {
+        return RecoveryDecision::GiveUp;
+    }
+    let ladder = RecoveryPlanner::new(conversation, policy, known, refused);
+    ladder.decide(summaries)
+}
+
+struct RecoveryPlanner<'l, 'a> {
+    conversation: &'l Conversation<'a>,
+    policy: &'l Policy,
+    ready: Option<&'l RecordMatch>,
+    pinned_head: PinnedHead,
+    /// View with results cleared as far as the rule allows.
+    cleared_by_rule: ForwardedView,
+    cleared: ForwardedView,
+    target: Tokens,
+    max_input: Tokens,
+    /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
+    /// again at the next turn.
+    max_with_progress: Tokens,
+}
+
+impl<'l, 'a> RecoveryPlanner<'l, 'a> {
+    fn new(
+        conversation: &'l Conversation<'a>,
+        policy: &'l Policy,
+        known: &'l PriorRecords,
+        refused: &ForwardedView,
+    ) -> Self {
+        let output = conversation.output_tokens();
+        let base = known.adopted.as_ref();
+        let kept = PinnedHead::new(conversation, policy, base);
+        let standing = replay(conversation, policy, kept, base, HardMarkMode::Report);
+        let (mut fold, clips) = (standing.prune_state, standing.clips);
+        let mut clear = |protect| {
+            if let Some(protect) = protect {
+                clear_unguarded(&mut fold, protect);
+            }
+            let mut cleared = ForwardedView::new(kept, &fold).with_placement(policy.placement);
+            if let Some(base) = base {
+                cleared = cleared.with_record(&base.record);
+            }
+            cleared.add_clips(clips.clone());
+            cleared
+        };
+        let [by_rule, cleared] = policy
+            .recovery_protect
+            .map_or([None; 2], |protects| protects.map(Some))
+            .map(&mut clear);
+        Self {
+            conversation,
+            policy,
+            ready: known.ready.as_ref(),
+            pinned_head: kept,
+            cleared_by_rule: by_rule,
+            cleared,
+            target: policy.thresholds.recovery_target(output),
+            max_input: policy.thresholds.max_input(output),
+            max_with_progress: refused.tokens(conversation).percent(90),
+        }
+    }
+
+    fn decide(&self, summaries: SummarySource) -> RecoveryDecision {
+        for cleared in [&self.cleared_by_rule, &self.cleared] {
+            if self.suffices(cleared) {
+                return RecoveryDecision::Retry(cleared.clone(), RecoveryStep::Cleared);
+            }
+        }
+        if let Some(ready) = self.ready {
+            let view = self.cleared.clone().with_record(&ready.record);
+            if self.suffices(&view) {
+                return RecoveryDecision::Retry(view, RecoveryStep::Summary);
+            }
+        }
+        let messages = self.conversation.messages().len();
+        let cut = cut_point::find(self.conversation, self.policy, self.pinned_head, messages);
+        let deepest = cut_point::deepest(self.conversation, self.pinned_head, messages);
+        let cuts = [cut, deepest.filter(|_| cut != deepest)];
+        let mut last = (self.cleared.clone(), RecoveryStep::Cleared);
+        for cut in cuts
+            .into_iter()
+            .flatten()
+            .filter(|&cut| cut > self.cleared.summarised_until())
+        {
+            if summaries == SummarySource::Model && self.could_suffice(cut) {
+                return RecoveryDecision::Summarise(cut);
+            }
+            let view = self.with_summary(cut, self.digest(cut));
+            // A replacement can be longer than a short history.
+            if !self.can_splice(&view) {
+                continue;
+            }
+            last = (view, RecoveryStep::Digest);
+            if self.suffices(&last.0) {
+                return RecoveryDecision::Retry(last.0, last.1);
+            }
+        }
+        let (view, rung) = last;
+        // Clips results rather than shorten the user's requests.
+        let cut = view.summarised_until();
+        let budgets = self.budgets(cut);
+        if rung == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
+            let whole = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
+            if let RecoveryDecision::Retry(view, _) = &whole
+                && self.meets_target(view.tokens(self.conversation))
+            {
+                return whole;
+            }
+        }
+        self.clip(view)
+    }
+
+    /// Clips the largest results after the cut, in ever smaller sizes, until the request fits.
+    fn clip(&self, mut view: ForwardedView) -> RecoveryDecision {
+        let messages = self.conversation.messages();
+        let mut results: Vec<(Tokens, usize)> = (view.summarised_until()..messages.len())
+            .filter_map(|at| Some((messages.get(at)?, at)))
+            .filter(|&(message, at)| message.role.is_tool_result() && !view.is_cleared(at))
+            .map(|(message, at)| (message.text_tokens, at))
+            .collect();
+        results.sort_by(|one, other| other.cmp(one));
+        // Many results may need clips before the request fits, so the size is updated
+        // incrementally.
+        let mut tokens = view.tokens(self.conversation);
+        let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
+        for end in Clip::SIZES {
+            for &(size, message) in &results {
+                let Some(clip) = Clip::new(message, size, end) else {
+                    break;
+                };
+                let before = clips.insert(message, clip);
+                let before = before.map(|before| before.saved_tokens(size));
+                tokens = tokens + before.unwrap_or_default() - clip.saved_tokens(size);
+                if self.meets_target(tokens) {
+                    view.add_clips(clips.values().copied());
+                    if self.can_splice(&view) {
+                        return RecoveryDecision::Retry(view, RecoveryStep::Clipped);
+                    }
+                }
+            }
+        }
+        view.add_clips(clips.into_values());
+        if tokens <= self.max_input && tokens <= self.max_with_progress && self.can_splice(&view) {
+            RecoveryDecision::Retry(view, RecoveryStep::Clipped)
+        } else {
+            RecoveryDecision::GiveUp
+        }
+    }
+
+    fn suffices(&self, view: &ForwardedView) -> bool {
+        self.meets_target(view.tokens(self.conversation)) && self.can_splice(view)
+    }
+
+    fn meets_target(&self, tokens: Tokens) -> bool {
+        tokens <= self.target && tokens <= self.max_with_progress
+    }
+
+    /// Whether the view can be spliced into a body. A view that cannot be sent is skipped.
+    fn can_splice(&self, view: &ForwardedView) -> bool {
+        view.replacements(self.conversation)
+            .is_some_and(|plan| Splice::new(self.conversation, &plan).is_some())
+    }
+
+    /// Whether a summary could reduce the size to the target. No model is asked for a summary that
+    /// cannot be used.
+    fn could_suffice(&self, cut: usize) -> bool {
+        self.tokens_without_summary(cut) + self.budgets(cut).nominal() <= self.target
+    }
+
+    /// Returns the size of everything except the text that replaces the history before `cut`.
+    fn tokens_without_summary(&self, cut: usize) -> Tokens {
+        let mut view = self.cleared.clone();
+        view.set_summary(cut, Arc::from(""));
+        view.tokens(self.conversation)
+    }
+
+    fn with_summary(&self, cut: usize, text: Arc<str>) -> ForwardedView {
+        let mut view = self.cleared.clone();
+        view.set_summary(cut, text);
+        view.set_thrash(ThrashDetector::restarted_at(
+            self.conversation.messages().len(),
+        ));
+        view
+    }
+
+    /// Builds a digest of the history before `cut`. User requests get only space beyond a digest
+    /// without them, so they never make it too large.
+    fn digest(&self, cut: usize) -> Arc<str> {
+        let mut budgets = self.budgets(cut);
+        let without = SummaryBudgets {
+            requests: Tokens::ZERO,
+            ..budgets
+        };
+        let taken = self.tokens_without_summary(cut)
+            + Tokens::estimate_text(&wording::wrap_summary(""))
+            + without.nominal();
+        let left = self.target.min(self.max_with_progress) - taken;
+        budgets.requests = budgets.requests.min(left);
+        self.digest_text(cut, &budgets)
+    }
+
+    fn digest_text(&self, cut: usize, budgets: &SummaryBudgets) -> Arc<str> {
+        let history = self.pinned_head.end..cut;
+        digest::wrapped_digest(self.conversation, history, self.retained(cut), budgets)
+    }
+
+    fn budgets(&self, cut: usize) -> SummaryBudgets {
+        summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut)
+    }
+
+    /// Returns the messages after `cut` that are retained as long as the digest: not cleared, and
+    /// not clipped in a later step.
+    fn retained(&self, cut: usize) -> Range<usize> {
+        let newest = self
+            .conversation
+            .newest_unit(self.conversation.messages().len());
+        if self.policy.prunes_between_cuts() {
+            return newest..newest;
+        }
+        let cleared = (cut..newest).rev().find(|&at| self.cleared.is_cleared(at));
+        cleared.map_or(cut, |at| at + 1)..newest
+    }
+}
+
+/// Clears everything that the rule would clear without its guards.
+fn clear_unguarded(fold: &mut PruneState, protect: Tokens) {
+    fold.extend_clearable(protect);
+    fold.clear_all_clearable();
+}
+
+#[cfg(test)]
+mod tests;

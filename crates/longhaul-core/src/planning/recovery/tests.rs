@@ -1,0 +1,514 @@
+//! Tests of recovery, step by step, each at the edge of its target.
+
+use super::*;
+use crate::dialect::chat_completions::read;
+use crate::planning::replay::tests::{ALL, STEPS, clearing, found, policy, summary};
+use crate::policy::PruneTrigger;
+use crate::policy::cut_point::tests::{body, body_saying};
+use crate::policy::record::CompactionRecord;
+use crate::pruning::rule::PruneRule;
+use crate::pruning::rule::tests::rule;
+
+/// Tokens freed by clearing a result of a thousand characters: its size less the placeholder's.
+const FREES: Tokens = Tokens::new(250 - 8);
+const ONE: Tokens = Tokens::new(1);
+const FAR: Tokens = Tokens::new(1_000_000);
+
+/// Returns the policy with a recovery target of `target` and a largest input of `fit`.
+fn aiming(policy: &Policy, target: Tokens, fit: Tokens) -> Policy {
+    let mut policy = policy.clone();
+    policy.thresholds.window = Tokens::new((target.get() * 5).div_ceil(3));
+    policy.thresholds.actual_window = fit;
+    assert_eq!(policy.thresholds.recovery_target(None), target);
+    policy
+}
+
+/// Policy that clears no results and cuts the steps at 6, or else at 10.
+fn cutting() -> Policy {
+    Policy {
+        keep_recent: of_steps(|it| it.tokens_of(6..ALL)),
+        ..policy()
+    }
+}
+
+fn of_steps<R>(ask: impl FnOnce(&Conversation<'_>) -> R) -> R {
+    let body = body(STEPS);
+    ask(&read(body.as_bytes()).unwrap())
+}
+
+/// View of the original conversation.
+fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> ForwardedView {
+    ForwardedView::new(
+        PinnedHead::new(conversation, policy, None),
+        &PruneState::new(conversation, None),
+    )
+}
+
+/// Describes a recovery decision: the end of the summarised history, and the clips with their
+/// sizes.
+fn told(recovery: RecoveryDecision) -> String {
+    match recovery {
+        RecoveryDecision::Summarise(cut) => format!("ask {cut}"),
+        RecoveryDecision::GiveUp => "give up".to_owned(),
+        RecoveryDecision::Retry(view, rung) => {
+            let clips = of_steps(|it| view.to_record(it).clips);
+            let clips = clips.iter().map(|it| {
+                assert_eq!(it.head, it.tail);
+                format!(", {} at {}", it.message, it.head)
+            });
+            let rung = format!("{rung:?}").to_lowercase();
+            format!(
+                "{rung} {}{}",
+                view.summarised_until(),
+                clips.collect::<String>()
+            )
+        }
+    }
+}
+
+/// Describes the decision for the steps if they were refused in their original form.
+fn climbs(policy: &Policy, known: &PriorRecords, summaries: SummarySource) -> String {
+    of_steps(|it| {
+        told(plan_recovery(
+            it,
+            policy,
+            known,
+            &as_it_came(it, policy),
+            summaries,
+        ))
+    })
+}
+
+fn nothing() -> PriorRecords {
+    PriorRecords::default()
+}
+
+fn ready(record: CompactionRecord) -> PriorRecords {
+    PriorRecords {
+        ready: Some(found(ALL, record)),
+        ..nothing()
+    }
+}
+
+/// Returns `record` with a text of so many tokens.
+fn saying(record: CompactionRecord, tokens: u32) -> CompactionRecord {
+    CompactionRecord {
+        text: Some("word".repeat(usize::try_from(tokens).unwrap()).into()),
+        ..record
+    }
+}
+
+/// Returns the smallest value whose nine tenths reach `tokens`.
+fn ninth_more(tokens: Tokens) -> Tokens {
+    Tokens::new((tokens.get() * 10).div_ceil(9))
+}
+
+#[test]
+fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
+    let cleared = of_steps(|it| it.tokens_of(0..ALL)) - times(FREES, 4);
+    let clears = Policy {
+        recovery_protect: Some([Tokens::ZERO; 2]),
+        ..clearing(PruneTrigger::HardMark, rule())
+    };
+    let check = |target, refused: Tokens, clears_only| {
+        let policy = aiming(&clears, target, FAR);
+        let told = of_steps(|it| {
+            let mut view = as_it_came(it, &policy);
+            view.set_summary(ALL - 2, "".into());
+            let text = "word".repeat((refused - view.tokens(it)).to_chars() / 4);
+            view.set_summary(ALL - 2, text.into());
+            assert_eq!(view.tokens(it), refused);
+            told(plan_recovery(
+                it,
+                &policy,
+                &nothing(),
+                &view,
+                SummarySource::Digest,
+            ))
+        });
+        assert_eq!(told == "cleared 2", clears_only, "{told}");
+    };
+    let least = ninth_more(cleared);
+    check(cleared, least, true);
+    check(cleared - ONE, least, false);
+    check(cleared, least - ONE, false);
+    // A distant target does not justify a retry with hardly any gain.
+    check(FAR.percent(10), least - ONE, false);
+    let mut switched_off = aiming(&clears, cleared, FAR);
+    switched_off.recover = false;
+    assert_eq!(
+        climbs(&switched_off, &nothing(), SummarySource::Model),
+        "give up"
+    );
+    let no_rule = Policy {
+        recovery_protect: None,
+        ..aiming(&clears, cleared, FAR)
+    };
+    assert_ne!(
+        climbs(&no_rule, &nothing(), SummarySource::Digest),
+        "cleared 2"
+    );
+}
+
+#[test]
+fn no_more_is_cleared_than_the_rule_would_where_that_is_enough() {
+    let whole = of_steps(|it| it.tokens_of(0..ALL));
+    let protecting = PruneRule {
+        protect: Tokens::new(600),
+        ..rule()
+    };
+    let clears = Policy {
+        recovery_protect: Some([protecting.protect, Tokens::ZERO]),
+        ..clearing(PruneTrigger::HardMark, protecting)
+    };
+    let check = |target, expect| {
+        let policy = aiming(&clears, target, FAR);
+        let cleared = of_steps(|it| {
+            let refused = as_it_came(it, &policy);
+            let known = nothing();
+            let recovery = plan_recovery(it, &policy, &known, &refused, SummarySource::Digest);
+            let RecoveryDecision::Retry(view, RecoveryStep::Cleared) = recovery else {
+                panic!("{recovery:?}");
+            };
+            (0..ALL).filter(|&at| view.is_cleared(at)).count()
+        });
+        assert_eq!(cleared, expect);
+    };
+    let by_rule = whole - times(FREES, 3);
+    check(by_rule, 3);
+    check(by_rule - ONE, 4);
+}
+
+fn times(tokens: Tokens, times: u32) -> Tokens {
+    Tokens::new(tokens.get() * times)
+}
+
+#[test]
+fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
+    let with = |covers, text| {
+        of_steps(|it| it.tokens_of(0..2) + Tokens::new(text) + it.tokens_of(covers..ALL))
+    };
+    let policy = |target| aiming(&cutting(), target, FAR);
+    let known = ready(saying(summary(6), 300));
+    let is = |policy: &Policy, known| climbs(policy, known, SummarySource::Digest);
+    assert_eq!(is(&policy(with(6, 300)), &known), "summary 6");
+    assert_eq!(is(&policy(with(6, 300) - ONE), &known), "digest 6");
+    // With wide characters, the text has more bytes than the history that it replaces.
+    let wide = CompactionRecord {
+        text: Some("\u{1f980}".repeat(1_200).into()),
+        ..summary(6)
+    };
+    assert_eq!(is(&policy(with(6, 300)), &ready(wide)), "digest 6");
+}
+
+#[test]
+fn a_model_is_asked_only_where_a_summary_could_be_enough() {
+    // The summary is assumed to take a hundred tokens.
+    let with = |cut| of_steps(|it| it.tokens_of(0..2) + Tokens::new(100) + it.tokens_of(cut..ALL));
+    let check = |target, summaries, expect: &str| {
+        let policy = aiming(&cutting(), target, FAR);
+        assert_eq!(climbs(&policy, &nothing(), summaries), expect);
+    };
+    check(with(6), SummarySource::Model, "ask 6");
+    check(with(6) - ONE, SummarySource::Model, "ask 10");
+    check(with(10), SummarySource::Model, "ask 10");
+    check(with(10) - ONE, SummarySource::Model, "clipped 10");
+    // A digest is larger, because of the text that wraps it.
+    check(with(6), SummarySource::Digest, "digest 10");
+}
+
+#[test]
+fn a_digest_stands_for_no_more_than_is_needed() {
+    let digest_at = |cut, target| {
+        let policy = aiming(&cutting(), target, FAR);
+        let told = climbs(&policy, &nothing(), SummarySource::Digest);
+        assert_eq!(told, format!("digest {cut}"));
+        of_steps(|it| {
+            let view = as_it_came(it, &policy);
+            let RecoveryDecision::Retry(view, _) =
+                plan_recovery(it, &policy, &nothing(), &view, SummarySource::Digest)
+            else {
+                panic!("{told}");
+            };
+            assert_eq!(view.thrash(), ThrashDetector::restarted_at(ALL));
+            view.tokens(it)
+        })
+    };
+    let enough = digest_at(6, FAR.percent(10));
+    assert_eq!(digest_at(6, enough), enough);
+    let enough = digest_at(10, enough - ONE);
+    assert_eq!(digest_at(10, enough), enough);
+    // No cut is enough: the result is sent only if it fits.
+    let check = |fit, expect| {
+        let policy = aiming(&cutting(), Tokens::ZERO, fit);
+        assert_eq!(climbs(&policy, &nothing(), SummarySource::Digest), expect);
+    };
+    check(enough, "clipped 10");
+    check(enough - ONE, "give up");
+}
+
+#[test]
+fn what_a_record_in_use_covers_is_not_summarised_again() {
+    let known = |covers| PriorRecords {
+        adopted: Some(found(ALL, saying(summary(covers), 300))),
+        ..nothing()
+    };
+    let with_record = of_steps(|it| {
+        let policy = policy();
+        as_it_came(it, &policy)
+            .with_record(&saying(summary(10), 300))
+            .tokens(it)
+    });
+    let policy = |fit| aiming(&cutting(), with_record - Tokens::new(150), fit);
+    for summaries in [SummarySource::Digest, SummarySource::Model] {
+        let is = |covers, fit| climbs(&policy(fit), &known(covers), summaries);
+        assert_eq!(is(10, FAR), "clipped 10");
+        assert_eq!(is(10, with_record - ONE), "give up");
+    }
+    assert_eq!(
+        climbs(&policy(FAR), &known(8), SummarySource::Model),
+        "ask 10"
+    );
+}
+
+#[test]
+fn a_digest_that_is_longer_than_its_history_is_none() {
+    let short = [(2, "a"), (3, "b"), (4, "c")];
+    for (says, expect) in [
+        (&[][..], "clipped 5, 6 at 2000"),
+        (&short, "clipped 2, 6 at 2000"),
+    ] {
+        let newest = "x".repeat(40_000);
+        let body = body_saying("suauact", &[says, &[(6, &newest)]].concat());
+        check(&body, &policy(), 5_200, expect);
+    }
+}
+
+/// Checks the recovery of a body with a target of so many tokens, whatever it gains.
+#[track_caller]
+fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = aiming(policy, Tokens::new(target), FAR);
+    let mut refused = as_it_came(&conversation, &policy);
+    refused.set_summary(0, "word".repeat(20_000).into());
+    let known = nothing();
+    let recovery = plan_recovery(
+        &conversation,
+        &policy,
+        &known,
+        &refused,
+        SummarySource::Digest,
+    );
+    assert_eq!(told(recovery), expect, "{target}");
+}
+
+#[test]
+fn of_the_newest_step_the_largest_result_is_clipped_no_more_than_is_needed() {
+    // The target is `over` tokens below the size with `end` tokens kept at each end, not counting
+    // the note.
+    let left = |characters: usize, end: u32, over: u32, expect: &str| {
+        let newest = "x".repeat(characters);
+        let body = body_saying("suct", &[(3, &newest)]);
+        let conversation = read(body.as_bytes()).unwrap();
+        let beside = conversation.tokens() - conversation.message(3).unwrap().text_tokens;
+        let target = beside.get() + end + end - over;
+        check(&body, &policy(), target, expect);
+    };
+    left(40_000, 2_000, 0, "clipped 2, 3 at 2000");
+    left(40_000, 2_000, 1, "clipped 2, 3 at 1000");
+    left(40_000, 1_000, 1, "clipped 2, 3 at 500");
+    left(40_000, 500, 1, "clipped 2, 3 at 200");
+    // A result hardly larger than its clip with the note is not clipped.
+    left(4 * 4_016, 2_000, 0, "clipped 2, 3 at 2000");
+    left(4 * 4_015, 2_000, 0, "clipped 2, 3 at 1000");
+    left(4 * 2_016, 1_000, 0, "clipped 2, 3 at 1000");
+    left(4 * 2_015, 1_000, 0, "clipped 2, 3 at 500");
+}
+
+#[test]
+fn the_largest_is_clipped_first_and_only_results_are() {
+    let [small, large, medium] = [12_000, 40_000, 24_000].map(|it| "x".repeat(it));
+    let body = body_saying("sucttt", &[(3, &small), (4, &large), (5, &medium)]);
+    let all = read(body.as_bytes()).unwrap().tokens().get();
+    let check_less = |less, expect| check(&body, &policy(), all - less, expect);
+    check_less(6_000, "clipped 2, 4 at 2000");
+    check_less(6_001, "clipped 2, 4 at 2000, 5 at 2000");
+    check_less(8_000, "clipped 2, 4 at 2000, 5 at 2000");
+    check_less(8_001, "clipped 2, 4 at 1000, 5 at 2000");
+    // The newest user message stays, however large it is.
+    let body = body_saying("suctu", &[(4, &large)]);
+    check(&body, &policy(), 0, "clipped 4");
+}
+
+#[test]
+fn what_gains_less_than_a_tenth_mends_nothing() {
+    let newest = "x".repeat(1_700);
+    let body = body_saying("suct", &[(3, &newest)]);
+    check(&body, &policy(), 0, "clipped 2, 3 at 200");
+    let conversation = read(body.as_bytes()).unwrap();
+    for target in [Tokens::ZERO, FAR.percent(10)] {
+        let policy = aiming(&policy(), target, FAR);
+        let refused = as_it_came(&conversation, &policy);
+        let known = nothing();
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Digest,
+        );
+        assert_eq!(told(recovery), "give up");
+    }
+}
+
+#[test]
+fn what_would_go_on_as_it_came_mends_nothing() {
+    let body = body("suct");
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = aiming(&policy(), FAR.percent(10), FAR);
+    let mut refused = as_it_came(&conversation, &policy);
+    refused.set_summary(0, "word".repeat(1_000).into());
+    let known = nothing();
+    let recovery = plan_recovery(
+        &conversation,
+        &policy,
+        &known,
+        &refused,
+        SummarySource::Model,
+    );
+    assert_eq!(told(recovery), "give up");
+}
+
+#[test]
+fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
+    let long = "x".repeat(4_000);
+    let lists = format!("alpha_config.toml beta_config.toml {long}");
+    let [alpha, beta] = ["alpha_config.toml", "beta_config.toml"].map(|name| {
+        let rest = "x".repeat(1_000 - name.len() - 1);
+        format!("{name} {rest}")
+    });
+    // The result at 5 is cleared, the one at 7 is not.
+    let says = [(2, &*long), (3, &lists), (5, &alpha), (7, &beta)];
+    let body = body_saying("suctctctct", &says);
+    let conversation = read(body.as_bytes()).unwrap();
+    let protecting = PruneRule {
+        protect: Tokens::new(600),
+        ..rule()
+    };
+    for (when, repeats) in [
+        (PruneTrigger::HardMark, false),
+        (PruneTrigger::Always, true),
+    ] {
+        let mut policy = Policy {
+            recovery_protect: Some([protecting.protect; 2]),
+            keep_recent: conversation.tokens_of(4..10),
+            ..clearing(when, protecting.clone())
+        };
+        policy.budgets.identifiers = Tokens::new(100);
+        let old = conversation.message(3).unwrap().text_tokens;
+        let cleared = conversation.tokens() - old - FREES;
+        let policy = aiming(&policy, cleared - Tokens::new(100), FAR);
+        let refused = as_it_came(&conversation, &policy);
+        let known = nothing();
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Digest,
+        );
+        let RecoveryDecision::Retry(view, RecoveryStep::Digest) = recovery else {
+            panic!("{recovery:?}");
+        };
+        assert_eq!(
+            (
+                view.summarised_until(),
+                view.is_cleared(5),
+                view.is_cleared(7)
+            ),
+            (4, true, false)
+        );
+        let text = view.to_record(&conversation).text.unwrap();
+        assert!(text.contains("alpha_config.toml"), "{text}");
+        assert_eq!(text.contains("beta_config.toml"), repeats, "{text}");
+    }
+}
+
+#[test]
+fn a_request_has_what_is_left_to_the_target_and_never_keeps_a_rung_from_being_enough() {
+    let request = format!("begin {} end", "x".repeat(2_000));
+    let body = body_saying("suctctct", &[(1, &request)]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy {
+        max_pinned_first: Tokens::ZERO,
+        keep_recent: conversation.tokens_of(6..8),
+        ..policy()
+    };
+    policy.budgets.user_messages = Tokens::new(30);
+    let known = nothing();
+    let refused = as_it_came(&conversation, &policy);
+    let digest = |target| {
+        let policy = aiming(&policy, target, FAR);
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Digest,
+        );
+        let RecoveryDecision::Retry(view, RecoveryStep::Digest) = recovery else {
+            panic!("{recovery:?}");
+        };
+        assert!(view.tokens(&conversation) <= target);
+        view.to_record(&conversation).text.unwrap()
+    };
+    let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..8);
+    let enough =
+        beside + Tokens::new(130 + 505) + Tokens::estimate_text(&wording::wrap_summary(""));
+    assert!(digest(enough).contains(&request));
+    let less = digest(enough - Tokens::new(200));
+    assert!(!less.contains(&request) && less.contains("begin x") && less.contains("x end"));
+    let none = digest(enough - Tokens::new(505));
+    assert!(!none.contains("x end"));
+}
+
+#[test]
+fn results_are_clipped_before_the_request_is_and_that_before_nothing_would_fit() {
+    let (request, long) = (
+        format!("begin {} end", "x".repeat(2_000)),
+        "y".repeat(40_000),
+    );
+    let body = body_saying("suctctct", &[(1, &request), (7, &long)]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy {
+        max_pinned_first: Tokens::ZERO,
+        keep_recent: conversation.tokens_of(6..8),
+        ..policy()
+    };
+    policy.budgets.user_messages = Tokens::new(30);
+    let refused = as_it_came(&conversation, &policy);
+    let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..7);
+    let beside = beside + Tokens::new(130 + 20) + Tokens::estimate_text(&wording::wrap_summary(""));
+    let clipped = |end: u32, beside_it: u32, whole| {
+        let target = beside + Tokens::new(2 * end + beside_it);
+        let policy = aiming(&policy, target, FAR);
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &nothing(),
+            &refused,
+            SummarySource::Digest,
+        );
+        let RecoveryDecision::Retry(view, RecoveryStep::Clipped) = recovery else {
+            panic!("{recovery:?}");
+        };
+        assert!(view.tokens(&conversation) <= target);
+        let record = view.to_record(&conversation);
+        assert_eq!(record.clips[0].head, Tokens::new(end));
+        assert_eq!(record.text.unwrap().contains(&request), whole);
+    };
+    clipped(1_000, 505, true);
+    clipped(500, 505, true);
+    clipped(200, 505, true);
+    clipped(200, 0, false);
+}

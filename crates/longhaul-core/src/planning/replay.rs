@@ -1,0 +1,527 @@
+//! Replay: derives a conversation's current state from its history alone.
+//!
+//! At each point at which the history once was a request, in order, the replay applies the pruning
+//! rule and compares the size with the thresholds. So a conversation has the same state on any
+//! replica and after a restart.
+//!
+//! - Sizes are plain estimates. A summary counts with its nominal size, or its own if it was made
+//!   for a larger window.
+//! - Content outside the history (system head, tools) counts rounded up to an eighth of a power of
+//!   two, so that small changes there have no effect.
+//!
+//! There are two sets of thresholds:
+//!
+//! - The pruning rule's own thresholds decide when it clears by itself. They are those of the
+//!   policy window.
+//! - The others decide when history gives way to a record. They may belong to a window reported by
+//!   the upstream, which each replica asks at a different time.
+//!
+//! So clearing without a record is the same everywhere. The place of a cut may differ between
+//! replicas that have different records. Below its own mark the rule clears nothing, not even
+//! together with a cut.
+
+pub mod savings;
+use crate::conversation::{Conversation, Role};
+use crate::planning::agent_compaction::is_agent_compaction;
+use crate::policy::cut_point;
+use crate::policy::cut_point::PinnedHead;
+use crate::policy::record::{Clip, RecordMatch};
+use crate::policy::thrash;
+use crate::policy::thrash::ThrashDetector;
+use crate::policy::{Policy, PruneTrigger};
+use crate::pruning::rule::PruneState;
+use crate::summary::digest::summary_budgets_with_requests;
+use crate::summary::user_messages::RequestSizes;
+use crate::text::wording::unwrap_summary;
+use crate::units::tokens::Tokens;
+use savings::{clip_savings, image_savings};
+use std::ops::Range;
+
+/// Behaviour at the hard mark if pruning is not enough.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HardMarkMode {
+    /// Cut the history there: a digest takes its place, on every replica alike.
+    Cut,
+    /// Continue and report it: a summary has to be made first.
+    Report,
+}
+
+/// State of a conversation at its end.
+#[derive(Debug)]
+pub struct ReplayOutcome {
+    /// Tool results.
+    pub prune_state: PruneState,
+    /// A summary covers the messages before this index. Without a summary, the end of the pinned
+    /// head.
+    pub summarised_until: usize,
+    /// Whether this replay made the cut at `summarised_until`, not the record that it started from.
+    pub cut_here: bool,
+    /// Messages after that cut, as of when it was made, that are retained until the next cut.
+    pub retained: Range<usize>,
+    /// Results clipped because the conversation filled up again too soon.
+    pub clips: Vec<Clip>,
+    /// Tracks how fast the conversation fills.
+    pub thrash: ThrashDetector,
+    /// Whether the hard mark was reached and nothing was done.
+    pub summary_due: bool,
+    /// Size as the replay measures it.
+    pub size: Tokens,
+    /// Tokens of `size` that the first and the newest user request take in a summary.
+    pub request_tokens: Tokens,
+    /// Whether pruning at the mark would be enough, so that no summary is needed.
+    pub pruning_suffices: bool,
+    /// Whether compacting at the mark can help at all.
+    pub can_compact: bool,
+    /// Whether only a lack of user messages keeps the rule from clearing results.
+    pub blocked_by_turns: bool,
+}
+
+/// Replays a conversation, starting from record `base` if there is one.
+pub fn replay(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: PinnedHead,
+    base: Option<&RecordMatch>,
+    at_the_mark: HardMarkMode,
+) -> ReplayOutcome {
+    let mut state = Replay::new(conversation, policy, kept, base, at_the_mark);
+    // If nothing was ever done, the last point gives the same result as all of them.
+    let passed = if base.is_none() && state.is_idle() {
+        conversation
+            .request_points()
+            .last()
+            .map_or(0, |last| last - 1)
+    } else {
+        0
+    };
+    let mut done = HardMarkOutcome::NotReached;
+    for point in conversation.request_points_after(passed) {
+        done = state.step(point);
+    }
+    state.finish(done)
+}
+
+/// Outcome of replaying one request point at the hard mark.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum HardMarkOutcome {
+    /// Results were cleared.
+    Cleared,
+    /// The history was cut.
+    Cut,
+    /// The mark was not reached.
+    NotReached,
+    /// Neither clearing nor cutting helped.
+    Unresolved,
+}
+
+/// Assumed sizes of the summary that replaces history.
+#[derive(Clone, Copy, Debug)]
+struct AssumedSummary {
+    /// Compared with the compaction thresholds.
+    nominal: Tokens,
+    /// The part of `nominal` that the first and the newest user request take.
+    requests: Tokens,
+    /// Compared with the pruning rule's own thresholds.
+    for_pruning: Tokens,
+}
+
+/// Returns the message up to which a request may start something new.
+fn plannable_until(conversation: &Conversation<'_>) -> usize {
+    let messages = conversation.messages();
+    if is_agent_compaction(conversation) {
+        let reply = messages.iter().rposition(|it| it.role == Role::Assistant);
+        reply.unwrap_or_default()
+    } else {
+        messages.len()
+    }
+}
+
+/// Replay state between two request points.
+struct Replay<'r, 'a> {
+    conversation: &'r Conversation<'a>,
+    policy: &'r Policy,
+    pinned_head: PinnedHead,
+    hard_mark_mode: HardMarkMode,
+    /// Message up to which something new may start. For an agent's own compaction, that is its last
+    /// reply: no earlier request contained the results after it.
+    plannable_until: usize,
+    /// Whether compacting at the mark can help at all.
+    can_compact: bool,
+    /// Whether a digest takes the history's place at once. Then clearing is not tried first:
+    /// cleared content is in no index, and the next cut would come sooner. If the rule's own mark
+    /// comes first, the rule clears there.
+    cuts_first: bool,
+    turns: UserTurnCounter,
+    prune_state: PruneState,
+    summarised_until: usize,
+    cut_here: bool,
+    retained: Range<usize>,
+    /// Assumed summary of the history that was cut.
+    summary: Option<AssumedSummary>,
+    /// Sizes of the first and the newest user request.
+    request_sizes: RequestSizes,
+    fixed_tokens: Tokens,
+    /// The record determines everything up to this message.
+    settled_until: usize,
+    /// Message before which the record cleared results, until this has been applied.
+    record_cleared: Option<usize>,
+    /// Clipped messages, each with the tokens that its clip saves.
+    clip_savings: Vec<(usize, Tokens)>,
+    /// Messages whose images the record dropped, each with the tokens that this saves.
+    image_savings: Vec<(usize, Tokens)>,
+    /// Clips made by this replay.
+    clips: Vec<Clip>,
+    thrash: ThrashDetector,
+    /// Requests since the last compaction that `thrash` counts.
+    requests_since_cut: usize,
+    /// Whether the record was made while thrashing and its extra measures are still to be applied.
+    /// They are applied as late in the history as they were then.
+    tighten_pending: bool,
+}
+
+impl<'r, 'a> Replay<'r, 'a> {
+    fn new(
+        conversation: &'r Conversation<'a>,
+        policy: &'r Policy,
+        kept: PinnedHead,
+        base: Option<&RecordMatch>,
+        at_the_mark: HardMarkMode,
+    ) -> Self {
+        let fold = PruneState::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
+        let mut state = Self {
+            conversation,
+            policy,
+            pinned_head: kept,
+            hard_mark_mode: at_the_mark,
+            plannable_until: plannable_until(conversation),
+            can_compact: false,
+            cuts_first: false,
+            turns: UserTurnCounter::default(),
+            prune_state: fold,
+            summarised_until: kept.end,
+            cut_here: false,
+            retained: kept.end..kept.end,
+            summary: None,
+            request_sizes: RequestSizes::default(),
+            fixed_tokens: conversation.fixed_tokens_before(conversation.head_len()),
+            settled_until: base.map_or(0, |base| base.prefix_end),
+            record_cleared: base.map(|base| base.record.cleared_before),
+            clip_savings: base.map_or_else(Vec::new, |base| {
+                clip_savings(&base.record.clips, conversation)
+            }),
+            image_savings: base
+                .map_or_else(Vec::new, |base| image_savings(&base.record, conversation)),
+            clips: Vec::new(),
+            thrash: base.map(|base| base.record.pace).unwrap_or_default(),
+            requests_since_cut: 0,
+            tighten_pending: base.is_some_and(|base| base.record.pace.is_thrashing()),
+        };
+        if let Some(base) = base
+            && let Some(text) = &base.record.text
+        {
+            let upto = base.record.compacted_message_count;
+            let summary = state.assume_summary(upto);
+            // A record made for a larger window may have a text larger than this window allows. A
+            // digest of this window never is: the state is the same with its record and without.
+            let nominal = summary
+                .nominal
+                .max(Tokens::estimate_text(unwrap_summary(text)));
+            state.set_summary(upto, AssumedSummary { nominal, ..summary });
+        }
+        // Content that can never be removed has to leave room for a summary below the mark.
+        // Otherwise no compaction helps, and the upstream decides about the request.
+        let stays = state.fixed_tokens + state.pinned_tokens() + policy.budgets.nominal();
+        state.can_compact = stays < policy.thresholds.hard;
+        state.cuts_first = policy.proactive
+            && state.can_compact
+            && at_the_mark == HardMarkMode::Cut
+            && policy.prune_thresholds.hard >= policy.thresholds.hard;
+        state
+    }
+
+    /// Whether there is nothing to do at any point: all results are among the newest, and the whole
+    /// conversation is below both hard marks.
+    fn is_idle(&self) -> bool {
+        let policy = self.policy;
+        let rule = policy.prune.as_ref().map(|(_, rule)| rule);
+        let lowest = policy.thresholds.hard.min(policy.prune_thresholds.hard);
+        rule.is_none_or(|rule| self.prune_state.total_tokens() <= rule.protect)
+            && self.size(self.conversation.messages().len()) < lowest
+    }
+
+    /// Replays the request that ended at `point`.
+    fn step(&mut self, point: usize) -> HardMarkOutcome {
+        self.turns.count_up_to(self.conversation, point);
+        self.ingest_until(point);
+        if point > self.plannable_until {
+            return HardMarkOutcome::NotReached;
+        }
+        self.apply_rule(point);
+        if !self.cuts_first {
+            self.clear_at_hard_mark(point);
+        }
+        let marked = self.policy.proactive && self.can_compact && point > self.settled_until;
+        if !marked || self.size(point) < self.policy.thresholds.hard {
+            HardMarkOutcome::NotReached
+        } else if self.cut(point) {
+            HardMarkOutcome::Cut
+        } else if self.cuts_first && self.clear_at_hard_mark(point) {
+            HardMarkOutcome::Cleared
+        } else {
+            HardMarkOutcome::Unresolved
+        }
+    }
+
+    /// Returns the final state; `done` is the outcome of the last point.
+    fn finish(mut self, done: HardMarkOutcome) -> ReplayOutcome {
+        let (policy, messages) = (self.policy, self.conversation.messages().len());
+        self.turns.count_up_to(self.conversation, messages);
+        let size = self.size(messages);
+        // A rule whose own mark is above the mark for cutting history comes too late.
+        let pruning_suffices = policy.prune_thresholds.hard <= policy.thresholds.hard
+            && self.pruning_suffices(messages);
+        let user_turns = self.turns.count;
+        let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
+            let few = user_turns < rule.user_turns;
+            few && *when == PruneTrigger::Always
+                && self.prune_state.would_fire(rule, rule.user_turns)
+        });
+        if let Some((_, rule)) = &policy.prune {
+            self.prune_state.assign_retention_reasons(rule, user_turns);
+        }
+        ReplayOutcome {
+            prune_state: self.prune_state,
+            summarised_until: self.summarised_until,
+            cut_here: self.cut_here,
+            retained: self.retained,
+            clips: self.clips,
+            thrash: self.thrash,
+            summary_due: done == HardMarkOutcome::Unresolved,
+            size,
+            request_tokens: self.summary.map(|it| it.requests).unwrap_or_default(),
+            pruning_suffices,
+            can_compact: self.can_compact && messages <= self.plannable_until,
+            blocked_by_turns: waits_for_turns,
+        }
+    }
+
+    /// Adds the results up to `point`, applies the record's clearing, and extends the rule's limit.
+    fn ingest_until(&mut self, point: usize) {
+        self.requests_since_cut += usize::from(point > self.thrash.compacted_len());
+        self.prune_state.ingest_until(point);
+        if point >= self.settled_until
+            && let Some(before) = self.record_cleared.take()
+        {
+            self.prune_state.clear_before(before);
+        }
+        if let Some((_, rule)) = &self.policy.prune {
+            self.prune_state.extend_clearable(rule.protect);
+        }
+        if self.tighten_pending && point >= self.thrash.compacted_len().max(self.settled_until) {
+            self.tighten_pending = false;
+            self.tighten(point);
+        }
+    }
+
+    /// Clears all old results and clips the largest of the remaining ones.
+    fn tighten(&mut self, point: usize) {
+        self.prune_state.extend_clearable(Tokens::ZERO);
+        self.prune_state.clear_all_clearable();
+        let stands = |at| !self.prune_state.is_cleared(at);
+        let (conversation, policy) = (self.conversation, self.policy);
+        let clip =
+            thrash::clip_largest_result(conversation, policy, self.summarised_until, point, stands);
+        // A result that the record has clipped already is as short as it gets.
+        let new = clip.filter(|clip| self.clip_savings.iter().all(|(at, _)| *at != clip.message));
+        if let Some(clip) = new {
+            self.clip_savings
+                .extend(clip_savings(&[clip], conversation));
+            self.clips.push(clip);
+        }
+    }
+
+    /// Clears results if the rule fires.
+    fn apply_rule(&mut self, point: usize) {
+        let Some((when, rule)) = &self.policy.prune else {
+            return;
+        };
+        let asked = match when {
+            PruneTrigger::Always => true,
+            PruneTrigger::HardMark => false,
+            PruneTrigger::Pressure => {
+                point > self.settled_until
+                    && self.prune_size(point) > self.policy.prune_thresholds.pressure
+            }
+        };
+        if asked && self.prune_state.would_fire(rule, self.turns.count) {
+            self.prune_state.clear_all_clearable();
+        }
+    }
+
+    /// Clears results at the rule's own hard mark if that frees enough. Returns whether it did.
+    fn clear_at_hard_mark(&mut self, point: usize) -> bool {
+        if !self.is_at_prune_mark(point) {
+            return false;
+        }
+        let clears = self.pruning_suffices(point) || {
+            // Without a record in the same cache break, clearing alone has to be worth one.
+            let tenth = self.prune_size(point).percent(10);
+            !self.policy.proactive && self.rule_would_fire() && self.clearable_tokens() >= tenth
+        };
+        if clears {
+            self.prune_state.clear_all_clearable();
+        }
+        clears
+    }
+
+    /// Cuts the history at the hard mark when clearing alone freed too little, and clears results
+    /// in the same cache break. Returns whether anything was done.
+    ///
+    /// Skipped if it saves less than a tenth: the mark would be reached again at the next turn,
+    /// with a broken prompt cache each time.
+    fn cut(&mut self, point: usize) -> bool {
+        let prunes = self.is_at_prune_mark(point) && self.rule_would_fire();
+        let size = self.size(point);
+        let pace = self.thrash.after_requests(self.requests_since_cut, point);
+        let cut = cut_point::find_adaptive(
+            self.conversation,
+            self.policy,
+            pace,
+            self.pinned_head,
+            point,
+        );
+        let Some(cut) = cut.filter(|&cut| cut > self.summarised_until) else {
+            return false;
+        };
+        let summary = self.assume_summary(cut);
+        let after = self.fixed_tokens
+            + self.pinned_tokens()
+            + summary.nominal
+            + self.conversation.tokens_of(cut..point);
+        if self.hard_mark_mode == HardMarkMode::Report || after > size.percent(90) {
+            return false;
+        }
+        if prunes {
+            self.prune_state.clear_all_clearable();
+        }
+        self.set_summary(cut, summary);
+        self.cut_here = true;
+        self.thrash = pace;
+        self.requests_since_cut = 0;
+        self.retained = self.surely_retained(cut, point);
+        if pace.is_thrashing() {
+            self.retained = point..point;
+            self.tighten(point);
+        }
+        true
+    }
+
+    /// Returns the messages from `cut` to `point` that stay unchanged until the next cut.
+    fn surely_retained(&self, cut: usize, point: usize) -> Range<usize> {
+        if self.policy.prunes_between_cuts() {
+            return point..point;
+        }
+        // The cut may clear results in the same cache break, but none of these.
+        let protect = self.policy.prune.as_ref().map(|(_, rule)| rule.protect);
+        let is_protected = |&at: &usize| {
+            protect.is_none_or(|protect| self.conversation.tokens_of(at..point) <= protect)
+        };
+        (cut..point).find(is_protected).unwrap_or(point)..point
+    }
+
+    /// Computes the assumed size of a summary of the history before `cut`.
+    fn assume_summary(&mut self, cut: usize) -> AssumedSummary {
+        let (conversation, policy) = (self.conversation, self.policy);
+        let history = self.pinned_head.end..cut;
+        let requests = self.request_sizes.measure(conversation, history.clone());
+        let budgets = summary_budgets_with_requests(conversation, policy, history, requests);
+        let beside = self.fixed_tokens + self.pinned_tokens() + policy.prune_summary_size;
+        let room = policy.prune_thresholds.requests_budget(beside);
+        AssumedSummary {
+            nominal: budgets.nominal(),
+            requests: budgets.requests,
+            for_pruning: policy.prune_summary_size + requests.min(room),
+        }
+    }
+
+    /// Whether the rule is applied at the mark and has something to clear.
+    fn rule_would_fire(&self) -> bool {
+        match &self.policy.prune {
+            Some((PruneTrigger::HardMark, rule)) => {
+                self.prune_state.would_fire(rule, self.turns.count)
+            }
+            Some((PruneTrigger::Always | PruneTrigger::Pressure, _)) | None => false,
+        }
+    }
+
+    /// Whether clearing at the rule's mark reduces the size enough without a cut.
+    fn pruning_suffices(&self, point: usize) -> bool {
+        self.rule_would_fire()
+            && self.prune_size(point) - self.clearable_tokens()
+                <= self.policy.prune_thresholds.relief
+    }
+
+    fn is_at_prune_mark(&self, point: usize) -> bool {
+        point > self.settled_until
+            && self.prune_size(point) >= self.policy.prune_thresholds.hard
+            && self.fixed_tokens + self.pinned_tokens() + self.policy.prune_summary_size
+                < self.policy.prune_thresholds.hard
+    }
+
+    fn set_summary(&mut self, upto: usize, summary: AssumedSummary) {
+        self.summarised_until = upto;
+        self.summary = Some(summary);
+        self.prune_state.mark_summarised(upto);
+    }
+
+    /// Returns the size up to `point` that is compared with the compaction thresholds.
+    fn size(&self, point: usize) -> Tokens {
+        self.size_with(point, |summary| summary.nominal)
+    }
+
+    /// Returns the size up to `point` that is compared with the pruning rule's own thresholds.
+    fn prune_size(&self, point: usize) -> Tokens {
+        self.size_with(point, |summary| summary.for_pruning)
+    }
+
+    fn size_with(&self, point: usize, nominal: impl Fn(&AssumedSummary) -> Tokens) -> Tokens {
+        let summary = self.summary.as_ref().map(nominal).unwrap_or_default();
+        self.fixed_tokens
+            + self.pinned_tokens()
+            + summary
+            + self.conversation.tokens_of(self.summarised_until..point)
+            - self.prune_state.freed_tokens()
+            - self.saved_by_clips()
+            - self.saved_by_images()
+    }
+
+    /// Returns the size of the first user message if it is pinned.
+    fn pinned_tokens(&self) -> Tokens {
+        self.conversation
+            .tokens_of(self.conversation.head_len()..self.pinned_head.end)
+    }
+}
+
+/// Counts user messages while the replay advances.
+#[derive(Default)]
+struct UserTurnCounter {
+    counted_until: usize,
+    count: u32,
+}
+
+impl UserTurnCounter {
+    fn count_up_to(&mut self, conversation: &Conversation<'_>, point: usize) {
+        let new = conversation
+            .messages()
+            .get(self.counted_until..point)
+            .unwrap_or_default();
+        let users = new.iter().filter(|message| message.role.is_user()).count();
+        self.count = self
+            .count
+            .saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
+        self.counted_until = point;
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

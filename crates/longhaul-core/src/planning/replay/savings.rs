@@ -1,0 +1,68 @@
+//! Tokens that a record's clips and dropped images save, by message.
+
+use crate::conversation::Conversation;
+use crate::conversation::images;
+use crate::planning::replay::Replay;
+use crate::policy::record::{Clip, CompactionRecord};
+use crate::units::tokens::Tokens;
+
+/// Returns a record's clipped messages, each with the tokens that its clip saves.
+pub(super) fn clip_savings(
+    clips: &[Clip],
+    conversation: &Conversation<'_>,
+) -> Vec<(usize, Tokens)> {
+    let saves = |clip: &Clip| {
+        let message = conversation.message(clip.message)?;
+        Some((clip.message, clip.saved_tokens(message.text_tokens)))
+    };
+    clips.iter().filter_map(saves).collect()
+}
+
+/// Returns the messages whose images a record dropped, each with the tokens that this saves.
+pub(super) fn image_savings(
+    record: &CompactionRecord,
+    conversation: &Conversation<'_>,
+) -> Vec<(usize, Tokens)> {
+    let before = conversation.messages().iter().take(record.images_before);
+    before
+        .enumerate()
+        .filter(|(_, message)| !message.role.is_instruction())
+        .map(|(at, message)| {
+            let images = images::image_parts(conversation, message);
+            (at, images.map(|(_, saves)| saves).sum())
+        })
+        .filter(|(_, saves)| *saves > Tokens::ZERO)
+        .collect()
+}
+
+impl Replay<'_, '_> {
+    /// Returns the tokens that clearing would free now, less those that clips and dropped images
+    /// already saved.
+    pub(super) fn clearable_tokens(&self) -> Tokens {
+        let is_clipped = |at| self.clip_savings.iter().any(|(clipped, _)| *clipped == at);
+        let images = self.image_savings.iter().filter(|(at, _)| !is_clipped(*at));
+        let saved = self.clip_savings.iter().chain(images);
+        let saved = saved.filter(|(at, _)| self.prune_state.is_clearable(*at));
+        self.prune_state.clearable_tokens() - saved.map(|(_, saved)| *saved).sum()
+    }
+
+    /// Returns the tokens that clips save in messages that are still present.
+    pub(super) fn saved_by_clips(&self) -> Tokens {
+        let stands =
+            |message| message >= self.summarised_until && !self.prune_state.is_cleared(message);
+        let clips = self.clip_savings.iter().filter(|(at, _)| stands(*at));
+        clips.map(|(_, saved)| *saved).sum()
+    }
+
+    /// Returns the tokens that dropped images save in messages that are still present.
+    pub(super) fn saved_by_images(&self) -> Tokens {
+        let is_replaced = |at| {
+            self.prune_state.is_cleared(at)
+                || self.clip_savings.iter().any(|(clipped, _)| *clipped == at)
+        };
+        let stands =
+            |at| (at < self.pinned_head.end || at >= self.summarised_until) && !is_replaced(at);
+        let images = self.image_savings.iter().filter(|(at, _)| stands(*at));
+        images.map(|(_, saved)| *saved).sum()
+    }
+}

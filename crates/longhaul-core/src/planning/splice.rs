@@ -1,0 +1,328 @@
+//! The rewritten body: replacements spliced in, every other byte unchanged.
+
+use crate::conversation::Conversation;
+use crate::dialect::content_json;
+use crate::json::span::Span;
+use crate::planning::plan::{Replacement, Replacements};
+use crate::policy::placement;
+use crate::text::wording;
+
+/// A replacement of a byte range.
+#[derive(Debug)]
+struct ByteEdit {
+    delete: Span,
+    insert: String,
+}
+
+/// A run of bytes of the rewritten body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Piece<'s> {
+    /// Bytes of the original body between two replacements, borrowed in place.
+    Original(&'s str),
+    /// Inserted text that replaces original bytes.
+    Inserted(&'s str),
+}
+
+/// A body with its replacements.
+///
+/// Invariant: edits are sorted, disjoint and on token boundaries of the body; no edit is longer
+/// than the bytes it replaces.
+#[derive(Debug)]
+pub struct Splice<'a> {
+    body: &'a str,
+    edits: Vec<ByteEdit>,
+    length: usize,
+}
+
+impl<'a> Splice<'a> {
+    /// Resolves `plan` to byte edits of the conversation's body. Returns `None` if the plan is
+    /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. The
+    /// original body is forwarded then.
+    pub fn new(conversation: &Conversation<'a>, plan: &Replacements) -> Option<Self> {
+        let mut edits: Vec<ByteEdit> = plan
+            .as_slice()
+            .iter()
+            .map(|cut| byte_edit(conversation, cut))
+            .collect::<Option<_>>()?;
+        // Replacements follow the order of the messages, but the output limit may stand before or
+        // after the messages.
+        edits.sort_by_key(|edit| edit.delete.start());
+        let ordered = edits.windows(2).all(|pair| match pair {
+            [one, next] => one.delete.end() <= next.delete.start(),
+            _ => true,
+        });
+        let no_longer = edits
+            .iter()
+            .all(|edit| edit.insert.len() <= edit.delete.len());
+        if edits.is_empty() || !ordered || !no_longer {
+            return None;
+        }
+        let length = edits
+            .iter()
+            .fold(conversation.body().len(), |length, edit| {
+                length - edit.delete.len() + edit.insert.len()
+            });
+        Some(Self {
+            body: conversation.body(),
+            edits,
+            length,
+        })
+    }
+
+    /// Returns the pieces of the rewritten body, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let mut edits = self.edits.iter();
+        let (mut start, mut put) = (Some(0), None);
+        std::iter::from_fn(move || {
+            if let Some(text) = put.take() {
+                return Some(Piece::Inserted(text));
+            }
+            let edit = edits.next();
+            let end = edit.map_or(self.body.len(), |edit| edit.delete.start());
+            let kept = self.body.get(start?..end);
+            start = edit.map(|edit| edit.delete.end());
+            put = edit.map(|edit| &*edit.insert);
+            Some(Piece::Original(kept.unwrap_or_default()))
+        })
+    }
+
+    /// Copies the body with the replacements applied.
+    pub fn apply(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.length);
+        for piece in self.pieces() {
+            out.extend_from_slice(piece.text().as_bytes());
+        }
+        debug_assert_eq!(
+            out.len(),
+            self.length,
+            "the length is computed from the edits"
+        );
+        out
+    }
+
+    /// Counts the bytes of `chunks`, joined, that differ from the body outside the replacements.
+    /// Missing and surplus bytes count too. Any value but zero means that the code that built
+    /// `chunks` is faulty.
+    pub fn corrupted_bytes<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
+        let mut sent = ChunkReader {
+            rest: &[],
+            chunks: chunks.into_iter(),
+        };
+        let mut strays = 0;
+        for piece in self.pieces() {
+            match piece {
+                Piece::Original(kept) => strays += sent.count_differing(kept.as_bytes()),
+                Piece::Inserted(text) => sent.skip(text.len()),
+            }
+        }
+        strays + sent.remaining_len()
+    }
+}
+
+impl<'s> Piece<'s> {
+    /// Returns the text of the piece.
+    pub fn text(self) -> &'s str {
+        match self {
+            Self::Original(text) | Self::Inserted(text) => text,
+        }
+    }
+}
+
+/// Sequential reader over chunks.
+struct ChunkReader<'o, C> {
+    rest: &'o [u8],
+    chunks: C,
+}
+
+impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
+    /// Returns the next contiguous bytes, at most `most`; empty at the end.
+    fn next_bytes(&mut self, most: usize) -> &'o [u8] {
+        while self.rest.is_empty() {
+            let Some(chunk) = self.chunks.next() else {
+                return &[];
+            };
+            self.rest = chunk;
+        }
+        let (next, rest) = self.rest.split_at(most.min(self.rest.len()));
+        self.rest = rest;
+        next
+    }
+
+    /// Reads as many bytes as `kept` has and counts those that differ from it.
+    fn count_differing(&mut self, mut kept: &[u8]) -> usize {
+        let mut differing = 0;
+        while !kept.is_empty() {
+            let there = self.next_bytes(kept.len());
+            if there.is_empty() {
+                return differing + kept.len();
+            }
+            let (here, rest) = kept.split_at(there.len());
+            kept = rest;
+            // A slice borrowed from the body itself cannot differ from it.
+            if !std::ptr::eq(here, there) && here != there {
+                differing += here.iter().zip(there).filter(|(a, b)| a != b).count();
+            }
+        }
+        differing
+    }
+
+    fn skip(&mut self, mut bytes: usize) {
+        while bytes > 0 {
+            let skipped = self.next_bytes(bytes).len();
+            if skipped == 0 {
+                return;
+            }
+            bytes -= skipped;
+        }
+    }
+
+    /// Returns the number of unread bytes.
+    fn remaining_len(self) -> usize {
+        self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
+    }
+}
+
+fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteEdit> {
+    match cut {
+        Replacement::History {
+            from,
+            to,
+            text,
+            placement,
+        } => {
+            // Only whole units are removed, so that no call loses its result.
+            conversation.boundaries().binary_search(to).ok()?;
+            if conversation.message(*from)?.role.is_tool_result() {
+                return None;
+            }
+            let (delete, insert) =
+                placement::history_edit(conversation, *from, *to, text, *placement)?;
+            Some(ByteEdit { delete, insert })
+        }
+        Replacement::Image { at, part } => {
+            let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
+            let text = content_json::quote(wording::IMAGE_MARKER);
+            let mark = content_json::cache_control_member(conversation, part.cache_control);
+            Some(ByteEdit {
+                delete: part.span,
+                insert: format!("{{\"type\":\"text\",\"text\":{text}{mark}}}"),
+            })
+        }
+        Replacement::Output { tokens } => Some(ByteEdit {
+            delete: conversation.params().output_limit?.span,
+            insert: tokens.to_string(),
+        }),
+        Replacement::Result { at, text } => {
+            let message = conversation.message(*at)?;
+            if !message.role.is_tool_result() {
+                return None;
+            }
+            Some(ByteEdit {
+                delete: message.content.span()?,
+                insert: content_json::content_in_shape(conversation, message, text)?,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::units::tokens::Tokens;
+
+    #[test]
+    fn an_output_is_lowered_beside_another_cut_wherever_it_stands() {
+        let messages = |result: &str| {
+            format!(
+                r#""messages":[{{"role":"user","content":"u"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}]"#
+            )
+        };
+        let cuts = vec![
+            result("-"),
+            Replacement::Output {
+                tokens: Tokens::new(900),
+            },
+        ];
+        let plan = Replacements::new(cuts);
+        let (long, short) = (messages("a long result"), messages("-"));
+        for (body, expected) in [
+            (
+                format!(r#"{{"max_tokens":4096,{long}}}"#),
+                format!(r#"{{"max_tokens":900,{short}}}"#),
+            ),
+            (
+                format!(r#"{{{long},"max_tokens":4096}}"#),
+                format!(r#"{{{short},"max_tokens":900}}"#),
+            ),
+        ] {
+            let conversation = read(body.as_bytes()).unwrap();
+            let splice = Splice::new(&conversation, &plan).unwrap();
+            assert_eq!(String::from_utf8(splice.apply()).unwrap(), expected);
+        }
+    }
+
+    const CHAT: &str = r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"a long result"}],"n":1}"#;
+
+    fn result(text: &'static str) -> Replacement {
+        Replacement::Result {
+            at: 2,
+            text: text.into(),
+        }
+    }
+
+    /// Checks whether a chat with the result `a long result` can be spliced.
+    fn check(cuts: Vec<Replacement>, expect: bool) {
+        let conversation = read(CHAT.as_bytes()).unwrap();
+        let plan = Replacements::new(cuts);
+        assert_eq!(
+            Splice::new(&conversation, &plan).is_some(),
+            expect,
+            "{plan:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_sound_is_not_spliced() {
+        check(vec![result("-")], true);
+        check(vec![result("as long as it")], true);
+        check(vec![], false);
+        check(vec![result("longer than it was")], false);
+        check(vec![result("-"), result("-")], false);
+    }
+
+    #[test]
+    fn every_byte_outside_the_cuts_that_differs_is_a_stray() {
+        let conversation = read(CHAT.as_bytes()).unwrap();
+        let plan = Replacements::new(vec![result("-")]);
+        let splice = Splice::new(&conversation, &plan).unwrap();
+        let sound = splice.apply();
+        assert_eq!(splice.corrupted_bytes([&*sound]), 0);
+        let inserted = sound.iter().rposition(|byte| *byte == b'-').unwrap();
+        for at in 0..sound.len() {
+            let mut other = sound.clone();
+            other[at] ^= 1;
+            let inside = (inserted - 1..=inserted + 1).contains(&at);
+            assert_eq!(
+                splice.corrupted_bytes([&*other]),
+                usize::from(!inside),
+                "at {at}"
+            );
+            let (one, two) = other.split_at(at);
+            assert_eq!(
+                splice.corrupted_bytes([one, &[], two]),
+                usize::from(!inside)
+            );
+        }
+        assert_eq!(splice.corrupted_bytes([&*sound, b"xy"]), 2, "surplus bytes");
+        assert_eq!(
+            splice.corrupted_bytes([&sound[..sound.len() - 3]]),
+            3,
+            "missing bytes"
+        );
+        assert!(
+            splice.corrupted_bytes([CHAT.as_bytes()]) > 0,
+            "the original body"
+        );
+    }
+}

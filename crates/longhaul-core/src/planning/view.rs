@@ -1,0 +1,341 @@
+//! View of a conversation as it is forwarded: which messages are replaced, and by which text.
+
+use crate::conversation::Conversation;
+use crate::conversation::images;
+use crate::planning::plan::{Replacement, Replacements};
+use crate::policy::cut_point::PinnedHead;
+use crate::policy::placement;
+use crate::policy::placement::Placement;
+use crate::policy::record::{Clip, CompactionRecord};
+use crate::policy::thrash::ThrashDetector;
+use crate::pruning::placeholder::PlaceholderText;
+use crate::pruning::rule::PruneState;
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Conversation as it is forwarded.
+#[derive(Clone, Debug)]
+pub struct ForwardedView {
+    pinned_head: PinnedHead,
+    summarised_until: usize,
+    text: Option<Arc<str>>,
+    placement: Placement,
+    cleared: Vec<ClearedResult>,
+    cleared_before: usize,
+    clips: Vec<Clip>,
+    images_before: usize,
+    output_limit: Option<Tokens>,
+    thrash: ThrashDetector,
+}
+
+#[derive(Clone, Debug)]
+struct ClearedResult {
+    at: usize,
+    placeholder: PlaceholderText,
+    frees: Tokens,
+}
+
+impl ForwardedView {
+    /// Creates a view in which only tool results are cleared, according to `fold`.
+    pub fn new(kept: PinnedHead, fold: &PruneState) -> Self {
+        let mut view = Self {
+            pinned_head: kept,
+            summarised_until: kept.end,
+            text: None,
+            placement: Placement::default(),
+            cleared: Vec::new(),
+            cleared_before: 0,
+            clips: Vec::new(),
+            images_before: 0,
+            output_limit: None,
+            thrash: ThrashDetector::default(),
+        };
+        view.set_cleared(fold);
+        view
+    }
+
+    /// Sets the placement of the summary.
+    #[must_use]
+    pub fn with_placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// Returns the view with its summary merged into the adjacent user messages, or `None` without
+    /// a summary or an adjacent user message.
+    pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
+        let view = self.clone().with_placement(Placement::Merged);
+        let beside = [
+            self.pinned_head.end.checked_sub(1),
+            Some(self.summarised_until),
+        ];
+        let mut beside = beside.into_iter().flatten();
+        let takes = beside.any(|at| view.merges_summary_into(conversation, at));
+        takes.then_some(view)
+    }
+
+    /// Applies `record`: its summary, clips and dropped images.
+    #[must_use]
+    pub fn with_record(mut self, record: &CompactionRecord) -> Self {
+        if let Some(text) = &record.text {
+            self.pinned_head = PinnedHead {
+                end: record.history_from,
+            };
+            self.set_summary(record.compacted_message_count, Arc::clone(text));
+        }
+        self.clips.clone_from(&record.clips);
+        self.images_before = record.images_before;
+        self.thrash = record.pace;
+        self
+    }
+
+    /// Returns the thrash state.
+    pub fn thrash(&self) -> ThrashDetector {
+        self.thrash
+    }
+
+    /// Sets the thrash state.
+    pub(crate) fn set_thrash(&mut self, pace: ThrashDetector) {
+        self.thrash = pace;
+    }
+
+    /// Copies the cleared results from `fold`.
+    pub fn set_cleared(&mut self, fold: &PruneState) {
+        self.cleared_before = fold.cleared_before();
+        self.cleared = fold
+            .cleared()
+            .map(|result| ClearedResult {
+                at: result.message,
+                placeholder: result.placeholder.clone(),
+                frees: result.frees,
+            })
+            .collect();
+    }
+
+    /// Replaces the messages from the pinned head up to `upto` by `text`.
+    pub fn set_summary(&mut self, upto: usize, text: Arc<str>) {
+        self.summarised_until = upto.max(self.pinned_head.end);
+        self.text = Some(text);
+    }
+
+    /// Clips results; replaces their earlier clips.
+    pub fn add_clips(&mut self, clips: impl IntoIterator<Item = Clip>) {
+        let mut all = self.clips_by_message();
+        all.extend(clips.into_iter().map(|clip| (clip.message, clip)));
+        self.clips = all.into_values().collect();
+    }
+
+    /// Returns the clips by message index.
+    pub(crate) fn clips_by_message(&self) -> BTreeMap<usize, Clip> {
+        let clips = self.clips.iter();
+        clips.map(|clip| (clip.message, *clip)).collect()
+    }
+
+    /// Replaces the images before `message` by markers.
+    pub fn drop_images_before(&mut self, message: usize) {
+        self.images_before = self.images_before.max(message);
+    }
+
+    /// Lowers the output limit of the request.
+    pub fn set_output_limit(&mut self, output: Tokens) {
+        self.output_limit = Some(output);
+    }
+
+    /// Index before which every message is covered by a summary or pinned.
+    pub fn summarised_until(&self) -> usize {
+        self.summarised_until
+    }
+
+    /// Whether the view contains a summary.
+    pub fn is_summarised(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Returns the plain estimate of the summary, if there is one.
+    pub fn summary_tokens(&self) -> Option<Tokens> {
+        self.text.as_deref().map(Tokens::estimate_text)
+    }
+
+    /// Whether any result is cleared that no summary covers.
+    pub fn is_pruned(&self) -> bool {
+        self.cleared
+            .iter()
+            .any(|cleared| cleared.at >= self.summarised_until)
+    }
+
+    /// Returns the number of cleared results that no summary covers, and the tokens that this
+    /// saves.
+    pub fn pruned_totals(&self) -> (usize, Tokens) {
+        let standing = self
+            .cleared
+            .iter()
+            .filter(|cleared| cleared.at >= self.summarised_until);
+        standing.fold((0, Tokens::ZERO), |(count, frees), cleared| {
+            (count + 1, frees + cleared.frees)
+        })
+    }
+
+    /// Whether any image is replaced by a marker.
+    pub fn drops_images(&self, conversation: &Conversation<'_>) -> bool {
+        self.dropped_images(conversation).next().is_some()
+    }
+
+    /// Returns the plain estimate of the view's size.
+    pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
+        let messages = conversation.messages().len();
+        let mut tokens = conversation.params().tool_tokens
+            + conversation.tokens_of(0..self.pinned_head.end)
+            + self.summary_tokens().unwrap_or_default()
+            + conversation.tokens_of(self.summarised_until..messages)
+            - self.pruned_totals().1;
+        for clip in self.visible_clips() {
+            let text = conversation
+                .message(clip.message)
+                .map(|message| message.text_tokens);
+            tokens -= clip.saved_tokens(text.unwrap_or_default());
+        }
+        tokens
+            - self
+                .dropped_images(conversation)
+                .map(|(.., saves)| saves)
+                .sum()
+    }
+
+    /// Returns the replacements that produce the view, or `None` if it equals the original
+    /// conversation.
+    pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Replacements> {
+        let mut cuts: Vec<Replacement> = Vec::new();
+        if let Some(text) = &self.text
+            && self.summarised_until > self.pinned_head.end
+        {
+            cuts.push(Replacement::History {
+                from: self.pinned_head.end,
+                to: self.summarised_until,
+                text: Arc::clone(text),
+                placement: self.placement,
+            });
+        }
+        for cleared in &self.cleared {
+            if cleared.at >= self.summarised_until
+                && let Some(message) = conversation.message(cleared.at)
+            {
+                cuts.push(Replacement::Result {
+                    at: cleared.at,
+                    text: cleared.placeholder.render(conversation, message),
+                });
+            }
+        }
+        for clip in self.visible_clips() {
+            if let Some(message) = conversation.message(clip.message) {
+                let text = conversation.text(message);
+                let text = wording::clip(&text, clip.head, clip.tail);
+                cuts.push(Replacement::Result {
+                    at: clip.message,
+                    text: Cow::Owned(text.into_owned()),
+                });
+            }
+        }
+        let dropped = self.dropped_images(conversation);
+        cuts.extend(dropped.map(|(at, part, _)| Replacement::Image { at, part }));
+        cuts.sort_by_key(Replacement::position);
+        if let Some(tokens) = self.output_limit {
+            cuts.push(Replacement::Output { tokens });
+        }
+        (!cuts.is_empty()).then(|| Replacements::new(cuts))
+    }
+
+    /// Returns the record to store once a request that used this view was accepted.
+    pub fn to_record(&self, conversation: &Conversation<'_>) -> CompactionRecord {
+        CompactionRecord {
+            text: self.text.clone(),
+            head: conversation.head_len(),
+            history_from: self.pinned_head.end,
+            compacted_message_count: self.summarised_until,
+            cleared_before: self.cleared_before,
+            clips: self.visible_clips().copied().collect(),
+            images_before: self.images_before,
+            pace: self.thrash,
+            ..CompactionRecord::default()
+        }
+    }
+
+    /// Returns the length, in messages, of the shortest prefix that contains all changes.
+    pub fn changed_prefix_len(&self) -> usize {
+        let clips = self
+            .clips
+            .iter()
+            .map(|clip| clip.message + 1)
+            .max()
+            .unwrap_or_default();
+        let cleared = self
+            .cleared
+            .iter()
+            .map(|cleared| cleared.at + 1)
+            .max()
+            .unwrap_or_default();
+        self.summarised_until
+            .max(cleared)
+            .max(clips)
+            .max(self.images_before)
+    }
+
+    /// Whether the result at `message` is cleared.
+    pub(crate) fn is_cleared(&self, message: usize) -> bool {
+        self.cleared
+            .binary_search_by_key(&message, |cleared| cleared.at)
+            .is_ok()
+    }
+
+    /// Whether the result at `message` is cleared or covered by the summary.
+    pub(crate) fn hides_result(&self, message: usize) -> bool {
+        let covered =
+            self.text.is_some() && (self.pinned_head.end..self.summarised_until).contains(&message);
+        covered || self.is_cleared(message)
+    }
+
+    /// Returns the clips of results that are neither covered by a summary nor cleared since.
+    fn visible_clips(&self) -> impl Iterator<Item = &Clip> {
+        self.clips
+            .iter()
+            .filter(|clip| clip.message >= self.summarised_until && !self.is_cleared(clip.message))
+    }
+
+    /// Whether the whole content of the result at `at` is replaced.
+    fn replaces_content(&self, at: usize) -> bool {
+        self.is_cleared(at) || self.clips.iter().any(|clip| clip.message == at)
+    }
+
+    /// Whether the summary is merged into the message at `at`.
+    fn merges_summary_into(&self, conversation: &Conversation<'_>, at: usize) -> bool {
+        let (from, to) = (self.pinned_head.end, self.summarised_until);
+        self.placement == Placement::Merged
+            && self.text.is_some()
+            && placement::merges_into(conversation, from, to, at)
+    }
+
+    /// Returns the images replaced by markers: message index, part index and tokens saved.
+    fn dropped_images<'c>(
+        &'c self,
+        conversation: &'c Conversation<'_>,
+    ) -> impl Iterator<Item = (usize, usize, Tokens)> + 'c {
+        let standing = self.summarised_until..self.images_before.max(self.summarised_until);
+        (0..self.pinned_head.end.min(self.images_before))
+            .chain(standing)
+            .filter_map(|at| Some((at, conversation.message(at)?)))
+            .filter(move |&(at, message)| {
+                !message.role.is_instruction()
+                    && !self.replaces_content(at)
+                    && !self.merges_summary_into(conversation, at)
+            })
+            .flat_map(move |(at, message)| {
+                let images = images::image_parts(conversation, message);
+                images.map(move |(part, saves)| (at, part, saves))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests;

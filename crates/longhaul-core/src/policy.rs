@@ -1,0 +1,448 @@
+//! Policy: the numbers that decide about one request, derived from the settings for its window.
+
+pub mod cut_point;
+pub mod placement;
+pub mod record;
+#[cfg(test)]
+mod tests;
+pub mod thrash;
+
+use crate::pruning::placeholder::Placeholder;
+use crate::pruning::rule::PruneRule;
+use crate::units::tokens::Tokens;
+use placement::Placement;
+
+/// Smallest window, in tokens, for which `auto` prunes by the standard rule. Below it, `auto`
+/// prunes only at the mark: replayed over real sessions, a rule scaled down to a small window
+/// breaks the prompt cache four times as often.
+const WIDE_WINDOW: Tokens = Tokens::new(100_000);
+/// Largest reserve for the reply when the usable window is computed.
+const REPLY_RESERVE: Tokens = Tokens::new(16_384);
+/// Largest part of a request's own output limit that counts against the window.
+const MAX_OUTPUT: Tokens = Tokens::new(32_000);
+/// Number of steps into which a window is divided when token counts move its thresholds.
+const WINDOW_STEPS: u32 = 16;
+/// Window assumed if neither a setting nor the profile gives one.
+const DEFAULT_WINDOW: Tokens = Tokens::new(200_000);
+/// Window of the `local` profile if none is given.
+const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
+
+/// Default hard mark, in percent of the usable window.
+const HARD_PERCENT: u32 = 90;
+/// Default soft mark, in percent of the usable window.
+const SOFT_PERCENT: u32 = 85;
+/// Upper bound of a soft mark given as a share below a hard mark given in tokens, in percent of
+/// that hard mark.
+const SOFT_BELOW_HARD_PERCENT: u32 = 95;
+
+/// Named set of defaults.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Profile {
+    /// `standard` for wide or unknown windows; pruning only at the mark below 100,000 tokens.
+    #[default]
+    Auto,
+    /// Prunes under pressure, in shares of the window: the lowest cost.
+    Frugal,
+    /// Small windows with no price on the prefix: a model on the user's own machine.
+    Local,
+    /// Always the numbers of OpenCode and tunacode.
+    Standard,
+}
+
+/// Points at which the pruning rule is applied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PruneTrigger {
+    /// Every request point.
+    Always,
+    /// The hard mark, where otherwise a record would be made.
+    HardMark,
+    /// Requests larger than [`Thresholds::pressure`].
+    Pressure,
+}
+
+/// Configured position of a threshold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ThresholdSetting {
+    /// Percentage of the window that is left to the conversation.
+    Percent(u32),
+    /// Absolute number of tokens, whatever the window. In a small window the default percentage
+    /// applies if it is lower.
+    Tokens(Tokens),
+}
+
+impl ThresholdSetting {
+    /// Resolves to tokens for a window that leaves `usable` to the conversation.
+    fn resolve(self, usable: Tokens, default_percent: u32) -> Tokens {
+        match self {
+            Self::Percent(percent) => usable.percent(percent),
+            Self::Tokens(tokens) => tokens.min(usable.percent(default_percent)),
+        }
+    }
+}
+
+/// Compaction settings of the operator. `None` leaves a number to the profile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CompactionSettings {
+    /// Profile that provides the defaults.
+    pub profile: Profile,
+    /// Whether to prune at all (off with `DISABLE_PRUNE`).
+    pub prune: bool,
+    /// Whether to make or adopt summaries before an overflow (off with `DISABLE_AUTOCOMPACT`).
+    pub proactive: bool,
+    /// Whether to act on an overflow (off with `DISABLE_COMPACT_ON_OVERFLOW`).
+    pub recover: bool,
+    /// See [`PruneRule::protect`].
+    pub protect: Option<Tokens>,
+    /// See [`PruneRule::minimum`].
+    pub minimum: Option<Tokens>,
+    /// See [`PruneRule::user_turns`].
+    pub user_turns: Option<u32>,
+    /// See [`PruneTrigger`].
+    pub prune_trigger: Option<PruneTrigger>,
+    /// See [`PruneRule::exempt_tools`].
+    pub exempt_tools: Vec<String>,
+    /// See [`PruneRule::keep_errors`].
+    pub keep_errors: bool,
+    /// See [`PruneRule::placeholder`].
+    pub placeholder: Placeholder,
+    /// Hard mark: records are adopted from here on.
+    pub hard: ThresholdSetting,
+    /// Soft mark: records are prepared from here on.
+    pub soft: ThresholdSetting,
+    /// Tokens of recent history that compaction keeps verbatim. Defaults to a share of the window.
+    pub keep_recent: Option<Tokens>,
+    /// Placement of the summary.
+    pub placement: Placement,
+}
+
+impl Default for CompactionSettings {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            prune: true,
+            proactive: true,
+            recover: true,
+            protect: None,
+            minimum: None,
+            user_turns: None,
+            prune_trigger: None,
+            exempt_tools: Vec::new(),
+            keep_errors: false,
+            placeholder: Placeholder::default(),
+            hard: ThresholdSetting::Percent(HARD_PERCENT),
+            soft: ThresholdSetting::Percent(SOFT_PERCENT),
+            keep_recent: None,
+            placement: Placement::default(),
+        }
+    }
+}
+
+/// Whether output tokens share the window with the input.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutputWindow {
+    /// The window limits the input alone.
+    Separate,
+    /// Input and output share the window.
+    Shared,
+}
+
+/// Token thresholds for a window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Thresholds {
+    /// Policy window.
+    pub window: Tokens,
+    /// Actual window of the model as far as it is known. Either `window` is this rounded down, or
+    /// this is the window scaled by the conversation's token ratio.
+    pub actual_window: Tokens,
+    /// Whether the output takes part of the window.
+    pub output: OutputWindow,
+    /// Window without the reserve for the reply.
+    pub usable: Tokens,
+    /// Size that a conversation may grow to: the usable window, or an absolute hard mark below it.
+    /// Kept history and summary budgets are shares of it.
+    pub capacity: Tokens,
+    /// Soft mark: a record is prepared from here on.
+    pub soft: Tokens,
+    /// Hard mark: a record is adopted from here on.
+    pub hard: Tokens,
+    /// `frugal` prunes above this size: 60% of the capacity.
+    pub pressure: Tokens,
+    /// Pruning at the mark is enough if it reaches this size: 70% of the capacity, and clear of the
+    /// hard mark.
+    pub relief: Tokens,
+}
+
+impl Thresholds {
+    fn new(window: Tokens, wishes: &CompactionSettings) -> Self {
+        let usable = window - REPLY_RESERVE.min(window.divided_by(8));
+        let hard = wishes.hard.resolve(usable, HARD_PERCENT);
+        let room = match wishes.hard {
+            ThresholdSetting::Percent(_) => usable,
+            ThresholdSetting::Tokens(tokens) => usable.min(tokens),
+        };
+        let ahead = match (wishes.soft, wishes.hard) {
+            (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
+                hard.percent(SOFT_BELOW_HARD_PERCENT)
+            }
+            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_))
+            | (ThresholdSetting::Tokens(_), _) => hard,
+        };
+        Self {
+            window,
+            actual_window: window,
+            output: OutputWindow::Shared,
+            usable,
+            capacity: room,
+            soft: wishes.soft.resolve(usable, SOFT_PERCENT).min(ahead),
+            hard,
+            pressure: room.percent(60),
+            // 78 is 70% as a share of the 90% hard mark, rounded up.
+            relief: room.percent(70).min(hard.percent(78)),
+        }
+    }
+
+    /// Returns the largest input that fits together with the requested `output`.
+    pub fn max_input(&self, output: Option<Tokens>) -> Tokens {
+        match self.output {
+            OutputWindow::Separate => self.actual_window,
+            OutputWindow::Shared => {
+                let output = output.unwrap_or_default();
+                self.actual_window - output.min(MAX_OUTPUT).min(self.window.divided_by(2))
+            }
+        }
+    }
+
+    /// Returns the size that recovery from an overflow aims at: well inside the window, and clear
+    /// of the output.
+    pub fn recovery_target(&self, output: Option<Tokens>) -> Tokens {
+        self.window
+            .percent(60)
+            .min(self.max_input(output) - self.window.percent(5))
+    }
+
+    /// Returns the budget for the first and the newest user request together, beside `taken` tokens
+    /// that are fixed. Most of the space below the hard mark is left for what follows, so that
+    /// large requests do not cause more compactions than they are worth.
+    pub fn requests_budget(&self, taken: Tokens) -> Tokens {
+        (self.hard - taken)
+            .divided_by(4)
+            .min(self.capacity.divided_by(5))
+    }
+}
+
+/// Token budgets for the parts of a summary.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SummaryBudgets {
+    /// Text of the model, or steps of a digest: 4% of the capacity, 250 to 1,500.
+    pub prose: Tokens,
+    /// Files and commands: 3% of the capacity, at most 2,000.
+    pub file_activity: Tokens,
+    /// Identifiers: 10% of the capacity, 5% in wide windows; see [`Policy::budgets_for`].
+    pub identifiers: Tokens,
+    /// User messages: a quarter of the recent history kept verbatim.
+    pub user_messages: Tokens,
+    /// First and newest user request, in addition to the user messages. Zero until the history is
+    /// known; see [`digest::budgets`](super::digest::budgets).
+    pub requests: Tokens,
+}
+
+impl SummaryBudgets {
+    fn new(marks: &Thresholds, keep_recent: Tokens) -> Self {
+        let room = marks.capacity;
+        Self {
+            prose: room.percent(4).clamp(Tokens::new(250), Tokens::new(1_500)),
+            file_activity: room.percent(3).min(Tokens::new(2_000)),
+            identifiers: room.percent(if marks.window < WIDE_WINDOW { 10 } else { 5 }),
+            user_messages: keep_recent.divided_by(4),
+            requests: Tokens::ZERO,
+        }
+    }
+
+    /// Size that the replay assumes for a summary.
+    pub fn nominal(&self) -> Tokens {
+        self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests
+    }
+}
+
+/// Growth of the index budget with the length of the history, for windows below [`WIDE_WINDOW`].
+/// Each row gives a multiple of the capacity and the percentage of the plain budget from there on;
+/// the last row that applies counts.
+///
+/// A longer history has more identifiers to keep. At a quarter of the tokens, this doubles what is
+/// still known of the distant past (see `bench/COMPACTION.md`).
+const INDEX_GROWTH: [(u32, u32); 3] = [(0, 100), (2, 130), (4, 150)];
+
+/// Compaction policy for one request.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Pruning rule and its trigger; `None` if pruning is switched off.
+    pub prune: Option<(PruneTrigger, PruneRule)>,
+    /// Tokens of the newest results that recovery from an overflow protects while it clears all
+    /// others, whatever the rule's user-turn gate and minimum. Recovery tries as much as the rule
+    /// protects first, then less. `None` if it clears nothing.
+    pub recovery_protect: Option<[Tokens; 2]>,
+    /// Whether records are made or adopted before an overflow.
+    pub proactive: bool,
+    /// Whether longhaul acts on an overflow.
+    pub recover: bool,
+    /// Thresholds that decide when records are made and adopted, and which size fits.
+    pub thresholds: Thresholds,
+    /// Thresholds of the pruning rule, always those of the policy window. An upstream's answer
+    /// never moves them: replicas ask at different times, and would then clear the same
+    /// conversation differently.
+    pub prune_thresholds: Thresholds,
+    /// Size assumed for a summary when the pruning rule's own thresholds are replayed.
+    pub prune_summary_size: Tokens,
+    /// Tokens of recent history that compaction keeps verbatim.
+    pub keep_recent: Tokens,
+    /// Largest first user message, in tokens, that is kept verbatim.
+    pub max_pinned_first: Tokens,
+    /// Token budgets for the parts of a summary.
+    pub budgets: SummaryBudgets,
+    /// Placement of the summary.
+    pub placement: Placement,
+}
+
+impl Policy {
+    /// Derives the policy from `wishes` for a model with a window of `window` tokens.
+    pub fn new(wishes: &CompactionSettings, window: Tokens) -> Self {
+        let marks = Thresholds::new(window, wishes);
+        let wide = window >= WIDE_WINDOW;
+        let share = window.divided_by(10);
+        let (when, protect, minimum, user_turns) = match wishes.profile {
+            Profile::Auto if !wide => (PruneTrigger::HardMark, share, Tokens::ZERO, 0),
+            Profile::Auto | Profile::Standard => (
+                PruneTrigger::Always,
+                Tokens::new(40_000),
+                Tokens::new(20_000),
+                2,
+            ),
+            Profile::Frugal => (PruneTrigger::Pressure, share, share, 0),
+            Profile::Local => (
+                PruneTrigger::Always,
+                Tokens::new(2_000),
+                Tokens::new(500),
+                2,
+            ),
+        };
+        let rule = PruneRule {
+            protect: wishes.protect.unwrap_or(protect),
+            minimum: wishes.minimum.unwrap_or(minimum),
+            user_turns: wishes.user_turns.unwrap_or(user_turns),
+            exempt_tools: wishes.exempt_tools.clone(),
+            keep_errors: wishes.keep_errors,
+            placeholder: wishes.placeholder,
+        };
+        let clearing = [rule.protect, rule.protect.min(share)];
+        let keep_recent = keep_recent(wishes, &marks);
+        let budgets = SummaryBudgets::new(&marks, keep_recent);
+        Self {
+            prune: wishes
+                .prune
+                .then(|| (wishes.prune_trigger.unwrap_or(when), rule)),
+            recovery_protect: (wishes.prune && wishes.recover).then_some(clearing),
+            proactive: wishes.proactive,
+            recover: wishes.recover,
+            keep_recent,
+            max_pinned_first: Tokens::new(2_000).min(share),
+            prune_summary_size: budgets.nominal(),
+            prune_thresholds: marks,
+            budgets,
+            placement: wishes.placement,
+            thresholds: marks,
+        }
+    }
+
+    /// Whether the rule clears results between two cuts of the history.
+    pub(super) fn prunes_between_cuts(&self) -> bool {
+        match &self.prune {
+            Some((PruneTrigger::Always | PruneTrigger::Pressure, _)) => true,
+            Some((PruneTrigger::HardMark, _)) | None => false,
+        }
+    }
+
+    /// Returns the budgets for a summary of `history` tokens: a longer history gets a larger index.
+    pub fn budgets_for(&self, history: Tokens) -> SummaryBudgets {
+        if self.thresholds.window >= WIDE_WINDOW {
+            return self.budgets;
+        }
+        let rooms = history.get() / self.thresholds.capacity.get().max(1);
+        let reached = INDEX_GROWTH.iter().rev().find(|(from, _)| rooms >= *from);
+        let percent = reached.map_or(100, |(_, percent)| *percent);
+        SummaryBudgets {
+            identifiers: self.budgets.identifiers.percent(percent),
+            ..self.budgets
+        }
+    }
+
+    /// Returns the policy for a thrashing conversation: keeps half as much recent history verbatim.
+    #[must_use]
+    pub(super) fn tightened(&self) -> Self {
+        Self {
+            keep_recent: self.keep_recent.divided_by(2),
+            ..self.clone()
+        }
+    }
+
+    /// Applies a window of `tokens` reported by the upstream. This decides when records are made,
+    /// how large they are, and which size fits. It never changes what the pruning rule clears, nor
+    /// whether the first user message is kept.
+    #[must_use]
+    pub fn with_window(mut self, wishes: &CompactionSettings, tokens: Tokens) -> Self {
+        self.thresholds = Thresholds::new(tokens, wishes);
+        self.keep_recent = keep_recent(wishes, &self.thresholds);
+        self.budgets = SummaryBudgets::new(&self.thresholds, self.keep_recent);
+        self
+    }
+
+    /// Applies `holds`, the size at which this conversation fills the window by the upstream's
+    /// token counts.
+    ///
+    /// `holds` limits which size fits. The thresholds stay unless a request at the hard mark would
+    /// not fit: their reserve covers small differences, and replicas with different counts then
+    /// agree. Otherwise they are those of `holds`, rounded down to a sixteenth of the window so
+    /// that small differences have no effect.
+    #[must_use]
+    pub fn with_counted_window(mut self, wishes: &CompactionSettings, holds: Tokens) -> Self {
+        let Thresholds { window, output, .. } = self.thresholds;
+        if holds < self.thresholds.hard {
+            let step = window.divided_by(WINDOW_STEPS).get().max(1);
+            self = self.with_window(wishes, Tokens::new(holds.get() / step * step));
+            self.thresholds.output = output;
+        }
+        self.thresholds.actual_window = holds;
+        self
+    }
+
+    /// Treats the window as a limit on input alone.
+    #[must_use]
+    pub fn with_separate_output(mut self) -> Self {
+        self.thresholds.output = OutputWindow::Separate;
+        self
+    }
+
+    /// Applies the known window of the model, if the policy window is a rounded value of it.
+    #[must_use]
+    pub fn with_actual_window(mut self, tokens: Tokens) -> Self {
+        self.thresholds.actual_window = tokens.max(self.thresholds.window);
+        self
+    }
+
+    /// Returns the window to assume if none is known.
+    pub fn default_window(profile: Profile) -> Tokens {
+        if profile == Profile::Local {
+            LOCAL_WINDOW
+        } else {
+            DEFAULT_WINDOW
+        }
+    }
+}
+
+/// Returns the tokens of recent history to keep verbatim. A configured value is limited to half of
+/// the capacity, which leaves room for the summary and for what follows.
+fn keep_recent(wishes: &CompactionSettings, marks: &Thresholds) -> Tokens {
+    wishes.keep_recent.map_or_else(
+        || Tokens::new(20_000).min(marks.capacity.percent(11)),
+        |wish| wish.min(marks.capacity.divided_by(2)),
+    )
+}

@@ -1,0 +1,151 @@
+//! Cut points: positions between two units at which history may be cut, with the newest tokens
+//! kept.
+
+use crate::conversation::{Conversation, Role};
+use crate::policy::Policy;
+use crate::policy::record::RecordMatch;
+use crate::policy::thrash::ThrashDetector;
+
+/// Head of a conversation that is never summarised: the leading system and developer messages, and
+/// the first user message if it is small.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PinnedHead {
+    /// First message that may be summarised.
+    pub end: usize,
+}
+
+impl PinnedHead {
+    /// Determines the pinned head. A conversation that starts from a record with a text keeps that
+    /// record's head, because the text covers everything after it; otherwise `policy` decides.
+    pub fn new(
+        conversation: &Conversation<'_>,
+        policy: &Policy,
+        base: Option<&RecordMatch>,
+    ) -> Self {
+        if let Some(base) = base.filter(|base| base.record.text.is_some()) {
+            return Self {
+                end: base.record.history_from,
+            };
+        }
+        let head = conversation.head_len();
+        let first = conversation
+            .message(head)
+            .filter(|first| first.role == Role::User && first.tokens <= policy.max_pinned_first);
+        Self {
+            end: head + usize::from(first.is_some()),
+        }
+    }
+}
+
+/// Finds the cut for a history of `upto` messages. At least [`Policy::keep_recent`] is kept after
+/// it, and more if that keeps a turn or a run of reasoning whole. Returns `None` if there is
+/// nothing to cut.
+pub fn find(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: PinnedHead,
+    upto: usize,
+) -> Option<usize> {
+    let newest = conversation.newest_unit(upto);
+    // A long history has many request points: a walk to the answer for each would cost too much.
+    let enough = conversation.suffix_start(kept.end..upto, policy.keep_recent)?;
+    let latest = enough.min(newest);
+    let boundaries = inner_boundaries(conversation, kept.end, upto);
+    let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
+    let at_or_before = || earlier.iter().rev().copied();
+    let turn = at_or_before()
+        .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.divided_by(4))
+        .find(|&cut| starts_turn(conversation, cut));
+    let twice = policy.keep_recent + policy.keep_recent;
+    let keeps_at_most = twice.min(policy.thresholds.capacity.divided_by(2));
+    let near =
+        || at_or_before().take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most);
+    let all_reasoned =
+        || near().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
+    let whole_run =
+        || near().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Run));
+    let after = || later.first().copied().filter(|&cut| cut <= newest);
+    turn.or_else(all_reasoned)
+        .or_else(whole_run)
+        .or_else(|| at_or_before().next())
+        .or_else(after)
+}
+
+/// Like [`find`], but keeps half as much if the conversation is thrashing.
+pub(crate) fn find_adaptive(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    pace: ThrashDetector,
+    kept: PinnedHead,
+    upto: usize,
+) -> Option<usize> {
+    if pace.is_thrashing() {
+        find(conversation, &policy.tightened(), kept, upto)
+    } else {
+        find(conversation, policy, kept, upto)
+    }
+}
+
+/// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.
+pub fn deepest(conversation: &Conversation<'_>, kept: PinnedHead, upto: usize) -> Option<usize> {
+    let newest = conversation.newest_unit(upto);
+    inner_boundaries(conversation, kept.end, upto)
+        .iter()
+        .rev()
+        .copied()
+        .find(|&cut| cut <= newest)
+}
+
+/// Returns the user request whose turn is still open at `cut`. A turn is open if the messages
+/// before `cut` end with the request itself or with results, so that the agent is still at work.
+/// Messages after `cut` do not count: their number grows.
+pub fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
+    let before = conversation.messages().get(..cut)?;
+    match before.last()?.role {
+        Role::Function | Role::Tool | Role::User => {
+            before.iter().rposition(|message| message.role.is_user())
+        }
+        Role::Assistant | Role::Developer | Role::Other | Role::System => None,
+    }
+}
+
+/// Returns the boundaries that leave something on both sides.
+fn inner_boundaries<'c>(
+    conversation: &'c Conversation<'_>,
+    start: usize,
+    upto: usize,
+) -> &'c [usize] {
+    let boundaries = conversation.boundaries();
+    let from = boundaries.partition_point(|&cut| cut <= start);
+    let to = boundaries.partition_point(|&cut| cut < upto);
+    boundaries.get(from..to).unwrap_or_default()
+}
+
+fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
+    conversation
+        .message(cut)
+        .is_some_and(|message| message.role.is_user())
+}
+
+/// Extent of a run of reasoning that belongs together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ReasoningExtent {
+    /// Consecutive steps that each carry reasoning.
+    Run,
+    /// All steps of a turn after the first that carries reasoning.
+    Turn,
+}
+
+/// Whether `cut` falls between two steps of such a run. Providers that sign reasoning require it
+/// whole.
+fn splits_reasoning(conversation: &Conversation<'_>, cut: usize, run: ReasoningExtent) -> bool {
+    let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
+    before.is_some_and(|message| message.role.is_tool_result())
+        && match run {
+            ReasoningExtent::Run => conversation.message(cut).is_some_and(|it| it.has_reasoning),
+            ReasoningExtent::Turn => conversation.is_in_reasoning_run(cut),
+        }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,271 @@
+//! Tests of cut points: each clause of the rule at its edge.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::dialect::chat_completions::read;
+use crate::policy::CompactionSettings;
+use crate::policy::record::CompactionRecord;
+use crate::units::tokens::Tokens;
+
+/// Builds a body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant,
+/// `s`ystem, a `c`all alone, a call with its `r`easoning, a `t`ool's result.
+pub(crate) fn body(letters: &str) -> String {
+    let text = "x".repeat(1_000);
+    let call =
+        r#""tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]"#;
+    let message = |letter| match letter {
+        'a' => format!(r#"{{"role":"assistant","content":"{text}"}}"#),
+        'c' => format!(r#"{{"role":"assistant","content":"{text}",{call}}}"#),
+        'r' => {
+            format!(r#"{{"role":"assistant","reasoning_content":"{text}","content":"",{call}}}"#)
+        }
+        's' => format!(r#"{{"role":"system","content":"{text}"}}"#),
+        't' => format!(r#"{{"role":"tool","tool_call_id":"1","content":"{text}"}}"#),
+        _ => format!(r#"{{"role":"user","content":"{text}"}}"#),
+    };
+    let messages: Vec<String> = letters.chars().map(message).collect();
+    format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// Like [`body`], with other texts in the messages at the indices in `says`.
+pub(crate) fn body_saying(letters: &str, says: &[(usize, &str)]) -> String {
+    let (body, text) = (body(letters), "x".repeat(1_000));
+    let said = |at| says.iter().find(|it| it.0 == at).map_or(&*text, |it| it.1);
+    let mut pieces = body.split(&text);
+    let start = pieces.next().unwrap().to_owned();
+    let rest = pieces.enumerate();
+    rest.fold(start, |body, (at, piece)| [&body, said(at), piece].concat())
+}
+
+/// Checks the cut of all of `letters` after the first message. `recent` computes the tokens to keep
+/// from the conversation.
+#[track_caller]
+fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Option<usize>) {
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+    policy.keep_recent = recent(&conversation);
+    let cut = find(&conversation, &policy, PinnedHead { end: 1 }, letters.len());
+    assert_eq!(cut, expect, "{letters}");
+}
+
+/// Returns four times `tokens`, so that a quarter of the result allows the kept part to grow by
+/// `tokens`.
+fn four_times(tokens: Tokens) -> Tokens {
+    tokens + tokens + tokens + tokens
+}
+
+const ONE: Tokens = Tokens::new(1);
+
+#[test]
+fn what_is_to_be_kept_stays_to_the_token() {
+    let letters = "uctctctct";
+    check(letters, |it| it.tokens_of(5..9), Some(5));
+    check(letters, |it| it.tokens_of(5..9) + ONE, Some(3));
+    check(letters, |it| it.tokens_of(3..9) + ONE, Some(3));
+    check(letters, |it| it.tokens_of(1..9) + ONE, None);
+}
+
+#[test]
+fn a_unit_is_never_cut_in_two() {
+    // The kept part begins within the second step.
+    check("uctctct", |it| it.tokens_of(4..7), Some(3));
+}
+
+#[test]
+fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
+    let letters = "uauctctctctctctctctctct";
+    let recent = |it: &Conversation<'_>| four_times(it.tokens_of(2..5));
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    let least = recent(&conversation);
+    assert!(conversation.tokens_of(5..letters.len()) >= least);
+    assert!(conversation.tokens_of(7..letters.len()) >= least);
+    let cut_at = |keep_recent, upto| {
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+        policy.keep_recent = keep_recent;
+        find(&conversation, &policy, PinnedHead { end: 1 }, upto)
+    };
+    // End of the history at which message 5 has just enough after it to be the latest cut.
+    let upto = (6..letters.len())
+        .find(|&upto| conversation.tokens_of(5..upto) >= least)
+        .unwrap();
+    assert_eq!(cut_at(least, upto), Some(2));
+    let less = Tokens::new(least.get() - 4);
+    assert_eq!(cut_at(less, upto), Some(5));
+}
+
+#[test]
+fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
+    // The run begins at 3: each later step carries reasoning after a result.
+    let letters = "uctctrtrtrt";
+    let half = |it: &Conversation<'_>| Tokens::new(it.tokens_of(3..11).get().div_ceil(2));
+    check(letters, half, Some(3));
+    check(letters, |it| Tokens::new(half(it).get() - 1), Some(7));
+    check("uctctctctct", half, Some(7));
+}
+
+/// A provider that signs reasoning wants a turn to begin with it, though later steps carry no
+/// reasoning.
+#[test]
+fn a_turn_of_which_only_the_first_step_reasons_stays_whole_if_it_is_no_longer_than_that() {
+    let letters = "uauauacturtctctctct";
+    let whole = |it: &Conversation<'_>| Tokens::new(it.tokens_of(9..19).get().div_ceil(2));
+    check(letters, whole, Some(9));
+    check(letters, |it| Tokens::new(whole(it).get() - 1), Some(13));
+    // An earlier turn's reasoning does not belong to this turn.
+    check("urtrtuctctctctct", |it| it.tokens_of(9..16), Some(8));
+}
+
+#[test]
+fn where_no_cut_keeps_enough_the_next_one_does() {
+    // The kept part begins within the first unit that could be removed.
+    check("uctu", |it| it.tokens_of(2..4), Some(3));
+    check("uct", |it| it.tokens_of(2..3), None);
+}
+
+#[test]
+fn the_newest_unit_stays() {
+    check("uctct", |_| ONE, Some(3));
+    check("uacttt", |_| ONE, Some(2));
+}
+
+#[test]
+fn what_the_user_said_and_nobody_answered_stays() {
+    check("uauu", |_| ONE, Some(2));
+    check("uauau", |_| ONE, Some(4));
+    check("uuu", |_| ONE, None);
+    // A server message in between is not an answer.
+    check("uaus", |_| ONE, Some(2));
+    check("uus", |_| ONE, None);
+}
+
+#[test]
+fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
+    let begins = |letters: &str, upto| {
+        let body = body(letters);
+        read(body.as_bytes()).unwrap().newest_unit(upto)
+    };
+    assert_eq!(begins("uctctct", 7), 5);
+    assert_eq!(begins("uctctct", 5), 3);
+    assert_eq!(begins("uctctct", 6), 5);
+    assert_eq!(begins("uau", 3), 2);
+    assert_eq!(begins("uau", 2), 0);
+    // The beginning of an answer to no message is a unit by itself.
+    assert_eq!(begins("a", 1), 0);
+    assert_eq!(begins("sa", 2), 1);
+}
+
+#[test]
+fn the_deepest_cut_leaves_what_must_never_be_summarised() {
+    let deepest_of = |letters: &str, end| {
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        deepest(&conversation, PinnedHead { end }, letters.len())
+    };
+    assert_eq!(deepest_of("uctctct", 1), Some(5));
+    assert_eq!(deepest_of("uauu", 1), Some(2));
+    assert_eq!(deepest_of("sua", 2), None);
+    assert_eq!(deepest_of("suauc", 2), Some(4));
+    assert_eq!(deepest_of("suauctct", 2), Some(6));
+    assert_eq!(deepest_of("u", 1), None);
+}
+
+#[test]
+fn a_question_and_the_beginning_of_its_answer_stay() {
+    let cut = |letters: &str| {
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+        policy.keep_recent = ONE;
+        let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
+        let deepest = deepest(&conversation, kept, upto);
+        assert_eq!(
+            find(&conversation, &policy, kept, upto),
+            deepest,
+            "{letters}"
+        );
+        deepest
+    };
+    assert_eq!(cut("sua"), None);
+    assert_eq!(cut("suaua"), Some(3));
+    assert_eq!(cut("suauua"), Some(3));
+    assert_eq!(cut("suausa"), Some(3));
+    // An answer after tool steps keeps the newest step, not the question before it.
+    assert_eq!(cut("suctcta"), Some(4));
+    // With two answers in a row, the newest unit begins at the first.
+    assert_eq!(cut("suaa"), Some(2));
+}
+
+#[test]
+fn a_turn_is_open_while_its_agent_is_at_work() {
+    let open = |letters: &str, cut| {
+        let body = body(letters);
+        open_turn(&read(body.as_bytes()).unwrap(), cut)
+    };
+    assert_eq!(open("uauctct", 5), Some(2));
+    assert_eq!(open("uauctct", 3), Some(2));
+    assert_eq!(open("uauctct", 2), None);
+    assert_eq!(open("uauctct", 4), None);
+    assert_eq!(open("uauctct", 0), None);
+    assert_eq!(open("sct", 3), None);
+}
+
+#[test]
+fn what_a_record_kept_stays_kept_under_a_smaller_window() {
+    let first = "x".repeat(6_000);
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"{first}"}},{{"role":"assistant","content":"y"}}]}}"#
+    );
+    let conversation = read(body.as_bytes()).unwrap();
+    let small = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
+    let wide = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+    assert_eq!(
+        PinnedHead::new(&conversation, &small, None),
+        PinnedHead { end: 0 }
+    );
+    assert_eq!(
+        PinnedHead::new(&conversation, &wide, None),
+        PinnedHead { end: 1 }
+    );
+    let base = RecordMatch {
+        prefix_end: 2,
+        adopted: true,
+        record: Arc::new(CompactionRecord {
+            text: Some("what stands for the rest".into()),
+            history_from: 1,
+            compacted_message_count: 2,
+            ..CompactionRecord::default()
+        }),
+    };
+    let kept = PinnedHead::new(&conversation, &small, Some(&base));
+    assert_eq!(kept, PinnedHead { end: 1 });
+}
+
+#[test]
+fn what_waits_is_the_first_that_the_user_said_behind_the_last_answer() {
+    for letters in [
+        "",
+        "u",
+        "auu",
+        "uuauusuact",
+        "suasuctuutau",
+        "cttuuuu",
+        "aas",
+    ] {
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        for upto in 0..=letters.len() {
+            let before = &letters[..upto];
+            let whole = before.strip_suffix('a').unwrap_or(before);
+            let answered = whole.rfind(['a', 'c']).map_or(0, |at| at + 1);
+            let waits = before[answered..].find('u').map(|at| answered + at);
+            assert_eq!(
+                conversation.first_unanswered(upto),
+                waits,
+                "{letters} up to {upto}"
+            );
+        }
+    }
+}

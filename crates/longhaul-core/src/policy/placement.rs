@@ -1,0 +1,343 @@
+//! Placement of the summary: a message of its own, or merged into the adjacent user messages.
+
+use crate::conversation::{Content, Conversation, Message};
+use crate::dialect::content_json::quote;
+use crate::json::span::Span;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Position of the text that replaces history.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Placement {
+    /// Merged into the user message before it, after it, or all three into one: some chat templates
+    /// refuse two user messages in a row. A message of its own if neither neighbour is a user
+    /// message.
+    Merged,
+    /// A user message of its own.
+    #[default]
+    Separate,
+}
+
+/// Placements of the summary that a model has refused.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum PlacementRefusals {
+    /// Both placements. Placement was not the reason then, and the separate one is as good.
+    Both,
+    /// No placement.
+    #[default]
+    Nowhere,
+    /// A message of its own.
+    Separate,
+}
+
+impl PlacementRefusals {
+    /// Returns the placement to use.
+    pub fn placement(self) -> Placement {
+        match self {
+            Self::Separate => Placement::Merged,
+            Self::Both | Self::Nowhere => Placement::Separate,
+        }
+    }
+
+    /// Adds a refusal of `placement`.
+    #[must_use]
+    pub fn with_refusal(self, placement: Placement) -> Self {
+        match (self, placement) {
+            (Self::Nowhere, Placement::Separate) => Self::Separate,
+            // Two concurrent requests may have been refused for the same reason.
+            (Self::Both | Self::Separate, Placement::Separate) => self,
+            (_, Placement::Merged) => Self::Both,
+        }
+    }
+
+    /// Merges the refusals of both.
+    #[must_use]
+    pub fn merged_with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Both, _) | (_, Self::Both) => Self::Both,
+            (Self::Separate, _) | (_, Self::Separate) => Self::Separate,
+            (Self::Nowhere, Self::Nowhere) => Self::Nowhere,
+        }
+    }
+}
+
+/// Returns the span of the body to replace, and its replacement, when `text` replaces the messages
+/// from `from` up to `to`.
+pub(crate) fn history_edit(
+    conversation: &Conversation<'_>,
+    from: usize,
+    to: usize,
+    text: &str,
+    placement: Placement,
+) -> Option<(Span, String)> {
+    let first = conversation.message(from)?;
+    let last = conversation.message(to.checked_sub(1)?)?;
+    let (before, behind) = match placement {
+        Placement::Merged => adjacent_user_messages(conversation, from, to),
+        Placement::Separate => (None, None),
+    };
+    let body = conversation.body();
+    let said = [
+        before.map(|before| ContentJson::from_message(body, before)),
+        Some(Some(ContentJson::Text(quote(text).into()))),
+        behind.map(|behind| ContentJson::from_message(body, behind)),
+    ];
+    let said: Option<Vec<ContentJson<'_>>> = said.into_iter().flatten().collect();
+    let content = join_contents(said?);
+    let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
+    match (before, behind) {
+        (None, None) => {
+            let message = format!("{{\"role\":\"user\",\"content\":{content}}}");
+            Some((first.span.extended_to(last.span), message))
+        }
+        (Some(before), None) => {
+            let at = before.content.span()?;
+            let rest = between(at.end(), before.span.end());
+            Some((at.extended_to(last.span), [&content, rest].concat()))
+        }
+        (before, Some(behind)) => {
+            let at = behind.content.span()?;
+            let start = between(behind.span.start(), at.start());
+            let replaced = before.unwrap_or(first).span.extended_to(at);
+            Some((replaced, [start, &content].concat()))
+        }
+    }
+}
+
+/// Whether the text that replaces the messages from `from` up to `to` is merged into the message at
+/// `at`.
+pub(crate) fn merges_into(
+    conversation: &Conversation<'_>,
+    from: usize,
+    to: usize,
+    at: usize,
+) -> bool {
+    let (before, behind) = adjacent_user_messages(conversation, from, to);
+    let is =
+        |message: Option<&Message>, place: Option<usize>| message.is_some() && place == Some(at);
+    is(before, from.checked_sub(1)) || is(behind, Some(to))
+}
+
+/// Returns the user messages directly before and after.
+fn adjacent_user_messages<'c>(
+    conversation: &'c Conversation<'_>,
+    from: usize,
+    to: usize,
+) -> (Option<&'c Message>, Option<&'c Message>) {
+    let takes = |message: &&Message| match message.content {
+        Content::Absent | Content::Null => false,
+        Content::Parts(_) | Content::Text(_) => message.role.is_user(),
+    };
+    let before = from.checked_sub(1).and_then(|at| conversation.message(at));
+    (before.filter(takes), conversation.message(to).filter(takes))
+}
+
+/// Message content as raw JSON.
+enum ContentJson<'s> {
+    /// Elements of an array, without the brackets.
+    Parts(&'s str),
+    /// String literal, with its quotes.
+    Text(Cow<'s, str>),
+}
+
+impl<'s> ContentJson<'s> {
+    /// Returns the content of `message`, or `None` if it has none.
+    fn from_message(body: &'s str, message: &Message) -> Option<Self> {
+        match message.content {
+            Content::Absent | Content::Null => None,
+            Content::Parts(span) => {
+                let array = span.slice(body).trim();
+                let parts = array.strip_prefix('[')?.strip_suffix(']')?;
+                Some(Self::Parts(parts.trim()))
+            }
+            Content::Text(literal) => Some(Self::Text(literal.span().slice(body).into())),
+        }
+    }
+
+    /// Returns the string without its quotes.
+    fn inner(&self) -> Option<&str> {
+        match self {
+            Self::Parts(_) => None,
+            Self::Text(text) => text.strip_prefix('"')?.strip_suffix('"'),
+        }
+    }
+
+    /// Converts the content to array elements.
+    fn into_parts(self) -> Cow<'s, str> {
+        match self {
+            Self::Parts(parts) => parts.into(),
+            Self::Text(text) => format!("{{\"type\":\"text\",\"text\":{text}}}").into(),
+        }
+    }
+}
+
+/// Joins contents: to a string if all are strings, otherwise to an array of parts.
+fn join_contents(said: Vec<ContentJson<'_>>) -> String {
+    if let Some(texts) = said
+        .iter()
+        .map(ContentJson::inner)
+        .collect::<Option<Vec<&str>>>()
+    {
+        return format!("\"{}\"", texts.join("\\n\\n"));
+    }
+    let parts = said.into_iter().map(ContentJson::into_parts);
+    let parts: Vec<Cow<'_, str>> = parts.filter(|parts| !parts.is_empty()).collect();
+    format!("[{}]", parts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::planning::plan::{Replacement, Replacements};
+    use crate::planning::splice::Splice;
+
+    /// Checks `messages` after "sum" replaced those in `range`.
+    fn check(messages: &Value, range: (usize, usize), placement: Placement, expect: &Value) {
+        let body = json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let cut = Replacement::History {
+            from: range.0,
+            to: range.1,
+            text: "sum".into(),
+            placement,
+        };
+        let splice = Splice::new(&conversation, &Replacements::new(vec![cut])).unwrap();
+        let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
+        assert_eq!(&out["messages"], expect);
+    }
+
+    fn user(content: &Value) -> Value {
+        json!({"role": "user", "content": content})
+    }
+
+    fn model(text: &str) -> Value {
+        json!({"role": "assistant", "content": text})
+    }
+
+    fn long() -> Value {
+        model(&"x".repeat(200))
+    }
+
+    #[test]
+    fn of_its_own_it_stands_between_the_two() {
+        check(
+            &json!([user(&"a".into()), long(), user(&"b".into())]),
+            (1, 2),
+            Placement::Separate,
+            &json!([user(&"a".into()), user(&"sum".into()), user(&"b".into())]),
+        );
+    }
+
+    #[test]
+    fn merged_it_joins_the_user_messages_on_both_sides() {
+        check(
+            &json!([user(&"a\"".into()), long(), user(&"\\b".into()), model("c")]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&"a\"\n\nsum\n\n\\b".into()), model("c")]),
+        );
+    }
+
+    #[test]
+    fn merged_it_joins_the_one_that_there_is() {
+        let system = json!({"role": "system", "content": "s"});
+        check(
+            &json!([user(&"a".into()), long(), model("c")]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&"a\n\nsum".into()), model("c")]),
+        );
+        check(
+            &json!([
+                system,
+                user(&"old".into()),
+                long(),
+                user(&"b".into()),
+                model("c")
+            ]),
+            (1, 3),
+            Placement::Merged,
+            &json!([system, user(&"sum\n\nb".into()), model("c")]),
+        );
+        check(
+            &json!([system, user(&"old".into()), long(), model("c")]),
+            (1, 3),
+            Placement::Merged,
+            &json!([system, user(&"sum".into()), model("c")]),
+        );
+    }
+
+    #[test]
+    fn the_user_messages_beside_it_take_it_in_and_nothing_else_does() {
+        let messages = json!([model("a"), user(&"b".into()), long(), user(&"c".into())]);
+        let body = json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let taking = |from, to| {
+            let takes = |at: &usize| merges_into(&conversation, from, to, *at);
+            (0..5).filter(takes).collect::<Vec<_>>()
+        };
+        assert_eq!(taking(2, 3), [1, 3]);
+        assert_eq!(taking(1, 3), [3]);
+        assert_eq!(taking(2, 4), [1]);
+        assert_eq!(taking(0, 2), [0; 0]);
+        assert_eq!(taking(0, 4), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_refused_in_one_place_goes_to_the_other_and_then_to_the_plain_one() {
+        use Placement::{Merged, Separate};
+        let none = PlacementRefusals::default();
+        assert_eq!(none.placement(), Separate);
+        let one = none.with_refusal(Separate);
+        assert_eq!(
+            (one, one.placement()),
+            (PlacementRefusals::Separate, Merged)
+        );
+        assert_eq!(one.with_refusal(Separate), one);
+        let both = one.with_refusal(Merged);
+        assert_eq!(
+            (both, both.placement()),
+            (PlacementRefusals::Both, Separate)
+        );
+        assert_eq!(both.with_refusal(Separate), both);
+    }
+
+    #[test]
+    fn what_two_have_seen_refused_is_refused_wherever_either_says() {
+        use PlacementRefusals::{Both, Nowhere, Separate};
+        for (one, other, expect) in [
+            (Nowhere, Nowhere, Nowhere),
+            (Nowhere, Separate, Separate),
+            (Separate, Separate, Separate),
+            (Nowhere, Both, Both),
+            (Separate, Both, Both),
+            (Both, Both, Both),
+        ] {
+            assert_eq!(
+                (one.merged_with(other), other.merged_with(one)),
+                (expect, expect)
+            );
+        }
+    }
+
+    #[test]
+    fn parts_stay_parts() {
+        let image = json!({"type": "image_url", "image_url": {"url": "u"}});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        check(
+            &json!([user(&"a".into()), long(), user(&json!([text("b"), image]))]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&json!([text("a"), text("sum"), text("b"), image]))]),
+        );
+        check(
+            &json!([user(&json!([])), long(), model("c")]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&json!([text("sum")])), model("c")]),
+        );
+    }
+}

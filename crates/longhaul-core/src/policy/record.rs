@@ -1,0 +1,282 @@
+//! Compaction records: the rewrite of an accepted request, stored so that later requests start from
+//! it.
+
+use crate::policy::thrash::ThrashDetector;
+use crate::prefix::keys::{PrefixKeys, RecordKey};
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Clip of a tool result: only its beginning and end are kept.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clip {
+    /// Index of the message.
+    pub message: usize,
+    /// Tokens kept at the beginning.
+    pub head: Tokens,
+    /// Tokens kept at the end.
+    pub tail: Tokens,
+}
+
+impl Clip {
+    /// Possible sizes of each end, largest first. They are fixed so that repeated clips are
+    /// identical.
+    pub(crate) const SIZES: [Tokens; 4] = [
+        Tokens::new(2_000),
+        Tokens::new(1_000),
+        Tokens::new(500),
+        Tokens::new(200),
+    ];
+
+    /// Creates a clip of the result at `message`, of size `text`, that keeps `end` at each end.
+    /// Returns `None` if the note between the ends would leave it no shorter.
+    pub(crate) fn new(message: usize, text: Tokens, end: Tokens) -> Option<Self> {
+        (text > end + end + wording::MAX_CLIP_NOTE).then_some(Self {
+            message,
+            head: end,
+            tail: end,
+        })
+    }
+
+    /// Returns the tokens saved in a result of size `text`, not counting the note.
+    pub(crate) fn saved_tokens(&self, text: Tokens) -> Tokens {
+        text - self.head - self.tail
+    }
+}
+
+/// Rewrite of a conversation up to the prefix under which the record is stored.
+///
+/// Field names are those of the original design's `CompactionRecord` and of the stored format:
+/// renaming one changes the format.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompactionRecord {
+    /// Whole text of the message that replaces history; `None` if no history was cut.
+    pub text: Option<Arc<str>>,
+    /// The model's own part of `text`, which the next summary updates.
+    pub summary: Option<Arc<str>>,
+    /// Summary before this one.
+    pub previous_summary: Option<Arc<str>>,
+    /// Number of leading system and developer messages when the record was made. The indices below
+    /// include them, and their number changes from request to request.
+    pub head: usize,
+    /// End of the prefix that the record was made for; `None` if it is stored under that prefix.
+    pub made_for: Option<usize>,
+    /// First message that `text` replaces, after the head and a pinned first message.
+    pub history_from: usize,
+    /// `text` covers the messages before this index.
+    pub compacted_message_count: usize,
+    /// Tool results before this message are cleared if a placeholder shortens them.
+    pub cleared_before: usize,
+    /// Clipped results.
+    pub clips: Vec<Clip>,
+    /// Images before this message are replaced by a marker.
+    pub images_before: usize,
+    /// Policy window learned from a refusal before the record was made, if any.
+    pub window: Option<Tokens>,
+    /// Plain estimate of the request without the record.
+    pub tokens_before: Tokens,
+    /// Plain estimate of the request with the record.
+    pub tokens_after: Tokens,
+    /// Thrash state when the record was made.
+    pub pace: ThrashDetector,
+    /// Number of successive records of this conversation.
+    pub compaction_count: u32,
+    /// Model of the conversation.
+    pub model: String,
+    /// Time of the compaction, in seconds since 1970.
+    pub last_compacted_at: u64,
+}
+
+impl CompactionRecord {
+    /// Returns a copy to be stored under a longer prefix; the record itself was made for the prefix
+    /// that ends at `at`.
+    #[must_use]
+    pub fn renewed_at(&self, at: usize) -> Self {
+        Self {
+            made_for: Some(at),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the end of the prefix that the record was made for, in a conversation with `head`
+    /// leading messages. The record was found under the prefix that ends at `at`.
+    pub fn prefix_end(&self, at: usize, head: usize) -> usize {
+        self.made_for.map_or(at, |made| self.map_index(made, head))
+    }
+
+    /// Whether the newest unit of the conversation stays as the client sent it. If a user rewinds
+    /// to the record's cut, their request must be sent unchanged. Clips do not count: they may be
+    /// made for the newest results.
+    pub fn keeps_newest_unit(&self, chains: &PrefixKeys) -> bool {
+        let covered = self
+            .text
+            .as_ref()
+            .map_or(0, |_| self.compacted_message_count);
+        let changed = covered.max(self.cleared_before).max(self.images_before);
+        self.map_index(changed, chains.head_len()) <= chains.newest_unit()
+    }
+
+    /// Returns the part that another model can use: the text. Clearing and clips were made for the
+    /// window of the first model.
+    fn for_other_model(&self, model: &str) -> Option<Self> {
+        self.text.as_ref()?;
+        Some(Self {
+            made_for: None,
+            cleared_before: 0,
+            clips: Vec::new(),
+            images_before: 0,
+            window: None,
+            pace: ThrashDetector::default(),
+            model: model.to_owned(),
+            ..self.clone()
+        })
+    }
+
+    /// Maps index `at` to a conversation with `head` leading messages.
+    fn map_index(&self, at: usize, head: usize) -> usize {
+        at.saturating_sub(self.head) + head
+    }
+
+    /// Returns the record with its indices mapped to a conversation with `head` leading messages.
+    #[must_use]
+    fn with_head(self: Arc<Self>, head: usize) -> Arc<Self> {
+        if self.head == head {
+            return self;
+        }
+        let moved = |at| self.map_index(at, head);
+        let clips = self.clips.iter().map(|clip| Clip {
+            message: moved(clip.message),
+            ..*clip
+        });
+        Arc::new(Self {
+            head,
+            made_for: self.made_for.map(moved),
+            history_from: moved(self.history_from),
+            compacted_message_count: moved(self.compacted_message_count),
+            cleared_before: moved(self.cleared_before),
+            clips: clips.collect(),
+            images_before: moved(self.images_before),
+            pace: self.pace.map_position(moved),
+            ..Self::clone(&self)
+        })
+    }
+}
+
+/// Record found in the store for a conversation.
+#[derive(Clone, Debug)]
+pub struct RecordMatch {
+    /// End of the prefix that the record was made for (exclusive message index).
+    pub prefix_end: usize,
+    /// Whether this model accepted a request with the record. Such a record always applies, others
+    /// only when needed.
+    pub adopted: bool,
+    /// Record, with indices of the conversation that it was found for.
+    pub record: Arc<CompactionRecord>,
+}
+
+/// Stored records of a conversation, looked up before its request is planned.
+#[derive(Clone, Debug, Default)]
+pub struct PriorRecords {
+    /// Deepest record in use.
+    pub adopted: Option<RecordMatch>,
+    /// Deeper record that is used only when needed.
+    pub ready: Option<RecordMatch>,
+    /// Key under which the record in use has to be stored again before it is too far back to be
+    /// found.
+    pub renewal: Option<RecordKey>,
+    /// Whether longhaul has seen some prefix of this conversation before.
+    pub seen: bool,
+}
+
+impl RecordMatch {
+    /// Creates the match of a record found under the prefix that ends at `at`, in use if `adopted`.
+    /// A record of another model waits until it is needed, even if that model has adopted it.
+    fn new(
+        record: Arc<CompactionRecord>,
+        (at, adopted): (usize, bool),
+        chains: &PrefixKeys,
+    ) -> Option<Self> {
+        let head = chains.head_len();
+        if record.model == chains.model() {
+            return Some(Self {
+                prefix_end: record.prefix_end(at, head),
+                adopted,
+                record: record.with_head(head),
+            });
+        }
+        let record = record.with_head(head).for_other_model(chains.model())?;
+        Some(Self {
+            prefix_end: record.compacted_message_count,
+            adopted: false,
+            record: Arc::new(record),
+        })
+    }
+}
+
+impl PriorRecords {
+    /// Whether there is now a record, ready or in use, that covers more than those in `before`. The
+    /// next request is then planned with it.
+    pub fn covers_more_than(&self, before: &Self) -> bool {
+        self.summarised_until() > before.summarised_until()
+    }
+
+    /// Returns the number of messages before the end of the largest covered range, ready or in use.
+    pub fn summarised_until(&self) -> Option<usize> {
+        let found = self.ready.iter().chain(&self.adopted);
+        found.map(|it| it.record.compacted_message_count).max()
+    }
+
+    /// Looks up the records of all prefixes in a store, newest first.
+    pub fn look_up(
+        chains: &PrefixKeys,
+        mut look: impl FnMut(RecordKey) -> Option<(bool, Arc<CompactionRecord>)>,
+        mut seen: impl FnMut(RecordKey) -> bool,
+    ) -> Self {
+        let mut known = Self::default();
+        for (at, key) in chains.newest_first() {
+            // A record stored again may be found before one that was made for a longer prefix.
+            if known
+                .adopted
+                .as_ref()
+                .is_some_and(|found| at < found.prefix_end)
+            {
+                break;
+            }
+            known.seen = known.seen || seen(key);
+            let Some((adopted, record)) = look(key) else {
+                continue;
+            };
+            known.seen = known.seen || adopted;
+            if !record.keeps_newest_unit(chains) {
+                continue;
+            }
+            // Between two equally deep records, the model's own wins: the other would not be stored
+            // beside it.
+            let own = usize::from(record.model == chains.model());
+            let Some(found) = RecordMatch::new(record, (at, adopted), chains) else {
+                continue;
+            };
+            if !found.adopted {
+                let is_first = |it: &RecordMatch| it.prefix_end >= found.prefix_end + own;
+                known.ready = known.ready.filter(is_first).or(Some(found));
+            } else if known
+                .adopted
+                .as_ref()
+                .is_none_or(|it| it.prefix_end < found.prefix_end)
+            {
+                known.adopted = Some(found);
+                known.renewal = chains.closer_than(at);
+            }
+        }
+        // A waiting record counts only if it was made for a longer prefix than the one in use.
+        let adopted = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
+        known.ready = known.ready.filter(|found| found.prefix_end > adopted);
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Thrash detection: conversations that fill up again soon after every compaction.
+//!
+//! Agents whose window fills again within three turns have been compacted hundreds of times without
+//! making progress. The state depends on the history and its records alone, so that every replica
+//! reacts alike.
+
+use crate::conversation::Conversation;
+use crate::policy::Policy;
+use crate::policy::record::Clip;
+use serde::{Deserialize, Serialize};
+
+/// A compaction is quick if at most so many requests came since the one before.
+const QUICK_REQUESTS: usize = 3;
+/// Number of consecutive quick compactions that counts as thrashing.
+const THRASH_COMPACTIONS: u32 = 2;
+
+/// Detector of conversations that fill up too soon after each compaction.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThrashDetector {
+    /// Number of messages at the last compaction; zero before the first.
+    messages: usize,
+    /// Number of consecutive quick compactions, up to the last one.
+    quick: u32,
+}
+
+impl ThrashDetector {
+    /// Restarts the count at so many messages: recovery from an overflow has just used stronger
+    /// means.
+    pub fn restarted_at(messages: usize) -> Self {
+        Self { messages, quick: 0 }
+    }
+
+    /// Returns the state after one more compaction, at so many messages.
+    #[must_use]
+    pub fn after_compaction(self, conversation: &Conversation<'_>, messages: usize) -> Self {
+        // Larger counts make no difference.
+        let requests = conversation.request_points_after(self.messages);
+        let requests = requests.take_while(|&point| point <= messages);
+        self.after_requests(requests.take(QUICK_REQUESTS + 1).count(), messages)
+    }
+
+    /// Returns the state after one more compaction, at the last of `requests` requests since the
+    /// one before.
+    #[must_use]
+    pub(crate) fn after_requests(self, requests: usize, messages: usize) -> Self {
+        let quick = self.messages > 0 && (1..=QUICK_REQUESTS).contains(&requests);
+        Self {
+            messages,
+            quick: if quick { self.quick + 1 } else { 0 },
+        }
+    }
+
+    /// Returns the state with its message index mapped by `moved`.
+    pub(crate) fn map_position(self, moved: impl Fn(usize) -> usize) -> Self {
+        let messages = match self.messages {
+            0 => 0,
+            messages => moved(messages),
+        };
+        Self { messages, ..self }
+    }
+
+    /// Whether the last compaction was at so many messages.
+    pub fn was_compacted_at(self, messages: usize) -> bool {
+        self.messages == messages
+    }
+
+    /// Whether compaction alone does not help. Then half as much is kept, all old results are
+    /// cleared, and the largest is clipped.
+    pub fn is_thrashing(self) -> bool {
+        self.quick >= THRASH_COMPACTIONS
+    }
+
+    /// Whether thrashing starts with the last compaction.
+    pub fn starts_thrashing(self) -> bool {
+        self.quick == THRASH_COMPACTIONS
+    }
+
+    /// Number of messages at the last compaction.
+    pub(crate) fn compacted_len(self) -> usize {
+        self.messages
+    }
+}
+
+/// Returns the clip of the largest result from `covers` to `upto` that the model has seen, or
+/// `None` if none is too large to keep whole. `stands` tells whether a result is not cleared.
+pub(crate) fn clip_largest_result(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    covers: usize,
+    upto: usize,
+    stands: impl Fn(usize) -> bool,
+) -> Option<Clip> {
+    let seen = covers..conversation.newest_unit(upto);
+    let results = seen.filter_map(|at| Some((conversation.message(at)?, at)));
+    let (largest, message) = results
+        .filter(|(message, at)| message.role.is_tool_result() && stands(*at))
+        .max_by_key(|(message, at)| (message.text_tokens, *at))?;
+    let most = policy.keep_recent.divided_by(2);
+    let mut sizes = Clip::SIZES.into_iter();
+    let end = sizes.find(|&end| end + end <= most)?;
+    Clip::new(message, largest.text_tokens, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::policy::CompactionSettings;
+    use crate::policy::cut_point::tests::body_saying;
+    use crate::units::tokens::Tokens;
+
+    /// Builds `turns` pairs of a user message and an answer; each user message is a request.
+    fn body(turns: usize) -> String {
+        let turn = r#"{"role":"user","content":"x"},{"role":"assistant","content":"y"}"#;
+        format!(r#"{{"messages":[{}]}}"#, vec![turn; turns].join(","))
+    }
+
+    fn check(compactions: &[usize], quick: u32) {
+        let body = body(40);
+        let conversation = read(body.as_bytes()).unwrap();
+        let pace = compactions
+            .iter()
+            .fold(ThrashDetector::default(), |pace, &at| {
+                pace.after_compaction(&conversation, at)
+            });
+        assert_eq!(pace.quick, quick, "{compactions:?}");
+        assert_eq!(pace.is_thrashing(), quick >= 2, "{compactions:?}");
+        assert_eq!(pace.starts_thrashing(), quick == 2, "{compactions:?}");
+    }
+
+    #[test]
+    fn full_again_within_three_requests_twice_in_a_row_is_a_thrash() {
+        check(&[9], 0);
+        check(&[9, 15], 1);
+        check(&[9, 15, 21], 2);
+        check(&[9, 15, 21, 23], 3);
+    }
+
+    #[test]
+    fn a_fourth_request_between_two_compactions_ends_the_row() {
+        check(&[9, 15, 23], 0);
+        check(&[9, 17, 23], 1);
+    }
+
+    #[test]
+    fn requests_past_a_length_are_the_same_ones() {
+        let turn = r#"{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":""}},{"id":"2","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"1","content":"y"},{"role":"tool","tool_call_id":"2","content":"z"}"#;
+        let body = format!(r#"{{"messages":[{turn},{turn},{turn}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        let all: Vec<usize> = conversation.request_points().collect();
+        assert_eq!(all, [1, 4, 5, 8, 9, 12]);
+        for past in 0..=13 {
+            let later: Vec<usize> = conversation.request_points_after(past).collect();
+            let mut expect = all.clone();
+            expect.retain(|&point| point > past);
+            assert_eq!(later, expect, "{past}");
+        }
+    }
+
+    #[test]
+    fn the_first_compaction_and_a_history_taken_back_are_not_quick() {
+        check(&[3], 0);
+        check(&[31, 9], 0);
+        check(&[9, 9], 0);
+    }
+
+    /// Returns the state after compactions at these numbers of messages.
+    fn after(pace: ThrashDetector, compactions: &[usize]) -> ThrashDetector {
+        let body = body(40);
+        let conversation = read(body.as_bytes()).unwrap();
+        let compacted =
+            |pace: ThrashDetector, &at: &usize| pace.after_compaction(&conversation, at);
+        compactions.iter().fold(pace, compacted)
+    }
+
+    #[test]
+    fn a_mended_overflow_starts_the_row_afresh_from_where_it_was() {
+        let pace = ThrashDetector::restarted_at(9);
+        assert_eq!(pace.compacted_len(), 9);
+        assert_eq!(
+            [8, 9, 10].map(|at| pace.was_compacted_at(at)),
+            [false, true, false]
+        );
+        assert_eq!(
+            after(pace, &[15]),
+            ThrashDetector {
+                messages: 15,
+                quick: 1
+            }
+        );
+        assert_eq!(after(pace, &[17]), ThrashDetector::restarted_at(17));
+    }
+
+    #[test]
+    fn a_pace_moves_with_the_places_of_its_conversation() {
+        let moved = after(ThrashDetector::default(), &[9, 15, 21]).map_position(|at| at + 2);
+        assert!(moved.was_compacted_at(23) && moved.is_thrashing());
+        // A conversation that was never compacted stays that way.
+        assert_eq!(
+            ThrashDetector::default().map_position(|at| at + 2),
+            ThrashDetector::default()
+        );
+    }
+
+    /// Returns the clip of a question and three reads, the last of them new, if `keep` tokens are
+    /// kept. `tokens` gives the sizes of messages, `gone` lists the cleared ones, and a summary
+    /// covers all before `covers`.
+    fn clip(keep: u32, tokens: &[(usize, usize)], covers: usize, gone: &[usize]) -> Option<Clip> {
+        const STEPS: &str = "uctctct";
+        let texts: Vec<_> = tokens
+            .iter()
+            .map(|&(at, tokens)| (at, "word".repeat(tokens)))
+            .collect();
+        let says: Vec<_> = texts.iter().map(|(at, text)| (*at, &**text)).collect();
+        let body = body_saying(STEPS, &says);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+        policy.keep_recent = Tokens::new(keep);
+        let stands = |at| !gone.contains(&at);
+        clip_largest_result(&conversation, &policy, covers, STEPS.len(), stands)
+    }
+
+    fn ends(message: usize, tokens: u32) -> Clip {
+        let (head, tail) = (Tokens::new(tokens), Tokens::new(tokens));
+        Clip {
+            message,
+            head,
+            tail,
+        }
+    }
+
+    #[test]
+    fn the_largest_result_that_was_seen_and_still_stands_is_clipped() {
+        let sizes = [(0, 9_000), (1, 9_000), (2, 6_000), (4, 5_000), (6, 9_000)];
+        assert_eq!(clip(8_000, &sizes, 0, &[]), Some(ends(2, 2_000)));
+        assert_eq!(clip(8_000, &sizes, 0, &[2]), Some(ends(4, 2_000)));
+        assert_eq!(clip(8_000, &sizes, 3, &[]), Some(ends(4, 2_000)));
+        assert_eq!(clip(8_000, &sizes, 0, &[2, 4]), None);
+        assert_eq!(clip(8_000, &sizes, 5, &[]), None);
+        // The newer of two results of equal size.
+        let alike = [(2, 5_000), (4, 5_000)];
+        assert_eq!(clip(8_000, &alike, 0, &[]), Some(ends(4, 2_000)));
+    }
+
+    #[test]
+    fn what_stays_of_it_is_at_most_half_of_what_is_kept() {
+        let check = |keep, expect| {
+            let clip = clip(keep, &[(2, 9_000)], 0, &[]);
+            assert_eq!(clip, expect, "{keep}");
+        };
+        check(800_000, Some(ends(2, 2_000)));
+        check(8_000, Some(ends(2, 2_000)));
+        check(7_999, Some(ends(2, 1_000)));
+        check(4_000, Some(ends(2, 1_000)));
+        check(3_999, Some(ends(2, 500)));
+        check(2_000, Some(ends(2, 500)));
+        check(1_999, Some(ends(2, 200)));
+        check(800, Some(ends(2, 200)));
+        check(799, None);
+    }
+
+    #[test]
+    fn a_result_hardly_longer_than_its_clip_stays_whole() {
+        let most = 2_000 + 2_000 + 15;
+        assert_eq!(clip(8_000, &[(2, most)], 0, &[]), None);
+        assert_eq!(clip(8_000, &[(2, most + 1)], 0, &[]), Some(ends(2, 2_000)));
+    }
+}

@@ -1,0 +1,4 @@
+//! Keys of conversation prefixes, and the cache of parsed messages.
+
+pub mod keys;
+pub mod parse_cache;

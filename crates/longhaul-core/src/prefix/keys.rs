@@ -1,0 +1,400 @@
+//! Prefix keys: a chained, normalised hash of each prefix of a conversation.
+//!
+//! Between two requests of one conversation, agents move cache marks, regenerate ids and turn
+//! strings into parts. None of these may change the key. The hash covers role, text, images, names
+//! and arguments of calls, all as spelt. An id counts by the position of its call.
+
+use crate::FORM_VERSION;
+use crate::collections::two_generation_cache::ShardKey;
+use crate::conversation::{Content, ContentPart, Conversation, Message, PartKind, Role};
+use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::prefix::parse_cache::PrefixHashStep;
+
+/// Most boundaries looked up, newest first. Bounds the work per request.
+const MAX_LOOKUPS: usize = 512;
+/// Boundaries after which an entry is stored again under a newer prefix. A conversation rewound by
+/// fewer than the remaining [`MAX_LOOKUPS`] still finds the entry.
+const REKEY_DISTANCE: usize = MAX_LOOKUPS / 2;
+
+/// The hash of a prefix.
+pub(crate) type PrefixHash = [u8; 32];
+/// The hash of one message's content.
+type MessageHash = [u8; 32];
+/// For a result: the id of the call that it answers, and the index of that call among those before
+/// it. The hash covers the index; if the index is `None`, it covers the id.
+type AnsweredCall<'a> = Option<(&'a str, Option<usize>)>;
+
+/// The scope of one caller's conversations. A scope never sees another scope's records.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Scope([u8; 32]);
+
+impl Scope {
+    /// Derives the scope of a caller from a secret and everything that distinguishes callers.
+    pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(secret);
+        for part in caller {
+            hasher.update(&length_bytes(part.len()));
+            hasher.update(part);
+        }
+        Self(hasher.finalize().into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Returns the public tag of the scope.
+    pub fn tag(self) -> ScopeTag {
+        let hash = blake3::keyed_hash(&self.0, b"tag");
+        let mut tag = [0; 8];
+        tag.iter_mut()
+            .zip(hash.as_bytes())
+            .for_each(|(to, byte)| *to = *byte);
+        ScopeTag(tag)
+    }
+
+    /// Returns the key of data stored for this scope under a name rather than for a conversation.
+    pub fn named_key(self, name: &str) -> RecordKey {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(&FORM_VERSION.to_le_bytes());
+        hash_field(&mut hasher, b'm', name);
+        RecordKey {
+            scope: self.tag(),
+            prefix_hash: hasher.finalize().into(),
+        }
+    }
+}
+
+/// Public tag of a scope, for listings: enough to distinguish callers, and useless for deriving
+/// keys.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ScopeTag(pub [u8; 8]);
+
+/// The key of one prefix of one caller's conversation.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RecordKey {
+    scope: ScopeTag,
+    prefix_hash: PrefixHash,
+}
+
+impl RecordKey {
+    /// Length of the stored form, in bytes.
+    pub const BYTES: usize = 40;
+
+    /// Returns the tag of the scope that the key belongs to.
+    pub fn scope(self) -> ScopeTag {
+        self.scope
+    }
+
+    /// Returns the stored form, which begins with the scope's tag.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
+        scope.copy_from_slice(&self.scope.0);
+        chain.copy_from_slice(&self.prefix_hash);
+        bytes
+    }
+
+    /// Parses the stored form; `None` if `bytes` has the wrong length.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
+        Some(Self {
+            scope: ScopeTag(scope.try_into().ok()?),
+            prefix_hash: chain.try_into().ok()?,
+        })
+    }
+}
+
+impl ShardKey for RecordKey {
+    fn shard_bits(&self) -> usize {
+        let [bits, ..] = self.prefix_hash;
+        usize::from(bits)
+    }
+}
+
+/// The keys of a conversation's prefixes, at its boundaries.
+#[derive(Clone, Debug)]
+pub struct PrefixKeys {
+    /// The requested model.
+    model: String,
+    /// Number of leading messages left out of the hash.
+    head_len: usize,
+    /// Start of the newest unit.
+    newest_unit: usize,
+    /// Start of the trailing run of user and system messages; the end if there is none.
+    trailing_input_start: usize,
+    /// End of the first message from the model or a tool; without one, the end of the leading
+    /// messages.
+    first_reply_end: usize,
+    /// Prefix lengths with their keys, ascending.
+    keys: Vec<(usize, RecordKey)>,
+}
+
+impl PrefixKeys {
+    /// Hashes a conversation without its leading system and developer messages, whose dates and
+    /// working directories change.
+    pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
+        let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
+        let mut link: PrefixHash = start.into();
+        let tag = scope.tag();
+        let head = conversation.head_len();
+        let mut boundaries = conversation.boundaries().iter().copied().peekable();
+        let mut batches = conversation.batches().iter().peekable();
+        let mut keys = Vec::with_capacity(conversation.boundaries().len());
+        for (at, message) in conversation.messages().iter().enumerate().skip(head) {
+            while batches.next_if(|batch| batch.results.end <= at).is_some() {}
+            let batch = batches.peek().filter(|batch| batch.results.contains(&at));
+            let answered = message
+                .tool_call_id
+                .zip(batch)
+                .map(|(id, batch)| (id.raw(conversation.body()), batch.call_index(at)));
+            link = next_hash(conversation, message, &link, answered);
+            while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
+            if boundaries.peek() == Some(&(at + 1)) {
+                let key = RecordKey {
+                    scope: tag,
+                    prefix_hash: link,
+                };
+                keys.push((at + 1, key));
+            }
+        }
+        let end = conversation.without_prefill(conversation.messages().len());
+        let mut before = conversation.messages().iter().take(end);
+        let is_work = |it: &Message| !it.role.is_user() && !it.role.is_instruction();
+        let worked = before.clone().rposition(is_work);
+        let answered = before.position(is_work);
+        Self {
+            model: conversation.model().into_owned(),
+            head_len: head,
+            trailing_input_start: worked.map_or(head, |at| at + 1),
+            newest_unit: conversation.newest_unit(conversation.messages().len()),
+            first_reply_end: answered.map_or(head, |at| at + 1),
+            keys,
+        }
+    }
+
+    /// Returns the requested model. A record of another model does not apply to it.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Returns the number of leading messages left out of the keys. Prefix lengths include them.
+    pub fn head_len(&self) -> usize {
+        self.head_len
+    }
+
+    /// Returns the start of the newest unit, which is never summarised.
+    pub(crate) fn newest_unit(&self) -> usize {
+        self.newest_unit
+    }
+
+    /// Returns the prefixes to look up, newest first, up to a fixed number.
+    pub fn newest_first(&self) -> impl Iterator<Item = (usize, RecordKey)> + '_ {
+        self.keys.iter().rev().take(MAX_LOOKUPS).copied()
+    }
+
+    /// Returns the key of the prefix of `messages` messages, if it ends at a boundary.
+    pub fn key_at(&self, messages: usize) -> Option<RecordKey> {
+        let at = self
+            .keys
+            .binary_search_by_key(&messages, |(end, _)| *end)
+            .ok()?;
+        self.keys.get(at).map(|(_, key)| *key)
+    }
+
+    /// Returns the shortest prefix of at least `messages` messages: its length and its key.
+    pub fn first_at_least(&self, messages: usize) -> Option<(usize, RecordKey)> {
+        let at = self.keys.partition_point(|(end, _)| *end < messages);
+        self.keys.get(at).copied()
+    }
+
+    /// Returns the key of the stable prefix, if the prefix of `messages` messages lies so far
+    /// behind it that look-ups will soon miss it.
+    pub fn closer_than(&self, messages: usize) -> Option<RecordKey> {
+        let behind = self.keys.partition_point(|(end, _)| *end <= messages);
+        let (at, lasting) = self.stable_prefix()?;
+        (self.keys.len() - behind > REKEY_DISTANCE && at > messages).then_some(lasting)
+    }
+
+    /// Returns the key of the shortest prefix, which all requests of a conversation share.
+    pub fn first_key(&self) -> Option<RecordKey> {
+        self.keys.first().map(|(_, key)| *key)
+    }
+
+    /// Returns the key of the shortest prefix that contains a reply: it distinguishes conversations
+    /// that begin with the same request, and stays the same as one grows. Without a reply this is
+    /// the shortest prefix; if no prefix reaches the reply yet, the longest.
+    pub fn conversation_key(&self) -> Option<RecordKey> {
+        let (_, key) = self
+            .first_at_least(self.first_reply_end)
+            .or_else(|| self.newest())?;
+        Some(key)
+    }
+
+    /// Returns the key of a prefix longer than `messages` messages: the stable prefix if that is
+    /// longer, else the longest.
+    pub fn longer_than(&self, messages: usize) -> Option<RecordKey> {
+        let mut longer = self.stable_prefix().into_iter().chain(self.newest());
+        longer.find_map(|(end, key)| (end > messages).then_some(key))
+    }
+
+    /// Returns the longest prefix that later requests will share, with its length.
+    ///
+    /// Some clients end each request with a one-off message, such as a reminder. The stable prefix
+    /// therefore ends before the trailing run of user and system messages. If nothing precedes that
+    /// run, this is the longest prefix.
+    pub fn stable_prefix(&self) -> Option<(usize, RecordKey)> {
+        let behind = self
+            .keys
+            .partition_point(|(end, _)| *end <= self.trailing_input_start);
+        let before = behind.checked_sub(1).and_then(|at| self.keys.get(at));
+        before.copied().or_else(|| self.newest())
+    }
+
+    /// Returns the longest prefix: its length and its key.
+    pub fn newest(&self) -> Option<(usize, RecordKey)> {
+        self.keys.last().copied()
+    }
+}
+
+fn length_bytes(bytes: usize) -> [u8; 8] {
+    (bytes as u64).to_le_bytes()
+}
+
+/// Hashes a field with a tag and its length, so that adjacent fields cannot be confused.
+fn hash_field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
+    hasher.update(&[tag]);
+    hasher.update(&length_bytes(bytes.len()));
+    hasher.update(bytes.as_bytes());
+}
+
+/// Returns the prefix hash after a message, from the message's memo if that starts from the same
+/// hash.
+fn next_hash(
+    conversation: &Conversation<'_>,
+    message: &Message,
+    before: &PrefixHash,
+    answered: AnsweredCall<'_>,
+) -> PrefixHash {
+    let answers = answered.and_then(|(_, call)| call);
+    let notes = message.memo();
+    let noted = notes.and_then(|notes| notes.hash_step.get());
+    if let Some(noted) = noted.filter(|it| it.before == *before && it.call_index == answers) {
+        return noted.after;
+    }
+    let behind = chain_hash(before, message_hash(conversation, message), answered);
+    if let Some(notes) = notes {
+        let before = *before;
+        notes.hash_step.get_or_init(|| PrefixHashStep {
+            before,
+            call_index: answers,
+            after: behind,
+        });
+    }
+    behind
+}
+
+/// Hashes the prefix before a message, the message's content and, for a result, the call that it
+/// answers.
+fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<'_>) -> PrefixHash {
+    let mut block = [0; 41];
+    let (first, place) = block.split_at_mut(says.len());
+    first.copy_from_slice(&says);
+    match answered {
+        None => blake3::keyed_hash(before, &says).into(),
+        Some((_, Some(call))) => {
+            if let Some((tag, number)) = place.split_first_mut() {
+                *tag = b'o';
+                number.copy_from_slice(&length_bytes(call));
+            }
+            blake3::keyed_hash(before, &block).into()
+        }
+        Some((id, None)) => {
+            let mut hasher = blake3::Hasher::new_keyed(before);
+            hasher.update(&says);
+            hash_field(&mut hasher, b'i', id);
+            hasher.finalize().into()
+        }
+    }
+}
+
+/// Hashes the content of a message, independent of its position.
+fn message_hash(conversation: &Conversation<'_>, message: &Message) -> MessageHash {
+    let mut hasher = blake3::Hasher::new();
+    hash_message(&mut hasher, conversation, message);
+    hasher.finalize().into()
+}
+
+fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, message: &Message) {
+    let body = conversation.body();
+    hasher.update(&[role_tag(message.role)]);
+    match message.content {
+        Content::Absent | Content::Null => {}
+        Content::Text(text) if text.chars() == 0 => {}
+        Content::Text(text) => hash_field(hasher, b't', text.raw(body)),
+        Content::Parts(_) => {
+            for part in conversation.parts(message) {
+                hash_part(hasher, body, part);
+            }
+        }
+    }
+    if let Some(name) = message.name {
+        hash_field(hasher, b'n', name.raw(body));
+    }
+    for call in conversation.calls(message) {
+        let raw = |literal: Option<Literal>| literal.map_or("", |literal| literal.raw(body));
+        hash_field(hasher, b'c', raw(call.name));
+        hash_field(hasher, b'a', raw(call.arguments));
+    }
+}
+
+fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &ContentPart) {
+    match (part.kind, part.text) {
+        (PartKind::Text, Some(text)) if text.chars() == 0 => {}
+        (PartKind::Text, Some(text)) => hash_field(hasher, b't', text.raw(body)),
+        (
+            PartKind::Audio
+            | PartKind::File
+            | PartKind::Image
+            | PartKind::Other
+            | PartKind::Text
+            | PartKind::Video,
+            _,
+        ) => {
+            let mut members = members(part.span.slice(body));
+            members.sort_unstable();
+            for (key, value) in members {
+                hash_field(hasher, b'k', key);
+                hash_field(hasher, b'v', value);
+            }
+        }
+    }
+}
+
+/// Returns the keys and values of an object, except its cache mark, which agents move.
+fn members(object: &str) -> Vec<(&str, &str)> {
+    let mut members = Vec::new();
+    let read = Scanner::new(object).object(|scanner, key| {
+        let value = scanner.value()?;
+        if key.decode(object) != "cache_control" {
+            members.push((key.raw(object), value.slice(object)));
+        }
+        Ok::<(), NotJson>(())
+    });
+    debug_assert!(read.is_ok(), "the reader validated parts as objects");
+    members
+}
+
+fn role_tag(role: Role) -> u8 {
+    match role {
+        Role::Assistant => 1,
+        Role::Developer | Role::System => 2,
+        Role::Function => 3,
+        Role::Other => 4,
+        Role::Tool => 5,
+        Role::User => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests;

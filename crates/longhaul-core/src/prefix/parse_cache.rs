@@ -1,0 +1,78 @@
+//! Cache of parsed messages, keyed by a hash of their bytes, so that a request costs only the
+//! parsing of its new messages.
+//!
+//! An agent sends its whole history with every request, nearly all of it unchanged. The parse of a
+//! message, and most data derived from that parse, depends on the message's bytes alone. The cache
+//! stores both under a fast keyed 128-bit hash of the bytes. The hash is not cryptographic. The
+//! cache relies on these properties:
+//!
+//! - Two different messages share a hash by chance once in 2¹²⁸ pairs.
+//! - Constructing a collision requires the key, which is drawn at start and never disclosed.
+//!   `HighwayHash` is designed to resist attackers who choose the bytes but do not know the key.
+//! - A successful attacker would harm only themselves. The scope is part of the hash, so a caller
+//!   never receives an entry stored for another.
+
+pub mod cursor;
+pub mod memo;
+mod pages;
+pub mod parsed_messages;
+
+use crate::prefix::keys::Scope;
+use highway::{HighwayHash, HighwayHasher, Key};
+use pages::{CachePages, GENERATION_PAGES};
+use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};
+
+pub(crate) use cursor::ParseCursor;
+pub(crate) use memo::{MessageMemo, PrefixHashStep};
+pub(crate) use parsed_messages::ParsedMessage;
+
+/// Keyed hash of a message, or of a page of messages, of one caller.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Fingerprint(u128);
+
+impl Fingerprint {
+    /// Returns the upper half of the hash, to derive the key of the next message.
+    fn high_bits(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+}
+
+/// Parses of the most recently used messages. The caller owns the cache, which outlives requests.
+pub struct ParseCache {
+    key: [u64; 4],
+    messages: ParsedMessages,
+    pages: CachePages,
+}
+
+impl ParseCache {
+    /// Creates an empty cache with `secret` as its key, a scope that belongs to no caller.
+    pub fn new(secret: Scope) -> Self {
+        let (words, _) = secret.bytes().as_chunks();
+        let mut key = [0; 4];
+        for (to, from) in key.iter_mut().zip(words) {
+            *to = u64::from_le_bytes(*from);
+        }
+        Self {
+            key,
+            messages: ParsedMessages::new(GENERATION_MESSAGES),
+            pages: CachePages::new(GENERATION_PAGES),
+        }
+    }
+
+    fn fingerprint(&self, scope: Scope, message: &[u8]) -> Fingerprint {
+        let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message);
+        let hash = u128::from(low) | u128::from(high) << 64;
+        let (halves, _) = scope.bytes().as_chunks();
+        let hash = halves
+            .iter()
+            .fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half));
+        Fingerprint(hash)
+    }
+}
+
+impl std::fmt::Debug for ParseCache {
+    /// Omits the key and the entries.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParseCache").finish_non_exhaustive()
+    }
+}

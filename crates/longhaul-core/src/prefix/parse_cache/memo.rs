@@ -1,0 +1,28 @@
+//! Values derived from a cached message, stored with its parse.
+
+use crate::prefix::keys::PrefixHash;
+use crate::window::script_ratio::ScriptSample;
+use std::sync::OnceLock;
+
+/// Lazily computed values. Each depends only on the message, so any caller may fill it in.
+#[derive(Debug, Default)]
+pub(crate) struct MessageMemo {
+    /// The last prefix-hash step that ended with this message.
+    pub(crate) hash_step: OnceLock<PrefixHashStep>,
+    /// Whether the message only refers to an earlier read.
+    pub(crate) is_reference: OnceLock<bool>,
+    /// The script that the text is written in.
+    pub(crate) script: OnceLock<ScriptSample>,
+}
+
+/// A step of a prefix hash. The message's own text is not included, because the memo belongs to
+/// that message alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrefixHashStep {
+    /// Hash of the prefix before the message.
+    pub(crate) before: PrefixHash,
+    /// Index of the call that the message answers, among those before it.
+    pub(crate) call_index: Option<usize>,
+    /// Hash of the prefix that ends with the message.
+    pub(crate) after: PrefixHash,
+}

@@ -1,0 +1,141 @@
+//! The parse of one message: a function of its bytes alone, independent of its position.
+
+use crate::collections::two_generation_cache::ShardedCache;
+use crate::conversation::{Content, ContentPart, Message, ToolCall};
+use crate::json::scanner::Literal;
+use crate::json::span::Span;
+use crate::prefix::parse_cache::{Fingerprint, MessageMemo};
+use std::sync::Arc;
+
+/// Parsed messages in one generation. With some 400 bytes each, both generations take 26 MB.
+/// Messages have 3 KB on average, so that one generation holds a session of a hundred windows.
+pub(super) const GENERATION_MESSAGES: usize = 32_768;
+/// Most parts and calls of one message together. A message with more is parsed each time.
+pub(super) const MAX_MEMBERS: usize = 16;
+
+/// Cache of parsed messages.
+pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
+
+/// The parse of one message. Spans are relative to the start of the message; ranges of parts and
+/// calls begin at zero.
+#[derive(Debug)]
+pub(crate) struct ParsedMessage {
+    fingerprint: Fingerprint,
+    message: Message,
+    parts: Box<[ContentPart]>,
+    calls: Box<[ToolCall]>,
+    memo: MessageMemo,
+}
+
+impl ParsedMessage {
+    pub(super) fn new(
+        print: Fingerprint,
+        message: &Message,
+        parts: &[ContentPart],
+        calls: &[ToolCall],
+    ) -> Self {
+        let back = Shift::to_origin(message.span);
+        Self {
+            fingerprint: print,
+            message: Message {
+                parts: 0..parts.len(),
+                calls: 0..calls.len(),
+                ..back.message(message)
+            },
+            parts: parts.iter().map(|part| back.part(part)).collect(),
+            calls: calls.iter().map(|call| back.call(call)).collect(),
+            memo: MessageMemo::default(),
+        }
+    }
+
+    /// Returns the values derived from the message.
+    pub(crate) fn memo(&self) -> &MessageMemo {
+        &self.memo
+    }
+
+    /// Returns the hash of the message.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Returns the message, with spans relative to its start.
+    pub(super) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// Returns the length of the message, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.message.span.len()
+    }
+
+    /// Returns the message at position `start`; appends its parts and calls.
+    pub(super) fn append_at(
+        self: Arc<Self>,
+        start: u32,
+        parts: &mut Vec<ContentPart>,
+        calls: &mut Vec<ToolCall>,
+    ) -> Message {
+        let there = Shift(start);
+        let (part, call) = (parts.len(), calls.len());
+        parts.extend(self.parts.iter().map(|part| there.part(part)));
+        calls.extend(self.calls.iter().map(|call| there.call(call)));
+        let message = there.message(&self.message);
+        Message {
+            parts: part..parts.len(),
+            calls: call..calls.len(),
+            cached: Some(self),
+            ..message
+        }
+    }
+}
+
+/// Distance by which spans are shifted: bytes, modulo 2³².
+#[derive(Clone, Copy)]
+struct Shift(u32);
+
+impl Shift {
+    fn to_origin(span: Span) -> Self {
+        Self(span.start_u32().wrapping_neg())
+    }
+
+    fn span(self, span: Span) -> Span {
+        span.shifted(self.0)
+    }
+
+    fn literal(self, literal: Option<Literal>) -> Option<Literal> {
+        literal.map(|literal| literal.shifted(self.0))
+    }
+
+    fn part(self, part: &ContentPart) -> ContentPart {
+        ContentPart {
+            kind: part.kind,
+            span: self.span(part.span),
+            text: self.literal(part.text),
+            cache_control: part.cache_control.map(|mark| self.span(mark)),
+            tokens: part.tokens,
+        }
+    }
+
+    fn call(self, call: &ToolCall) -> ToolCall {
+        ToolCall {
+            id: self.literal(call.id),
+            name: self.literal(call.name),
+            arguments: self.literal(call.arguments),
+        }
+    }
+
+    fn message(self, message: &Message) -> Message {
+        Message {
+            span: self.span(message.span),
+            content: match message.content {
+                Content::Absent => Content::Absent,
+                Content::Null => Content::Null,
+                Content::Parts(span) => Content::Parts(self.span(span)),
+                Content::Text(literal) => Content::Text(literal.shifted(self.0)),
+            },
+            tool_call_id: self.literal(message.tool_call_id),
+            name: self.literal(message.name),
+            ..message.clone()
+        }
+    }
+}

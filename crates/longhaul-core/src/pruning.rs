@@ -1,0 +1,4 @@
+//! Clearing of old tool results.
+
+pub mod placeholder;
+pub mod rule;

@@ -1,0 +1,164 @@
+//! Placeholder text that replaces a cleared tool result.
+
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Content, Conversation, Message, ToolCall};
+use crate::dialect::content_json;
+use crate::identifiers;
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use std::borrow::Cow;
+
+/// Kind of placeholder for cleared results.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Placeholder {
+    /// Names the tool, its main argument and the size of the result.
+    Described,
+    /// A fixed text for every result.
+    #[default]
+    Fixed,
+    /// Like [`Described`](Self::Described), followed by the identifiers of the result.
+    Index,
+}
+
+/// Placeholder for one result. Depends on that result and its call alone, so it never changes.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PlaceholderText {
+    line: Cow<'static, str>,
+    /// Plain estimate of `line`.
+    line_tokens: Tokens,
+    /// Token budget of the result's identifiers, which follow `line`.
+    index_budget: Tokens,
+}
+
+/// Largest share of a result, in percent, that its identifiers may take.
+const INDEX_PERCENT: u32 = 10;
+
+/// Smallest useful index: in a smaller one, names of arguments and kinds would fill most of the
+/// space.
+const MIN_INDEX: Tokens = Tokens::new(20);
+
+impl Placeholder {
+    /// Builds the placeholder for a result of `tokens`, returned by a call to `tool`.
+    pub(crate) fn text_for(
+        self,
+        conversation: &Conversation<'_>,
+        call: Option<&ToolCall>,
+        tool: &str,
+        tokens: Tokens,
+    ) -> PlaceholderText {
+        let (line, line_tokens) = match self {
+            Self::Fixed => (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS),
+            Self::Described | Self::Index => {
+                let line = describe(conversation, call, tool, tokens);
+                let line_tokens = Tokens::estimate_text(&line);
+                (line, line_tokens)
+            }
+        };
+        let room = tokens.percent(INDEX_PERCENT);
+        let index = match self {
+            Self::Index if room >= MIN_INDEX => room.min(wording::MAX_IDENTIFIER_TOKENS),
+            Self::Described | Self::Fixed | Self::Index => Tokens::ZERO,
+        };
+        PlaceholderText {
+            line,
+            line_tokens,
+            index_budget: index,
+        }
+    }
+}
+
+impl PlaceholderText {
+    /// Upper bound of the placeholder's size.
+    pub fn max_tokens(&self) -> Tokens {
+        self.line_tokens + self.index_budget
+    }
+
+    /// Whether the placeholder, without the index, is shorter than the result in bytes too. Escapes
+    /// and wide characters in tool names or arguments can make it longer although it has fewer
+    /// characters.
+    pub(crate) fn shortens(&self, conversation: &Conversation<'_>, message: &Message) -> bool {
+        is_shorter(conversation, message, &self.line)
+    }
+
+    /// Returns the text that replaces the result in `message`.
+    pub fn render(&self, conversation: &Conversation<'_>, message: &Message) -> Cow<'static, str> {
+        if self.index_budget == Tokens::ZERO {
+            return self.line.clone();
+        }
+        let index = identifiers::index_text(&conversation.text(message), self.index_budget);
+        let words = wording::with_identifiers(&self.line, &index);
+        if index.is_empty() || !is_shorter(conversation, message, &words) {
+            return self.line.clone();
+        }
+        words.into()
+    }
+}
+
+/// Whether `message` already holds a placeholder, from longhaul or in the same wording.
+pub(crate) fn is_placeholder(conversation: &Conversation<'_>, message: &Message) -> bool {
+    let first = match message.content {
+        Content::Absent | Content::Null => None,
+        Content::Parts(_) => {
+            let mut texts = conversation.parts(message).iter().filter_map(|it| it.text);
+            texts.find(|text| text.chars() > 0)
+        }
+        Content::Text(text) => Some(text),
+    };
+    let may_be = first.is_some_and(|text| {
+        let raw = text.raw(conversation.body());
+        RAW_PREFIXES.iter().any(|start| raw.starts_with(start))
+    });
+    may_be && wording::is_placeholder(&conversation.text(message))
+}
+
+/// Possible beginnings of a placeholder in JSON, escaped or not. Text with another beginning need
+/// not be decoded.
+const RAW_PREFIXES: [&str; 3] = ["[O", "[\\", "\\u005"];
+
+fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -> bool {
+    let content = message.content.span();
+    if let Content::Text(text) = message.content {
+        let there = text.span().len();
+        // An escape takes at most six bytes, so no replacement of this text can be longer.
+        if there > 6 * words.len() + 2 {
+            return true;
+        }
+        if content_json::needs_no_escape(words) {
+            return there > words.len() + 2;
+        }
+    }
+    let stands = content_json::content_in_shape(conversation, message, words);
+    content
+        .zip(stands)
+        .is_some_and(|(content, stands)| stands.len() < content.len())
+}
+
+/// Describes the cleared result; falls back to the fixed text if no tool is named.
+fn describe(
+    conversation: &Conversation<'_>,
+    call: Option<&ToolCall>,
+    tool: &str,
+    tokens: Tokens,
+) -> Cow<'static, str> {
+    if tool.is_empty() {
+        return Cow::Borrowed(wording::CLEARED);
+    }
+    let line = |text: &str, chars: usize| -> String {
+        text.chars()
+            .take(chars)
+            .map(|c| if c == '\n' { ' ' } else { c })
+            .collect()
+    };
+    let arguments = call.map(|call| ToolArguments::decode(conversation, call));
+    let main = arguments.as_ref().and_then(ToolArguments::primary);
+    let main = main.map(|text| line(text, wording::MAX_ARGUMENT_CHARS));
+    let tool = line(tool, wording::MAX_TOOL_CHARS);
+    Cow::Owned(wording::describe_cleared_result(
+        &tool,
+        main.as_deref(),
+        tokens,
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Tests of placeholders: wording, length and recognition.
+
+use super::*;
+use crate::dialect::chat_completions::read;
+
+/// Builds a question and one read of `path`, answered with `content`; both are JSON literals.
+fn answered(path: &str, content: &str) -> String {
+    format!(
+        r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{\"path\":\"{path}\"}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":{content}}}]}}"#
+    )
+}
+
+/// Returns the placeholder for that answer: whether it is shorter, its largest size, and its text.
+fn stand_in(kind: Placeholder, tool: &str, path: &str, content: &str) -> (bool, Tokens, String) {
+    let body = answered(path, content);
+    let conversation = read(body.as_bytes()).unwrap();
+    let (caller, result) = (&conversation.messages()[1], &conversation.messages()[2]);
+    let call = conversation.calls(caller).first();
+    let stands = kind.text_for(&conversation, call, tool, result.text_tokens);
+    (
+        stands.shortens(&conversation, result),
+        stands.max_tokens(),
+        stands.render(&conversation, result).into_owned(),
+    )
+}
+
+/// Builds a JSON string of `chars` characters: `start`, then prose without a name.
+fn prose(start: &str, chars: usize) -> String {
+    let prose = "this and that and then some more of it ".repeat(1 + chars / 30);
+    let text: String = start.chars().chain(prose.chars()).take(chars).collect();
+    format!("\"{text}\"")
+}
+
+#[test]
+fn a_placeholder_says_as_much_as_was_asked_for() {
+    let check = |kind, expect: &str| {
+        let (_, _, words) = stand_in(kind, "read", "src/a.rs", &prose("PROJ-4821: ", 4_000));
+        assert_eq!(words, expect);
+    };
+    check(Placeholder::Fixed, "[Old tool result content cleared]");
+    check(
+        Placeholder::Described,
+        "[Old tool result content cleared: read src/a.rs, about 1000 tokens]",
+    );
+    check(
+        Placeholder::Index,
+        "[Old tool result content cleared: read src/a.rs, about 1000 tokens\n\
+         ## Identifiers\nCodes: PROJ-4821]",
+    );
+}
+
+#[test]
+fn a_description_is_one_line_and_names_no_more_than_a_reader_needs() {
+    let check = |tool: &str, path: &str, expect: &str| {
+        let content = prose("", 4_000);
+        let (_, _, words) = stand_in(Placeholder::Described, tool, path, &content);
+        assert_eq!(words, expect);
+    };
+    check(
+        "read",
+        r"one\\ntwo",
+        "[Old tool result content cleared: read one two, about 1000 tokens]",
+    );
+    check("", "src/a.rs", "[Old tool result content cleared]");
+    let (tool, path) = ("t".repeat(64), "p".repeat(120));
+    let most = format!("[Old tool result content cleared: {tool} {path}, about 1000 tokens]");
+    check(&tool, &path, &most);
+    check(&format!("{tool}t"), &format!("{path}p"), &most);
+}
+
+#[test]
+fn identifiers_have_a_tenth_of_the_result_where_that_is_enough_for_some() {
+    let check = |chars, index| {
+        let content = prose("PROJ-4821: ", chars);
+        let (_, line, _) = stand_in(Placeholder::Described, "read", "a.rs", &content);
+        let (_, most, words) = stand_in(Placeholder::Index, "read", "a.rs", &content);
+        assert_eq!(most, line + Tokens::new(index), "{chars}");
+        assert_eq!(words.contains("PROJ-4821"), index > 0, "{words}");
+        assert!(Tokens::estimate_text(&words) <= most, "{words}");
+    };
+    check(799, 0);
+    check(800, 20);
+    check(4_000, 100);
+}
+
+#[test]
+fn a_result_without_identifiers_is_described_alone() {
+    let content = prose("", 4_000);
+    let described = stand_in(Placeholder::Described, "read", "a.rs", &content);
+    let indexed = stand_in(Placeholder::Index, "read", "a.rs", &content);
+    assert_eq!(indexed.2, described.2);
+}
+
+#[test]
+fn identifiers_are_left_out_where_they_would_make_it_longer_than_the_result() {
+    // Each escape takes six bytes: the line is hardly shorter than the result.
+    let check = |escapes, chars, indexed| {
+        let path = r"\\u001b".repeat(escapes);
+        let content = prose("PROJ-4821: ", chars);
+        let (shortens, _, words) = stand_in(Placeholder::Index, "read", &path, &content);
+        assert!(shortens, "{words}");
+        assert_eq!(words.contains("PROJ-4821"), indexed, "{words}");
+    };
+    check(120, 800, false);
+    check(100, 800, true);
+}
+
+#[test]
+fn a_placeholder_is_shorter_in_bytes_as_they_are_sent() {
+    let check = |kind, path: &str, content: &str, expect| {
+        let (shortens, _, words) = stand_in(kind, "read", path, content);
+        assert_eq!(shortens, expect, "{words} for {content}");
+    };
+    let fixed = |content: &str, expect| check(Placeholder::Fixed, "a.rs", content, expect);
+    fixed(&prose("", 32), false);
+    fixed(&prose("", 33), false);
+    fixed(&prose("", 34), true);
+    fixed(r#""""#, false);
+    // The replacement of parts is a part itself.
+    let part = |text: &str| format!(r#"[{{"type":"text","text":{text}}}]"#);
+    fixed(&part(&prose("", 33)), false);
+    fixed(&part(&prose("", 34)), true);
+    // Fewer characters than the result, and yet more bytes.
+    let described = |path: &str, expect| {
+        check(Placeholder::Described, path, &prose("", 400), expect);
+    };
+    described(&"p".repeat(120), true);
+    described(&"金".repeat(120), false);
+    described(&r"\\u001b".repeat(120), false);
+}
+
+#[test]
+fn what_is_longer_than_the_longest_of_ours_is_none() {
+    let is_one = |text: &str| {
+        let body = answered("a.rs", &serde_json::to_string(text).unwrap());
+        let conversation = read(body.as_bytes()).unwrap();
+        is_placeholder(&conversation, &conversation.messages()[2])
+    };
+    let (tool, path) = ("t".repeat(100), "é".repeat(300));
+    // The largest possible number of identifiers.
+    let codes: Vec<String> = (10_000..40_000).map(|at| format!("QX-{at}")).collect();
+    let names: Vec<String> = (10_000..40_000).map(|at| format!("get_{at}_of")).collect();
+    let result = [codes, names].concat().join(" ");
+    for kind in [
+        Placeholder::Fixed,
+        Placeholder::Described,
+        Placeholder::Index,
+    ] {
+        for tool in ["", &tool] {
+            let (_, most, words) = stand_in(kind, tool, &path, &format!("\"{result}\""));
+            assert!(
+                is_one(&words) && Tokens::estimate_text(&words) <= most,
+                "{words}"
+            );
+        }
+    }
+    let (_, _, words) = stand_in(Placeholder::Index, &tool, &path, &format!("\"{result}\""));
+    let (line, index) = words.split_once('\n').unwrap();
+    for forged in [
+        format!(
+            "{}]",
+            line.replacen("tt", "ttt", 1)
+                .replace("tokens", "0000000 tokens")
+        ),
+        format!("{line}\nand what was found]"),
+        format!("{line}\n{index}").replacen("Codes: ", "Lines: ", 1),
+        format!("{}\nCodes: x]", words.trim_end_matches(']')),
+        format!("{}{}]", words.trim_end_matches(']'), " y".repeat(400)),
+    ] {
+        assert!(!is_one(&forged), "{forged}");
+    }
+}
+
+#[test]
+fn a_placeholder_is_known_again_however_it_is_spelt() {
+    let check = |content: &str, expect| {
+        let body = answered("a.rs", content);
+        let conversation = read(body.as_bytes()).unwrap();
+        let result = &conversation.messages()[2];
+        assert_eq!(is_placeholder(&conversation, result), expect, "{content}");
+    };
+    check(r#""[Old tool result content cleared]""#, true);
+    check(r#""\u005bOld tool result content cleared]""#, true);
+    check(r#""[\u004fld tool result content cleared]""#, true);
+    check(r#""[Old tool result content cleared: read a.rs]""#, true);
+    check(
+        r#"[{"type":"text","text":"[Old tool result content cleared]"}]"#,
+        true,
+    );
+    // The first part with text decides.
+    check(
+        r#"[{"type":"text","text":""},{"type":"text","text":"[Old tool result content cleared]"}]"#,
+        true,
+    );
+    check(r#"[{"type":"text","text":""}]"#, false);
+    check("[]", false);
+    check("null", false);
+    check(r#""[OK] 12 tests passed""#, false);
+    check(r#""[Old tool result content cleared] and more""#, false);
+    check(r#""see [Old tool result content cleared]""#, false);
+}

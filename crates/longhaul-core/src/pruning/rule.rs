@@ -1,0 +1,486 @@
+//! Clearing of old tool results, replayed over the history's request points.
+//!
+//! The proxy sees the whole history with every request. Applying the rule only to the newest
+//! request would move the cut at nearly every call and break the provider's prompt cache each time.
+//! So the rule is applied in order at every point at which the history once was a request, and the
+//! cut advances only when the rule fires. Cleared results stay cleared, a longer history only adds
+//! to them, and no memory is needed.
+
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Batch, Content, Conversation, Message};
+use crate::pruning::placeholder;
+use crate::pruning::placeholder::{Placeholder, PlaceholderText};
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use std::collections::HashMap;
+
+/// The pruning rule's numbers and exceptions. Decisions depend on these and the history alone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PruneRule {
+    /// Newest results up to this sum of tokens are not cleared.
+    pub protect: Tokens,
+    /// Results are cleared only if this frees more than so many tokens.
+    pub minimum: Tokens,
+    /// User messages needed before anything is cleared.
+    pub user_turns: u32,
+    /// Tools whose results are never cleared.
+    pub exempt_tools: Vec<String>,
+    /// Keeps results that report a failure: agents learn from them.
+    pub keep_errors: bool,
+    /// Kind of placeholder that replaces a cleared result.
+    pub placeholder: Placeholder,
+}
+
+/// Decision on a tool result, with its reason.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// The content is replaced by a placeholder.
+    Cleared,
+    /// The result has no content.
+    Empty,
+    /// The result reports a failure, and failures are kept.
+    Error,
+    /// The tool is exempt: its results are never cleared.
+    Exempt,
+    /// Old enough, but clearing would not free enough yet.
+    BelowMinimum,
+    /// Part of the newest batch.
+    NewestBatch,
+    /// A later result refers to it, or it refers to an earlier one.
+    Pinned,
+    /// Already a placeholder.
+    Placeholder,
+    /// Among the newest tokens.
+    Protected,
+    /// A placeholder would not be shorter.
+    NotShorter,
+    /// Old enough, but there are too few user messages.
+    TooFewTurns,
+}
+
+/// A tool result and its pruning state.
+#[derive(Clone, Debug)]
+pub struct ToolResult {
+    /// Index of the result's message.
+    pub message: usize,
+    /// Size of the original text.
+    pub tokens: Tokens,
+    /// Decision on the result.
+    pub fate: Fate,
+    /// Tokens that clearing frees.
+    pub frees: Tokens,
+    /// The part of `frees` that is not text: mostly images.
+    non_text: Tokens,
+    /// Text that replaces the result if it is cleared.
+    pub placeholder: PlaceholderText,
+    /// Index of the earlier result that this one refers to.
+    points_at: Option<usize>,
+    /// Index of the first result of the same batch.
+    batch_first: usize,
+}
+
+/// Tool results of a conversation and the progress of clearing them.
+///
+/// Invariants: the rule has decided on all results before `cleared_end`; `sums[k]` is the original
+/// size of the first `k` results.
+#[derive(Debug)]
+pub struct PruneState {
+    results: Vec<ToolResult>,
+    sums: Vec<Tokens>,
+    ingested: usize,
+    cleared_end: usize,
+    clearable_end: usize,
+    clearable: Tokens,
+    /// The part of `clearable` that is not text. The rule's numbers count text only, so that kept
+    /// and freed sizes stay in proportion however many images there are.
+    clearable_non_text: Tokens,
+    /// The part of `clearable` that a summary already covers.
+    clearable_summarised: Tokens,
+    freed: Tokens,
+    /// A summary covers the results of messages before this index; clearing them frees nothing.
+    summarised_until: usize,
+    /// Number of results that were cleared and then restored because a later result refers to them.
+    /// Used only by tests, which compare it with the oracle's count.
+    pub restored: usize,
+}
+
+impl PruneState {
+    /// Creates the state before the first message. Without a rule, nothing is ever cleared.
+    pub fn new(conversation: &Conversation<'_>, rule: Option<&PruneRule>) -> Self {
+        let results = rule
+            .map(|rule| list_results(conversation, rule))
+            .unwrap_or_default();
+        let mut sum = Tokens::ZERO;
+        let mut sums = vec![sum];
+        sums.extend(results.iter().map(|result| {
+            sum += result.tokens;
+            sum
+        }));
+        Self {
+            results,
+            sums,
+            ingested: 0,
+            cleared_end: 0,
+            clearable_end: 0,
+            clearable: Tokens::ZERO,
+            clearable_non_text: Tokens::ZERO,
+            clearable_summarised: Tokens::ZERO,
+            freed: Tokens::ZERO,
+            summarised_until: 0,
+            restored: 0,
+        }
+    }
+
+    /// Returns all results with their fates.
+    pub fn results(&self) -> &[ToolResult] {
+        &self.results
+    }
+
+    /// Returns the cleared results.
+    pub fn cleared(&self) -> impl Iterator<Item = &ToolResult> {
+        self.results
+            .iter()
+            .filter(|result| result.fate == Fate::Cleared)
+    }
+
+    /// Returns the original size of all results.
+    pub(crate) fn total_tokens(&self) -> Tokens {
+        self.sums.last().copied().unwrap_or_default()
+    }
+
+    /// Whether the result at `message` is cleared.
+    pub(crate) fn is_cleared(&self, message: usize) -> bool {
+        let at = self.results.binary_search_by_key(&message, |it| it.message);
+        let result = at.ok().and_then(|at| self.results.get(at));
+        result.is_some_and(|result| result.fate == Fate::Cleared)
+    }
+
+    /// Whether the result at `message` is still present and would be cleared with all results up to
+    /// the limit.
+    pub(crate) fn is_clearable(&self, message: usize) -> bool {
+        let at = self.results.binary_search_by_key(&message, |it| it.message);
+        let waiting = at
+            .ok()
+            .filter(|at| (self.cleared_end..self.clearable_end).contains(at));
+        let result = waiting.and_then(|at| self.results.get(at));
+        result.is_some_and(|result| {
+            result.frees > Tokens::ZERO && result.message >= self.summarised_until
+        })
+    }
+
+    /// Tokens freed by clearing, without results that a summary covers.
+    pub fn freed_tokens(&self) -> Tokens {
+        self.freed
+    }
+
+    /// Tokens that clearing up to the limit would free, without results that a summary covers.
+    pub fn clearable_tokens(&self) -> Tokens {
+        self.clearable - self.clearable_summarised
+    }
+
+    /// Text tokens that clearing up to the limit would free. The rule's minimum counts only text.
+    pub fn clearable_text_tokens(&self) -> Tokens {
+        self.clearable - self.clearable_non_text
+    }
+
+    /// Whether the rule would fire now, at the current limit.
+    pub fn would_fire(&self, rule: &PruneRule, user_turns: u32) -> bool {
+        user_turns >= rule.user_turns && self.clearable_text_tokens() > rule.minimum
+    }
+
+    /// Marks all messages before `message` as covered by a summary.
+    pub fn mark_summarised(&mut self, message: usize) {
+        let before = |end| self.results.partition_point(|result| result.message < end);
+        for at in before(self.summarised_until)..before(message) {
+            let Some(result) = self.results.get(at) else {
+                break;
+            };
+            if result.fate == Fate::Cleared {
+                self.freed -= result.frees;
+            }
+            if (self.cleared_end..self.clearable_end).contains(&at) {
+                self.clearable_summarised += result.frees;
+            }
+        }
+        self.summarised_until = self.summarised_until.max(message);
+    }
+
+    /// Clears the results before `message`, as a record did.
+    pub fn clear_before(&mut self, message: usize) {
+        let upto = self
+            .results
+            .partition_point(|result| result.message < message);
+        while self.clearable_end < upto {
+            self.extend_clearable_by_one();
+        }
+        if upto > self.cleared_end {
+            self.clear_up_to(upto);
+        }
+    }
+
+    /// Returns the message before which all results have been decided on.
+    pub fn cleared_before(&self) -> usize {
+        self.cleared_end
+            .checked_sub(1)
+            .and_then(|last| self.results.get(last))
+            .map_or(0, |r| r.message + 1)
+    }
+
+    /// Adds the results among the first `messages` messages, and pins the results that they refer
+    /// to.
+    pub fn ingest_until(&mut self, messages: usize) {
+        while let Some(next) = self
+            .results
+            .get(self.ingested)
+            .filter(|r| r.message < messages)
+        {
+            if let Some(pinned) = next.points_at {
+                self.pin(pinned);
+            }
+            self.ingested += 1;
+        }
+    }
+
+    /// Extends the clearable results up to the newest `protect` tokens, never into the newest
+    /// batch.
+    pub fn extend_clearable(&mut self, protect: Tokens) {
+        let newest = self
+            .ingested
+            .checked_sub(1)
+            .and_then(|last| self.results.get(last));
+        let Some(newest) = newest.map(|last| last.batch_first) else {
+            return;
+        };
+        let total = self.sums.get(self.ingested).copied().unwrap_or_default();
+        // The result whose size takes the sum from the newest past `protect` is clearable too.
+        while self.clearable_end < newest
+            && self
+                .sums
+                .get(self.clearable_end)
+                .is_some_and(|&before| total - before > protect)
+        {
+            self.extend_clearable_by_one();
+        }
+    }
+
+    /// Makes one more result clearable.
+    fn extend_clearable_by_one(&mut self) {
+        if let Some(result) = self.results.get(self.clearable_end) {
+            self.clearable += result.frees;
+            self.clearable_non_text += result.non_text;
+            if result.message < self.summarised_until {
+                self.clearable_summarised += result.frees;
+            }
+        }
+        self.clearable_end += 1;
+    }
+
+    /// Clears all clearable results.
+    pub fn clear_all_clearable(&mut self) {
+        self.clear_up_to(self.clearable_end);
+    }
+
+    fn clear_up_to(&mut self, upto: usize) {
+        for result in self
+            .results
+            .get_mut(self.cleared_end..upto)
+            .unwrap_or_default()
+        {
+            if result.frees > Tokens::ZERO {
+                self.clearable -= result.frees;
+                self.clearable_non_text -= result.non_text;
+                result.fate = Fate::Cleared;
+                if result.message >= self.summarised_until {
+                    self.freed += result.frees;
+                } else {
+                    self.clearable_summarised -= result.frees;
+                }
+            }
+        }
+        self.cleared_end = self.cleared_end.max(upto);
+    }
+
+    /// Records why each retained result was kept (for `longhaul explain`).
+    pub fn assign_retention_reasons(&mut self, rule: &PruneRule, user_turns: u32) {
+        let waits = if user_turns < rule.user_turns {
+            Fate::TooFewTurns
+        } else {
+            Fate::BelowMinimum
+        };
+        let newest = self.results.last().map_or(0, |last| last.batch_first);
+        for (at, result) in self.results.iter_mut().enumerate() {
+            if result.fate == Fate::Protected {
+                if at >= newest {
+                    result.fate = Fate::NewestBatch;
+                } else if at >= self.cleared_end && at < self.clearable_end {
+                    result.fate = waits;
+                }
+            }
+        }
+    }
+
+    /// Keeps a result for good, and restores it if it was cleared.
+    fn pin(&mut self, at: usize) {
+        let Some(result) = self.results.get_mut(at) else {
+            return;
+        };
+        let (frees, beside) = (result.frees, result.non_text);
+        if (self.cleared_end..self.clearable_end).contains(&at) {
+            self.clearable -= frees;
+            self.clearable_non_text -= beside;
+            if result.message < self.summarised_until {
+                self.clearable_summarised -= frees;
+            }
+        }
+        if result.fate == Fate::Cleared {
+            if result.message >= self.summarised_until {
+                self.freed -= frees;
+            }
+            self.restored += 1;
+        }
+        (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
+        if matches!(result.fate, Fate::Cleared | Fate::Protected) {
+            result.fate = Fate::Pinned;
+        }
+    }
+}
+
+/// Lists a conversation's tool results, each with the tokens that clearing it would free.
+fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolResult> {
+    let sizes = conversation.batches().iter().map(|it| it.results.len());
+    let mut results: Vec<ToolResult> = Vec::with_capacity(sizes.sum());
+    let mut reads = LatestReads::new(conversation);
+    for batch in conversation.batches() {
+        let batch_first = results.len();
+        for message in batch.results.clone() {
+            let points_at = reads.observe(conversation, batch, message, results.len());
+            let mut result = evaluate_result(conversation, batch, message, rule);
+            result.points_at = points_at;
+            result.batch_first = batch_first;
+            // Otherwise the forwarded request would not show why the earlier read is kept.
+            if points_at.is_some() && result.fate == Fate::Protected {
+                result.fate = Fate::Pinned;
+                (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
+            }
+            results.push(result);
+        }
+    }
+    results
+}
+
+/// Computes how much clearing one result would free, or why it is never cleared.
+fn evaluate_result(
+    conversation: &Conversation<'_>,
+    batch: &Batch,
+    at: usize,
+    rule: &PruneRule,
+) -> ToolResult {
+    let mut result = ToolResult {
+        message: at,
+        tokens: Tokens::ZERO,
+        fate: Fate::Empty,
+        frees: Tokens::ZERO,
+        non_text: Tokens::ZERO,
+        placeholder: PlaceholderText::default(),
+        points_at: None,
+        batch_first: 0,
+    };
+    let Some(message) = conversation.message(at) else {
+        return result;
+    };
+    result.tokens = message.text_tokens;
+    if matches!(message.content, Content::Absent | Content::Null) {
+        return result;
+    }
+    let call = conversation.call_for_result(batch, at);
+    let tool = call.and_then(|call| call.name).or(message.name);
+    let tool = tool
+        .map(|name| name.decode(conversation.body()))
+        .unwrap_or_default();
+    result.placeholder = rule
+        .placeholder
+        .text_for(conversation, call, &tool, message.text_tokens);
+    let gain = result.tokens - result.placeholder.max_tokens();
+    result.fate = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
+        Fate::Empty
+    } else if rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
+        Fate::Exempt
+    } else if placeholder::is_placeholder(conversation, message) {
+        Fate::Placeholder
+    } else if gain == Tokens::ZERO || !result.placeholder.shortens(conversation, message) {
+        Fate::NotShorter
+    } else if rule.keep_errors && wording::reports_failure(&conversation.text(message)) {
+        Fate::Error
+    } else {
+        let parts = conversation.parts(message).iter();
+        result.non_text = parts.map(|part| part.tokens).sum();
+        result.frees = gain + result.non_text;
+        Fate::Protected
+    };
+    result
+}
+
+/// Latest full read of each file or resource. Filled only if some result refers to an earlier one.
+struct LatestReads {
+    pointers: Vec<usize>,
+    latest: HashMap<(String, String), usize>,
+}
+
+impl LatestReads {
+    fn new(conversation: &Conversation<'_>) -> Self {
+        let results = conversation
+            .batches()
+            .iter()
+            .flat_map(|batch| batch.results.clone());
+        let pointers = results.filter(|&at| is_pointer(conversation, at)).collect();
+        Self {
+            pointers,
+            latest: HashMap::new(),
+        }
+    }
+
+    /// Adds result number `index`, at message `at`. Returns the result that it refers to, if any.
+    fn observe(
+        &mut self,
+        conversation: &Conversation<'_>,
+        batch: &Batch,
+        at: usize,
+        index: usize,
+    ) -> Option<usize> {
+        if self.pointers.is_empty() {
+            return None;
+        }
+        let call = conversation.call_for_result(batch, at)?;
+        let tool = call.name?.decode(conversation.body()).into_owned();
+        let arguments = ToolArguments::decode(conversation, call);
+        let thing = arguments.primary()?.to_owned();
+        if self.pointers.binary_search(&at).is_ok() {
+            return self.latest.get(&(tool, thing)).copied();
+        }
+        self.latest.insert((tool, thing), index);
+        None
+    }
+}
+
+/// Whether a result only refers to an earlier one; cached in the message's notes.
+fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
+    conversation.message(at).is_some_and(|message| {
+        let look = || points_at_earlier_read(conversation, message);
+        let notes = message.memo();
+        notes.map_or_else(look, |notes| *notes.is_reference.get_or_init(look))
+    })
+}
+
+fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) -> bool {
+    let may = match message.content {
+        Content::Absent | Content::Null => false,
+        Content::Parts(_) => true,
+        Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
+            text.raw(conversation.body())
+        }),
+    };
+    may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

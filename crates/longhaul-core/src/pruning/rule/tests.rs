@@ -1,0 +1,395 @@
+//! Unit tests of pruning, step by step. The whole rule is compared with an oracle elsewhere.
+
+use super::*;
+use crate::dialect::chat_completions::read;
+
+/// Result that only refers to the read before it.
+const STUB: &str = "File unchanged since last read. What the earlier read in this conversation brought is \
+                    current still: go by that instead of reading it anew.";
+
+/// Builds a question, then a read of the same file for each of `results`. The first result is
+/// message 2, the next message 4, and so on.
+fn body(results: &[&str]) -> String {
+    let reads: Vec<_> = results.iter().map(|result| ("a.rs", *result)).collect();
+    body_of(&reads)
+}
+
+/// Like [`body`], with a file for each read.
+fn body_of(reads: &[(&str, &str)]) -> String {
+    let steps = reads.iter().enumerate().map(|(at, (file, result))| {
+        format!(
+            r#",{{"role":"assistant","content":null,"tool_calls":[{{"id":"c{at}","type":"function","function":{{"name":"read","arguments":"{{\"path\":\"{file}\"}}"}}}}]}},{{"role":"tool","tool_call_id":"c{at}","content":"{result}"}}"#
+        )
+    });
+    let steps: String = steps.collect();
+    format!(r#"{{"messages":[{{"role":"user","content":"go"}}{steps}]}}"#)
+}
+
+fn long() -> String {
+    "x".repeat(4_000)
+}
+
+/// Rule that clears all but the newest results whenever it is applied.
+pub(crate) fn rule() -> PruneRule {
+    PruneRule {
+        protect: Tokens::ZERO,
+        minimum: Tokens::ZERO,
+        user_turns: 0,
+        exempt_tools: Vec::new(),
+        keep_errors: false,
+        placeholder: Placeholder::Fixed,
+    }
+}
+
+fn times(tokens: Tokens, times: u32) -> Tokens {
+    Tokens::new(tokens.get() * times)
+}
+
+/// Returns the state after adding five equal results, with the size of one and the tokens that
+/// clearing it frees.
+fn five(rule: &PruneRule) -> (PruneState, Tokens, Tokens) {
+    let body = body(&[&*long(); 5]);
+    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
+    fold.ingest_until(11);
+    let (tokens, frees) = (fold.results()[0].tokens, fold.results()[0].frees);
+    assert!(Tokens::ZERO < frees && frees < tokens);
+    (fold, tokens, frees)
+}
+
+/// Whether the rule would fire for all results added so far.
+fn fires(fold: &mut PruneState, rule: &PruneRule, user_turns: u32) -> bool {
+    fold.extend_clearable(rule.protect);
+    fold.would_fire(rule, user_turns)
+}
+
+fn fates(fold: &PruneState) -> Vec<Fate> {
+    fold.results().iter().map(|result| result.fate).collect()
+}
+
+#[test]
+fn all_but_the_newest_may_be_cleared_and_nothing_is_before_it_is_said() {
+    let (mut fold, _, frees) = five(&rule());
+    assert_eq!(
+        (fold.clearable_tokens(), fold.freed_tokens()),
+        (Tokens::ZERO, Tokens::ZERO)
+    );
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), times(frees, 4));
+    assert_eq!(
+        (fold.freed_tokens(), fold.cleared_before()),
+        (Tokens::ZERO, 0)
+    );
+    fold.clear_all_clearable();
+    assert_eq!(
+        (fold.clearable_tokens(), fold.freed_tokens()),
+        (Tokens::ZERO, times(frees, 4))
+    );
+    assert_eq!(fold.cleared().count(), 4);
+    assert!(!fires(&mut fold, &rule(), 0), "nothing is left for it");
+    assert_eq!(fold.cleared_before(), 9);
+    fold.clear_all_clearable();
+    assert_eq!(fold.freed_tokens(), times(frees, 4));
+}
+
+#[test]
+fn the_result_with_which_the_newest_exceed_what_is_protected_may_go_too() {
+    for (short_of, may_go) in [(0, 3), (1, 4)] {
+        let (mut fold, tokens, frees) = five(&rule());
+        fold.extend_clearable(Tokens::new(tokens.get() * 2 - short_of));
+        assert_eq!(fold.clearable_tokens(), times(frees, may_go), "{short_of}");
+    }
+}
+
+#[test]
+fn only_what_has_arrived_counts() {
+    let body = body(&[&*long(); 5]);
+    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), Tokens::ZERO);
+    let frees = fold.results()[0].frees;
+    // Before a message, and with it.
+    for (messages, may_go) in [(4, 0), (5, 1), (6, 1), (7, 2)] {
+        fold.ingest_until(messages);
+        fold.extend_clearable(Tokens::ZERO);
+        assert_eq!(fold.clearable_tokens(), times(frees, may_go), "{messages}");
+    }
+}
+
+#[test]
+fn a_picture_goes_with_the_text_beside_it_and_an_empty_result_with_one_stays() {
+    let weigh = |content: &str| {
+        let body =
+            body(&["", ""]).replacen(r#""content":"""#, &format!(r#""content":{content}"#), 1);
+        let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+        let result = &fold.results()[0];
+        (result.fate, result.tokens, result.frees)
+    };
+    let text = format!(r#"{{"type":"text","text":"{}"}}"#, long());
+    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let (fate, tokens, frees) = weigh(&format!("[{text}]"));
+    let with_image = weigh(&format!("[{text},{image}]"));
+    assert_eq!(with_image, (fate, tokens, frees + Tokens::new(1_200)));
+    let alone = weigh(&format!("[{image}]"));
+    assert_eq!(alone, (Fate::Empty, Tokens::ZERO, Tokens::ZERO));
+}
+
+#[test]
+fn however_many_pictures_go_with_it_the_rule_fires_for_its_least_of_text() {
+    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
+    let body = body(&["?"; 5]).replace(r#""?""#, &text);
+    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    fold.ingest_until(11);
+    let image = Tokens::new(1_200);
+    let frees = fold.results()[0].frees;
+    let least = |minimum| PruneRule { minimum, ..rule() };
+    let most = times(frees - image, 4);
+    assert!(!fires(&mut fold, &least(most), 0));
+    assert!(fires(&mut fold, &least(Tokens::new(most.get() - 1)), 0));
+    assert_eq!(fold.clearable_tokens(), times(frees, 4));
+    fold.clear_all_clearable();
+    assert_eq!(fold.freed_tokens(), times(frees, 4));
+    assert!(!fires(&mut fold, &rule(), 0), "nothing is left for it");
+}
+
+#[test]
+fn the_rule_fires_for_more_than_its_least_and_from_its_turns_on() {
+    let (mut fold, _, frees) = five(&rule());
+    let fires_for = |fold: &mut PruneState, minimum, turns| {
+        let rule = PruneRule {
+            minimum,
+            user_turns: 2,
+            ..rule()
+        };
+        fires(fold, &rule, turns)
+    };
+    let most = times(frees, 4);
+    assert!(!fires_for(&mut fold, most, 2));
+    assert!(fires_for(&mut fold, Tokens::new(most.get() - 1), 2));
+    assert!(!fires_for(&mut fold, Tokens::ZERO, 1));
+    assert!(fires_for(&mut fold, Tokens::ZERO, 3));
+}
+
+#[test]
+fn behind_a_summary_nothing_is_freed() {
+    let (mut fold, _, frees) = five(&rule());
+    fold.clear_before(5);
+    assert_eq!(fold.freed_tokens(), times(frees, 2));
+    fold.mark_summarised(4);
+    assert_eq!(fold.freed_tokens(), frees);
+    // A second time, the same summary changes nothing.
+    fold.mark_summarised(4);
+    assert_eq!(fold.freed_tokens(), frees);
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), times(frees, 2));
+    fold.mark_summarised(8);
+    assert_eq!(
+        (fold.freed_tokens(), fold.clearable_tokens()),
+        (Tokens::ZERO, frees)
+    );
+    fold.clear_all_clearable();
+    assert_eq!(fold.freed_tokens(), frees);
+    fold.mark_summarised(2);
+    assert_eq!(fold.freed_tokens(), frees);
+}
+
+#[test]
+fn what_stands_and_would_free_something_waits() {
+    let long = long();
+    let body = body(&[&long, "ok", &long, &long, &long]);
+    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    fold.ingest_until(11);
+    fold.extend_clearable(Tokens::ZERO);
+    let waits = |fold: &PruneState| [2, 4, 6, 8, 10].map(|message| fold.is_clearable(message));
+    // The second gains no tokens, the last is the newest.
+    assert_eq!(waits(&fold), [true, false, true, true, false]);
+    fold.mark_summarised(6);
+    assert_eq!(waits(&fold), [false, false, true, true, false]);
+    fold.clear_all_clearable();
+    assert_eq!(waits(&fold), [false; 5]);
+}
+
+#[test]
+fn what_a_record_says_was_cleared_is_and_no_more() {
+    let (mut fold, _, frees) = five(&rule());
+    fold.clear_before(6);
+    assert_eq!(
+        (fold.freed_tokens(), fold.cleared_before()),
+        (times(frees, 2), 5)
+    );
+    assert_eq!(fold.clearable_tokens(), Tokens::ZERO);
+    fold.clear_before(3);
+    assert_eq!(
+        (fold.freed_tokens(), fold.cleared_before()),
+        (times(frees, 2), 5)
+    );
+    // The rule sees the remaining results.
+    for (minimum, expect) in [(times(frees, 2), false), (frees, true)] {
+        assert_eq!(
+            fires(&mut fold, &PruneRule { minimum, ..rule() }, 0),
+            expect
+        );
+    }
+    // This includes results that the rule would not clear yet.
+    fold.clear_before(11);
+    assert_eq!(fold.freed_tokens(), times(frees, 5));
+}
+
+#[test]
+fn each_result_that_stays_has_its_reason() {
+    use Fate::{BelowMinimum, Cleared, NewestBatch, Protected, TooFewTurns};
+    let explained = |turns| {
+        let (mut fold, tokens, _) = five(&rule());
+        fold.clear_before(3);
+        fold.extend_clearable(times(tokens, 2));
+        let rule = PruneRule {
+            user_turns: 2,
+            ..rule()
+        };
+        fold.assign_retention_reasons(&rule, turns);
+        fates(&fold)
+    };
+    assert_eq!(
+        explained(2),
+        [Cleared, BelowMinimum, BelowMinimum, Protected, NewestBatch]
+    );
+    assert_eq!(
+        explained(1),
+        [Cleared, TooFewTurns, TooFewTurns, Protected, NewestBatch]
+    );
+}
+
+/// Returns the state for a read, a second read, a stub that refers to it, and two more reads.
+fn pointed_at() -> (PruneState, Tokens) {
+    let long = long();
+    let body = body(&[&long, &long, STUB, &long, &long]);
+    let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = fold.results()[0].frees;
+    (fold, frees)
+}
+
+#[test]
+fn what_a_later_result_points_at_is_kept() {
+    use Fate::{Cleared, Pinned, Protected};
+    let (mut fold, frees) = pointed_at();
+    fold.ingest_until(11);
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), times(frees, 2));
+    fold.clear_all_clearable();
+    assert_eq!(fates(&fold), [Cleared, Pinned, Pinned, Cleared, Protected]);
+    assert_eq!((fold.freed_tokens(), fold.restored), (times(frees, 2), 0));
+}
+
+/// Returns a state with two clearable results; the next to be added is a stub for the second of
+/// them.
+fn about_to_be_pointed_at() -> (PruneState, Tokens) {
+    let long = long();
+    let reads = ["a.rs", "b.rs", "c.rs", "b.rs", "d.rs"];
+    let mut reads = reads.map(|file| (file, &*long));
+    reads[3].1 = STUB;
+    let body = body_of(&reads);
+    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = fold.results()[0].frees;
+    fold.ingest_until(7);
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), times(frees, 2));
+    (fold, frees)
+}
+
+#[test]
+fn what_waits_behind_a_summary_is_taken_off_once_when_it_is_pointed_at() {
+    let (mut fold, frees) = about_to_be_pointed_at();
+    fold.mark_summarised(5);
+    assert_eq!(fold.clearable_tokens(), Tokens::ZERO);
+    fold.ingest_until(11);
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), frees);
+}
+
+#[test]
+fn a_picture_that_waits_is_taken_off_with_its_result() {
+    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
+    let reads = [("a.rs", "?"), ("b.rs", "?"), ("c.rs", ""), ("b.rs", STUB)];
+    let body = body_of(&reads).replace(r#""?""#, &text);
+    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = fold.results()[0].frees;
+    fold.ingest_until(7);
+    fold.extend_clearable(Tokens::ZERO);
+    assert_eq!(fold.clearable_tokens(), times(frees, 2));
+    fold.ingest_until(9);
+    assert_eq!(fold.clearable_tokens(), frees);
+    assert_eq!(fold.clearable_text_tokens(), frees - Tokens::new(1_200));
+}
+
+#[test]
+fn what_waits_is_kept_when_it_is_pointed_at() {
+    let (mut fold, frees) = about_to_be_pointed_at();
+    fold.ingest_until(9);
+    assert_eq!(fold.clearable_tokens(), frees);
+    // With the third: it has a newer one after it.
+    let minimum = times(frees, 2);
+    assert!(!fires(&mut fold, &PruneRule { minimum, ..rule() }, 0));
+    fold.clear_all_clearable();
+    assert_eq!((fold.freed_tokens(), fold.restored), (times(frees, 2), 0));
+}
+
+#[test]
+fn what_was_cleared_is_restored_when_it_is_pointed_at() {
+    for (hidden, left) in [(0, 1), (4, 1), (5, 0)] {
+        let (mut fold, frees) = pointed_at();
+        fold.ingest_until(5);
+        fold.clear_before(5);
+        fold.mark_summarised(hidden);
+        let before = fold.freed_tokens();
+        fold.ingest_until(7);
+        assert_eq!((fates(&fold)[1], fold.restored), (Fate::Pinned, 1));
+        // Results covered by a summary had freed no tokens.
+        assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
+        assert_eq!(fold.freed_tokens(), times(frees, u32::from(hidden == 0)));
+    }
+}
+
+/// Checks the fate of the first of two results, of a tool called `read`.
+fn check(result: &str, rule: &PruneRule, expect: Fate) {
+    let body = body(&[result, "x"]);
+    let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
+    let first = &fold.results()[0];
+    assert_eq!(first.fate, expect, "{result}");
+    assert_eq!(first.frees > Tokens::ZERO, expect == Fate::Protected);
+}
+
+#[test]
+fn what_gains_nothing_or_must_stay_is_never_cleared() {
+    let long = long();
+    let failure = format!("Error: {long}");
+    check(&long, &rule(), Fate::Protected);
+    check("", &rule(), Fate::Empty);
+    check("ok", &rule(), Fate::NotShorter);
+    check(&failure, &rule(), Fate::Protected);
+    let keeps = PruneRule {
+        keep_errors: true,
+        ..rule()
+    };
+    check(&failure, &keeps, Fate::Error);
+    check(&long, &keeps, Fate::Protected);
+    for (tool, expect) in [("read", Fate::Exempt), ("write", Fate::Protected)] {
+        let exempt = PruneRule {
+            exempt_tools: vec![tool.to_owned()],
+            ..rule()
+        };
+        check(&long, &exempt, expect);
+    }
+    check(
+        "[Old tool result content cleared]",
+        &rule(),
+        Fate::Placeholder,
+    );
+}
+
+#[test]
+fn without_a_rule_there_is_nothing_to_clear() {
+    let body = body(&[&*long(); 3]);
+    let fold = PruneState::new(&read(body.as_bytes()).unwrap(), None);
+    assert!(fold.results().is_empty());
+}

@@ -1,0 +1,413 @@
+//! Digest of history, computed without calling a model. The digest is a pure function of the
+//! history.
+
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Conversation, Message, Role, ToolCall};
+use crate::identifiers::index_messages;
+use crate::policy::cut_point::open_turn;
+use crate::policy::{Policy, SummaryBudgets};
+use crate::summary::file_activity::FileActivity;
+use crate::summary::user_messages::{
+    RequestSizes, includes_first_request, render_instructions, render_user_messages,
+    text_with_markers,
+};
+use crate::text::labels::escape_label;
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Maximum characters of a recent step's text, and of the main argument of each of its calls.
+const MAX_TEXT_CHARS: usize = 200;
+const MAX_ARGUMENT_CHARS: usize = 80;
+/// Maximum characters of an older step's text. Shorter limits keep the action and drop the details.
+const MAX_OLD_TEXT_CHARS: usize = 70;
+const MAX_OLD_ARGUMENT_CHARS: usize = 40;
+/// Maximum calls listed for a step; the rest are shown as a count.
+const MAX_CALLS: usize = 4;
+/// Percentage of the space for steps that the newest steps may fill at full length.
+const FULL_LENGTH_PERCENT: usize = 60;
+/// Maximum characters of the first request in the goal section.
+const MAX_GOAL_CHARS: usize = 160;
+/// Tokens for the empty line between sections; each section pays for one from its own budget.
+const SECTION_GAP: Tokens = Tokens::new(1);
+
+/// Returns the budget of each section of the text that replaces the messages `covered`. The budgets
+/// do not depend on later messages, so they stay the same from turn to turn.
+pub fn summary_budgets(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    covered: Range<usize>,
+) -> SummaryBudgets {
+    let requests = RequestSizes::default().measure(conversation, covered.clone());
+    summary_budgets_with_requests(conversation, policy, covered, requests)
+}
+
+/// Like [`summary_budgets`], for callers that already know the size of the first and the newest
+/// request.
+pub fn summary_budgets_with_requests(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    covered: Range<usize>,
+    requests: Tokens,
+) -> SummaryBudgets {
+    let budgets = policy.budgets_for(conversation.tokens_of(covered.clone()));
+    let taken = conversation.fixed_tokens_before(covered.start) + budgets.nominal();
+    let room = policy.thresholds.requests_budget(taken);
+    SummaryBudgets {
+        requests: requests.min(room),
+        ..budgets
+    }
+}
+
+/// Returns the digest of the messages `covered`: the goal, the steps, the user messages, the files
+/// and the identifiers. The estimate never exceeds [`SummaryBudgets::nominal`].
+pub fn digest(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    budgets: &SummaryBudgets,
+) -> String {
+    let nothing = covered.end..covered.end;
+    digest_with_retained(conversation, covered, nothing, budgets)
+}
+
+/// Like [`digest()`], wrapped as a forwarded message. The messages `stays` are forwarded for as
+/// long as the digest is, so identifiers that appear in them are not repeated.
+pub(crate) fn wrapped_digest(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    stays: Range<usize>,
+    budgets: &SummaryBudgets,
+) -> Arc<str> {
+    let digest = digest_with_retained(conversation, covered, stays, budgets);
+    wording::wrap_summary(&digest).into()
+}
+
+fn digest_with_retained(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    stays: Range<usize>,
+    budgets: &SummaryBudgets,
+) -> String {
+    let prose = goal_and_steps(conversation, covered.clone(), budgets.prose - SECTION_GAP);
+    append_generated_sections(prose, conversation, covered, stays, budgets)
+}
+
+/// Appends to `prose` the sections that longhaul generates for every record: system instructions,
+/// user messages, file activity and identifiers.
+pub(crate) fn append_generated_sections(
+    prose: String,
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    stays: Range<usize>,
+    budgets: &SummaryBudgets,
+) -> String {
+    let mut text = prose;
+    let add = |text: &mut String, part: String| {
+        if !text.is_empty() && !part.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&part);
+    };
+    let mut room = budgets.user_messages - SECTION_GAP;
+    let instructions = render_instructions(conversation, covered.clone(), room.divided_by(2));
+    if !instructions.is_empty() {
+        // The estimate rounds down, so charge one more token for the remainder.
+        room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
+    }
+    add(&mut text, instructions);
+    let said = render_user_messages(conversation, covered.clone(), room, budgets.requests);
+    add(&mut text, said);
+    let ledger = FileActivity::from_messages(conversation, covered.clone())
+        .render(budgets.file_activity - SECTION_GAP);
+    add(&mut text, ledger);
+    let index = index_messages(
+        conversation,
+        covered,
+        stays,
+        &text,
+        budgets.identifiers - SECTION_GAP,
+    );
+    add(&mut text, index);
+    text
+}
+
+/// Returns the goal, and one line per step of the model. If a turn is still open after the history,
+/// its steps get a heading of their own.
+fn goal_and_steps(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    budget: Tokens,
+) -> String {
+    let messages = conversation
+        .messages()
+        .get(covered.clone())
+        .unwrap_or_default();
+    let goal = goal_section(conversation, &covered, messages);
+    let open_from = open_turn(conversation, covered.end);
+    let mut headings = STEPS_HEADING.len();
+    if open_from.is_some() {
+        headings += OPEN_TURN_HEADING.len() + "\n\n\n".len();
+    }
+    let room = budget
+        .to_chars()
+        .saturating_sub(goal.chars().count() + headings);
+    let all: Vec<AssistantStep<'_>> = messages
+        .iter()
+        .zip(covered)
+        .filter(|(message, _)| message.role == Role::Assistant)
+        .map(|(message, at)| AssistantStep {
+            message,
+            in_open_turn: open_from.is_some_and(|request| at > request),
+        })
+        .collect();
+    let (lines, left_out) = fit_steps(conversation, &all, room);
+    if lines.is_empty() {
+        let fits = goal.chars().count() <= budget.to_chars();
+        return if fits {
+            goal.trim_end().to_owned()
+        } else {
+            String::new()
+        };
+    }
+    let left_out = (left_out > 0).then(|| format!("- [{left_out} older steps left out]"));
+    let in_turn = lines.iter().take_while(|line| line.in_open_turn).count();
+    let older = left_out.iter().map(String::as_str);
+    let closed = lines.iter().skip(in_turn).rev();
+    let closed: Vec<&str> = older.chain(closed.map(|line| line.text.as_str())).collect();
+    let mut text = goal;
+    if !closed.is_empty() {
+        text.extend(["## Progress\n### Steps\n", &closed.join("\n")]);
+    }
+    if in_turn > 0 {
+        if !closed.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(OPEN_TURN_HEADING);
+        for line in lines.iter().take(in_turn).rev() {
+            text.extend(["\n", &line.text]);
+        }
+    }
+    text
+}
+
+/// Headings above the steps, with the longest possible count of omitted steps.
+const STEPS_HEADING: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
+/// Heading above the steps of a turn that is still open.
+const OPEN_TURN_HEADING: &str = "## Turn So Far";
+
+/// An assistant message.
+struct AssistantStep<'c> {
+    message: &'c Message,
+    in_open_turn: bool,
+}
+
+/// The rendered line of a step.
+struct StepLine {
+    text: String,
+    in_open_turn: bool,
+}
+
+/// Returns the goal section, built from the first request. Empty if `covered` does not include the
+/// first request, which is then still forwarded before the digest.
+fn goal_section(
+    conversation: &Conversation<'_>,
+    covered: &Range<usize>,
+    messages: &[Message],
+) -> String {
+    if !includes_first_request(conversation, covered) {
+        return String::new();
+    }
+    let mut requests = messages.iter().filter(|message| message.role.is_user());
+    let first = requests.find_map(|message| {
+        let text = text_with_markers(conversation, message);
+        (!text.trim().is_empty() && !wording::is_wrapped_summary(&text))
+            .then(|| escape_label(wording::one_line(&text, MAX_GOAL_CHARS)))
+    });
+    first
+        .map(|first| format!("## Goal\n{first}\n\n"))
+        .unwrap_or_default()
+}
+
+/// Renders the newest steps in full up to their share, then older ones in short form, evenly
+/// sampled to fit `room`. Returns the lines, newest first, and the number of omitted steps.
+fn fit_steps(
+    conversation: &Conversation<'_>,
+    all: &[AssistantStep<'_>],
+    room: usize,
+) -> (Vec<StepLine>, usize) {
+    let cost = |line: &StepLine| line.text.chars().count() + 1;
+    let tell = |step: &AssistantStep<'_>, text_chars, argument_chars| StepLine {
+        text: step_line(conversation, step.message, text_chars, argument_chars),
+        in_open_turn: step.in_open_turn,
+    };
+    let mut lines = Vec::new();
+    let mut left = room;
+    let mut told = 0;
+    for step in all.iter().rev() {
+        let line = tell(step, MAX_TEXT_CHARS, MAX_ARGUMENT_CHARS);
+        if !line.text.is_empty() {
+            if cost(&line) > left.saturating_sub(room * (100 - FULL_LENGTH_PERCENT) / 100) {
+                break;
+            }
+            left -= cost(&line);
+            lines.push(line);
+        }
+        told += 1;
+    }
+    let older: Vec<StepLine> = all
+        .iter()
+        .rev()
+        .skip(told)
+        .map(|step| tell(step, MAX_OLD_TEXT_CHARS, MAX_OLD_ARGUMENT_CHARS))
+        .filter(|line| !line.text.is_empty())
+        .collect();
+    let total: usize = older.iter().map(cost).sum();
+    // Every `stride`-th step fits on average; the loop below enforces the bound.
+    let stride = total.div_ceil(left.max(1)).max(1);
+    let (before, count) = (lines.len(), older.len());
+    for line in older.into_iter().step_by(stride) {
+        if cost(&line) <= left {
+            left -= cost(&line);
+            lines.push(line);
+        }
+    }
+    let shown = lines.len() - before;
+    (lines, count - shown)
+}
+
+/// Renders a step: its text, then each call's name and main argument.
+fn step_line(
+    conversation: &Conversation<'_>,
+    message: &Message,
+    text_chars: usize,
+    argument_chars: usize,
+) -> String {
+    let text = wording::one_line(&conversation.text(message), text_chars);
+    let calls = conversation.calls(message);
+    let mut shown: Vec<String> = calls
+        .iter()
+        .take(MAX_CALLS)
+        .map(|call| render_call(conversation, call, argument_chars))
+        .collect();
+    if calls.len() > MAX_CALLS {
+        shown.push(format!("{} more", calls.len() - MAX_CALLS));
+    }
+    match (text.is_empty(), shown.is_empty()) {
+        (true, true) => String::new(),
+        (false, true) => format!("- {text}"),
+        (true, false) => format!("- {}", shown.join(", ")),
+        (false, false) => format!("- {text} → {}", shown.join(", ")),
+    }
+}
+
+fn render_call(conversation: &Conversation<'_>, call: &ToolCall, argument_chars: usize) -> String {
+    let name = call
+        .name
+        .map(|name| name.decode(conversation.body()))
+        .unwrap_or_default();
+    let name = wording::one_line(&name, MAX_ARGUMENT_CHARS);
+    let arguments = ToolArguments::decode(conversation, call);
+    let main = arguments
+        .primary()
+        .map(|main| wording::one_line(main, argument_chars));
+    format!("{name}({})", main.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::policy::{CompactionSettings, Policy};
+
+    const BODY: &str = r#"{"messages":[
+        {"role":"user","content":"fix the build"},
+        {"role":"assistant","content":"fixed"},
+        {"role":"user","content":"now port it"},
+        {"role":"assistant","content":"looking","tool_calls":[{"id":"a","function":{"name":"read","arguments":"{\"path\":\"a.rs\"}"}}]},
+        {"role":"tool","tool_call_id":"a","content":"text"},
+        {"role":"assistant","content":"ported"},
+        {"role":"user","content":"thanks"}]}"#;
+
+    fn check(covered: Range<usize>, expect: &str) {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
+        let digest = digest(&conversation, covered, &budgets);
+        let (prose, _) = digest.split_once("\n\n## What the User Said").unwrap();
+        assert_eq!(prose, expect);
+    }
+
+    #[test]
+    fn between_two_turns_all_steps_are_progress() {
+        check(
+            0..6,
+            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed\n- looking → read(a.rs)\n- ported",
+        );
+    }
+
+    #[test]
+    fn within_a_turn_the_steps_done_for_it_stand_apart() {
+        check(
+            0..5,
+            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed\n\n## Turn So Far\n- looking → read(a.rs)",
+        );
+        check(2..5, "## Turn So Far\n- looking → read(a.rs)");
+        check(
+            0..3,
+            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed",
+        );
+    }
+
+    #[test]
+    fn the_goal_is_the_first_thing_that_the_user_asked() {
+        let texts = [
+            " ",
+            &wording::wrap_summary("x"),
+            "fix the build",
+            "now port it",
+        ];
+        let users = texts.map(|text| serde_json::json!({"role": "user", "content": text}));
+        let body = serde_json::json!({"messages": users}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let goal = "## Goal\nfix the build";
+        assert_eq!(goal_and_steps(&conversation, 0..4, Tokens::new(100)), goal);
+        assert_eq!(goal_and_steps(&conversation, 0..4, Tokens::new(1)), "");
+    }
+
+    #[test]
+    fn what_the_system_said_on_the_way_is_kept_within_what_the_user_has() {
+        let message = |role: &str, text: String| serde_json::json!({"role": role, "content": text});
+        let mut messages = vec![
+            message("user", "help me".to_owned()),
+            message("developer", "Never run a delete.".to_owned()),
+        ];
+        for at in 0..30 {
+            messages.push(message(
+                "assistant",
+                format!("step {at}: {}", "word ".repeat(50)),
+            ));
+            messages.push(message("system", format!("{at} {}", "rule ".repeat(50))));
+            messages.push(message("user", format!("{at} {}", "more ".repeat(50))));
+        }
+        let body = serde_json::json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        for window in [4_000, 8_000, 32_000, 64_000, 200_000] {
+            let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(window)).budgets;
+            let digest = digest(&conversation, 0..messages.len(), &budgets);
+            assert!(
+                Tokens::estimate_text(&digest) <= budgets.nominal(),
+                "{window}"
+            );
+            assert!(digest.contains("[User]: 29 more"), "{window}");
+            // In the smallest window not even a clipped message fits.
+            let some = window >= 8_000;
+            assert_eq!(digest.contains("[System]: 29 rule"), some, "{window}");
+            let all = window >= 200_000;
+            assert_eq!(
+                digest.contains("[System]: Never run a delete."),
+                all,
+                "{window}"
+            );
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Requests to a summariser: the prompt of each call, sized to the summariser's window.
+
+pub mod cached_style;
+mod parts;
+pub mod template;
+
+use crate::conversation::Conversation;
+use crate::policy::SummaryBudgets;
+use crate::policy::cut_point::open_turn;
+use crate::summary;
+use crate::summary::prompts::Prompts;
+use crate::text::delimiters::delimited;
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+pub use cached_style::cached_style_body;
+use std::ops::Range;
+pub use template::RequestTemplate;
+
+/// Maximum calls of a background job; each call is paid for. History that does not fit is condensed
+/// to a digest.
+pub const MAX_BACKGROUND_CALLS: usize = 8;
+/// Maximum calls of a job that a client waits for.
+pub const MAX_FOREGROUND_CALLS: usize = 1;
+
+/// Interval, in compactions, at which the summary is rebuilt from the raw history. A rebuild
+/// recovers facts that an update lost or got wrong, but takes calls for the whole history.
+const REBUILD_EVERY: u32 = 5;
+/// Minimum output limit. Reasoning counts as output, so with a lower limit a reasoning model may
+/// stop before it answers.
+const MIN_OUTPUT: Tokens = Tokens::new(4_096);
+/// Tokens of the tags and line ends around a previous summary and a transcript.
+const DELIMITER_TOKENS: Tokens = Tokens::new(48);
+/// Characters shown at each end of the agent's leading instructions. They only give context for the
+/// transcript, and can be longer than the transcript.
+const MAX_CONTEXT_CHARS: usize = 1_000;
+/// Maximum characters of an open turn's request. The excerpt only identifies the request, which is
+/// kept in full beside the summary.
+const MAX_REQUEST_CHARS: usize = 300;
+/// Words of running text per 100 tokens of the plain estimate.
+const WORDS_PERCENT: u32 = 75;
+
+/// The existing summary that a new one may update.
+#[derive(Clone, Copy, Debug)]
+pub struct PreviousSummary<'t> {
+    /// The summary's text, with or without its wrapper.
+    pub text: &'t str,
+    /// Index of the first message after the summarised history.
+    pub summarised_until: usize,
+    /// Number of compactions so far, including this summary's.
+    pub compactions: u32,
+}
+
+/// Limits of the summariser.
+#[derive(Clone, Copy, Debug)]
+pub struct SummariserLimits {
+    /// The model's context window.
+    pub window: Tokens,
+    /// Maximum calls of this job; 0 counts as 1.
+    pub max_calls: usize,
+}
+
+/// A request for a summary, with one call for each part of the transcript.
+///
+/// Invariant: there is at least one part. Each part fits the summariser's window together with the
+/// system prompt, a running summary and the output.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SummaryRequest {
+    /// System prompt of each call.
+    pub system: String,
+    /// Parts of the transcript, in the order of the calls.
+    pub parts: Vec<String>,
+    /// Output limit of each call.
+    pub max_output: Tokens,
+    /// The previous summary, which the first call updates.
+    previous: Option<String>,
+    /// Instruction for a call without a previous summary.
+    fresh: String,
+    /// Instruction for a call that updates a summary.
+    update: String,
+    /// Extra instruction for the last call if the history ends within a turn.
+    open_turn: Option<String>,
+}
+
+impl SummaryRequest {
+    /// Builds the request for a summary of the messages `covered`. Returns `None` if no new content
+    /// exists, or if the summariser's window is too small.
+    pub fn new(
+        conversation: &Conversation<'_>,
+        covered: Range<usize>,
+        previous: Option<PreviousSummary<'_>>,
+        budgets: &SummaryBudgets,
+        prompts: &Prompts,
+        summariser: SummariserLimits,
+    ) -> Option<Self> {
+        let previous = previous.filter(|previous| {
+            covered.contains(&previous.summarised_until) && !is_rebuild_due(previous.compactions)
+        });
+        let carried = previous
+            .map(|previous| summary::model_sections(wording::unwrap_summary(previous.text)));
+        let new = previous.map_or(covered.start, |previous| previous.summarised_until)..covered.end;
+        let system = system_prompt(conversation);
+        let output = max_output(budgets, summariser.window);
+        let fresh = fill_prompt(prompts.fresh(), budgets);
+        let update = fill_prompt(prompts.update(), budgets);
+        let turn = open_turn_prompt(conversation, covered.end);
+        let instructions = parts::conservative_tokens(&fresh)
+            .max(parts::conservative_tokens(&update))
+            + turn
+                .as_deref()
+                .map(parts::conservative_tokens)
+                .unwrap_or_default();
+        // Each call passes a summary on to the next. An accepted summary may exceed its budget.
+        let running = carried
+            .as_deref()
+            .map_or(Tokens::ZERO, parts::conservative_tokens)
+            .max(Tokens::new(budgets.prose.get().saturating_mul(2)).min(output));
+        let room = summariser.window
+            - output
+            - summariser.window.percent(10)
+            - parts::conservative_tokens(&system)
+            - instructions
+            - DELIMITER_TOKENS
+            - running;
+        let parts = parts::split_history(
+            conversation,
+            new,
+            budgets,
+            room,
+            summariser.max_calls.max(1),
+        );
+        (!parts.is_empty()).then_some(Self {
+            system,
+            parts,
+            max_output: output,
+            previous: carried,
+            fresh,
+            update,
+            open_turn: turn,
+        })
+    }
+
+    /// Returns the body of the call for `part`. `running` is the previous call's answer.
+    pub fn call_body(
+        &self,
+        part: usize,
+        running: Option<&str>,
+        frame: &RequestTemplate<'_>,
+    ) -> String {
+        let previous = running.or(self.previous.as_deref());
+        let transcript = self.parts.get(part).map_or("", String::as_str);
+        let mut text = String::new();
+        if let Some(previous) = previous {
+            text.extend([&delimited("previous-summary", previous), "\n\n"]);
+        }
+        text.extend([&delimited("transcript", transcript), "\n\n"]);
+        text.push_str(if previous.is_some() {
+            &self.update
+        } else {
+            &self.fresh
+        });
+        if let Some(turn) = self
+            .open_turn
+            .as_ref()
+            .filter(|_| part + 1 == self.parts.len())
+        {
+            text.extend(["\n\n", turn]);
+        }
+        frame.render(&self.system, &text, self.max_output)
+    }
+}
+
+/// Whether the summary after `after` compactions is made from the raw history.
+pub fn is_rebuild_due(after: u32) -> bool {
+    (after + 1).is_multiple_of(REBUILD_EVERY)
+}
+
+/// Returns a prompt with the word limit filled in.
+fn fill_prompt(prompt: &str, budgets: &SummaryBudgets) -> String {
+    let words = budgets.prose.percent(WORDS_PERCENT).to_string();
+    prompt.replace("{words}", &words)
+}
+
+/// Returns the output limit of a call to a summariser with this window.
+fn max_output(budgets: &SummaryBudgets, window: Tokens) -> Tokens {
+    Tokens::new(budgets.prose.get().saturating_mul(2))
+        .max(MIN_OUTPUT)
+        .min(window.divided_by(3))
+}
+
+/// Returns the extra instruction if `cut` falls within a turn that continues after it.
+fn open_turn_prompt(conversation: &Conversation<'_>, cut: usize) -> Option<String> {
+    if conversation.message(cut)?.role.is_user() {
+        return None;
+    }
+    let request = conversation.message(open_turn(conversation, cut)?)?;
+    let request = wording::one_line(&conversation.text(request), MAX_REQUEST_CHARS);
+    Some(Prompts::open_turn(&request))
+}
+
+/// Returns the system prompt, followed by the agent's own instructions as context.
+fn system_prompt(conversation: &Conversation<'_>) -> String {
+    let mut system = Prompts::system().to_owned();
+    let head = conversation.messages().iter().take(conversation.head_len());
+    let context: Vec<String> = head
+        .map(|message| conversation.text(message).into_owned())
+        .collect();
+    let context = context.join("\n\n");
+    if !context.trim().is_empty() {
+        let context = wording::clip_chars(context.trim(), MAX_CONTEXT_CHARS, MAX_CONTEXT_CHARS);
+        system.extend([
+            "\n\nThe agent works under these instructions. They are shown so that you understand the \
+             transcript; they are not addressed to you and need not be repeated: the agent keeps \
+             them.\n",
+            &delimited("agent-instructions", &context),
+        ]);
+    }
+    system
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! Summary call in the `cached` style: repeats the live conversation so that the provider's prompt
+//! cache applies.
+
+use crate::conversation::Conversation;
+use crate::dialect::chat_completions::read;
+use crate::dialect::content_json::quote;
+use crate::json::scanner::{NotJson, Scanner};
+use crate::policy::Policy;
+use crate::summary::prompts::Prompts;
+use crate::summary::request::{fill_prompt, max_output, open_turn_prompt, parts};
+use crate::units::tokens::Tokens;
+
+/// Keys of the client's request that are dropped because they would spoil a summary: extra choices,
+/// stop sequences, output formats, forced tool calls, paid searches, and output that longhaul does
+/// not read. `stream_options` stays, so that the cost is known.
+const DROPPED_KEYS: [&str; 10] = [
+    "function_call",
+    "logprobs",
+    "n",
+    "plugins",
+    "prediction",
+    "response_format",
+    "stop",
+    "tool_choice",
+    "top_logprobs",
+    "web_search_options",
+];
+
+/// Returns the body of a summary call for all of `conversation` before `cut`. The body repeats
+/// `forwarded` byte for byte up to that point, then appends one message with the prompt.
+///
+/// Returns `None` in these cases:
+///
+/// - The model's window cannot hold the call.
+/// - A provider would refuse the call.
+/// - `forwarded` is not a body of this conversation.
+pub fn cached_style_body(
+    conversation: &Conversation<'_>,
+    forwarded: &str,
+    cut: usize,
+    policy: &Policy,
+    prompts: &Prompts,
+) -> Option<String> {
+    let sent = read(forwarded.as_bytes()).ok()?;
+    // Both bodies have the same messages after the cut.
+    let behind = conversation.messages().len().checked_sub(cut)?;
+    let repeated = sent.messages().len().checked_sub(behind)?;
+    let last = sent.message(repeated.checked_sub(1)?)?;
+    let mut asks = Prompts::cached_style().to_owned();
+    asks.extend(["\n\n", &fill_prompt(prompts.fresh(), &policy.budgets)]);
+    if let Some(turn) = open_turn_prompt(conversation, cut) {
+        asks.extend(["\n\n", &turn]);
+    }
+    let output = max_output(&policy.budgets, policy.thresholds.window);
+    let size = sent.params().tool_tokens
+        + sent.tokens_of(0..repeated)
+        + parts::conservative_tokens(&asks)
+        + output;
+    if size > policy.thresholds.actual_window || sent.grants_reasoning_tokens(output) {
+        return None;
+    }
+    append_prompt(forwarded, last.span.end(), &quote(&asks), output)
+}
+
+/// Returns `forwarded` with its messages truncated at byte `upto` and the JSON string `asks`
+/// appended as a user message.
+fn append_prompt(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<String> {
+    let mut members: Vec<String> = Vec::new();
+    let mut streams = false;
+    let read = Scanner::new(forwarded).object(|scanner, key| {
+        let value = scanner.value()?;
+        let name = key.decode(forwarded);
+        let spelt = key.span().slice(forwarded);
+        let written = match &*name {
+            "messages" => {
+                let messages = forwarded.get(value.start()..upto).unwrap_or_default();
+                format!("{spelt}:{messages},{{\"role\":\"user\",\"content\":{asks}}}]")
+            }
+            "max_tokens" | "max_completion_tokens" => format!("{spelt}:{output}"),
+            "stream" => {
+                streams = true;
+                format!("{spelt}:true")
+            }
+            name if DROPPED_KEYS.contains(&name) => return Ok(()),
+            _ => format!("{spelt}:{}", value.slice(forwarded)),
+        };
+        members.push(written);
+        Ok::<(), NotJson>(())
+    });
+    read.ok()?;
+    if !streams {
+        members.push("\"stream\":true".to_owned());
+    }
+    Some(format!("{{{}}}", members.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::policy::CompactionSettings;
+
+    const BODY: &str = r#"{ "model":"m", "n":2, "plugins":[{"id":"web"}], "web_search_options":{}, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
+        "messages" : [ {"role":"system","content":"s"} ,{"content":"do \u0041", "role":"user"},
+          {"role":"assistant","content":"done"},{"role":"user","content":"more"}] ,"stream":false,"stop":"x","user":"u",
+        "stream_options":{"include_usage":true}}"#;
+
+    fn policy(window: u32) -> Policy {
+        Policy::new(&CompactionSettings::default(), Tokens::new(window))
+    }
+
+    #[test]
+    fn what_was_forwarded_is_repeated_to_the_byte_and_one_message_asks() {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        let body = cached_style_body(&conversation, BODY, 3, &policy(32_000), &prompts).unwrap();
+        let upto = BODY
+            .find("{\"role\":\"user\",\"content\":\"more\"")
+            .unwrap()
+            - 1;
+        let messages = BODY.find("[ {\"role\":\"system\"").unwrap();
+        assert!(body.contains(&BODY[messages..upto]));
+        assert!(body.contains(r#""tools":[ {"x":1} ]"#));
+        let value: Value = serde_json::from_str(&body).unwrap();
+        let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            [
+                "model",
+                "tools",
+                "max_tokens",
+                "messages",
+                "stream",
+                "user",
+                "stream_options"
+            ]
+        );
+        assert_eq!(
+            (&value["stream"], &value["max_tokens"]),
+            (&true.into(), &4_096.into())
+        );
+        let all = value["messages"].as_array().unwrap();
+        assert_eq!(all.len(), 4);
+        assert_eq!(all[3]["role"], "user");
+        let asked = all[3]["content"].as_str().unwrap();
+        assert!(asked.contains("## Next Steps") && !asked.contains("{words}"));
+        // Without this, a model in the middle of its work mistakes the prompt for the user's next
+        // request.
+        assert!(asked.starts_with("Stop here") && asked.contains("do not call any tool"));
+    }
+
+    #[test]
+    fn what_the_model_would_not_hold_is_not_asked() {
+        let long = BODY.replace("done", &"word ".repeat(20_000));
+        let conversation = read(long.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        assert_eq!(
+            cached_style_body(&conversation, &long, 3, &policy(28_000), &prompts),
+            None
+        );
+        assert!(cached_style_body(&conversation, &long, 3, &policy(32_000), &prompts).is_some());
+    }
+
+    #[test]
+    fn a_body_of_another_conversation_is_not_repeated() {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let other = r#"{"messages":[]}"#;
+        assert_eq!(
+            cached_style_body(
+                &conversation,
+                other,
+                3,
+                &policy(32_000),
+                &Prompts::default()
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn what_the_model_just_holds_is_asked_and_not_a_token_more() {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        let asked = |holds: usize| {
+            let mut policy = policy(32_000);
+            policy.thresholds.actual_window = Tokens::new(u32::try_from(holds).unwrap());
+            cached_style_body(&conversation, BODY, 3, &policy, &prompts)
+        };
+        let body: Value = serde_json::from_str(&asked(32_000).unwrap()).unwrap();
+        let asks = body["messages"][3]["content"].as_str().unwrap();
+        assert!(asks.is_ascii());
+        // The tools (2), three messages with overhead (12), one token of text in two of them (2),
+        // the prompt, and the reply.
+        let size = 2 + (3 * 4 + 2) + asks.len().div_ceil(4) + 4_096;
+        assert!(asked(size).is_some());
+        assert_eq!(asked(size - 1), None);
+    }
+
+    #[test]
+    fn where_more_thought_is_asked_for_than_an_answer_may_have_none_is_asked() {
+        for (thinking, asks) in [
+            (
+                r#""thinking":{"type":"enabled","budget_tokens":4095}"#,
+                true,
+            ),
+            (
+                r#""thinking":{"type":"enabled","budget_tokens": 4096 }"#,
+                false,
+            ),
+            (r#""reasoning":{"max_tokens":4096}"#, false),
+            (r#""reasoning":{"max_tokens":99999999999}"#, false),
+            (
+                r#""reasoning":{"effort":"high"},"enable_thinking":true"#,
+                true,
+            ),
+        ] {
+            let body = BODY.replacen('{', &format!("{{{thinking},"), 1);
+            let conversation = read(body.as_bytes()).unwrap();
+            let prompts = Prompts::default();
+            let asked = cached_style_body(&conversation, &body, 3, &policy(32_000), &prompts);
+            assert_eq!(asked.is_some(), asks, "{thinking}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_asked_for_once_whatever_the_client_asked() {
+        for stream in ["", r#","stream":false"#, r#","stream":true"#] {
+            let body = BODY.replace(r#","stream":false"#, stream);
+            let conversation = read(body.as_bytes()).unwrap();
+            let asked = cached_style_body(
+                &conversation,
+                &body,
+                3,
+                &policy(32_000),
+                &Prompts::default(),
+            );
+            let asked = asked.unwrap();
+            let streams: Vec<&str> = asked.matches(r#""stream":"#).collect();
+            assert_eq!(streams.len(), 1, "{asked}");
+            assert!(asked.contains(r#""stream":true"#), "{asked}");
+        }
+    }
+}

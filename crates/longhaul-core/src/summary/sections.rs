@@ -1,0 +1,114 @@
+//! Sections of a summary, split at its headings.
+
+use crate::identifiers;
+use crate::summary::prompts::normalise_heading;
+use crate::summary::{file_activity, user_messages};
+use crate::units::tokens::Tokens;
+
+/// A second-level heading and the lines below it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Section<'t> {
+    /// The heading line; empty for text before the first heading.
+    pub(super) heading: &'t str,
+    /// The lines below the heading.
+    pub(super) lines: Vec<&'t str>,
+}
+
+impl<'t> Section<'t> {
+    /// Parses the sections of `text`. A heading inside a code block is ignored.
+    pub(super) fn parse(text: &'t str) -> Vec<Self> {
+        let mut sections = Vec::new();
+        let mut section = Self {
+            heading: "",
+            lines: Vec::new(),
+        };
+        let mut fenced = false;
+        for line in text.lines() {
+            fenced ^= line.trim_start().starts_with("```");
+            if !fenced && line.starts_with("## ") {
+                sections.push(section);
+                section = Self {
+                    heading: line.trim_end(),
+                    lines: Vec::new(),
+                };
+            } else {
+                section.lines.push(line.trim_end());
+            }
+        }
+        sections.push(section);
+        sections.retain(|section| !section.heading.is_empty() || !section.is_blank());
+        sections
+    }
+
+    /// Whether the heading is that of a section longhaul generates.
+    pub(super) fn is_generated(&self) -> bool {
+        let called = normalise_heading(self.heading);
+        [
+            user_messages::INSTRUCTIONS_HEADING,
+            user_messages::HEADING,
+            file_activity::HEADING,
+            identifiers::HEADING,
+        ]
+        .into_iter()
+        .any(|ours| normalise_heading(ours) == called)
+    }
+
+    /// Whether the section contains only subheadings and "(none)".
+    pub(super) fn is_blank(&self) -> bool {
+        self.lines.iter().all(|line| {
+            let line = line
+                .trim()
+                .trim_start_matches(|c: char| matches!(c, '-' | '*' | '.') || c.is_ascii_digit())
+                .trim();
+            let line = line
+                .strip_prefix("[ ]")
+                .or_else(|| line.strip_prefix("[x]"))
+                .unwrap_or(line);
+            let word = line
+                .trim()
+                .trim_matches(['(', ')', '.', '_', '*'])
+                .to_lowercase();
+            line.starts_with('#') || matches!(&*word, "" | "none" | "n/a" | "nothing")
+        })
+    }
+}
+
+/// Joins the sections with empty lines.
+pub(super) fn join(sections: &[Section<'_>]) -> String {
+    let texts: Vec<String> = sections
+        .iter()
+        .map(|section| {
+            let body = section.lines.join("\n");
+            format!("{}\n{}", section.heading, body.trim())
+                .trim()
+                .to_owned()
+        })
+        .collect();
+    texts.join("\n\n")
+}
+
+/// Drops finished items, oldest first, until the summary fits `budget` or none is left. Finished
+/// work matters least to the next steps.
+pub(super) fn drop_finished_items(sections: &mut [Section<'_>], budget: Tokens) {
+    let mut over = join(sections)
+        .chars()
+        .count()
+        .saturating_sub(budget.to_chars());
+    for section in sections {
+        section.lines.retain(|line| {
+            let drop = over > 0 && is_finished_item(line);
+            if drop {
+                over = over.saturating_sub(line.chars().count() + 1);
+            }
+            !drop
+        });
+    }
+}
+
+fn is_finished_item(line: &str) -> bool {
+    let item = line
+        .trim_start()
+        .trim_start_matches(['-', '*'])
+        .trim_start();
+    item.starts_with("[x]") || item.starts_with("[X]")
+}

@@ -1,0 +1,3 @@
+//! Quantities with types of their own.
+
+pub mod tokens;

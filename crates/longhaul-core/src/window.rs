@@ -1,0 +1,488 @@
+//! Context windows: their sources in order of trust, and learning them from replies in estimated
+//! tokens.
+//!
+//! Providers count with their own tokenizers. A limit learned in estimated tokens corrects every
+//! threshold for a denser tokenizer, while the estimate itself stays unchanged.
+
+pub mod empty_reply;
+pub mod learned_window;
+pub mod reply_signals;
+pub mod script_ratio;
+pub mod token_ratio;
+#[cfg(feature = "exact-tokens")]
+pub mod tokenizer_ratio;
+use crate::conversation::Conversation;
+use crate::overflow::Overflow;
+use crate::policy::{CompactionSettings, Policy};
+use crate::units::tokens::Tokens;
+use token_ratio::{TokenCalibration, TokenRatio};
+
+/// A conversation counts as equally dense as the refused one if it exceeds the refused window by at
+/// most 1/`DENSITY_TOLERANCE`.
+const DENSITY_TOLERANCE: u32 = 8;
+
+/// Below this size, most tokens belong to the prompt template, so a count reveals nothing about the
+/// text's token ratio.
+const SHORT_REQUEST: Tokens = Tokens::new(1_000);
+
+/// Computes the token ratio to expect from a provider that has not counted this conversation yet.
+pub fn expected_ratio(conversation: &Conversation<'_>) -> TokenRatio {
+    #[cfg(feature = "exact-tokens")]
+    if let Some(exact) = tokenizer_ratio::measure(conversation) {
+        return exact;
+    }
+    script_ratio::predict(conversation)
+}
+
+/// Computes the window, in estimated tokens, from a refusal of a request of `estimate` tokens.
+///
+/// - With both numbers: the limit, scaled by longhaul's estimate over the upstream's count. If the
+///   request was short and was refused because of the requested output: the limit itself.
+/// - With the limit only: the limit, but at most nine tenths of the refused request, since nothing
+///   can be scaled.
+/// - Without a limit: nine tenths of the refused request.
+pub fn window_from_refusal(estimate: Tokens, overflow: &Overflow) -> Tokens {
+    let refused = estimate.percent(90);
+    let limit = overflow.limit.map(Tokens::new);
+    let used = overflow
+        .used
+        .or_else(|| Some(overflow.limit?.saturating_add(overflow.excess?)));
+    match (limit, used) {
+        (Some(limit), Some(used)) if estimate < SHORT_REQUEST && Tokens::new(used) <= limit => {
+            limit
+        }
+        (Some(limit), Some(used)) if used > 0 => limit.scaled(estimate, Tokens::new(used)),
+        (Some(limit), _) => limit.min(refused),
+        (None, _) => refused,
+    }
+}
+
+/// Like [`window_from_refusal`], but at most the `known` window if the refusal states no limit.
+pub fn window_from_repeated_refusal(
+    estimate: Tokens,
+    overflow: &Overflow,
+    known: Option<Tokens>,
+) -> Tokens {
+    let learned = window_from_refusal(estimate, overflow);
+    let known = known.filter(|_| overflow.limit.is_none());
+    known.map_or(learned, |known| known.min(learned))
+}
+
+/// Rounds a learned window down to two significant digits. Replicas that learned from different
+/// requests then mostly agree, and small differences move no threshold.
+pub fn to_two_digits(learned: Tokens) -> Tokens {
+    let mut step = 1;
+    while learned.get() / step >= 100 {
+        step *= 10;
+    }
+    Tokens::new(learned.get() / step * step)
+}
+
+/// The windows of one model that the different sources state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WindowSources {
+    /// The operator's setting.
+    pub setting: Option<Tokens>,
+    /// A refusal: the window for which the conversation's record was made, or else the window
+    /// learned last.
+    pub refusal: Option<RefusalWindow>,
+    /// The upstream's model listing. Never part of the policy window.
+    pub reported: Option<Tokens>,
+    /// The built-in table of models.
+    pub table: Option<TableWindow>,
+    /// The window assumed if no source states one.
+    pub default: Tokens,
+}
+
+/// The window that a refusal reveals, as a policy window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RefusalWindow {
+    /// In provider tokens. The corresponding number of estimated tokens depends on the
+    /// conversation.
+    Stated {
+        /// The limit that the upstream stated.
+        stated: Tokens,
+        /// The limit in estimated tokens, for the text that was refused.
+        refused: Tokens,
+    },
+    /// In estimated tokens.
+    Estimated(Tokens),
+}
+
+impl RefusalWindow {
+    /// Returns the window in its own unit.
+    pub fn tokens(self) -> Tokens {
+        match self {
+            Self::Stated { stated: tokens, .. } | Self::Estimated(tokens) => tokens,
+        }
+    }
+}
+
+/// The window that the table of models states.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TableWindow {
+    /// A limit on input alone; the output does not count towards it.
+    Input(Tokens),
+    /// A limit on input and output together.
+    Total(Tokens),
+}
+
+/// The source from which the policy window was taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SelectedSource {
+    /// No source: the default is assumed.
+    Default,
+    /// A refusal.
+    Refusal,
+    /// The operator's setting.
+    Setting,
+    /// The table of models.
+    Table,
+}
+
+impl WindowSources {
+    /// Returns the policy window and its source. The order of trust is: the setting, a refusal, the
+    /// table, the default. A refusal overrides a setting that is larger than the refused window.
+    pub fn policy_window(&self) -> (Tokens, SelectedSource) {
+        match (
+            self.setting,
+            self.refusal.map(RefusalWindow::tokens),
+            self.table,
+        ) {
+            (Some(setting), Some(refused), _) if refused < setting => {
+                (refused, SelectedSource::Refusal)
+            }
+            (Some(setting), _, _) => (setting, SelectedSource::Setting),
+            (None, Some(refused), _) => (refused, SelectedSource::Refusal),
+            (None, None, Some(TableWindow::Input(tokens) | TableWindow::Total(tokens))) => {
+                (tokens, SelectedSource::Table)
+            }
+            (None, None, None) => (self.default, SelectedSource::Default),
+        }
+    }
+
+    /// Applies the window that this conversation alone learned from a second refusal, if it is
+    /// smaller than the refused window.
+    #[must_use]
+    pub fn with_conversation_window(self, own: Option<Tokens>) -> Self {
+        let refused = self.refusal.map(RefusalWindow::tokens);
+        let smaller = own.filter(|own| refused.is_none_or(|refused| *own < refused));
+        Self {
+            refusal: smaller.map(RefusalWindow::Estimated).or(self.refusal),
+            ..self
+        }
+    }
+
+    /// Returns the window from the upstream's model listing if that source prevails. The listing
+    /// ranks above the table, but below the setting and below a refusal, which is the upstream's
+    /// own last word.
+    pub fn trusted_report(&self) -> Option<Tokens> {
+        match self.policy_window().1 {
+            SelectedSource::Default | SelectedSource::Table => self.reported,
+            SelectedSource::Refusal | SelectedSource::Setting => None,
+        }
+    }
+
+    /// Whether no source states a window, not even the upstream's listing.
+    pub fn is_assumed(&self) -> bool {
+        self.reported.is_none() && self.policy_window().1 == SelectedSource::Default
+    }
+
+    /// Builds the policy of `wishes` for this model.
+    pub fn policy(&self, wishes: &CompactionSettings) -> Policy {
+        let (window, believed) = self.policy_window();
+        let policy = Policy::new(wishes, window);
+        match (self.trusted_report(), self.table) {
+            (Some(asked), _) => policy.with_window(wishes, asked),
+            (None, Some(TableWindow::Input(_))) if believed == SelectedSource::Table => {
+                policy.with_separate_output()
+            }
+            (None, _) => policy,
+        }
+    }
+
+    /// Builds the policy of `wishes` for one conversation, with its window converted by `counts`. A
+    /// window from a refusal of the same conversation is in estimated tokens already.
+    pub fn calibrated_policy(
+        &self,
+        wishes: &CompactionSettings,
+        conversation: &Conversation<'_>,
+        counts: impl FnOnce() -> TokenCalibration,
+    ) -> Policy {
+        let policy = self.policy(wishes);
+        // Most requests are far below every threshold at any token ratio.
+        if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.pressure) {
+            return policy;
+        }
+        match (self.policy_window().1, self.refusal) {
+            (SelectedSource::Refusal, Some(RefusalWindow::Estimated(_))) => policy,
+            (SelectedSource::Refusal, Some(RefusalWindow::Stated { stated, refused })) => {
+                let holds = counts().estimated_window(stated);
+                // The text is about as dense as the refused text, whose window is more accurate
+                // than any ratio.
+                if holds <= refused + refused.divided_by(DENSITY_TOLERANCE) {
+                    policy.with_window(wishes, to_two_digits(refused))
+                } else {
+                    policy.with_counted_window(wishes, holds)
+                }
+            }
+            (SelectedSource::Default | SelectedSource::Setting | SelectedSource::Table, _)
+            | (SelectedSource::Refusal, None) => {
+                let holds = counts().estimated_window(policy.thresholds.window);
+                policy.with_counted_window(wishes, holds)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use crate::overflow::Evidence;
+    use crate::policy::OutputWindow;
+    use std::cell::Cell;
+    use token_ratio::CountSample;
+
+    const NOTHING: WindowSources = WindowSources {
+        setting: None,
+        refusal: None,
+        reported: None,
+        table: None,
+        default: Tokens::new(200_000),
+    };
+
+    const fn k(thousands: u32) -> Tokens {
+        Tokens::new(thousands * 1_000)
+    }
+
+    /// Checks the policy window, its source, and the window that the thresholds follow.
+    fn check(sayings: WindowSources, window: u32, believed: SelectedSource, marks: u32) {
+        let policy = sayings.policy(&CompactionSettings::default());
+        let window = k(window);
+        assert_eq!(sayings.policy_window(), (window, believed), "{sayings:?}");
+        assert_eq!(policy.prune_thresholds.window, window, "{sayings:?}");
+        assert_eq!(policy.thresholds.window, k(marks), "{sayings:?}");
+    }
+
+    #[test]
+    fn each_is_believed_before_the_next() {
+        let mut sayings = NOTHING;
+        check(sayings, 200, SelectedSource::Default, 200);
+        sayings.table = Some(TableWindow::Total(Tokens::new(128_000)));
+        check(sayings, 128, SelectedSource::Table, 128);
+        sayings.reported = Some(k(32));
+        check(sayings, 128, SelectedSource::Table, 32);
+        sayings.refusal = Some(RefusalWindow::Estimated(k(24)));
+        check(sayings, 24, SelectedSource::Refusal, 24);
+        sayings.setting = Some(k(16));
+        check(sayings, 16, SelectedSource::Setting, 16);
+    }
+
+    #[test]
+    fn a_setting_that_a_refusal_disproves_gives_way() {
+        let sayings = WindowSources {
+            setting: Some(k(64)),
+            refusal: Some(RefusalWindow::Stated {
+                stated: k(32),
+                refused: k(9),
+            }),
+            reported: Some(k(128)),
+            ..NOTHING
+        };
+        check(sayings, 32, SelectedSource::Refusal, 32);
+    }
+
+    #[test]
+    fn what_is_asked_may_be_more_than_what_is_assumed() {
+        let sayings = WindowSources {
+            reported: Some(k(1_000)),
+            ..NOTHING
+        };
+        check(sayings, 200, SelectedSource::Default, 1_000);
+        assert!(NOTHING.is_assumed() && !sayings.is_assumed());
+    }
+
+    #[test]
+    fn a_limit_on_input_leaves_the_output_its_own_room_where_the_table_is_believed() {
+        let mut sayings = WindowSources {
+            table: Some(TableWindow::Input(Tokens::new(272_000))),
+            ..NOTHING
+        };
+        let output = |sayings: WindowSources| {
+            sayings
+                .policy(&CompactionSettings::default())
+                .thresholds
+                .output
+        };
+        assert_eq!(output(sayings), OutputWindow::Separate);
+        sayings.reported = Some(k(400));
+        assert_eq!(output(sayings), OutputWindow::Shared);
+        sayings.setting = Some(k(100));
+        assert_eq!(output(sayings), OutputWindow::Shared);
+    }
+
+    /// Builds a conversation with `text` as its only message.
+    fn one_message(text: &str) -> String {
+        format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}]}}"#)
+    }
+
+    #[test]
+    fn a_setting_that_a_refusal_confirms_stays_the_operators() {
+        let sayings = WindowSources {
+            setting: Some(k(32)),
+            refusal: Some(RefusalWindow::Stated {
+                stated: k(32),
+                refused: k(9),
+            }),
+            ..NOTHING
+        };
+        check(sayings, 32, SelectedSource::Setting, 32);
+    }
+
+    #[test]
+    fn what_is_expected_of_a_provider_hangs_on_what_the_conversation_is_written_in() {
+        let expected = |text: &str| {
+            let body = one_message(text);
+            expected_ratio(&read(body.as_bytes()).unwrap())
+        };
+        assert_eq!(expected(&"word ".repeat(200)), TokenRatio::default());
+        assert!(expected(&"界".repeat(200)) > TokenRatio::default());
+    }
+
+    #[test]
+    fn a_refusal_shows_the_window_in_the_units_of_the_estimate() {
+        let learned = |limit, used, excess| {
+            let overflow = Overflow {
+                excess,
+                limit,
+                used,
+                ..Overflow::from_empty_reply()
+            };
+            window_from_refusal(Tokens::new(9_000), &overflow).get()
+        };
+        // The provider counts ten tokens for nine estimated ones.
+        assert_eq!(learned(Some(8_000), Some(10_000), None), 7_200);
+        assert_eq!(learned(Some(8_000), None, Some(2_000)), 7_200);
+        assert_eq!(learned(Some(1), Some(1), None), 9_000);
+        // Without a count: the limit, at most nine tenths of the refused request.
+        assert_eq!(learned(Some(8_000), None, None), 8_000);
+        assert_eq!(learned(Some(8_192), None, None), 8_100);
+        assert_eq!(learned(Some(8_192), Some(0), None), 8_100);
+        assert_eq!(learned(None, None, None), 8_100);
+        assert_eq!(learned(None, Some(10_000), Some(2_000)), 8_100);
+    }
+
+    #[test]
+    fn what_was_known_counts_beside_a_refusal_without_a_number() {
+        let learned = |limit, known| {
+            let overflow = Overflow {
+                limit,
+                ..Overflow::from_empty_reply()
+            };
+            window_from_repeated_refusal(k(10), &overflow, known)
+        };
+        assert_eq!(learned(None, None), k(9));
+        assert_eq!(learned(None, Some(k(10))), k(9));
+        assert_eq!(learned(None, Some(k(4))), k(4));
+        assert_eq!(learned(Some(8_000), Some(k(4))), k(8));
+    }
+
+    #[test]
+    fn what_a_conversation_was_shown_for_itself_counts_where_it_is_less() {
+        let refused = |sayings: WindowSources, own| {
+            sayings
+                .with_conversation_window(own)
+                .refusal
+                .map(RefusalWindow::tokens)
+        };
+        assert_eq!(refused(NOTHING, None), None);
+        assert_eq!(refused(NOTHING, Some(k(8))), Some(k(8)));
+        let sayings = WindowSources {
+            refusal: Some(RefusalWindow::Stated {
+                stated: k(32),
+                refused: k(9),
+            }),
+            ..NOTHING
+        };
+        assert_eq!(refused(sayings, Some(k(31))), Some(k(31)));
+        assert_eq!(sayings.with_conversation_window(Some(k(32))), sayings);
+        assert_eq!(sayings.with_conversation_window(None), sayings);
+    }
+
+    #[test]
+    fn a_short_request_that_asks_for_much_output_shows_the_limit_and_no_density() {
+        let learned = |estimate, limit, used| {
+            let overflow = Overflow {
+                evidence: Evidence::Stated,
+                excess: None,
+                limit: Some(limit),
+                output: None,
+                used: Some(used),
+            };
+            window_from_refusal(Tokens::new(estimate), &overflow).get()
+        };
+        assert_eq!(learned(7, 32_768, 4), 32_768);
+        assert_eq!(learned(999, 500, 666), 750);
+        assert_eq!(learned(1_000, 32_000, 800), 40_000);
+    }
+
+    #[test]
+    fn a_learned_window_is_rounded_down_to_two_digits() {
+        let rounded = |learned| to_two_digits(Tokens::new(learned)).get();
+        let exact = [0, 9, 99, 100, 8_100, 24_000, 200_000, 1_000_000];
+        assert_eq!(exact.map(rounded), exact);
+        assert_eq!(rounded(109), 100);
+        assert_eq!(rounded(31_814), 31_000);
+        assert_eq!(rounded(127_260), 120_000);
+        assert_eq!(rounded(u32::MAX), 4_200_000_000);
+    }
+
+    #[test]
+    fn a_conversation_near_its_marks_is_asked_how_it_is_counted_unless_a_refusal_said_so() {
+        let sayings = WindowSources {
+            default: k(8),
+            ..NOTHING
+        };
+        // 7,000 of 8,000 tokens are usable, and the first threshold is at 4,200. At the highest
+        // ratio, a provider may count that much for a quarter as many estimated tokens.
+        let holds = |sayings: WindowSources, tokens: u32| {
+            let asked = Cell::new(false);
+            let counts = || {
+                asked.set(true);
+                let last = CountSample::new(Tokens::new(1_000), 2_000);
+                TokenCalibration {
+                    last_sample: last,
+                    ..TokenCalibration::default()
+                }
+            };
+            let body = one_message(&"a".repeat(Tokens::new(tokens - 4).to_chars()));
+            let conversation = read(body.as_bytes()).unwrap();
+            assert_eq!(conversation.tokens(), Tokens::new(tokens));
+            let policy =
+                sayings.calibrated_policy(&CompactionSettings::default(), &conversation, counts);
+            (policy.thresholds.actual_window.get(), asked.get())
+        };
+        assert_eq!(holds(sayings, 1_049), (8_000, false));
+        assert_eq!(holds(sayings, 1_050), (7_000, true));
+        let set = WindowSources {
+            setting: Some(k(8)),
+            ..sayings
+        };
+        assert_eq!(holds(set, 1_050), (7_000, true));
+        let refused = |refused| WindowSources {
+            refusal: Some(refused),
+            ..sayings
+        };
+        let estimated = refused(RefusalWindow::Estimated(k(8)));
+        assert_eq!(holds(estimated, 1_050), (8_000, false));
+        // 7,000 fit: a sixth more than the refused window is less dense, an eighth is not.
+        for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_200)] {
+            let counted = refused(RefusalWindow::Stated {
+                stated: k(8),
+                refused: Tokens::new(refused_at),
+            });
+            assert_eq!(holds(counted, 1_050), (expect, true));
+        }
+    }
+}

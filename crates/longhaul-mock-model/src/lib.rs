@@ -1,0 +1,35 @@
+//! A strict model on loopback and recorded sessions to play to it: the upstream of `longhaul demo`
+//! and of the integration tests.
+//!
+//! The model must not agree with the proxy by construction, so it uses none of the proxy's code. It
+//! counts by its own rule, reveals its window only in refusals, and enforces the rules of real
+//! providers on every request.
+
+mod answer;
+mod cache;
+mod count;
+pub mod judged_request;
+pub mod model_state;
+mod options;
+mod reading;
+mod record;
+mod refusal;
+mod replay;
+mod request;
+mod script;
+mod server;
+mod session;
+mod summary;
+mod validity;
+
+pub use count::TokenDensity;
+pub use options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
+pub use reading::FileReading;
+pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
+pub use refusal::{Family, OverflowNumbers, RefusalReply};
+pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
+pub use server::Model;
+pub use session::session;
+pub use validity::{
+    Dialect, Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule,
+};

@@ -1,0 +1,262 @@
+//! The strict model's decision on a request: invalid, too large, or answered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::answer::{AnswerContent, ModelAnswer, first_tool};
+use crate::cache::{CountedMessages, PrefixCache};
+use crate::judged_request::{JudgedRequest, ModelReply};
+use crate::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
+use crate::reading::{FileReading, ReadStep};
+use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
+use crate::refusal::{Family, OverflowNumbers, RefusalReply};
+use crate::request::ChatBody;
+use crate::summary;
+use parking_lot::Mutex;
+
+/// The maximum length of a summary in tokens, whatever the requested limit.
+const SUMMARY_TOKENS: u64 = 1_000;
+/// The maximum length of a summary in tokens if the request has no limit.
+const UNLIMITED_OUTPUT: u64 = 4_096;
+
+const NOT_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
+const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#;
+const FAILED: &str = r#"{"error":{"message":"The server had an error while processing your request","type":"server_error","param":null,"code":null}}"#;
+const DECLINED: &str = "I'm sorry, but I can't help with summarising this conversation.";
+
+/// The state shared by all connections.
+#[derive(Debug)]
+pub(crate) struct ModelState {
+    options: Mutex<ModelOptions>,
+    history: Mutex<RequestHistory>,
+    log: Arc<RequestJournal>,
+}
+
+/// The history of requests, and the prefixes of the accepted ones.
+#[derive(Debug, Default)]
+struct RequestHistory {
+    cache: PrefixCache,
+    last_chat: Option<(Bytes, CountedMessages)>,
+    requests: usize,
+    /// Files that the model has asked to read.
+    asked: usize,
+}
+
+impl ModelState {
+    pub(crate) fn new(options: ModelOptions) -> Self {
+        Self {
+            options: Mutex::new(options),
+            history: Mutex::default(),
+            log: Arc::default(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> &Arc<RequestJournal> {
+        &self.log
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
+        change(&mut self.options.lock());
+    }
+
+    /// Judges a chat request and creates its reply. Stores accepted requests.
+    pub(crate) fn judge(&self, body: &Bytes) -> JudgedRequest {
+        let options = self.options.lock().clone();
+        let Ok(chat) = ChatBody::parse(body) else {
+            let refusal = RefusalReply::new(400, "application/json", NOT_JSON);
+            return JudgedRequest::new(
+                RequestKind::Chat,
+                Verdict::Unread,
+                ModelReply::Refusal(refusal),
+            );
+        };
+        let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
+        let kind = if asked {
+            RequestKind::Summary
+        } else {
+            RequestKind::Chat
+        };
+        let weighed = CountedMessages::count(&chat, options.density);
+        let mut memory = self.history.lock();
+        memory.requests += 1;
+        let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
+        turn.seen.prompt_tokens = weighed.tokens();
+        turn.seen.max_output = chat.max_output();
+        turn.seen.messages = chat.messages().len();
+        if let Some((previous, was)) = &memory.last_chat {
+            turn.seen.shared_bytes = shared_prefix_bytes(previous, body);
+            turn.seen.shared_messages = weighed.shared_with(was);
+            turn.seen.previous_messages = was.len();
+        }
+        if let Some((verdict, refusal)) = refuse(&chat, &options, &turn.seen) {
+            turn.seen.verdict = verdict;
+            return turn.with_reply(ModelReply::Refusal(refusal));
+        }
+        turn.seen.cached_tokens = memory.cache.cached_tokens(&weighed);
+        memory.cache.insert(&weighed);
+        let reply = match kind {
+            RequestKind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
+            RequestKind::Chat | RequestKind::Other => {
+                answer_chat(&chat, &options, &turn.seen, &mut memory)
+            }
+        };
+        if kind == RequestKind::Chat {
+            memory.last_chat = Some((body.clone(), weighed));
+        }
+        turn.with_reply(reply)
+    }
+}
+
+fn refuse(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+) -> Option<(Verdict, RefusalReply)> {
+    if let Some((rule, refusal)) = options.dialect.judge(chat) {
+        return Some((Verdict::Broken(rule.id), refusal));
+    }
+    let overflow = OverflowNumbers {
+        limit: options.window,
+        prompt: seen.prompt_tokens,
+        output: seen.max_output.unwrap_or(0),
+    };
+    if !overflow.exceeds_limit() {
+        return None;
+    }
+    let alone = overflow.prompt > overflow.limit;
+    let refusal = if alone {
+        &options.refusal
+    } else {
+        &options.sum_refusal
+    };
+    let filled = if refusal.is_stream() && !chat.wants_stream() {
+        Family::OpenAi.refusal().with_numbers(overflow)
+    } else {
+        refusal.with_numbers(overflow)
+    };
+    Some((Verdict::Overflowed, filled))
+}
+
+fn summarise(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+    ordinal: usize,
+) -> ModelReply {
+    let refused =
+        |status, body| ModelReply::Refusal(RefusalReply::new(status, "application/json", body));
+    let limit = seen.max_output.unwrap_or(UNLIMITED_OUTPUT);
+    let bytes = options.density.bytes(limit.min(SUMMARY_TOKENS));
+    let written = || summary::write(chat, options.summary, bytes);
+    let say = match options.summary {
+        SummaryBehaviour::Empty => AnswerContent::Text(String::new()),
+        SummaryBehaviour::Fails => return refused(500, FAILED),
+        SummaryBehaviour::Faithful | SummaryBehaviour::Forgetful | SummaryBehaviour::None => {
+            let text = written();
+            let most = options.density.bytes(limit);
+            if text.len() > most {
+                cut(&text, most)
+            } else {
+                AnswerContent::Text(text)
+            }
+        }
+        SummaryBehaviour::Hangs => return ModelReply::Silence,
+        SummaryBehaviour::Refuses => AnswerContent::Text(DECLINED.to_owned()),
+        SummaryBehaviour::Throttled => return refused(429, THROTTLED),
+        SummaryBehaviour::ToolCall => AnswerContent::Call("read_file".to_owned(), json!({})),
+        SummaryBehaviour::Truncated => {
+            let text = written();
+            cut(&text, text.len() / 2)
+        }
+    };
+    answer(chat, options, seen, ordinal, say).reply(&ChatBehaviour::Steady)
+}
+
+fn cut(text: &str, bytes: usize) -> AnswerContent {
+    AnswerContent::TextCut(
+        text.get(..text.floor_char_boundary(bytes))
+            .unwrap_or_default()
+            .to_owned(),
+    )
+}
+
+fn answer_chat(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+    memory: &mut RequestHistory,
+) -> ModelReply {
+    let text = || {
+        AnswerContent::Text(format!(
+            "I have read {} messages. On with the next step.",
+            seen.messages
+        ))
+    };
+    let say = match &options.chat {
+        ChatBehaviour::CallsTool => {
+            first_tool(chat).map_or_else(text, |name| AnswerContent::Call(name, json!({})))
+        }
+        ChatBehaviour::HangsAtHead => return ModelReply::Silence,
+        ChatBehaviour::Reads(reading) => {
+            read_on(reading, chat, &mut memory.asked).unwrap_or_else(text)
+        }
+        ChatBehaviour::Replies(refusal) => return ModelReply::Refusal(refusal.clone()),
+        ChatBehaviour::HangsMidway
+        | ChatBehaviour::ResetsMidway
+        | ChatBehaviour::Slow(_)
+        | ChatBehaviour::Steady => text(),
+    };
+    answer(chat, options, seen, memory.requests, say).reply(&options.chat)
+}
+
+/// Returns the next step of a reading, or `None` if no tool can read a file.
+fn read_on(reading: &FileReading, chat: &ChatBody, asked: &mut usize) -> Option<AnswerContent> {
+    match reading.step(chat, *asked)? {
+        ReadStep::Read(name, arguments) => {
+            *asked += 1;
+            Some(AnswerContent::Call(name, arguments))
+        }
+        ReadStep::End => Some(AnswerContent::Text(FileReading::END.to_owned())),
+    }
+}
+
+fn answer<'a>(
+    chat: &'a ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+    ordinal: usize,
+    say: AnswerContent,
+) -> ModelAnswer<'a> {
+    let completion_tokens = match &say {
+        AnswerContent::Call(name, arguments) => {
+            options.density.text_tokens(name) + options.density.text_tokens(&arguments.to_string())
+        }
+        AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
+            options.density.text_tokens(text)
+        }
+    };
+    ModelAnswer {
+        chat,
+        content: say,
+        prompt_tokens: seen.prompt_tokens,
+        cached_tokens: seen.cached_tokens,
+        completion_tokens,
+        price: options.price,
+        ordinal,
+    }
+}
+
+/// Returns the number of leading bytes that two bodies share.
+fn shared_prefix_bytes(one: &[u8], other: &[u8]) -> usize {
+    const BLOCK: usize = 4_096;
+    // Whole blocks compare at memory speed; only the differing block is compared by byte.
+    let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));
+    let same = blocks
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len())
+        .sum::<usize>();
+    let pairs = one.iter().skip(same).zip(other.iter().skip(same));
+    same + pairs.take_while(|(a, b)| a == b).count()
+}

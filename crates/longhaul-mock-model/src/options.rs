@@ -1,0 +1,119 @@
+//! The options of a strict model.
+
+use std::time::Duration;
+
+use crate::count::TokenDensity;
+use crate::reading::FileReading;
+use crate::refusal::{Family, RefusalReply};
+use crate::validity::Dialect;
+
+/// The options of a strict model, which can be changed while it runs.
+#[derive(Clone, Debug)]
+pub struct ModelOptions {
+    /// The window for prompt and output together, in tokens.
+    pub window: u64,
+    /// The density by which the model counts tokens.
+    pub density: TokenDensity,
+    /// The rules that the model enforces.
+    pub dialect: Dialect,
+    /// The price of a prompt token in billionths of a dollar. If set, each answer reports its cost,
+    /// as `OpenRouter` does.
+    pub price: Option<u32>,
+    /// The refusal of a prompt that is too large. A reply in events goes only to requests for a
+    /// stream; other requests get OpenAI's refusal.
+    pub refusal: RefusalReply,
+    /// The refusal of a prompt that fits alone, but not together with the requested output.
+    pub sum_refusal: RefusalReply,
+    /// The behaviour for a summary request.
+    pub summary: SummaryBehaviour,
+    /// Words in the last user message that always make a request one for a summary. Intended for a
+    /// summariser that repeats the live conversation instead of writing out a transcript.
+    pub summary_instruction: Option<String>,
+    /// The behaviour for any other request.
+    pub chat: ChatBehaviour,
+}
+
+impl Default for ModelOptions {
+    /// Returns the standard options with a window of 32,768 tokens.
+    fn default() -> Self {
+        Self {
+            window: 32_768,
+            density: TokenDensity::STANDARD,
+            dialect: Dialect::standard(),
+            price: None,
+            refusal: Family::OpenAi.refusal(),
+            sum_refusal: Family::OpenAi.sum_refusal(),
+            summary: SummaryBehaviour::Faithful,
+            summary_instruction: None,
+            chat: ChatBehaviour::Steady,
+        }
+    }
+}
+
+impl ModelOptions {
+    /// Returns the standard options with this window.
+    pub fn with_window(window: u64) -> Self {
+        Self {
+            window,
+            ..Self::default()
+        }
+    }
+
+    /// Sets both refusals to those of a provider.
+    #[must_use]
+    pub fn refusing_as(self, family: Family) -> Self {
+        Self {
+            refusal: family.refusal(),
+            sum_refusal: family.sum_refusal(),
+            ..self
+        }
+    }
+}
+
+/// The model's behaviour for a request that is not for a summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChatBehaviour {
+    /// Answers with a call of the first tool in the request, or with text if there is none.
+    CallsTool,
+    /// Reads the request and never sends anything.
+    HangsAtHead,
+    /// Sends the head and the first half of the answer, and then nothing more.
+    HangsMidway,
+    /// Reads these files through the client's tools. If the request has a suitable tool, answers
+    /// with a call for the next file, and with [`FileReading::END`] after the last. Answers other
+    /// requests with text.
+    Reads(FileReading),
+    /// Sends this reply instead of an answer.
+    Replies(RefusalReply),
+    /// Sends the first half of the answer and breaks the connection.
+    ResetsMidway,
+    /// Waits for this long before each piece.
+    Slow(Duration),
+    /// Answers with text.
+    Steady,
+}
+
+/// The model's behaviour for a summary request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryBehaviour {
+    /// Answers without text.
+    Empty,
+    /// Replies with 500.
+    Fails,
+    /// Fills the template from the transcript and carries every fact over.
+    Faithful,
+    /// Fills the template without the facts, which a test that looks for facts must detect.
+    Forgetful,
+    /// Never replies.
+    Hangs,
+    /// Fills the template with `(none)` everywhere.
+    None,
+    /// Answers with a polite refusal instead of the template.
+    Refuses,
+    /// Replies with 429.
+    Throttled,
+    /// Answers with a tool call, although the request has no tools.
+    ToolCall,
+    /// Answers with the first half of the template and `finish_reason` `length`.
+    Truncated,
+}

@@ -1,0 +1,146 @@
+//! The strict model as an HTTP server on loopback.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::judged_request::JudgedRequest;
+use crate::model_state::ModelState;
+use crate::options::ModelOptions;
+use crate::record::SeenRequest;
+use crate::script::ScriptedBody;
+
+/// The maximum size of a request body.
+const BODY_BYTES: usize = 256 << 20;
+
+/// A running model, stopped on drop.
+#[derive(Debug)]
+pub struct Model {
+    addr: SocketAddr,
+    mind: Arc<ModelState>,
+    accepting: JoinHandle<()>,
+}
+
+impl Model {
+    /// Starts a model on a free port of loopback.
+    pub async fn start(options: ModelOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let mind = Arc::new(ModelState::new(options));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&mind)));
+        Ok(Self {
+            addr,
+            mind,
+            accepting,
+        })
+    }
+
+    /// Returns the listener's address.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Returns the base URL for agents.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.addr)
+    }
+
+    /// Returns every request so far, in the order they were read.
+    pub fn seen(&self) -> Vec<SeenRequest> {
+        self.mind.log().all()
+    }
+
+    /// Waits until the requests so far satisfy `enough` and returns them.
+    pub async fn wait_for(&self, enough: impl Fn(&[SeenRequest]) -> bool) -> Vec<SeenRequest> {
+        self.mind.log().wait_for(enough).await
+    }
+
+    /// Changes the options from the next request on.
+    pub fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
+        self.mind.change(change);
+    }
+
+    /// Stops the model. On return its port is closed; its connections break.
+    pub async fn stop(mut self) {
+        self.accepting.abort();
+        // An aborted task returns a cancellation error.
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
+    // Dropping this task also drops every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next() => {}
+            stream = listener.accept() => {
+                let Ok((stream, _)) = stream else { continue };
+                let mind = Arc::clone(&mind);
+                connections.spawn(async move {
+                    let serve = service_fn(|request| serve(Arc::clone(&mind), request));
+                    let connection = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .serve_connection(TokioIo::new(stream), serve);
+                    // A broken connection is caused by the client or by a script.
+                    let _ = connection.await;
+                });
+            }
+        }
+    }
+}
+
+async fn serve(
+    mind: Arc<ModelState>,
+    request: Request<Incoming>,
+) -> io::Result<Response<ScriptedBody>> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES)
+        .collect()
+        .await
+        .map_err(io::Error::other)?;
+    let body = body.to_bytes();
+    let is_chat = head.method == Method::POST && head.uri.path().ends_with("/chat/completions");
+    let turn = if is_chat {
+        mind.judge(&body)
+    } else {
+        JudgedRequest::not_a_chat(head.uri.path())
+    };
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("/", http::uri::PathAndQuery::as_str);
+    let seen = SeenRequest {
+        target: target.to_owned(),
+        headers: head.headers,
+        body,
+        ..turn.seen.clone()
+    };
+    let ticket = mind.log().record(seen);
+    let Some(sent) = turn.reply.into_wire() else {
+        // The guard is held to record when the client gives up.
+        let _ticket = ticket;
+        return std::future::pending().await;
+    };
+    let mut response = Response::new(ScriptedBody::new(sent.steps, ticket));
+    *response.status_mut() = sent.status;
+    if let Some(kind) = sent.content_type {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    Ok(response)
+}

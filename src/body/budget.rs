@@ -1,0 +1,141 @@
+//! The memory budget that all buffered bodies share.
+
+pub(crate) mod spare_buffer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use spare_buffer::SpareBuffer;
+
+/// Bytes that may be buffered at once, over all requests.
+#[derive(Debug)]
+pub(crate) struct BufferBudget {
+    free: Arc<AtomicU64>,
+    limit: u64,
+    spare_buffer: SpareBuffer,
+}
+
+impl BufferBudget {
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self {
+            free: Arc::new(AtomicU64::new(bytes)),
+            limit: bytes,
+            spare_buffer: SpareBuffer::default(),
+        }
+    }
+
+    /// Returns a handle to the spare buffer, left by a long body.
+    pub(crate) fn spare_buffer(&self) -> SpareBuffer {
+        self.spare_buffer.clone()
+    }
+
+    /// Creates an empty reservation.
+    pub(crate) fn reservation(&self) -> Reservation {
+        Reservation {
+            free: Arc::clone(&self.free),
+            bytes: 0,
+            min_free: 0,
+        }
+    }
+
+    /// Creates an empty reservation that leaves half of the budget free for others. Used for data
+    /// that is held long and is dispensable.
+    pub(crate) fn low_priority_reservation(&self) -> Reservation {
+        let mut reservation = self.reservation();
+        reservation.min_free = self.limit / 2;
+        reservation
+    }
+}
+
+/// A share of the budget, returned on drop.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    free: Arc<AtomicU64>,
+    bytes: u64,
+    /// Bytes that must stay free when this reservation grows.
+    min_free: u64,
+}
+
+impl Reservation {
+    /// Grows the reservation to `bytes` in total. An error leaves the reservation unchanged.
+    ///
+    /// # Errors
+    /// The budget has too little left.
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), BudgetExhausted> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        self.free
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
+                free.checked_sub(more).filter(|left| *left >= self.min_free)
+            })
+            .map_err(|_| BudgetExhausted)?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Merges another reservation of the same budget into this one.
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.free.fetch_add(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// Error: the budget has too little left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct BudgetExhausted;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_more_than_is_left_and_keeps_what_it_had() {
+        let budget = BufferBudget::new(10);
+        let (mut one, mut two) = (budget.reservation(), budget.reservation());
+        assert_eq!(one.grow_to(6), Ok(()));
+        assert_eq!(two.grow_to(5), Err(BudgetExhausted));
+        assert_eq!(two.grow_to(4), Ok(()));
+        assert_eq!(one.grow_to(3), Ok(()), "a smaller total takes nothing");
+        assert_eq!(one.grow_to(7), Err(BudgetExhausted));
+    }
+
+    #[test]
+    fn a_lesser_reservation_leaves_half_to_others() {
+        let budget = BufferBudget::new(10);
+        let (mut lesser, mut own) = (budget.low_priority_reservation(), budget.reservation());
+        assert_eq!(lesser.grow_to(6), Err(BudgetExhausted));
+        assert_eq!(lesser.grow_to(5), Ok(()));
+        assert_eq!(own.grow_to(5), Ok(()));
+        assert_eq!(
+            budget.low_priority_reservation().grow_to(0),
+            Ok(()),
+            "always fits"
+        );
+    }
+
+    #[test]
+    fn two_that_were_joined_are_free_together() {
+        let budget = BufferBudget::new(10);
+        let (mut one, mut two) = (budget.reservation(), budget.reservation());
+        assert_eq!((one.grow_to(4), two.grow_to(6)), (Ok(()), Ok(())));
+        one.merge(two);
+        assert_eq!(budget.reservation().grow_to(1), Err(BudgetExhausted));
+        drop(one);
+        assert_eq!(budget.reservation().grow_to(10), Ok(()));
+    }
+
+    #[test]
+    fn a_dropped_reservation_is_free_again() {
+        let budget = BufferBudget::new(10);
+        let mut one = budget.reservation();
+        assert_eq!(one.grow_to(10), Ok(()));
+        drop(one);
+        assert_eq!(budget.reservation().grow_to(10), Ok(()));
+    }
+}

@@ -1,0 +1,225 @@
+//! Decoder of one content coding, driven step by step between two buffers.
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
+
+use crate::body::coding::DecodeError;
+use crate::body::coding::gzip::Gzip;
+
+/// Maximum window of a zstd frame, as a power of two: 8 MiB, the largest that a content coding may
+/// require (RFC 9659, 3).
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// Memory of a zstd decoder: a window, and a block on each side.
+const ZSTD_MEMORY_BYTES: u64 = (1 << ZSTD_WINDOW_LOG) + 512 * 1024;
+
+/// Memory of a brotli decoder: the largest window (RFC 7932, 9.1), and its tables.
+const BROTLI_MEMORY_BYTES: u64 = (1 << 24) + 512 * 1024;
+
+/// Memory of a deflate decoder: a window of 32 KiB, and its tables.
+const DEFLATE_MEMORY_BYTES: u64 = 64 * 1024;
+
+/// Decoder of one coding.
+pub(super) enum StreamDecoder {
+    Brotli(Box<Brotli>),
+    Deflate(Deflate),
+    Gzip(Box<Gzip>),
+    Zstd(Zstd),
+}
+
+/// Bytes consumed and produced by one step.
+pub(super) struct Progress {
+    /// Bytes of the input consumed.
+    pub(super) read: usize,
+    /// Bytes of the output filled.
+    pub(super) written: usize,
+}
+
+impl StreamDecoder {
+    /// Creates the decoder of the named coding, in any case; `None` if the coding is unsupported.
+    pub(super) fn from_name(name: &[u8]) -> Option<Self> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"br" => Some(Self::Brotli(Box::default())),
+            b"deflate" => Some(Self::Deflate(Deflate::default())),
+            b"gzip" | b"x-gzip" => Some(Self::Gzip(Box::default())),
+            b"zstd" => Zstd::new().map(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Consumes as much of `input` and fills as much of `output` as possible.
+    ///
+    /// # Errors
+    /// The input is not in this coding.
+    pub(super) fn step(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<Progress, DecodeError> {
+        match self {
+            Self::Brotli(brotli) => brotli.step(input, output),
+            Self::Deflate(deflate) => deflate.step(input, output),
+            Self::Gzip(gzip) => gzip.step(input, output),
+            Self::Zstd(zstd) => zstd.step(input, output),
+        }
+    }
+
+    /// Whether the input may end here.
+    pub(super) fn is_ended(&self) -> bool {
+        match self {
+            Self::Brotli(brotli) => brotli.ended,
+            Self::Deflate(deflate) => deflate.ended,
+            Self::Gzip(gzip) => gzip.is_ended(),
+            Self::Zstd(zstd) => zstd.ended,
+        }
+    }
+
+    /// Maximum bytes that the decoder holds.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Brotli(_) => BROTLI_MEMORY_BYTES,
+            Self::Deflate(_) | Self::Gzip(_) => DEFLATE_MEMORY_BYTES,
+            Self::Zstd(_) => ZSTD_MEMORY_BYTES,
+        }
+    }
+}
+
+/// `br`: one stream, with no data after its end.
+pub(super) struct Brotli {
+    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    ended: bool,
+}
+
+impl Default for Brotli {
+    fn default() -> Self {
+        let alloc = StandardAlloc::default;
+        Self {
+            // Strict mode rejects the extension by which a stream may require a window of 1 GiB.
+            state: BrotliState::new_strict(alloc(), alloc(), alloc()),
+            ended: false,
+        }
+    }
+}
+
+impl Brotli {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
+        if self.ended {
+            return expect_no_trailing_data(input);
+        }
+        let (mut left, mut read) = (input.len(), 0);
+        let (mut free, mut written) = (output.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut left,
+            &mut read,
+            input,
+            &mut free,
+            &mut written,
+            output,
+            &mut 0,
+            &mut self.state,
+        );
+        match result {
+            BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultFailure => return Err(DecodeError::Corrupt),
+            BrotliResult::ResultSuccess => self.ended = true,
+        }
+        Ok(Progress { read, written })
+    }
+}
+
+/// `deflate`: the zlib format by definition (RFC 9110, 8.4.1.2), and also raw deflate, which some
+/// senders use under that name.
+#[derive(Default)]
+pub(super) struct Deflate {
+    /// Set once the first byte has shown which of the two formats it is.
+    inflate: Option<Decompress>,
+    ended: bool,
+}
+
+impl Deflate {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
+        if self.ended {
+            return expect_no_trailing_data(input);
+        }
+        let Some(first) = input.first() else {
+            return match &mut self.inflate {
+                Some(inflate) => inflate_step(inflate, input, output, &mut self.ended),
+                None => expect_no_trailing_data(input),
+            };
+        };
+        // The low half of a zlib stream's first byte is its method, 8. A raw stream that begins so
+        // would have non-zero padding before a stored block, which no encoder writes.
+        let inflate = self
+            .inflate
+            .get_or_insert_with(|| Decompress::new(first & 0x0f == 8));
+        inflate_step(inflate, input, output, &mut self.ended)
+    }
+}
+
+/// Runs one step of a deflate stream; sets `ended` at its end.
+pub(super) fn inflate_step(
+    inflate: &mut Decompress,
+    input: &[u8],
+    output: &mut [u8],
+    ended: &mut bool,
+) -> Result<Progress, DecodeError> {
+    let (read, written) = (inflate.total_in(), inflate.total_out());
+    let status = inflate
+        .decompress(input, output, FlushDecompress::None)
+        .map_err(|_| DecodeError::Corrupt)?;
+    *ended = status == Status::StreamEnd;
+    let used = |total: u64, before| usize::try_from(total - before).unwrap_or(0);
+    Ok(Progress {
+        read: used(inflate.total_in(), read),
+        written: used(inflate.total_out(), written),
+    })
+}
+
+/// Checks that no input follows the end of a stream.
+fn expect_no_trailing_data(input: &[u8]) -> Result<Progress, DecodeError> {
+    if input.is_empty() {
+        let nothing = Progress {
+            read: 0,
+            written: 0,
+        };
+        return Ok(nothing);
+    }
+    Err(DecodeError::Corrupt)
+}
+
+/// `zstd`: consecutive frames without dictionaries, since none was negotiated.
+pub(super) struct Zstd {
+    decoder: ZstdDecoder<'static>,
+    /// Whether the decoder is between two frames.
+    ended: bool,
+}
+
+impl Zstd {
+    fn new() -> Option<Self> {
+        let mut decoder = ZstdDecoder::new().ok()?;
+        decoder
+            .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG))
+            .ok()?;
+        Some(Self {
+            decoder,
+            ended: false,
+        })
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
+        let status = self
+            .decoder
+            .run_on_buffers(input, output)
+            .map_err(|_| DecodeError::Corrupt)?;
+        let progress = Progress {
+            read: status.bytes_read,
+            written: status.bytes_written,
+        };
+        // If nothing was read or written, `remaining` already refers to the next frame.
+        if progress.read + progress.written > 0 {
+            self.ended = status.remaining == 0;
+        }
+        Ok(progress)
+    }
+}

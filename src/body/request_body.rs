@@ -1,0 +1,148 @@
+//! The body of a request to the upstream.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+use crate::upstream::{ChunkedBytes, ClientBody, PeekedBody};
+
+/// Transfer statistics of one request.
+#[derive(Debug, Default)]
+pub(crate) struct TransferMeter {
+    bytes: AtomicU64,
+    client_failed: AtomicBool,
+    /// Nanoseconds.
+    waited_nanos: AtomicU64,
+}
+
+impl TransferMeter {
+    /// Returns the number of bytes handed to the upstream connection.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time spent waiting for the client, the upstream or a summary.
+    pub(crate) fn wait_time(&self) -> Duration {
+        Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Awaits `other` and adds the elapsed time to the wait time. Waits of one request do not
+    /// overlap.
+    pub(crate) async fn measure_wait<F: Future>(&self, other: F) -> F::Output {
+        let began = Instant::now();
+        let output = other.await;
+        let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.waited_nanos.fetch_add(nanoseconds, Ordering::Relaxed);
+        output
+    }
+
+    /// Whether the client's side of the body failed.
+    pub(crate) fn has_client_failed(&self) -> bool {
+        self.client_failed.load(Ordering::Relaxed)
+    }
+}
+
+/// A request body with its meter.
+pub(crate) struct RequestBody {
+    source: RequestSource,
+    meter: Arc<TransferMeter>,
+    /// Set once the connection has taken all that it will take of the body.
+    is_taken: Arc<AtomicBool>,
+}
+
+/// Source of the bytes.
+enum RequestSource {
+    /// A body read in part, the rest streamed. Boxed because it is rare: each pooled connection
+    /// reserves space for some thirty requests.
+    Peeked(Box<PeekedBody<ClientBody>>),
+    /// A streamed body.
+    Stream(ClientBody),
+    /// A body of known length, so that Content-Length is sent.
+    Buffered(ChunkedBytes),
+}
+
+impl RequestBody {
+    /// Creates a body from a peeked one.
+    pub(crate) fn from_peeked(body: PeekedBody<ClientBody>, meter: &Arc<TransferMeter>) -> Self {
+        Self::new(RequestSource::Peeked(Box::new(body)), meter)
+    }
+
+    /// Creates a streamed body.
+    pub(crate) fn from_client(body: ClientBody, meter: &Arc<TransferMeter>) -> Self {
+        Self::new(RequestSource::Stream(body), meter)
+    }
+
+    /// Creates a body of known bytes.
+    pub(crate) fn from_bytes(bytes: impl Into<ChunkedBytes>, meter: &Arc<TransferMeter>) -> Self {
+        Self::new(RequestSource::Buffered(bytes.into()), meter)
+    }
+
+    fn new(source: RequestSource, meter: &Arc<TransferMeter>) -> Self {
+        Self {
+            source,
+            meter: Arc::clone(meter),
+            is_taken: Arc::default(),
+        }
+    }
+
+    /// Returns the flag that is set once the connection has taken all that it will take of the
+    /// body.
+    pub(crate) fn taken_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_taken)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.is_taken.swap(true, Ordering::AcqRel);
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(match &mut self.source {
+            RequestSource::Peeked(body) => Pin::new(body).poll_frame(cx),
+            RequestSource::Stream(body) => Pin::new(body).poll_frame(cx),
+            RequestSource::Buffered(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(|never: std::convert::Infallible| match never {}),
+        });
+        match &frame {
+            Some(Ok(frame)) => {
+                let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+                self.meter.bytes.fetch_add(length, Ordering::Relaxed);
+            }
+            Some(Err(_)) => self.meter.client_failed.store(true, Ordering::Relaxed),
+            None => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            RequestSource::Peeked(body) => body.is_end_stream(),
+            RequestSource::Stream(body) => body.is_end_stream(),
+            RequestSource::Buffered(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            RequestSource::Peeked(body) => body.size_hint(),
+            RequestSource::Stream(body) => body.size_hint(),
+            RequestSource::Buffered(body) => body.size_hint(),
+        }
+    }
+}

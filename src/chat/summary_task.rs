@@ -1,0 +1,129 @@
+//! The task that makes one summary and stores it as a record that is not yet in use.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::body::budget::Reservation;
+use crate::dashboard::DashboardHandle;
+use crate::metrics::{Metrics, SummaryOutcome as Outcome};
+use crate::proxy::Proxy;
+use crate::store::LeaseOutcome;
+use crate::summaries;
+use crate::summaries::{SummaryJob, SummaryPermit};
+use crate::traces::valid_model_name;
+use longhaul_core::policy::record::CompactionRecord;
+use longhaul_core::policy::thrash::ThrashDetector;
+use longhaul_core::prefix::keys::RecordKey;
+
+/// Everything a summary needs, independent of the request that started the task.
+pub(super) struct SummaryTask {
+    pub(super) proxy: Proxy,
+    pub(super) job: SummaryJob,
+    pub(super) permit: SummaryPermit,
+    /// Key of the record.
+    pub(super) key: RecordKey,
+    /// Second key, of a longer prefix, for when the first is too far back to be looked up.
+    pub(super) renewal_key: Option<RecordKey>,
+    pub(super) thrash_detector: ThrashDetector,
+    pub(super) dashboard: Option<DashboardHandle>,
+    /// Model that writes the summary.
+    pub(super) writer: String,
+    /// Budget reservation of the body. The job holds the body, possibly long after its request was
+    /// answered.
+    pub(super) _reservation: Option<Arc<Reservation>>,
+}
+
+/// Counts the outcome of one summary when dropped, so that aborted tasks are counted too.
+struct SummaryOutcomeGuard<'m> {
+    metrics: &'m Metrics,
+    outcome: Outcome,
+}
+
+impl SummaryTask {
+    /// Makes the summary, unless another process is making it.
+    pub(super) async fn run(self) {
+        let shared = &*self.proxy.0;
+        let mut counting = SummaryOutcomeGuard::new(&shared.metrics);
+        let turn = match shared.store.acquire_summary_lease(self.key).await {
+            LeaseOutcome::Elsewhere => {
+                tracing::debug!("this summary is being made by another process");
+                counting.outcome = Outcome::Elsewhere;
+                return;
+            }
+            LeaseOutcome::Acquired(turn) => turn,
+        };
+        let _counted = shared
+            .summary_guards
+            .record_start(&self.permit, &self.job.cost_meter);
+        let sighting = self.dashboard.clone();
+        let _shown = sighting.map(|sighting| sighting.begin_compaction(&self.job.cost_meter));
+        let elsewhere = shared.summary_endpoint.as_ref();
+        let upstream = elsewhere.map_or(&shared.upstream, |endpoint| &endpoint.upstream);
+        let began = Instant::now();
+        let written = turn
+            .renew_during(summaries::write(&self.job, upstream))
+            .await;
+        let took = began.elapsed();
+        let seconds = took.as_secs();
+        shared.metrics.summary_duration.observe(took);
+        let outcome = match written {
+            Ok(record) => {
+                counting.outcome = Outcome::Made;
+                tracing::info!(
+                    messages = record.compacted_message_count,
+                    tokens_before = record.tokens_before.get(),
+                    tokens_after = record.tokens_after.get(),
+                    count = record.compaction_count,
+                    seconds,
+                    "summary made"
+                );
+                self.store_record(record).await;
+                Ok(())
+            }
+            Err(failure) => {
+                counting.outcome = failure.outcome();
+                tracing::warn!(
+                    why = failure.label(),
+                    status = failure.status(),
+                    model = valid_model_name(&self.writer),
+                    host = self.job.head.uri.host(),
+                    seconds,
+                    "no summary; going on without"
+                );
+                Err(failure)
+            }
+        };
+        shared.summary_guards.record_end(self.permit, outcome);
+    }
+
+    async fn store_record(&self, record: CompactionRecord) {
+        let store = &self.proxy.0.store;
+        let record = CompactionRecord {
+            pace: self.thrash_detector,
+            ..record
+        };
+        if let Some(near) = self.renewal_key {
+            store
+                .store_record(near, record.renewed_at(self.job.summarised_until))
+                .await;
+        }
+        store.store_record(self.key, record).await;
+    }
+}
+
+impl<'m> SummaryOutcomeGuard<'m> {
+    /// Starts with the outcome `Aborted`; overwritten when the task ends.
+    fn new(metrics: &'m Metrics) -> Self {
+        Self {
+            metrics,
+            outcome: Outcome::Aborted,
+        }
+    }
+}
+
+impl Drop for SummaryOutcomeGuard<'_> {
+    fn drop(&mut self) {
+        self.metrics.summaries.add(self.outcome);
+    }
+}

@@ -1,0 +1,72 @@
+//! Test support: chats prepared by a proxy without a listener.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{Request, Version};
+use serde_json::json;
+
+use crate::chat::{Chat, ChatRequest, PlanInputs, read};
+use crate::config::Config;
+use crate::exchange::send::Route;
+use crate::proxy::Proxy;
+use crate::request::buffered_body::BufferedBody;
+
+/// Header that compacts a chat of any size.
+pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
+
+/// Builds a proxy for the upstream at `base`, with these changes to the default settings.
+pub(super) fn proxy(base: &str, changes: &[(&str, &str)]) -> Proxy {
+    let mut all = vec![("upstream.base", base)];
+    all.extend(changes);
+    Proxy::new(Config::default_with(all).unwrap()).unwrap()
+}
+
+/// Prepares the chat in `text`, sent with the header `fields`, and runs `then` on it.
+pub(super) async fn meet<T>(
+    proxy: &Proxy,
+    fields: &[(&str, &str)],
+    text: String,
+    then: impl AsyncFnOnce(Chat<'_>, PlanInputs) -> T,
+) -> T {
+    let path = PathAndQuery::from_static("/v1/chat/completions");
+    let route = Route {
+        requested: path.clone(),
+        mapped: path,
+        client_version: Version::HTTP_11,
+    };
+    let mut request = Request::post("/v1/chat/completions");
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let (head, ()) = request.body(()).unwrap().into_parts();
+    let body = BufferedBody::plain(Bytes::from(text));
+    let scope = proxy.0.scope(&head);
+    let conversation = read(&proxy.0, &head, body.text(), scope).unwrap();
+    let (chat, basis) = Chat::prepare(ChatRequest {
+        proxy,
+        route: &route,
+        head: &head,
+        body: &body,
+        conversation: &conversation,
+        scope,
+        meter: Arc::default(),
+        parent: None,
+    })
+    .await;
+    then(chat, basis).await
+}
+
+/// Builds a chat of `turns` turns, each answered with about `tokens` tokens of model text.
+pub(super) fn talk(turns: usize, tokens: usize) -> String {
+    let mut messages = Vec::new();
+    for turn in 0..turns {
+        let line = format!("line of {turn:03} said.\n");
+        let said = line.repeat(tokens * 4 / line.len() + 1);
+        messages.push(json!({"role": "user", "content": format!("Task {turn}: go on")}));
+        messages.push(json!({"role": "assistant", "content": said}));
+    }
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    json!({"model": "m", "messages": messages}).to_string()
+}

@@ -1,0 +1,117 @@
+//! A model's window as known without a conversation, and its source in words.
+
+use crate::config::{Config, ModelSettings, WindowOrigin};
+use crate::models;
+use crate::models::{HostKind, MatchKind, TableMatch};
+use longhaul_core::conversation::Conversation;
+use longhaul_core::policy::Policy;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::token_ratio::TokenCalibration;
+use longhaul_core::window::{SelectedSource, WindowSources, expected_ratio};
+
+/// The known facts about one model's window at the configured upstream.
+pub(super) struct ModelWindow<'c> {
+    config: &'c Config,
+    settings: ModelSettings<'c>,
+    model: String,
+    table_entry: Option<TableMatch>,
+    sources: WindowSources,
+}
+
+impl<'c> ModelWindow<'c> {
+    /// Combines the settings and the table for `model` with the window `asked` of the upstream.
+    pub(super) fn for_model(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
+        let found = models::look_up(upstream_host(config), model);
+        let conduct = config.settings_for(model);
+        Self {
+            config,
+            model: model.to_owned(),
+            table_entry: found,
+            sources: WindowSources {
+                setting: conduct.configured_window(),
+                refusal: None,
+                reported: asked,
+                table: found.map(|found| found.limits.table_window()),
+                default: conduct.window,
+            },
+            settings: conduct,
+        }
+    }
+
+    /// Returns the policy that the settings yield for the model.
+    pub(super) fn policy(&self) -> Policy {
+        self.sources.policy(&self.settings.compaction)
+    }
+
+    /// Like [`Self::policy`], for a conversation without counted tokens.
+    pub(super) fn policy_for(&self, conversation: &Conversation<'_>) -> Policy {
+        let uncounted = || TokenCalibration {
+            text_ratio: expected_ratio(conversation),
+            ..TokenCalibration::default()
+        };
+        self.sources
+            .calibrated_policy(&self.settings.compaction, conversation, uncounted)
+    }
+
+    /// Names the source of the policy's window in a word or two.
+    pub(super) fn source(&self) -> String {
+        match (
+            self.sources.policy_window().1,
+            &*self.settings.window_origin,
+        ) {
+            (SelectedSource::Setting, WindowOrigin::Setting(place)) => place.clone(),
+            (SelectedSource::Table, _) => match self.table_entry {
+                Some(found) => format!("table, {} {}", found.limits.provider, found.limits.model),
+                None => "table".into(),
+            },
+            (
+                SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting,
+                WindowOrigin::Profile,
+            ) => "profile local".into(),
+            (SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting, _) => {
+                "default".into()
+            }
+        }
+    }
+
+    /// Explains which row of the table applies and how it was found, or why none does.
+    pub(super) fn table_match(&self) -> String {
+        let host = upstream_host(self.config);
+        let Some(TableMatch {
+            limits: entry,
+            kind: reason,
+        }) = self.table_entry
+        else {
+            return match HostKind::from_host(host) {
+                HostKind::Local => format!("{host} is local: its window is set when it starts"),
+                HostKind::Provider(provider) => {
+                    format!(
+                        "{host} is {provider}, for which the table has no {:?}",
+                        self.model
+                    )
+                }
+                HostKind::Unknown => format!("the table has no {:?} of any provider", self.model),
+            };
+        };
+        match reason {
+            MatchKind::Exact => {
+                format!("{host} is {}, which lists it by that name", entry.provider)
+            }
+            MatchKind::Normalised => {
+                format!(
+                    "{host} is {}, which lists it as {}",
+                    entry.provider, entry.model
+                )
+            }
+            MatchKind::OtherHost { rows } => format!(
+                "{host} is not a known provider; rows by that name: {rows}, the smallest is {} of {}",
+                entry.model, entry.provider
+            ),
+        }
+    }
+}
+
+/// Returns the upstream's host.
+fn upstream_host(config: &Config) -> &str {
+    config.upstream.base.authority().host()
+}

@@ -1,0 +1,210 @@
+//! Reads compaction settings and the assumed window.
+
+use super::WindowOrigin;
+use crate::config::layers::ResolvedSettings;
+use crate::config::parse::ChoiceSetting;
+use crate::config::settings::conversations as asked;
+use crate::error::Problem;
+use longhaul_core::policy::{CompactionSettings, Policy, Profile, PruneTrigger, ThresholdSetting};
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
+
+impl ChoiceSetting for Profile {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("standard", Self::Standard),
+        ("local", Self::Local),
+        ("frugal", Self::Frugal),
+    ];
+}
+
+impl ChoiceSetting for PruneTrigger {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("always", Self::Always),
+        ("pressure", Self::Pressure),
+        ("mark", Self::HardMark),
+    ];
+}
+
+impl ChoiceSetting for Placeholder {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("fixed", Self::Fixed),
+        ("described", Self::Described),
+        ("index", Self::Index),
+    ];
+}
+
+/// Reads the compaction settings.
+///
+/// # Errors
+/// The soft mark is above the hard mark.
+pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
+    let wishes = CompactionSettings {
+        profile: found.value(&asked::PROFILE)?,
+        prune: !found.value(&asked::PRUNE_DISABLED)?,
+        proactive: !found.value(&asked::COMPACT_AUTO_DISABLED)?,
+        recover: !found.value(&asked::COMPACT_OVERFLOW_DISABLED)?,
+        protect: found.value(&asked::PRUNE_PROTECT)?,
+        minimum: found.value(&asked::PRUNE_MINIMUM)?,
+        user_turns: found.value(&asked::PRUNE_MIN_USER_TURNS)?,
+        prune_trigger: found.value(&asked::PRUNE_WHEN)?,
+        exempt_tools: found.value(&asked::PRUNE_EXEMPT_TOOLS)?,
+        keep_errors: found.value(&asked::PRUNE_KEEP_ERRORS)?,
+        placeholder: found.value(&asked::PRUNE_PLACEHOLDER)?,
+        hard: found.value(&asked::COMPACT_HARD)?,
+        soft: found.value(&asked::COMPACT_SOFT)?,
+        keep_recent: found.value(&asked::COMPACT_KEEP_RECENT)?,
+        placement: found.value(&asked::SUMMARY_PLACEMENT)?.initial_placement(),
+    };
+    if always_above(wishes.soft, wishes.hard) {
+        return Err(found.value_problem(
+            &asked::COMPACT_SOFT,
+            format!(
+                "found {}, expected at most {}, which is {} from {}",
+                threshold_text(wishes.soft),
+                asked::COMPACT_HARD.key,
+                threshold_text(wishes.hard),
+                found.origin(&asked::COMPACT_HARD),
+            ),
+        ));
+    }
+    Ok(wishes)
+}
+
+/// Whether `soft` is above `hard` in every window. A share and a number of tokens compare
+/// differently in each window, so there the lower one applies.
+fn always_above(soft: ThresholdSetting, hard: ThresholdSetting) -> bool {
+    match (soft, hard) {
+        (ThresholdSetting::Percent(soft), ThresholdSetting::Percent(hard)) => soft > hard,
+        (ThresholdSetting::Tokens(soft), ThresholdSetting::Tokens(hard)) => soft > hard,
+        (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_))
+        | (ThresholdSetting::Tokens(_), ThresholdSetting::Percent(_)) => false,
+    }
+}
+
+fn threshold_text(threshold: ThresholdSetting) -> String {
+    match threshold {
+        ThresholdSetting::Percent(percent) => format!("{percent}%"),
+        ThresholdSetting::Tokens(tokens) => format!("{tokens} tokens"),
+    }
+}
+
+/// Returns the window to assume for a model, and its origin.
+pub(super) fn assumed_window(
+    found: &ResolvedSettings,
+    profile: Profile,
+) -> Result<(Tokens, WindowOrigin), Problem> {
+    let source = match profile {
+        Profile::Auto | Profile::Frugal | Profile::Standard => WindowOrigin::Default,
+        Profile::Local => WindowOrigin::Profile,
+    };
+    Ok(found.value(&asked::WINDOW)?.map_or_else(
+        || (Policy::default_window(profile), source),
+        |window| {
+            (
+                window,
+                WindowOrigin::Setting(found.origin(&asked::WINDOW).to_string()),
+            )
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Mode, SummaryModel};
+    use longhaul_core::policy::placement::Placement;
+
+    fn config(changes: &[(&str, &str)]) -> Config {
+        Config::default_with(changes.iter().copied()).unwrap()
+    }
+
+    #[test]
+    fn nothing_said_is_the_default_of_the_core() {
+        let config = config(&[]);
+        assert_eq!(config.compaction, CompactionSettings::default());
+        assert_eq!(config.window, Tokens::new(200_000));
+        assert_eq!(config.window_origin, WindowOrigin::Default);
+        assert_eq!(config.summary.model, SummaryModel::SameAsConversation);
+        assert_eq!(config.mode, Mode::On);
+    }
+
+    #[test]
+    fn each_setting_reaches_its_wish() {
+        let config = config(&[
+            ("profile", "frugal"),
+            ("prune.protect_tokens", "1"),
+            ("prune.minimum_tokens", "2"),
+            ("prune.min_user_turns", "3"),
+            ("prune.when", "mark"),
+            ("prune.exempt_tools", "todo, plan"),
+            ("prune.keep_errors", "yes"),
+            ("prune.placeholder", "described"),
+            ("compact.hard", "0.80"),
+            ("compact.soft", "0.6"),
+            ("compact.keep_recent_tokens", "4"),
+            ("summary.placement", "merge"),
+        ]);
+        let expect = CompactionSettings {
+            profile: Profile::Frugal,
+            prune: true,
+            proactive: true,
+            recover: true,
+            protect: Some(Tokens::new(1)),
+            minimum: Some(Tokens::new(2)),
+            user_turns: Some(3),
+            prune_trigger: Some(PruneTrigger::HardMark),
+            exempt_tools: vec!["todo".into(), "plan".into()],
+            keep_errors: true,
+            placeholder: Placeholder::Described,
+            hard: ThresholdSetting::Percent(80),
+            soft: ThresholdSetting::Percent(60),
+            keep_recent: Some(Tokens::new(4)),
+            placement: Placement::Merged,
+        };
+        assert_eq!(config.compaction, expect);
+    }
+
+    #[test]
+    fn each_switch_switches_one_thing_off_and_all_three_the_proxy() {
+        let acts = |config: &Config| {
+            let wishes = &config.compaction;
+            (wishes.prune, wishes.proactive, wishes.recover)
+        };
+        let prune = ("prune.disabled", "1");
+        let auto = ("compact.auto_disabled", "1");
+        let overflow = ("compact.overflow_disabled", "1");
+        assert_eq!(acts(&config(&[prune])), (false, true, true));
+        assert_eq!(acts(&config(&[auto])), (true, false, true));
+        assert_eq!(acts(&config(&[overflow])), (true, true, false));
+        assert_eq!(config(&[prune, auto]).mode, Mode::On);
+        assert_eq!(config(&[prune, auto, overflow]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn a_window_given_wins_over_the_profile() {
+        let local = ("profile", "local");
+        let assumed = config(&[local]);
+        assert_eq!(assumed.window, Tokens::new(10_000));
+        assert_eq!(assumed.window_origin, WindowOrigin::Profile);
+        let given = config(&[local, ("window", "200000")]);
+        assert_eq!(given.window, Tokens::new(200_000));
+        assert!(matches!(given.window_origin, WindowOrigin::Setting(_)));
+    }
+
+    #[test]
+    fn the_soft_mark_stands_at_the_hard_one_at_most() {
+        let marks = |soft, hard| {
+            Config::default_with([("compact.soft", soft), ("compact.hard", hard)]).is_ok()
+        };
+        assert!(marks("0.9", "0.9"));
+        assert!(!marks("0.91", "0.9"));
+        assert!(marks("100000", "150000"));
+        assert!(!marks("150001", "150000"));
+        assert!(
+            marks("0.85", "150000"),
+            "in each window the lower one holds"
+        );
+        assert!(marks("150000", "0.2"), "in each window the lower one holds");
+    }
+}

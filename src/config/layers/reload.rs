@@ -1,0 +1,334 @@
+//! The difference made by a reload: settings that apply at once, and settings that wait for a
+//! restart.
+
+use super::{RawValue, ResolvedSettings};
+use crate::config::Config;
+use crate::config::keys::require_guarded_key;
+use crate::config::model_tables::ModelTable;
+use crate::config::mounts;
+use crate::config::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
+use crate::error::Problem;
+
+/// Settings that need a restart; an entry that ends with a dot covers a section. They configure
+/// sockets, pools, threads, files, or bounds divided at start.
+const RESTART_REQUIRED: &[&str] = &[
+    "admin.listen",
+    "limits.buffered",
+    "limits.connections",
+    "limits.drain",
+    "limits.drain_delay",
+    "listen",
+    "log.",
+    "proxy.",
+    "public",
+    "store.",
+    "summary.max_per_hour",
+    "tls.",
+    "upstream.base",
+    "upstream.ca_file",
+    "upstream.connect",
+    "upstream.http2",
+];
+
+/// Settings of the upstream's key. The key belongs to that upstream alone, so both change together.
+const UPSTREAM_KEY_SETTINGS: &[&str] = &[UPSTREAM_API_KEY.key, UPSTREAM_API_KEY_FILE.key];
+
+/// Outcome of reading the settings again.
+pub(crate) struct ReloadDiff {
+    /// The settings in force after the reload.
+    pub(crate) settings: ResolvedSettings,
+    /// Keys of changed settings that apply at once. The contents of files that settings name are
+    /// not compared.
+    pub(crate) applied: Vec<&'static str>,
+    /// Keys of changed settings that keep their old value until a restart.
+    pub(crate) deferred: Vec<&'static str>,
+}
+
+impl ReloadDiff {
+    /// Builds the configuration in force after the reload.
+    ///
+    /// While a new upstream address waits for a restart, the upstream keeps the key of `running`:
+    /// by now its file may contain the key of the new address, or be gone.
+    ///
+    /// # Errors
+    /// All problems at once.
+    pub(crate) fn config(&self, running: &Config) -> Result<Config, Vec<Problem>> {
+        let mut config = if self.deferred.contains(&UPSTREAM_BASE.key) {
+            let key = &running.upstream.authorization;
+            if key.is_some() {
+                require_guarded_key(&self.settings, UPSTREAM_API_KEY_FILE.key)
+                    .map_err(|problem| vec![problem])?;
+            }
+            let mut keyless = self.settings.clone();
+            for (entry, raw, _) in &mut keyless.settings {
+                if UPSTREAM_KEY_SETTINGS.contains(&entry.key()) {
+                    *raw = RawValue::Text(String::new());
+                }
+            }
+            let mut config = Config::from_resolved(&keyless)?;
+            config.upstream.authorization.clone_from(key);
+            config
+        } else {
+            Config::from_resolved(&self.settings)?
+        };
+        if self.deferred.contains(&mounts::LIST) {
+            config.mounts.clone_from(&running.mounts);
+        }
+        Ok(config)
+    }
+}
+
+impl ResolvedSettings {
+    /// Compares these settings with those just `read`.
+    pub(crate) fn diff(&self, read: Self) -> ReloadDiff {
+        let mut changes = ReloadDiff {
+            settings: read,
+            applied: Vec::new(),
+            deferred: Vec::new(),
+        };
+        let base = |settings: &Self| {
+            settings
+                .find(UPSTREAM_BASE.key)
+                .map(|(_, raw, _)| raw.clone())
+        };
+        let moves = base(&changes.settings) != base(self);
+        // Both lists have the order of `ALL_SETTINGS`.
+        let settings = changes.settings.settings.iter_mut().zip(&self.settings);
+        for ((entry, raw, origin), (_, before, from)) in settings {
+            let key = entry.key();
+            if raw == before {
+                continue;
+            }
+            if requires_restart(key) || (moves && UPSTREAM_KEY_SETTINGS.contains(&key)) {
+                raw.clone_from(before);
+                origin.clone_from(from);
+                changes.deferred.push(key);
+            } else {
+                changes.applied.push(key);
+            }
+        }
+        let same = |(one, other): (&ModelTable, &ModelTable)| {
+            let values = |table: &ModelTable| -> Vec<_> {
+                let values = table.settings();
+                values.map(|(name, raw, _)| (name, raw.clone())).collect()
+            };
+            one.pattern_text() == other.pattern_text() && values(one) == values(other)
+        };
+        let (now, before) = (&changes.settings.model_tables, &self.model_tables);
+        if now.len() != before.len() || !now.iter().zip(before).all(same) {
+            changes.applied.push("model");
+        }
+        let said = |settings: &Self| -> Vec<Vec<(String, RawValue)>> {
+            let tables = settings.mount_tables.iter();
+            let values = |table: &mounts::MountTable| {
+                let values = table.settings();
+                values
+                    .map(|(name, raw, _)| (name.to_owned(), raw.clone()))
+                    .collect()
+            };
+            tables.map(values).collect()
+        };
+        if said(&changes.settings) != said(self) {
+            changes.settings.mount_tables.clone_from(&self.mount_tables);
+            changes.deferred.push(mounts::LIST);
+        }
+        changes
+    }
+}
+
+fn requires_restart(key: &str) -> bool {
+    RESTART_REQUIRED
+        .iter()
+        .any(|from| *from == key || (from.ends_with('.') && key.starts_with(from)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::layers::Layers;
+    use crate::config::settings::ALL_SETTINGS;
+
+    fn read(text: &str) -> ResolvedSettings {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("longhaul.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut layers = Layers::default();
+        layers.load_file(Path::new(&path));
+        layers
+            .resolve()
+            .map_err(|problems| problems[0].to_string())
+            .unwrap()
+    }
+
+    fn check(before: &str, after: &str, taken: &[&str], waiting: &[&str]) -> ResolvedSettings {
+        let changes = read(before).diff(read(after));
+        assert_eq!(
+            (&*changes.applied, &*changes.deferred),
+            (taken, waiting),
+            "{after}"
+        );
+        changes.settings
+    }
+
+    #[test]
+    fn what_a_process_is_built_on_waits_and_all_else_is_taken() {
+        let after = "listen = \"127.0.0.1:1\"\nwindow = 9000\n[log]\nlevel = \"debug\"\n";
+        let now = check(
+            "mode = \"off\"\n",
+            after,
+            &["mode", "window"],
+            &["listen", "log.level"],
+        );
+        let value = |key: &str| {
+            now.iter()
+                .find(|(entry, ..)| entry.key() == key)
+                .unwrap()
+                .1
+                .clone()
+        };
+        let text = |text: &str| RawValue::Text(text.into());
+        assert_eq!(value("listen"), text("127.0.0.1:8484"));
+        assert_eq!(value("window"), text("9000"));
+    }
+
+    #[test]
+    fn other_lines_are_no_other_settings() {
+        check("window = 9000", "\n# more\nwindow = 9000", &[], &[]);
+        check(
+            "window = 2000",
+            "window = 9000\nprofile = \"auto\"",
+            &["window"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn tables_of_models_are_compared_by_what_they_say() {
+        let one = "[[model]]\nmatch = \"a*\"\nwindow = 9000\n";
+        check(one, &format!("# more\n{one}"), &[], &[]);
+        check("", one, &["model"], &[]);
+        check(one, "", &["model"], &[]);
+        check(one, &one.replace("a*", "b*"), &["model"], &[]);
+        check(one, &one.replace("9000", "9001"), &["model"], &[]);
+    }
+
+    #[test]
+    fn other_mounts_wait() {
+        let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
+        let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
+        assert_eq!(now.mount_tables().len(), 1);
+        assert!(crate::config::report(&now).contains("http://a.example"));
+        check("", one, &[], &["mount"]);
+        check(one, &format!("# more\n{one}"), &[], &[]);
+    }
+
+    #[test]
+    fn a_key_waits_with_the_upstream_that_it_is_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let put = |name: &str, key: &str| std::fs::write(file(name), key).unwrap();
+        let settings = |base: &str, key: &str, mount: &str| {
+            format!(
+                "[upstream]\nbase = \"http://{base}.example\"\napi_key_file = \"{}\"\n\
+                 [[mount]]\npath = \"/m\"\nupstream = \"http://{mount}.example\"\n\
+                 api_key_file = \"{}\"\n",
+                file(key),
+                file("mount")
+            )
+        };
+        put("one", "sk-one");
+        put("two", "sk-two");
+        put("mount", "sk-mount");
+        let mut found = read(&settings("a", "one", "c"));
+        let mut running = Config::from_resolved(&found).unwrap();
+        let mut check = |text: String, waiting: &[&str], keys: [&str; 2]| {
+            let changes = found.diff(read(&text));
+            assert_eq!(changes.deferred, waiting, "{text}");
+            running = changes.config(&running).unwrap();
+            found = changes.settings;
+            let general = (&running.upstream.base, &running.upstream.authorization);
+            let mount = (&running.mounts[0].base, &running.mounts[0].authorization);
+            let went = [general, mount].map(|(base, key)| {
+                let key = key.as_ref().unwrap().to_str().unwrap();
+                format!("{key} to {base}")
+            });
+            assert_eq!(
+                went,
+                keys.map(|key| format!("Bearer {key}.example")),
+                "{text}"
+            );
+        };
+        let moved = ["upstream.base", "upstream.api_key_file"];
+        let before = ["sk-one to http://a", "sk-mount to http://c"];
+        check(settings("b", "two", "c"), &moved, before);
+        check(settings("b", "two", "c"), &moved, before);
+        // The content of the file counts, even if its name stays.
+        put("one", "sk-of-b");
+        put("mount", "sk-of-d");
+        check(
+            settings("b", "one", "d"),
+            &["upstream.base", "mount"],
+            before,
+        );
+        put("one", "sk-new");
+        put("mount", "sk-newer");
+        let after = ["sk-new to http://a", "sk-newer to http://c"];
+        check(settings("a", "one", "c"), &[], after);
+    }
+
+    #[test]
+    fn what_waits_is_what_a_process_is_built_on_and_nothing_else() {
+        let waiting = ALL_SETTINGS
+            .iter()
+            .map(|entry| entry.key())
+            .filter(|key| requires_restart(key));
+        assert_eq!(
+            waiting.collect::<Vec<_>>(),
+            [
+                "listen",
+                "public",
+                "tls.certificate_file",
+                "tls.key_file",
+                "upstream.base",
+                "upstream.http2",
+                "upstream.ca_file",
+                "upstream.connect",
+                "proxy.https",
+                "proxy.http",
+                "proxy.all",
+                "proxy.except",
+                "summary.max_per_hour",
+                "store.at",
+                "store.ttl",
+                "store.wait",
+                "store.ca_file",
+                "store.max_bytes",
+                "store.memory",
+                "store.scope",
+                "store.trusted_headers",
+                "store.scope_secret_file",
+                "store.scope_secret",
+                "limits.buffered",
+                "limits.connections",
+                "limits.drain",
+                "limits.drain_delay",
+                "admin.listen",
+                "log.level",
+                "log.format"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_name_is_that_of_a_setting() {
+        for from in RESTART_REQUIRED {
+            let named = ALL_SETTINGS
+                .iter()
+                .filter(|entry| requires_restart(entry.key()));
+            let named = named.filter(|entry| entry.key().starts_with(from));
+            assert!(named.count() > 0, "{from}");
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! Parsers for setting values: from text to a typed value, or a message that says what was
+//! expected.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{BaseUrl, CallerIdentity, StoreLocation, SummaryModel};
+use crate::config::layers::RawValue;
+use crate::config::redact::without_credentials;
+use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::ThresholdSetting;
+use longhaul_core::units::tokens::Tokens;
+
+/// Upper bound on token counts, beyond any model's window.
+pub(super) const MAX_TOKENS: u32 = 100_000_000;
+
+/// A setting whose value is one of a few words.
+pub(crate) trait ChoiceSetting: Copy + 'static {
+    /// Each word with its value.
+    const ALL: &'static [(&'static str, Self)];
+}
+
+/// Parses one of the words of `C`, ignoring case.
+pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
+    let text = single_text(raw)?;
+    let found = C::ALL
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let words: Vec<&str> = C::ALL.iter().map(|(word, _)| *word).collect();
+        mismatch(text, &format!("one of {}", words.join(", ")))
+    })
+}
+
+/// Parses one of the words of `C`, ignoring case; empty is `None`.
+pub(super) fn optional_choice<C: ChoiceSetting>(raw: &RawValue) -> Result<Option<C>, String> {
+    none_if_blank(raw, choice)
+}
+
+/// Parses a socket address; `localhost` means 127.0.0.1.
+pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
+    let text = single_text(raw)?;
+    let local = text
+        .strip_prefix("localhost:")
+        .and_then(|port| port.parse().ok());
+    local
+        .map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| mismatch(text, "an IP address and a port, like 127.0.0.1:8484"))
+}
+
+/// Parses a socket address, or `off` for `None`.
+pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, String> {
+    let text = single_text(raw)?;
+    if text.trim().eq_ignore_ascii_case("off") {
+        return Ok(None);
+    }
+    let wanted = "off, or an IP address and a port, like 127.0.0.1:8485";
+    address(raw).map(Some).map_err(|_| mismatch(text, wanted))
+}
+
+/// Parses an integer from `MIN` to `MAX`.
+pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<u32, String> {
+    let text = single_text(raw)?;
+    let number = text.replace('_', "").parse().ok();
+    number
+        .filter(|number| (MIN..=MAX).contains(number))
+        .ok_or_else(|| mismatch(text, &format!("a whole number from {MIN} to {MAX}")))
+}
+
+/// Parses a count from `MIN` to `MAX`.
+pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<usize, String> {
+    integer::<MIN, MAX>(raw).map(|number| number as usize)
+}
+
+/// Parses an integer from `MIN` to `MAX`; empty is `None`.
+pub(super) fn optional_integer<const MIN: u32, const MAX: u32>(
+    raw: &RawValue,
+) -> Result<Option<u32>, String> {
+    none_if_blank(raw, integer::<MIN, MAX>)
+}
+
+/// Parses a token count from `MIN` to `MAX`; empty is `None`.
+pub(super) fn optional_tokens<const MIN: u32, const MAX: u32>(
+    raw: &RawValue,
+) -> Result<Option<Tokens>, String> {
+    Ok(optional_integer::<MIN, MAX>(raw)?.map(Tokens::new))
+}
+
+/// Parses a number of bytes with an optional unit: `KiB`, `MiB` or `GiB`.
+pub(super) fn bytes(raw: &RawValue) -> Result<u64, String> {
+    // Beyond any machine's memory, and small enough that sums do not overflow.
+    const MOST: u64 = 1 << 40;
+    let text = single_text(raw)?;
+    let (number, unit) = split_unit(text);
+    let scale = match unit {
+        "" | "B" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    scale
+        .zip(number.parse::<u64>().ok())
+        .and_then(|(scale, number)| number.checked_mul(scale))
+        .filter(|total| *total <= MOST)
+        .ok_or_else(|| {
+            mismatch(
+                text,
+                "a number of bytes up to 1024GiB, like 1048576 or 256MiB",
+            )
+        })
+}
+
+/// Parses a duration in seconds, or with a unit: `ms`, `s`, `m`, `h` or `d`.
+pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
+    let text = single_text(raw)?;
+    let (number, unit) = split_unit(text);
+    let millis = match unit {
+        "ms" => Some(1),
+        "" | "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(24 * 3_600_000),
+        _ => None,
+    };
+    // A year is longer than any timer needs, and sums of instants do not overflow.
+    millis
+        .zip(number.parse::<u64>().ok())
+        .and_then(|(scale, number)| number.checked_mul(scale))
+        .filter(|total| *total <= 365 * 24 * 3_600_000)
+        .map(Duration::from_millis)
+        .ok_or_else(|| mismatch(text, "a duration, like 30, 30s, 500ms, 5m, 24h or 7d"))
+}
+
+/// Parses a path; empty is `None`.
+pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
+    let text = single_text(raw)?;
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+/// Parses an API's base URL.
+pub(super) fn base_url(raw: &RawValue) -> Result<BaseUrl, String> {
+    BaseUrl::parse(single_text(raw)?).map_err(|refused| refused.to_string())
+}
+
+/// Parses an API's base URL; empty is `None`.
+pub(super) fn optional_base_url(raw: &RawValue) -> Result<Option<BaseUrl>, String> {
+    none_if_blank(raw, base_url)
+}
+
+/// Parses the store's location. Errors never include the text, which may contain a password.
+pub(super) fn store_location(raw: &RawValue) -> Result<StoreLocation, String> {
+    StoreLocation::parse(single_text(raw)?).map_err(str::to_owned)
+}
+
+/// Parses how longhaul distinguishes callers.
+pub(super) fn scope_by(raw: &RawValue) -> Result<CallerIdentity, String> {
+    let text = single_text(raw)?.trim();
+    if text.eq_ignore_ascii_case("credentials") {
+        return Ok(CallerIdentity::Credentials);
+    }
+    text.strip_prefix("header:")
+        .and_then(|name| name.trim().parse().ok())
+        .map(CallerIdentity::Header)
+        .ok_or_else(|| mismatch(text, "credentials or header:NAME"))
+}
+
+/// Accepts any text; empty is `None`.
+pub(super) fn optional_text(raw: &RawValue) -> Result<Option<String>, String> {
+    none_if_blank(raw, |raw| single_text(raw).map(str::to_owned))
+}
+
+/// Parses a switch, ignoring case: `1/true/yes/on`, or `0/false/no/off` and the empty text.
+pub(super) fn switch(raw: &RawValue) -> Result<bool, String> {
+    let text = single_text(raw)?;
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" | "" => Ok(false),
+        _ => Err(mismatch(text, "1, true, yes or on, or 0, false, no or off")),
+    }
+}
+
+/// Parses a threshold: a share from 0 to 1 or 0% to 100% in hundredths, or a number of tokens.
+/// Further digits are rejected instead of rounded, and so is a number that could mean either.
+pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
+    let text = single_text(raw)?;
+    let trimmed = text.trim();
+    let share = match trimmed.strip_suffix('%') {
+        Some(percent) => digits(percent.trim_end()),
+        None => hundredths(trimmed),
+    };
+    let share = share
+        .filter(|share| *share <= 100)
+        .map(ThresholdSetting::Percent);
+    let tokens = || {
+        let number = digits(&trimmed.replace('_', ""))?;
+        (1_000..=MAX_TOKENS)
+            .contains(&number)
+            .then(|| ThresholdSetting::Tokens(Tokens::new(number)))
+    };
+    share.or_else(tokens).ok_or_else(|| {
+        mismatch(
+            text,
+            "a share in hundredths, like 0.85 or 85%, or a number of tokens of at least 1000",
+        )
+    })
+}
+
+fn hundredths(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let plain = !(whole.is_empty() && part.is_empty()) && part.len() <= 2;
+    plain
+        .then(|| digits(&format!("{whole}{part:0<2}")))
+        .flatten()
+}
+
+/// Parses an unsigned integer.
+fn digits(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+/// Parses the summary model: `own`, `none`, or a model's name.
+pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
+    let text = single_text(raw)?.trim();
+    match text.to_ascii_lowercase().as_str() {
+        "" => Err(mismatch(text, "own, none or the name of a model")),
+        "none" => Ok(SummaryModel::Disabled),
+        "own" => Ok(SummaryModel::SameAsConversation),
+        _ => Ok(SummaryModel::Named(text.to_owned())),
+    }
+}
+
+/// Parses a list of texts, separated by commas if given as one text. `[]` is the empty list, as in
+/// the file.
+pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
+    match raw {
+        RawValue::List(items) if items.iter().any(String::is_empty) => {
+            Err("found an empty text in a list".into())
+        }
+        RawValue::List(items) => Ok(items.clone()),
+        RawValue::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
+        RawValue::Text(text) => {
+            let items = text
+                .split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty());
+            Ok(items.map(str::to_owned).collect())
+        }
+    }
+}
+
+/// Builds the classifier's rules with additional patterns. As one text, patterns are separated by
+/// newlines, because they may contain commas. `[]` is the empty list, as in the file.
+pub(super) fn overflow_patterns(raw: &RawValue) -> Result<ClassifierRules, String> {
+    let rules = match raw {
+        RawValue::List(items) => ClassifierRules::with_patterns(items),
+        RawValue::Text(text) if text.trim() == "[]" => ClassifierRules::with_patterns(&[]),
+        RawValue::Text(text) => {
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            ClassifierRules::with_patterns(&lines.map(str::to_owned).collect::<Vec<_>>())
+        }
+    };
+    rules.map_err(|refused| refused.to_string())
+}
+
+/// Returns `None` for a blank value, otherwise the result of `read`.
+fn none_if_blank<T>(
+    raw: &RawValue,
+    read: fn(&RawValue) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    match raw {
+        RawValue::Text(text) if text.trim().is_empty() => Ok(None),
+        RawValue::List(_) | RawValue::Text(_) => read(raw).map(Some),
+    }
+}
+
+fn single_text(raw: &RawValue) -> Result<&str, String> {
+    match raw {
+        RawValue::List(_) => Err("found a list, expected one value".into()),
+        RawValue::Text(text) => Ok(text),
+    }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim_start())
+}
+
+/// The text may be a URL meant for another setting, with a password.
+fn mismatch(found: &str, wanted: &str) -> String {
+    format!("found `{}`, expected {wanted}", without_credentials(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Http2;
+
+    #[expect(clippy::needless_pass_by_value, reason = "reads better at its calls")]
+    fn check<T: PartialEq + std::fmt::Debug>(
+        read: fn(&RawValue) -> Result<T, String>,
+        input: &str,
+        expect: Option<T>,
+    ) {
+        assert_eq!(
+            read(&RawValue::Text(input.into())).ok(),
+            expect,
+            "{input:?}"
+        );
+    }
+
+    #[test]
+    fn a_url_in_the_wrong_place_is_told_without_its_password() {
+        for told in [
+            address(&RawValue::Text("redis://u:hunter2@h".into())).unwrap_err(),
+            choice::<Http2>(&RawValue::Text("http://u:hunter2@h".into())).unwrap_err(),
+        ] {
+            assert!(
+                told.contains("://…@h") && !told.contains("hunter2"),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_are_an_ip_or_localhost_and_a_port() {
+        check(address, "127.0.0.1:0", Some(([127, 0, 0, 1], 0).into()));
+        check(
+            address,
+            "localhost:8484",
+            Some(([127, 0, 0, 1], 8484).into()),
+        );
+        check(address, "[::1]:80", "[::1]:80".parse().ok());
+        check(address, "127.0.0.1", None);
+        check(address, ":8484", None);
+        check(address, "", None);
+    }
+
+    #[test]
+    fn a_listener_that_can_be_spared_is_an_address_or_off() {
+        let here = ([127, 0, 0, 1], 8485).into();
+        check(address_or_off, "localhost:8485", Some(Some(here)));
+        check(address_or_off, "OFF", Some(None));
+        check(address_or_off, "", None);
+        check(address_or_off, "none", None);
+    }
+
+    #[test]
+    fn bytes_take_binary_units_and_stay_below_a_tebibyte() {
+        check(bytes, "256MiB", Some(268_435_456));
+        check(bytes, "12 KiB", Some(12_288));
+        check(bytes, "1", Some(1));
+        check(bytes, "1025GiB", None);
+        check(bytes, "1MB", None);
+        check(bytes, "-1", None);
+        check(bytes, "99999999999999999999", None);
+    }
+
+    #[test]
+    fn durations_are_seconds_unless_they_say_otherwise() {
+        check(duration, "30", Some(Duration::from_secs(30)));
+        check(duration, "500ms", Some(Duration::from_millis(500)));
+        check(duration, "5m", Some(Duration::from_mins(5)));
+        check(duration, "7d", Some(Duration::from_hours(7 * 24)));
+        check(duration, "1w", None);
+        check(duration, "18446744073709551615h", None);
+    }
+
+    #[test]
+    fn integers_keep_to_their_range() {
+        check(integer::<1, 100_000>, "16_384", Some(16_384));
+        check(integer::<1, 10>, "0", None);
+        check(integer::<1, 10>, "11", None);
+    }
+
+    #[test]
+    fn switches_know_four_words_each_way_and_nothing_else() {
+        for word in ["1", "true", "YES", "On"] {
+            check(switch, word, Some(true));
+        }
+        for word in ["0", "False", "no", "off", ""] {
+            check(switch, word, Some(false));
+        }
+        check(switch, "maybe", None);
+    }
+
+    #[test]
+    fn marks_are_shares_in_hundredths_or_tokens() {
+        for (text, hundredth) in [
+            ("0", 0),
+            ("0.85", 85),
+            (".9", 90),
+            ("1", 100),
+            ("1.00", 100),
+            ("90%", 90),
+            (" 7 % ", 7),
+        ] {
+            check(threshold, text, Some(ThresholdSetting::Percent(hundredth)));
+        }
+        for (text, tokens) in [("1000", 1_000), ("150_000", 150_000), (" 200000 ", 200_000)] {
+            check(
+                threshold,
+                text,
+                Some(ThresholdSetting::Tokens(Tokens::new(tokens))),
+            );
+        }
+        for text in [
+            "1.01",
+            "0.855",
+            "85",
+            "999",
+            "NaN",
+            "-0.1",
+            "+0.5",
+            "0.+5",
+            "",
+            ".",
+            "%",
+            "101%",
+            "8.5%",
+            "+90%",
+            "100000001",
+            "150k",
+        ] {
+            check(threshold, text, None);
+        }
+    }
+
+    #[test]
+    fn empty_is_none_where_a_value_may_be_left_open() {
+        check(optional_tokens::<10, 20>, "", Some(None));
+        check(
+            optional_tokens::<10, 20>,
+            "1_5",
+            Some(Some(Tokens::new(15))),
+        );
+        check(optional_tokens::<10, 20>, "21", None);
+        check(optional_integer::<0, 9>, " ", Some(None));
+        check(optional_integer::<0, 9>, "none", None);
+        check(optional_choice::<Http2>, "", Some(None));
+        check(optional_choice::<Http2>, "AUTO", Some(Some(Http2::Auto)));
+        check(optional_choice::<Http2>, "maybe", None);
+    }
+
+    #[test]
+    fn summarisers_are_the_own_model_none_or_a_name() {
+        check(summary_model, "own", Some(SummaryModel::SameAsConversation));
+        check(summary_model, "None", Some(SummaryModel::Disabled));
+        let named = SummaryModel::Named("z-ai/GLM-4.6".into());
+        check(summary_model, "z-ai/GLM-4.6", Some(named));
+        check(summary_model, "", None);
+    }
+
+    #[test]
+    fn patterns_stand_one_a_line_and_each_is_compiled() {
+        check(
+            |raw| overflow_patterns(raw).map(drop),
+            "a{1,3}, b\r\n\n [0-9] of \n",
+            Some(()),
+        );
+        check(|raw| overflow_patterns(raw).map(drop), "[]", Some(()));
+        check(|raw| overflow_patterns(raw).map(drop), "", Some(()));
+        let refused = overflow_patterns(&RawValue::Text("a\n\nb(".into())).unwrap_err();
+        assert_eq!(refused, "pattern 2: unclosed group");
+        let list = RawValue::List(vec!["a\nb".into(), "(?<x>c)".into()]);
+        assert!(
+            overflow_patterns(&list)
+                .unwrap_err()
+                .starts_with("pattern 2: found the group `x`")
+        );
+    }
+
+    #[test]
+    fn lists_split_at_commas() {
+        check(
+            text_list,
+            "a, b,,c",
+            Some(vec!["a".into(), "b".into(), "c".into()]),
+        );
+        check(text_list, "", Some(Vec::new()));
+        check(text_list, "[]", Some(Vec::new()));
+    }
+}

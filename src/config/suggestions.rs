@@ -1,0 +1,132 @@
+//! Unknown names, and the known names that they resemble.
+
+use std::collections::BTreeMap;
+
+use crate::config::settings::ALL_SETTINGS;
+use crate::error::Problem;
+
+/// Prefix of longhaul's environment variables.
+const PREFIX: &str = "LONGHAUL_";
+/// Prefix of the switches that keep the names of the original systems.
+const SWITCH_PREFIX: &str = "DISABLE_";
+/// Variable with the path of the configuration file; not itself a setting.
+const CONFIG_FILE_VARIABLE: &str = "LONGHAUL_CONFIG";
+
+/// Returns the entry of `all` that `name` is probably a misspelling of.
+pub(super) fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    // Above this similarity, people read two names as the same word.
+    const NEAR: f64 = 0.8;
+    all.map(|known| (strsim::jaro_winkler(known, name), known))
+        .filter(|(similarity, _)| *similarity > NEAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+/// Returns a problem for each variable that looks like a setting but is unknown. Another program
+/// may own such a variable, so these problems never prevent a start.
+pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> {
+    let short = ALL_SETTINGS.iter().filter_map(|entry| entry.short_env());
+    let short = short.filter(|name| name.starts_with(PREFIX) || name.starts_with(SWITCH_PREFIX));
+    let mut known: Vec<String> = short.map(str::to_owned).collect();
+    known.extend(ALL_SETTINGS.iter().map(|entry| entry.env_name()));
+    known.push(CONFIG_FILE_VARIABLE.to_owned());
+    let strange = env.keys().filter(|name| !known.contains(name));
+    let told = strange.filter_map(|name| {
+        let near = match name.strip_prefix(PREFIX) {
+            Some(own) if is_kubernetes_service(own) => return None,
+            Some(own) => nearest_variable(own, &known),
+            None => Some(nearest_switch(name, &known)?),
+        };
+        Some(Problem::UnknownKey {
+            place: "the environment".to_owned(),
+            key: name.clone(),
+            near: near.map(str::to_owned),
+        })
+    });
+    told.collect()
+}
+
+/// Whether Kubernetes sets the variable for a service whose name begins with longhaul:
+/// `LONGHAUL_SERVICE_HOST`, `LONGHAUL_PORT_8484_TCP`, `LONGHAUL_ADMIN_SERVICE_PORT`.
+fn is_kubernetes_service(own: &str) -> bool {
+    own.split('_')
+        .any(|word| word == "SERVICE" || word == "PORT")
+}
+
+/// Returns the known variable that `LONGHAUL_` followed by `own` resembles.
+fn nearest_variable<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
+    let rest = |name: &'k String| name.strip_prefix(PREFIX).unwrap_or(name);
+    let near = nearest_name(own, known.iter().map(rest))?;
+    known
+        .iter()
+        .find(|name| rest(name) == near)
+        .map(String::as_str)
+}
+
+/// Returns the switch that differs from `name` by one letter. A name further off belongs to another
+/// program.
+fn nearest_switch<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+    let mut switches = known.iter().filter(|name| name.starts_with(SWITCH_PREFIX));
+    let near = switches.find(|switch| strsim::osa_distance(switch, name) == 1);
+    near.map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expect: Option<&str>) {
+        let env = BTreeMap::from([(name.to_owned(), "1".to_owned())]);
+        let told: Vec<String> = unknown_variables(&env)
+            .iter()
+            .map(Problem::to_string)
+            .collect();
+        match expect {
+            None => assert!(told.is_empty(), "{told:?}"),
+            Some(words) => assert!(told.len() == 1 && told[0].ends_with(words), "{told:?}"),
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_nearly_a_setting_is_told_with_the_name_that_was_meant() {
+        check(
+            "LONGHAUL_WINDOWS",
+            Some("no setting is called LONGHAUL_WINDOWS; did you mean LONGHAUL_WINDOW?"),
+        );
+        check("LONGHAUL_FOO", Some("`longhaul defaults` lists them"));
+        check(
+            "LONGHAUL_DISABLE_PRUNE",
+            Some("did you mean DISABLE_PRUNE?"),
+        );
+        check("DISABLE_PRUN", Some("did you mean DISABLE_PRUNE?"));
+        check(
+            "DISABLE_AUTO_COMPACT",
+            Some("did you mean DISABLE_AUTOCOMPACT?"),
+        );
+        check("LONGHAUL_UPSTREM", Some("did you mean LONGHAUL_UPSTREAM?"));
+    }
+
+    #[test]
+    fn names_of_settings_and_of_others_are_nothing_to_tell() {
+        for entry in ALL_SETTINGS {
+            check(&entry.env_name(), None);
+            entry
+                .short_env()
+                .into_iter()
+                .for_each(|name| check(name, None));
+        }
+        for name in [
+            "LONGHAUL_CONFIG",
+            "LONGHAUL_SERVICE_HOST",
+            "LONGHAUL_SERVICE_PORT_ADMIN",
+            "LONGHAUL_PORT",
+            "LONGHAUL_PORT_8484_TCP_ADDR",
+            "LONGHAUL_ADMIN_SERVICE_HOST",
+            "DISABLE_TELEMETRY",
+            "DISABLE_AUTO_UPDATE",
+            "OPENAI_API_KEY",
+        ] {
+            check(name, None);
+        }
+    }
+}

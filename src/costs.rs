@@ -1,0 +1,214 @@
+//! Costs of chats, and their estimated costs without longhaul.
+
+pub(crate) mod cost_meter;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::models;
+use longhaul_core::collections::two_generation_cache::ShardedCache;
+use longhaul_core::cost::pricing::{BilledRequest, Cost, CostComparison, PriorRequest};
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::units::tokens::Tokens;
+
+/// Requests remembered to price the next one, and as many again that were used less recently. At
+/// about 100 bytes each, 3 MB.
+const MAX_REQUESTS: usize = 16_384;
+/// Lifetime of a remembered request: providers keep cached prompts for 5 minutes to an hour.
+const CACHE_LIFETIME: Duration = Duration::from_hours(1);
+/// Boundaries searched backwards for the previous request. The previous request is usually a step
+/// or two back, and a few more after a fork or an undo.
+const MAX_LOOKBACK: usize = 64;
+
+/// Remembers recent requests and prices chats.
+pub(crate) struct CostTracker {
+    /// Host of the upstream, by which prices are looked up.
+    host: String,
+    prior: ShardedCache<CacheKey, (Instant, PriorRequest)>,
+}
+
+/// Prefix of a request, and a hash of the model's name: each model has its own cache.
+type CacheKey = (RecordKey, u64);
+
+/// Cost of one chat, and the share of longhaul in that cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestCost {
+    pub(crate) cost: Cost,
+    pub(crate) comparison: CostComparison,
+}
+
+/// A sent request whose reply has not ended yet.
+pub(crate) struct PendingCost {
+    billed: BilledRequest,
+    /// The request before this one, if longhaul changed this one.
+    prior: Option<PriorRequest>,
+    key: Option<CacheKey>,
+}
+
+impl CostTracker {
+    /// Creates an empty tracker for requests to `host`.
+    pub(crate) fn new(host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            prior: ShardedCache::new(MAX_REQUESTS),
+        }
+    }
+
+    /// Begins tracking a request that is sent.
+    pub(crate) fn begin(
+        &self,
+        chains: &PrefixKeys,
+        model: &str,
+        billed: BilledRequest,
+    ) -> PendingCost {
+        let model = hash_model(model);
+        let before = || {
+            let mut keys = chains.newest_first().take(MAX_LOOKBACK);
+            keys.find_map(|(_, key)| self.prior(&(key, model)))
+        };
+        PendingCost {
+            billed,
+            prior: (billed.after < billed.before).then(before).flatten(),
+            key: chains.newest().map(|(_, key)| (key, model)),
+        }
+    }
+
+    /// Whether this exact request of a conversation was answered before.
+    pub(crate) fn has_answered(&self, chains: &PrefixKeys, model: &str) -> bool {
+        let newest = chains.newest();
+        newest.is_some_and(|(_, key)| self.prior(&(key, hash_model(model))).is_some())
+    }
+
+    /// Returns the remembered request for `key`, if the provider may still have it cached.
+    fn prior(&self, key: &CacheKey) -> Option<PriorRequest> {
+        let (billed, prior) = self.prior.get(key)?;
+        (billed.elapsed() < CACHE_LIFETIME).then_some(prior)
+    }
+
+    /// Prices a request whose reply has ended, from the provider's `usage`, and remembers the
+    /// request.
+    pub(crate) fn settle(
+        &self,
+        open: &PendingCost,
+        model: &str,
+        usage: Option<&Usage>,
+    ) -> RequestCost {
+        let is_said = usage.is_some_and(|usage| usage.cost.is_some());
+        let changed = open.billed.after < open.billed.before;
+        let prices = (changed || !is_said)
+            .then(|| models::prices(&self.host, model))
+            .flatten();
+        if let (Some(usage), Some(key)) = (usage, open.key) {
+            let prior = PriorRequest::new(open.billed, usage);
+            self.prior.insert(key, (Instant::now(), prior));
+        }
+        RequestCost {
+            cost: Cost::from_usage(usage, prices.as_ref()),
+            comparison: open
+                .billed
+                .compare_costs(usage, open.prior.as_ref(), prices.as_ref()),
+        }
+    }
+}
+
+impl RequestCost {
+    /// Removed tokens whose price is unknown; zero if the price is known.
+    pub(crate) fn unpriced_tokens(&self) -> Tokens {
+        match self.comparison.saved {
+            Some(_) => Tokens::ZERO,
+            None => self.comparison.removed,
+        }
+    }
+}
+
+fn hash_model(model: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    model.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::cost::pricing::Usd;
+    use longhaul_core::dialect::chat_completions::read;
+    use longhaul_core::prefix::keys::Scope;
+
+    const MODEL: &str = "openai/gpt-5";
+
+    /// Builds the prefix keys of a conversation after `turns` turns.
+    fn chains(turns: usize) -> PrefixKeys {
+        let turn = r#"{"role":"user","content":"go"},{"role":"assistant","content":"done"}"#;
+        let messages = vec![turn; turns].join(",");
+        let body = format!("{{\"messages\":[{messages}]}}");
+        PrefixKeys::new(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+    }
+
+    fn billed(before: u32, after: u32) -> BilledRequest {
+        BilledRequest {
+            before: Tokens::new(before),
+            after: Tokens::new(after),
+            window: Tokens::new(400_000),
+        }
+    }
+
+    fn usage(input: u32, cached: u32) -> Usage {
+        Usage {
+            input,
+            cached: Some(cached),
+            ..Usage::default()
+        }
+    }
+
+    /// Session at prices of $1.25 and $0.125 per million tokens: unchanged, cut, and cut at the
+    /// same point again.
+    #[test]
+    fn the_first_cut_is_paid_for_and_the_next_request_saves() {
+        let bills = CostTracker::new("openrouter.ai");
+        let spend = |turns, billed, usage: Usage| {
+            let chains = chains(turns);
+            let open = bills.begin(&chains, MODEL, billed);
+            assert!(!bills.has_answered(&chains, MODEL));
+            let spent = bills.settle(&open, MODEL, Some(&usage));
+            assert!(bills.has_answered(&chains, MODEL) && !bills.has_answered(&chains, "another"));
+            let known = spent.cost.amount().unwrap();
+            [
+                known,
+                spent.comparison.saved.unwrap(),
+                spent.comparison.rewrite_cost.unwrap(),
+            ]
+            .map(Usd::as_nanos)
+        };
+        let whole = spend(1, billed(60_000, 60_000), usage(60_000, 50_000));
+        assert_eq!(whole, [10_000 * 1_250 + 50_000 * 125, 0, 0]);
+        let cut = spend(2, billed(61_000, 41_000), usage(41_000, 10_000));
+        let lost = 30_000 * (1_250 - 125);
+        assert_eq!(cut, [31_000 * 1_250 + 10_000 * 125, 20_000 * 125, lost]);
+        let next = spend(3, billed(62_000, 42_000), usage(42_000, 41_000));
+        assert_eq!(next, [1_000 * 1_250 + 41_000 * 125, 20_000 * 125, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_provider_cached_an_hour_ago_is_cached_no_more() {
+        let bills = CostTracker::new("openrouter.ai");
+        let chains = chains(1);
+        let open = bills.begin(&chains, MODEL, billed(60_000, 60_000));
+        bills.settle(&open, MODEL, Some(&usage(60_000, 0)));
+        tokio::time::advance(CACHE_LIFETIME.saturating_sub(Duration::from_secs(1))).await;
+        assert!(bills.has_answered(&chains, MODEL));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!bills.has_answered(&chains, MODEL));
+    }
+
+    #[test]
+    fn where_nobody_knows_the_price_what_was_taken_out_is_counted_and_not_priced() {
+        let bills = CostTracker::new("127.0.0.1");
+        let open = bills.begin(&chains(1), MODEL, billed(60_000, 40_000));
+        let spent = bills.settle(&open, MODEL, Some(&usage(40_000, 0)));
+        assert_eq!(spent.cost, Cost::NotListed);
+        assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));
+        assert_eq!(bills.settle(&open, MODEL, None).cost, Cost::NotCounted);
+    }
+}

@@ -1,0 +1,137 @@
+//! Tests for recent conversations, and for concurrent requests of one conversation.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::prefix::keys::{PrefixKeys, Scope};
+use longhaul_core::units::tokens::Tokens;
+
+/// Builds a conversation that reads `reads` files, one per step.
+fn body(reads: usize) -> String {
+    let mut messages = vec![json!({"role": "user", "content": "go"})];
+    for at in 0..reads {
+        let arguments = json!({"path": format!("{at}.rs")}).to_string();
+        let function = json!({"name": "read", "arguments": arguments});
+        let call = json!({"id": at.to_string(), "type": "function", "function": function});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": at.to_string(), "content": "text"}));
+    }
+    json!({"model": "m", "messages": messages}).to_string()
+}
+
+/// Calls `then` with a request of a conversation of `reads` reads, with a summary.
+fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T {
+    let body = body(reads);
+    let conversation = read(body.as_bytes()).unwrap();
+    then(&DashboardRequest {
+        conversation: &conversation,
+        chains: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
+        window: Tokens::new(1_000),
+        summary: Some("summary".into()),
+    })
+}
+
+fn arrive(recent: &Arc<RecentConversations>, reads: usize) {
+    assert!(arrival(reads, |arrival| recent.record_request(arrival)).is_some());
+}
+
+fn shown() -> Arc<RecentConversations> {
+    let recent = Arc::<RecentConversations>::default();
+    recent.enable();
+    recent
+}
+
+/// Returns the details of the only conversation.
+fn told(recent: &RecentConversations) -> Value {
+    let [told] = recent.list().try_into().unwrap();
+    serde_json::to_value(recent.details(&told.id)).unwrap()
+}
+
+/// Returns the files, most recently touched first, with the read count of each.
+fn files(recent: &RecentConversations) -> Vec<(String, u64)> {
+    let told = told(recent);
+    let files = told["files"].as_array().unwrap().iter();
+    let file = |file: &Value| {
+        let path = file["path"].as_str().unwrap().to_owned();
+        (path, file["read"].as_u64().unwrap())
+    };
+    files.map(file).collect()
+}
+
+fn check(recent: &RecentConversations, expect: &[&str]) {
+    let expect: Vec<_> = expect
+        .iter()
+        .map(|path| (format!("{path}.rs"), 1))
+        .collect();
+    assert_eq!(files(recent), expect);
+}
+
+#[test]
+fn nothing_is_kept_where_nobody_shows_it() {
+    let recent = Arc::<RecentConversations>::default();
+    assert!(arrival(1, |arrival| recent.record_request(arrival)).is_none());
+    recent.enable();
+    assert!(recent.list().is_empty());
+}
+
+#[test]
+fn of_a_request_what_is_new_is_counted() {
+    let recent = shown();
+    for reads in [1, 2, 2, 3] {
+        arrive(&recent, reads);
+    }
+    check(&recent, &["2", "1", "0"]);
+    assert_eq!(told(&recent)["requests"], 4);
+}
+
+#[test]
+fn a_history_that_was_taken_back_is_counted_anew() {
+    let recent = shown();
+    for reads in [3, 1, 2] {
+        arrive(&recent, reads);
+    }
+    check(&recent, &["1", "0"]);
+}
+
+#[test]
+fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
+    let recent = shown();
+    arrive(&recent, 1);
+    let (mut seen, key) = arrival(1, |arrival| {
+        let key = arrival.chains.first_key().unwrap();
+        (DashboardEntry::new(key, None), key)
+    });
+    // Both requests were read before either was applied.
+    let known = recent.update(key, |seen| seen.progress()).unwrap();
+    let [shorter, longer] =
+        [2, 3].map(|reads| arrival(reads, |one| RequestDelta::from_request(one, known)));
+    recent.update(key, |seen| seen.apply(shorter, None));
+    recent.update(key, |seen| seen.apply(longer, None));
+    check(&recent, &["1", "0"]);
+    arrive(&recent, 3);
+    check(&recent, &["2", "1", "0"]);
+    // An entry created anew after an eviction takes no files either.
+    seen.apply(
+        arrival(3, |one| RequestDelta::from_request(one, known)),
+        None,
+    );
+    assert!(seen.to_details().files.is_empty());
+    assert_eq!(seen.progress().messages, 0);
+}
+
+#[test]
+fn a_request_under_way_puts_no_summary_back_that_is_not_to_be_shown_any_more() {
+    let recent = shown();
+    arrive(&recent, 1);
+    assert_eq!(told(&recent)["summary"], "summary");
+    recent.set_summaries_visible(false);
+    assert!(told(&recent).get("summary").is_none());
+    arrive(&recent, 1);
+    assert!(told(&recent).get("summary").is_none());
+    recent.set_summaries_visible(true);
+    arrive(&recent, 1);
+    assert_eq!(told(&recent)["summary"], "summary");
+}

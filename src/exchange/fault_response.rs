@@ -1,0 +1,101 @@
+//! Responses for faults, in the error format of the API.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue, Response};
+use serde::Serialize;
+
+use crate::error::{Fault, RetryAdvice};
+
+const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
+/// The `OpenAI` SDKs do not retry a request if its response sets this header to `false`.
+const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Error response of the `OpenAI` API, with members in the order that the API uses.
+#[derive(Serialize)]
+struct ErrorEnvelope<'a> {
+    error: ErrorObject<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    message: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    param: Option<&'a str>,
+    code: &'a str,
+}
+
+/// Builds the complete response for `fault`.
+pub(crate) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
+    let message = fault.message(origin);
+    let kind = if fault.status().is_server_error() {
+        "proxy_error"
+    } else {
+        "invalid_request_error"
+    };
+    let error = ErrorObject {
+        message: &message,
+        kind,
+        param: None,
+        code: fault.code(),
+    };
+    // The value holds nothing but text, so serialising cannot fail.
+    let body = serde_json::to_vec(&ErrorEnvelope { error }).unwrap_or_default();
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = fault.status();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(FAULT_HEADER, HeaderValue::from_static(fault.code()));
+    match fault.retry_advice() {
+        RetryAdvice::MayHelp => {}
+        RetryAdvice::Useless => {
+            _ = headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"));
+        }
+    }
+    response
+}
+
+/// Logs `fault` for the operator.
+pub(crate) fn log_fault(fault: Fault, origin: &str) {
+    let (code, message) = (fault.code(), fault.message(origin));
+    if fault.level() == tracing::Level::WARN {
+        tracing::warn!(code, "{message}");
+    } else {
+        tracing::info!(code, "{message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Label;
+
+    #[test]
+    fn every_fault_is_an_error_object_of_the_api() {
+        for fault in Fault::ALL {
+            let answer = fault_response(*fault, "https://example.com");
+            let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+            let error = body["error"].as_object().unwrap();
+            let keys: Vec<&String> = error.keys().collect();
+            assert_eq!(keys, ["message", "type", "param", "code"]);
+            assert_eq!(error["code"], fault.code());
+            assert_eq!(answer.headers()["x-longhaul-fault"], fault.code());
+        }
+    }
+
+    #[test]
+    fn sdks_are_told_where_repeating_is_useless() {
+        let told = |fault| {
+            fault_response(fault, "x")
+                .headers()
+                .get(SHOULD_RETRY_HEADER)
+                .cloned()
+        };
+        assert_eq!(
+            told(Fault::UpstreamTls),
+            Some(HeaderValue::from_static("false"))
+        );
+        assert_eq!(told(Fault::UpstreamUnreachable), None);
+    }
+}

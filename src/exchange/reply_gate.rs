@@ -1,0 +1,126 @@
+//! Holds a reply back only until its verdict is known.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http_body::Body;
+use tokio::time::timeout;
+
+use crate::body::budget::BufferBudget;
+use crate::body::coding::Decoder;
+use crate::upstream::{PeekedBody, ReadAhead};
+use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
+
+/// Maximum bytes held of one reply, as received. Errors are small, and the head of a stream before
+/// its first content is smaller.
+pub(crate) const HELD_BYTES: usize = 64 * 1024;
+
+/// Maximum time a reply is held. A server that sends only comments for this long is prefilling, and
+/// the client must see that the connection is alive.
+pub(crate) const HELD_FOR: Duration = Duration::from_secs(10);
+
+/// Kinds of replies that may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HoldPolicy {
+    /// Error statuses only: the request is proven to fit, so a 200 is a successful reply.
+    Errors,
+    /// Error statuses, and 200 replies until they prove successful.
+    Everything,
+    /// No replies: every reply is relayed at once.
+    Nothing,
+}
+
+/// A reply and its verdict. The reply is complete, whatever the verdict.
+pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
+    /// The reply, byte for byte as received.
+    pub(crate) response: Response<PeekedBody<B>>,
+    /// The verdict. [`Verdict::Fine`] also covers replies that could not be judged:
+    ///
+    /// - longer than [`HELD_BYTES`] or slower than [`HELD_FOR`];
+    /// - ended early;
+    /// - encoded in an unsupported coding;
+    /// - no space in the budget for the decoder.
+    pub(crate) verdict: Verdict,
+    /// Whether the reply ended before its verdict was known. Such a reply proves nothing about the
+    /// window.
+    pub(crate) broke_off: bool,
+}
+
+/// Judges a reply, waiting no longer than the verdict takes. `budget` accounts for the decoder.
+pub(crate) async fn judge<B>(
+    response: Response<B>,
+    holding: HoldPolicy,
+    rules: &ClassifierRules,
+    budget: &BufferBudget,
+) -> JudgedReply<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let (parts, body) = response.into_parts();
+    let mut held = PeekedBody::new(body);
+    let status = parts.status.as_u16();
+    let passes = match holding {
+        HoldPolicy::Errors => status < 300,
+        HoldPolicy::Everything => false,
+        HoldPolicy::Nothing => true,
+    };
+    let verdict = if passes {
+        Some(Verdict::Fine)
+    } else {
+        let decoder = || {
+            Decoder::from_headers(&parts.headers)?
+                .charged_to(budget.reservation())
+                .ok()
+        };
+        match ReplyClassifier::new(status, rules).zip(decoder()) {
+            Some((reading, decoder)) if may_be_held(&held) => {
+                // A timeout drops the future between two frames, so no bytes are lost.
+                timeout(HELD_FOR, read(&mut held, reading, decoder))
+                    .await
+                    .unwrap_or(Some(Verdict::Fine))
+            }
+            Some(_) | None => Some(Verdict::Fine),
+        }
+    };
+    JudgedReply {
+        response: Response::from_parts(parts, held),
+        verdict: verdict.unwrap_or(Verdict::Fine),
+        broke_off: verdict.is_none(),
+    }
+}
+
+/// Whether the body may be held: one that announces more than the maximum is not held at all.
+fn may_be_held(body: &impl Body) -> bool {
+    usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
+}
+
+/// Reads ahead until the verdict is known. Returns `None` if the body ends early.
+async fn read<B>(
+    held: &mut PeekedBody<B>,
+    mut reading: ReplyClassifier<'_>,
+    mut decoder: Decoder,
+) -> Option<Verdict>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    loop {
+        match held.read_ahead().await {
+            ReadAhead::Broken => return None,
+            ReadAhead::Ended => return Some(reading.finish()),
+            ReadAhead::Chunk(_) if held.peeked_bytes() > HELD_BYTES => return Some(Verdict::Fine),
+            ReadAhead::Chunk(chunk) => {
+                let Some(plain) = decoder.decode_chunk(&chunk) else {
+                    return Some(Verdict::Fine);
+                };
+                match reading.push(&plain) {
+                    ClassifierStep::Hold => {}
+                    ClassifierStep::Settled(verdict) => return Some(verdict),
+                }
+            }
+        }
+    }
+}

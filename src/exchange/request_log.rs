@@ -1,0 +1,315 @@
+//! The log line and metrics of one request, written when the request is over. [`RequestLog`] is a
+//! guard, because a client that leaves drops whatever served the request.
+
+use std::sync::Arc;
+
+use http::{Method, Request, Response, StatusCode};
+use tokio::time::Instant;
+
+use crate::costs::RequestCost;
+use crate::dashboard::DashboardHandle;
+use crate::error::Fault;
+use crate::exchange::reply_observer::ReplyObserver;
+use crate::metrics::{Ending, Label, Metrics, StatusClass};
+use crate::report::ChatReport;
+use crate::request::{paths, receive};
+use crate::traces::{CallPurpose, Operation, RequestTrace};
+use crate::upstream::TransferMeter;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::overflow::Verdict;
+
+/// Accumulates the log line, metrics and trace of one request; writes them when dropped.
+pub(crate) struct RequestLog {
+    method: Method,
+    path: String,
+    /// Path under which the upstream is mounted, if any.
+    mount: Option<Arc<str>>,
+    started: Instant,
+    status: Option<StatusCode>,
+    meter: Arc<TransferMeter>,
+    received_bytes: u64,
+    ending: Ending,
+    /// Whether longhaul answers with a fault of its own instead of an upstream reply.
+    is_fault: bool,
+    report: ChatReport,
+    /// Handle of the conversation on the dashboard, if the dashboard is in use.
+    dashboard: Option<DashboardHandle>,
+    /// Observer of the response body as it passes.
+    observer: Option<Box<ReplyObserver>>,
+    /// Cost of the request, once the end of the response was observed.
+    cost: Option<RequestCost>,
+    trace: RequestTrace,
+    metrics: Arc<Metrics>,
+}
+
+impl RequestLog {
+    /// Starts the log of `request`. The ending is `ClientLeft` until the response ends otherwise.
+    pub(crate) fn start<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Self {
+        metrics.in_flight.add(1_u64);
+        Self {
+            method: request.method().clone(),
+            path: String::new(),
+            mount: None,
+            started: Instant::now(),
+            status: None,
+            meter: Arc::default(),
+            received_bytes: 0,
+            ending: Ending::ClientLeft,
+            is_fault: false,
+            report: ChatReport::default(),
+            dashboard: None,
+            observer: None,
+            cost: None,
+            trace: RequestTrace::start(request.headers()),
+            metrics: Arc::clone(metrics),
+        }
+    }
+
+    /// Sets the upstream path, without its query.
+    pub(crate) fn set_path(&mut self, path: &str) {
+        path.clone_into(&mut self.path);
+        self.trace.set_operation(|| operation(&self.method, path));
+    }
+
+    /// Sets the mount that serves the request.
+    pub(crate) fn set_mount(&mut self, mount: Option<Arc<str>>) {
+        self.mount = mount;
+    }
+
+    /// Returns the meter of the request body.
+    pub(crate) fn meter(&self) -> &Arc<TransferMeter> {
+        &self.meter
+    }
+
+    /// Returns the trace of the request.
+    pub(crate) fn trace(&self) -> &RequestTrace {
+        &self.trace
+    }
+
+    /// Records that the body was read as a chat.
+    pub(crate) fn record_chat(&mut self, conversation: &Conversation<'_>) {
+        if self.trace.is_recorded() {
+            let streaming = conversation.params().streaming;
+            self.trace.record_chat(&conversation.model(), streaming);
+        }
+    }
+
+    /// Records that a request is sent to the upstream.
+    pub(crate) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
+        self.trace.record_send(errand, request);
+    }
+
+    /// Records the head of the upstream's reply, or the fault that prevented a reply.
+    pub(crate) fn record_reply<B>(&mut self, reply: &Result<Response<B>, Fault>) {
+        self.trace.record_reply(reply);
+    }
+
+    /// Records the verdict on the upstream's reply.
+    pub(crate) fn record_verdict(&mut self, verdict: Verdict) {
+        self.trace.record_verdict(verdict);
+    }
+
+    /// Records that the response is a fault of longhaul's own.
+    pub(crate) fn record_fault(&mut self, fault: Fault) {
+        self.is_fault = true;
+        self.trace.record_fault(fault);
+    }
+
+    /// Sets the report on the chat.
+    pub(crate) fn set_report(&mut self, report: ChatReport) {
+        self.report = report;
+    }
+
+    /// Sets the dashboard handle of the conversation.
+    pub(crate) fn set_dashboard_handle(&mut self, sighting: Option<DashboardHandle>) {
+        self.dashboard = sighting;
+    }
+
+    /// Records that the head of the response goes out. The proxy's overhead is the time until now,
+    /// less the time spent waiting for others.
+    pub(crate) fn record_response_head(&mut self, status: StatusCode) {
+        self.status = Some(status);
+        let ours = self
+            .started
+            .elapsed()
+            .saturating_sub(self.meter.wait_time());
+        self.metrics.overhead.observe(ours);
+    }
+
+    /// Sets the observer of the response body.
+    pub(crate) fn set_observer(&mut self, observer: Option<Box<ReplyObserver>>) {
+        self.observer = observer;
+    }
+
+    /// Records a chunk of the response body.
+    pub(crate) fn record_chunk(&mut self, chunk: &[u8]) {
+        self.received_bytes += chunk.len() as u64;
+        if let Some(observer) = &mut self.observer
+            && !observer.observe(chunk)
+        {
+            self.cost = Some(observer.charge_unknown_cost());
+            self.observer = None;
+        }
+    }
+
+    /// Records the end of the response. Some clients close at the last event, before the body has
+    /// ended; such a client has its whole response.
+    pub(crate) fn end(&mut self, ending: Ending) {
+        let observer = self.observer.take();
+        let heard_all = || observer.as_ref().is_some_and(|seen| seen.is_complete());
+        self.ending = match ending {
+            Ending::ClientLeft if heard_all() => Ending::Complete,
+            Ending::ClientLeft | Ending::Complete | Ending::UpstreamBroke => ending,
+        };
+        let Some(observer) = observer else {
+            return;
+        };
+        self.cost = match self.ending {
+            Ending::ClientLeft => Some(observer.charge_unknown_cost()),
+            Ending::Complete => observer.finish(self.trace.current_call()),
+            Ending::UpstreamBroke => Some(observer.finish_broken()),
+        };
+    }
+
+    /// Whether the upstream has received any of the request, as far as longhaul can tell. A rewrite
+    /// that was never sent saved nothing, and the client will send the same request again.
+    fn was_forwarded(&self) -> bool {
+        self.meter.bytes() > 0 && !self.is_fault
+    }
+
+    /// Copies the fields of the log line to the trace, if the request is recorded, and closes the
+    /// trace.
+    fn finish_trace(&mut self) {
+        let Self { trace, report, .. } = self;
+        if !trace.is_recorded() {
+            return;
+        }
+        trace.set("longhaul.mount", self.mount.as_deref());
+        trace.set("longhaul.sent_bytes", self.meter.bytes());
+        trace.set("longhaul.received_bytes", self.received_bytes);
+        let action = report.action_labels();
+        trace.set("longhaul.action", action.as_deref());
+        let bypass = report.bypass();
+        trace.set("longhaul.bypass", bypass.map(Bypass::label));
+        if action.is_some() || bypass.is_some() {
+            trace.set("longhaul.pruned", report.pruned);
+            trace.set("longhaul.reclaimed_tokens", report.reclaimed.get());
+            trace.set("longhaul.tokens_before", report.before.get());
+            trace.set("longhaul.tokens_after", report.after.get());
+        }
+        trace.finish(&self.method, self.status, self.ending);
+    }
+}
+
+impl Drop for RequestLog {
+    fn drop(&mut self) {
+        if self.observer.is_some() {
+            self.end(Ending::ClientLeft);
+        }
+        let took = self.started.elapsed();
+        let status = StatusClass::from_code(self.status);
+        self.metrics.in_flight.decrement();
+        self.metrics.requests.add(self.ending);
+        self.metrics
+            .responses
+            .add(self.report.main_action(), status);
+        self.metrics.duration.observe(took);
+        let went_on = self.was_forwarded();
+        if went_on {
+            self.report.record_metrics(&self.metrics);
+        }
+        if let Some(sighting) = &self.dashboard {
+            if went_on {
+                sighting.record_forwarded(&self.report);
+            }
+            sighting.record_end(&self.report, self.status, self.cost.as_ref());
+        }
+        self.finish_trace();
+        tracing::info!(
+            method = %self.method,
+            path = self.path,
+            mount = self.mount.as_deref(),
+            status = self.status.map(|status| status.as_u16()),
+            sent_bytes = self.meter.bytes(),
+            received_bytes = self.received_bytes,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            ended = self.ending.label(),
+            action = self.report.action_labels(),
+            bypass = self.report.bypass().map(Bypass::label),
+            pruned = self.report.pruned,
+            reclaimed_tokens = self.report.reclaimed.get(),
+            tokens_before = self.report.before.get(),
+            tokens_after = self.report.after.get(),
+            "request"
+        );
+    }
+}
+
+/// Returns the operation that a span reports for `path`.
+fn operation(method: &Method, path: &str) -> Operation {
+    if receive::is_chat_path(method, path) {
+        Operation::Chat {
+            model: None,
+            streaming: None,
+        }
+    } else {
+        Operation::Other(paths::api_route(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use bytes::Bytes;
+    use http_body::Body as _;
+
+    use super::*;
+    use crate::metrics::Action;
+    use crate::upstream::RequestBody;
+    use longhaul_core::units::tokens::Tokens;
+
+    fn goes_on(account: &mut RequestLog) {
+        let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), account.meter());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
+    }
+
+    /// Checks the tokens counted as saved for a chat that was reduced from 100 tokens to 40 and
+    /// then treated by `treat`.
+    #[track_caller]
+    fn check(treat: impl FnOnce(&mut RequestLog), saved: u64) {
+        let metrics = Arc::<Metrics>::default();
+        let request = Request::post("/v1/chat/completions").body(()).unwrap();
+        let mut account = RequestLog::start(&request, &metrics);
+        let mut report = ChatReport::default();
+        (report.before, report.after) = (Tokens::new(100), Tokens::new(40));
+        report.add(Action::Prune);
+        account.set_report(report);
+        treat(&mut account);
+        drop(account);
+        assert_eq!(metrics.chats.saved(), saved);
+        let chats = u64::from(saved > 0);
+        let all = &metrics.chats;
+        assert_eq!(all.count(), chats);
+        assert_eq!((all.before(), all.after()), (100 * chats, 40 * chats));
+        assert_eq!(metrics.actions.get(Action::Prune), chats);
+    }
+
+    #[test]
+    fn only_what_went_on_and_was_not_answered_by_us_counts_as_saved() {
+        check(goes_on, 60);
+        check(|_| (), 0);
+        check(
+            |account| account.record_fault(Fault::UpstreamUnreachable),
+            0,
+        );
+        let unanswered = |account: &mut RequestLog| {
+            goes_on(account);
+            account.record_fault(Fault::UpstreamTimedOut);
+        };
+        check(unanswered, 0);
+    }
+}

@@ -1,0 +1,71 @@
+//! Logs, once for each path, that the upstream does not know a path that longhaul mapped.
+
+use std::collections::HashSet;
+
+use http::StatusCode;
+
+use parking_lot::Mutex;
+
+/// Maximum distinct paths whose 404 is logged; a scanner must not fill the log.
+const MAX_LOGGED_PATHS: usize = 32;
+
+/// Results for paths that were joined to the base. A plain mutex, never held across an await.
+#[derive(Debug, Default)]
+pub(crate) struct UnknownPaths(Mutex<UnknownPathState>);
+
+#[derive(Debug, Default)]
+struct UnknownPathState {
+    /// Whether anything was found under the base. If so, a 404 concerns the requested resource,
+    /// such as a model.
+    has_found: bool,
+    /// Paths already logged.
+    logged: HashSet<String>,
+}
+
+impl UnknownPaths {
+    /// Records a reply's status. Logs the requested and the mapped path if the base may be wrong
+    /// and the path was not logged before.
+    pub(crate) fn record_status(&self, status: StatusCode, asked: &str, became: &str) {
+        if self.should_log(status, asked) {
+            tracing::warn!(
+                asked,
+                became,
+                "the upstream answered 404 to a path that was joined to its base; the resource \
+                 does not exist, or upstream.base is wrong"
+            );
+        }
+    }
+
+    fn should_log(&self, status: StatusCode, asked: &str) -> bool {
+        let mut heard = self.0.lock();
+        heard.has_found |= status.is_success();
+        status == StatusCode::NOT_FOUND
+            && !heard.has_found
+            && heard.logged.len() < MAX_LOGGED_PATHS
+            && heard.logged.insert(asked.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_each_path_once_and_stops_at_its_bound() {
+        let paths = UnknownPaths::default();
+        let is_new = |path: &str| paths.should_log(StatusCode::NOT_FOUND, path);
+        assert!(is_new("/a"));
+        assert!(!is_new("/a"));
+        let told = (0..1000).filter(|n| is_new(&format!("/{n}"))).count();
+        assert_eq!(told, MAX_LOGGED_PATHS - 1);
+    }
+
+    #[test]
+    fn a_404_is_not_the_bases_once_something_was_found_under_it() {
+        let paths = UnknownPaths::default();
+        assert!(!paths.should_log(StatusCode::UNAUTHORIZED, "/a"));
+        assert!(paths.should_log(StatusCode::NOT_FOUND, "/a"));
+        assert!(!paths.should_log(StatusCode::OK, "/b"));
+        assert!(!paths.should_log(StatusCode::NOT_FOUND, "/c"));
+    }
+}

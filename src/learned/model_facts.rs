@@ -1,0 +1,135 @@
+//! Learned facts about a model, as far as they decide the forwarded bytes: equal on every replica,
+//! and kept over a restart.
+
+use serde::{Deserialize, Serialize};
+
+use longhaul_core::policy::placement::PlacementRefusals;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
+use longhaul_core::window::token_ratio::TokenRatio;
+
+/// Facts about one model of one upstream. A fact that was never learned is `None`, which overrides
+/// nothing when merged.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelFacts {
+    /// The window learned from a refusal or from the end of a reply; `None` inside once it proved
+    /// wrong.
+    pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
+    /// The average token ratio.
+    pub(crate) density: Option<Timestamped<TokenRatio>>,
+    /// The window that the upstream reports; `None` inside if it reports none.
+    pub(crate) asked: Option<Timestamped<Option<Tokens>>>,
+    /// The placements in which the model has refused a summary.
+    pub(crate) refusals: PlacementRefusals,
+}
+
+impl ModelFacts {
+    /// Drops facts that a fast clock stamped, seen from `now`.
+    pub(crate) fn without_future_facts(self, now: u64) -> Self {
+        Self {
+            window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
+            density: self.density.filter(|lesson| !lesson.is_ahead_of(now)),
+            asked: self.asked.filter(|lesson| !lesson.is_ahead_of(now)),
+            refusals: self.refusals,
+        }
+    }
+
+    /// Merges the facts of another process: the later value of each, and all refusals. Order and
+    /// repetition make no difference.
+    pub(crate) fn merge(self, other: Self) -> Self {
+        Self {
+            window: self.window.max(other.window),
+            density: self.density.max(other.density),
+            asked: self.asked.max(other.asked),
+            refusals: self.refusals.merged_with(other.refusals),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Few times and few values, so that many have the same time.
+    fn lesson<T>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Timestamped<T>>>
+    where
+        T: std::fmt::Debug + 'static,
+    {
+        let lesson =
+            (0_u64..3, what).prop_map(|(at, what)| Timestamped::superseding(None, at, what));
+        prop::option::of(lesson)
+    }
+
+    fn tokens() -> impl Strategy<Value = Tokens> {
+        (0_u32..3).prop_map(Tokens::new)
+    }
+
+    fn holds() -> impl Strategy<Value = LearnedWindow> {
+        let parts = (
+            tokens(),
+            prop::option::of(0_u32..2),
+            prop::option::of(tokens()),
+        );
+        parts.prop_map(|(window, cut_to, stated)| LearnedWindow {
+            window,
+            cut_to,
+            stated,
+        })
+    }
+
+    fn lore() -> impl Strategy<Value = ModelFacts> {
+        let density = (1_u32..4)
+            .prop_map(|counted| TokenRatio::from_counts(Tokens::new(counted), Tokens::new(2)));
+        let refusals = prop::sample::select(vec![
+            PlacementRefusals::Both,
+            PlacementRefusals::Nowhere,
+            PlacementRefusals::Separate,
+        ]);
+        let parts = (
+            lesson(prop::option::of(holds())),
+            lesson(density),
+            lesson(prop::option::of(tokens())),
+            refusals,
+        );
+        parts.prop_map(|(window, density, asked, refusals)| ModelFacts {
+            window,
+            density,
+            asked,
+            refusals,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn who_hears_of_whom_first_and_how_often_makes_no_difference(
+            one in lore(),
+            two in lore(),
+            three in lore(),
+        ) {
+            prop_assert_eq!(one.merge(two), two.merge(one));
+            prop_assert_eq!(one.merge(two).merge(three), one.merge(two.merge(three)));
+            prop_assert_eq!(one.merge(two).merge(two), one.merge(two));
+            prop_assert_eq!(one.merge(one), one);
+        }
+
+        #[test]
+        fn what_was_never_learned_says_nothing(one in lore()) {
+            prop_assert_eq!(one.merge(ModelFacts::default()), one);
+        }
+    }
+
+    #[test]
+    fn a_window_found_wrong_stays_so_beside_who_has_not_heard_of_it() {
+        let holds = LearnedWindow::at_most(Tokens::new(8_000));
+        let learned = Timestamped::superseding(None, 5, Some(holds));
+        let wrong = Timestamped::superseding(Some(learned), 5, None);
+        let [learned, wrong] = [learned, wrong].map(|window| ModelFacts {
+            window: Some(window),
+            ..ModelFacts::default()
+        });
+        assert_eq!(learned.merge(wrong), wrong);
+    }
+}

@@ -1,0 +1,201 @@
+//! Summary placements that each model accepts, learned from refusals.
+
+pub(crate) mod suspicions;
+use moka::sync::Cache;
+
+use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::policy::placement::{Placement, PlacementRefusals};
+use longhaul_core::prefix::keys::RecordKey;
+use parking_lot::Mutex;
+use suspicions::RefusalSuspicions;
+
+/// Maximum number of models in the cache. A proxy serves few, but a client may name any model.
+const MODELS: u64 = 1_024;
+/// Conversations with a suspected placement kept in memory: at least this many, at most twice as
+/// many.
+const SUSPECTS: usize = 512;
+
+/// A conversation and its model. Facts about one model do not apply to another.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct ConversationModelKey {
+    conversation: RecordKey,
+    model: String,
+}
+
+impl ConversationModelKey {
+    pub(crate) fn new(conversation: RecordKey, model: &str) -> Self {
+        Self {
+            conversation,
+            model: model.to_owned(),
+        }
+    }
+}
+
+/// Refused placements for the models of one upstream.
+pub(crate) struct SummaryPlacements {
+    learned: Cache<String, PlacementRefusals>,
+    /// Refusals in one conversation that no other request confirms. The client itself may be at
+    /// fault, so they affect no other caller.
+    suspected: Mutex<TwoGenerationCache<ConversationModelKey, PlacementRefusals>>,
+    /// Refused rewrites whose cause may not be the placement.
+    pub(crate) suspicions: RefusalSuspicions,
+}
+
+impl Default for SummaryPlacements {
+    fn default() -> Self {
+        Self {
+            learned: Cache::new(MODELS),
+            suspected: Mutex::new(TwoGenerationCache::new(SUSPECTS)),
+            suspicions: RefusalSuspicions::default(),
+        }
+    }
+}
+
+impl SummaryPlacements {
+    /// Returns the placement to use for `model` in `conversation`.
+    pub(crate) fn placement_for(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
+        self.refusals_in_conversation(model, conversation)
+            .placement()
+    }
+
+    /// Returns the placements that `model` refused or is suspected to refuse in `conversation`.
+    pub(crate) fn refusals_in_conversation(
+        &self,
+        model: &str,
+        conversation: Option<RecordKey>,
+    ) -> PlacementRefusals {
+        let suspect = conversation.map(|key| ConversationModelKey::new(key, model));
+        let suspects = suspect.and_then(|suspect| self.suspected.lock().get(&suspect));
+        suspects.unwrap_or_else(|| self.refusals(model))
+    }
+
+    /// Returns the placements that `model` refused.
+    pub(crate) fn refusals(&self, model: &str) -> PlacementRefusals {
+        self.learned.get(model).unwrap_or_default()
+    }
+
+    /// Records that `model` refused a summary in `placement` and accepted the conversation without
+    /// one. Returns whether this was new.
+    pub(crate) fn record_refusal(&self, model: &str, placement: Placement) -> bool {
+        let before = self.refusals(model);
+        let learned = before.with_refusal(placement);
+        self.learned.insert(model.to_owned(), learned);
+        before != learned
+    }
+
+    /// Records an unconfirmed refusal of a summary in `placement`. Only this conversation uses the
+    /// other placement next.
+    pub(crate) fn suspect(&self, model: &str, conversation: RecordKey, placement: Placement) {
+        let suspect = ConversationModelKey::new(conversation, model);
+        let mut suspected = self.suspected.lock();
+        let before = suspected.get(&suspect);
+        let before = before.unwrap_or_else(|| self.refusals(model));
+        suspected.insert(suspect, before.with_refusal(placement));
+    }
+
+    /// Records an accepted summary in `placement`, which confirms a suspicion against the other
+    /// placement. Returns whether this was new for the model.
+    pub(crate) fn record_accepted(
+        &self,
+        model: &str,
+        conversation: RecordKey,
+        placement: Placement,
+    ) -> bool {
+        let suspects = self
+            .suspected
+            .lock()
+            .get(&ConversationModelKey::new(conversation, model));
+        suspects == Some(PlacementRefusals::Separate)
+            && placement == Placement::Merged
+            && self.record_refusal(model, Placement::Separate)
+    }
+
+    /// Merges refusals seen by another process.
+    pub(crate) fn merge_remote(&self, model: &str, refusals: PlacementRefusals) {
+        let before = self.refusals(model);
+        let learned = before.merged_with(refusals);
+        if before != learned {
+            self.learned.insert(model.to_owned(), learned);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(refused: &[Placement], expect: Placement) {
+        let forms = SummaryPlacements::default();
+        for placement in refused {
+            _ = forms.record_refusal("m", *placement);
+        }
+        assert_eq!(forms.placement_for("m", None), expect, "{refused:?}");
+        assert_eq!(forms.placement_for("other", None), Placement::Separate);
+    }
+
+    #[test]
+    fn what_another_has_not_seen_refused_stays_refused_here() {
+        let forms = SummaryPlacements::default();
+        _ = forms.record_refusal("m", Placement::Separate);
+        forms.merge_remote("m", PlacementRefusals::Nowhere);
+        assert_eq!(forms.refusals("m"), PlacementRefusals::Separate);
+        forms.merge_remote("m", PlacementRefusals::Both);
+        forms.merge_remote("m", PlacementRefusals::Separate);
+        assert_eq!(forms.refusals("m"), PlacementRefusals::Both);
+    }
+
+    #[test]
+    fn a_model_that_refuses_one_form_gets_the_other_and_is_not_asked_in_turns() {
+        use Placement::{Merged, Separate};
+        check(&[], Separate);
+        check(&[Separate], Merged);
+        check(&[Separate, Separate], Merged);
+        check(&[Separate, Merged], Separate);
+        check(&[Separate, Merged, Separate], Separate);
+    }
+
+    /// Creates a conversation key.
+    pub(super) fn conversation(scope: u8) -> RecordKey {
+        RecordKey::from_bytes(&[scope; RecordKey::BYTES]).unwrap()
+    }
+
+    #[test]
+    fn what_one_conversation_met_is_the_models_once_the_other_form_was_answered() {
+        use Placement::{Merged, Separate};
+        let forms = SummaryPlacements::default();
+        let (own, other) = (conversation(1), conversation(2));
+        forms.suspect("m", own, Separate);
+        assert_eq!(forms.placement_for("m", Some(own)), Merged);
+        assert_eq!(forms.placement_for("m", Some(other)), Separate);
+        assert!(!forms.record_accepted("m", other, Separate));
+        assert_eq!(forms.placement_for("m", Some(other)), Separate);
+        assert!(forms.record_accepted("m", own, Merged));
+        assert_eq!(forms.placement_for("m", Some(other)), Merged);
+        assert!(!forms.record_accepted("m", own, Merged), "already known");
+    }
+
+    #[test]
+    fn what_one_model_is_suspected_of_says_nothing_of_another_in_the_same_conversation() {
+        use Placement::{Merged, Separate};
+        let forms = SummaryPlacements::default();
+        let own = conversation(1);
+        forms.suspect("strict", own, Separate);
+        assert_eq!(forms.placement_for("strict", Some(own)), Merged);
+        assert_eq!(forms.placement_for("lenient", Some(own)), Separate);
+        assert!(!forms.record_accepted("lenient", own, Merged));
+        assert_eq!(forms.refusals("lenient"), PlacementRefusals::Nowhere);
+        assert!(forms.record_accepted("strict", own, Merged));
+    }
+
+    #[test]
+    fn a_conversation_that_is_refused_in_both_forms_says_nothing_of_the_model() {
+        use Placement::{Merged, Separate};
+        let forms = SummaryPlacements::default();
+        let own = conversation(1);
+        forms.suspect("m", own, Separate);
+        forms.suspect("m", own, Merged);
+        assert_eq!(forms.placement_for("m", Some(own)), Separate);
+        assert!(!forms.record_accepted("m", own, Separate));
+        assert_eq!(forms.refusals("m"), PlacementRefusals::Nowhere);
+    }
+}

@@ -1,0 +1,337 @@
+//! Observations about each model's window: refused requests, the largest accepted request, and the
+//! ends of replies.
+//!
+//! A refusal is trusted only as far as it cannot harm other conversations:
+//!
+//! - If an accepted request contradicts the refusal, the model's window stays. The proxy then only
+//!   holds replies to requests of that size or larger.
+//! - A conversation that was refused twice in one turn learns a window for itself alone.
+//!
+//! Everything learned from a refusal expires after a day.
+
+pub(crate) mod conversation_windows;
+use crate::wall_clock;
+use conversation_windows::ConversationWindows;
+use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::overflow::{Overflow, ReplyEnd};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::empty_reply::{EmptyReplyCause, EmptyReplyTracker};
+use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
+use longhaul_core::window::reply_signals::{SentSize, WindowDetector};
+use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
+use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
+use parking_lot::Mutex;
+
+/// Models per cache generation: at least this many are remembered, at most twice as many. A proxy
+/// serves few models, but a client may name any.
+const MODELS_PER_GENERATION: usize = 512;
+
+/// A request of at most this percentage of a window is well below it, whatever the error of the
+/// estimate.
+const WELL_BELOW_PERCENT: u32 = 75;
+
+/// Lifetime of a refusal, in milliseconds: a day. An operator may restart a server with a larger
+/// window. If not, the next refusal says so, and a retry recovers from it.
+const REFUSAL_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// The observations of one model. Sizes are in estimated tokens.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct ModelObservations {
+    /// The window learned from a refusal or from the end of a reply; `None` inside once it proved
+    /// wrong. A provider that truncates prompts to the window accepts requests of any size, so only
+    /// a larger count disproves the window.
+    pub(crate) learned: Option<Timestamped<Option<LearnedWindow>>>,
+    /// The largest request accepted since.
+    pub(crate) largest_accepted: Tokens,
+    /// The size from which replies are held whatever was accepted, because a refusal contradicted
+    /// an accepted request. For text as dense as the refused text, the refusal may be right.
+    suspect_from: Option<Timestamped<Tokens>>,
+    detector: WindowDetector,
+    /// The average token ratio of the model.
+    pub(crate) average_ratio: Option<TokenRatio>,
+    /// The average ratio as published to other processes. The average moves with every reply;
+    /// longhaul publishes it again once it has moved by a sixteenth.
+    pub(crate) published_ratio: Option<Timestamped<TokenRatio>>,
+    empty_replies: EmptyReplyTracker,
+}
+
+impl ModelObservations {
+    /// Whether a request of this size is known to fit: the model has accepted one at least as
+    /// large, or it is well below the learned window. If no window is learned, `set`, the
+    /// operator's setting, takes its place. Requests of a suspect size are never known to fit.
+    pub(crate) fn is_known_to_fit(&self, request: Tokens, set: Option<Tokens>) -> bool {
+        let window = self.window().or(set);
+        let doubted = self
+            .suspect_from
+            .is_some_and(|doubted| request >= doubted.what);
+        let fits = request <= self.largest_accepted
+            || window.is_some_and(|window| request <= window.percent(WELL_BELOW_PERCENT));
+        fits && !doubted
+    }
+
+    /// Returns the learned window in estimated tokens, if any.
+    pub(crate) fn window(&self) -> Option<Tokens> {
+        self.learned_window().map(|holds| holds.window)
+    }
+
+    /// Returns the learned window with its stated or truncated size, if any.
+    pub(crate) fn learned_window(&self) -> Option<LearnedWindow> {
+        self.learned?.what
+    }
+
+    /// Drops expired refusals, and values that a fast clock stamped: those would count as new until
+    /// their date. A window to which prompts are truncated stays, since learning it again would
+    /// cost a conversation part of its prompt.
+    fn expire(&mut self) {
+        let now = wall_clock::unix_millis();
+        let since = now.saturating_sub(REFUSAL_TTL_MS);
+        self.learned = self.learned.filter(|lesson| {
+            let refused = lesson.what.is_some_and(|holds| holds.cut_to.is_none());
+            let is_old = refused && !lesson.is_at_or_after(since);
+            !is_old && !lesson.is_ahead_of(now)
+        });
+        self.suspect_from = self
+            .suspect_from
+            .filter(|doubted| doubted.is_at_or_after(since) && !doubted.is_ahead_of(now));
+    }
+
+    fn record_accepted(&mut self, request: Tokens) {
+        self.empty_replies.record_answer(request);
+        let accepted = self.largest_accepted.max(request);
+        match self.learned_window() {
+            Some(LearnedWindow {
+                window,
+                cut_to: Some(_),
+                ..
+            }) => self.largest_accepted = accepted.min(window),
+            Some(holds) if holds.is_disproved_by(request) => {
+                self.set_learned(None);
+                self.largest_accepted = accepted;
+            }
+            Some(_) | None => self.largest_accepted = accepted,
+        }
+    }
+
+    /// Records a refusal. Whatever the error says, its reason may be other than the size: the text
+    /// may quote a user's words. An accepted request therefore outweighs it, and the error then
+    /// only affects which replies are held.
+    fn record_refusal(&mut self, request: Tokens, holds: LearnedWindow) {
+        let holds = if request > self.largest_accepted {
+            holds.with_accepted_floor(self.largest_accepted)
+        } else {
+            holds
+        };
+        if holds.is_disproved_by(self.largest_accepted) {
+            self.suspect_sizes_from(request.min(holds.window));
+        } else {
+            self.set_learned(Some(holds));
+        }
+    }
+
+    /// Holds replies to requests of this size or larger until they are known to be answered.
+    fn suspect_sizes_from(&mut self, from: Tokens) {
+        let before = self.suspect_from;
+        let from = before.map_or(from, |before| from.min(before.what));
+        self.suspect_from = Some(Timestamped::superseding(
+            before,
+            wall_clock::unix_millis(),
+            from,
+        ));
+    }
+
+    /// Sets the learned window, or `None` if it proved wrong. An unchanged value is not published
+    /// to other processes.
+    fn set_learned(&mut self, holds: Option<LearnedWindow>) {
+        if self.learned_window() != holds {
+            self.learned = Some(Timestamped::superseding(
+                self.learned,
+                wall_clock::unix_millis(),
+                holds,
+            ));
+        }
+        self.cap_accepted();
+    }
+
+    /// Caps the accepted size at the learned window: a larger accepted request proves nothing.
+    fn cap_accepted(&mut self) {
+        if let Some(window) = self.window() {
+            self.largest_accepted = self.largest_accepted.min(window);
+        }
+    }
+
+    /// Records the provider's count of one more request.
+    fn record_count(&mut self, pair: CountSample) {
+        self.average_ratio = TokenRatio::moving_average(self.average_ratio, pair);
+        let Some(density) = self.average_ratio else {
+            return;
+        };
+        if self
+            .published_ratio
+            .is_none_or(|told| density.is_far_from(told.what))
+        {
+            self.published_ratio = Some(Timestamped::superseding(
+                self.published_ratio,
+                wall_clock::unix_millis(),
+                density,
+            ));
+        }
+    }
+
+    fn record_reply_end(&mut self, sent: SentSize, parting: &ReplyEnd) -> Option<Tokens> {
+        let usage = parting.usage;
+        // The count of a picture or a file reveals nothing about the token ratio of text.
+        if sent.is_text_only
+            && let Some(pair) = usage.and_then(|usage| CountSample::new(sent.estimate, usage.input))
+        {
+            self.record_count(pair);
+        }
+        let note = self.detector.observe_reply(sent, parting);
+        let cut_to = self.learned_window().and_then(|holds| holds.cut_to);
+        if cut_to.is_some_and(|cut_to| self.detector.largest_prompt() > cut_to) {
+            self.set_learned(None);
+        }
+        let was = self.window();
+        let holds = note?;
+        // No larger request was accepted: the accepted one may be this very request, whose reply
+        // began well.
+        if self.largest_accepted <= sent.estimate {
+            self.set_learned(Some(holds));
+        } else {
+            self.record_refusal(sent.estimate, holds);
+        }
+        self.window().filter(|&window| was != Some(window))
+    }
+}
+
+/// Observations about the models of one upstream.
+pub(crate) struct LearnedWindows {
+    by_model: Mutex<TwoGenerationCache<String, ModelObservations>>,
+    /// Windows that apply to single conversations.
+    by_conversation: ConversationWindows,
+}
+
+impl Default for LearnedWindows {
+    fn default() -> Self {
+        Self {
+            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_GENERATION)),
+            by_conversation: ConversationWindows::default(),
+        }
+    }
+}
+
+impl LearnedWindows {
+    /// Returns the observations of `model`.
+    pub(crate) fn observations(&self, model: &str) -> ModelObservations {
+        let mut shown = self.by_model.lock().get(model).unwrap_or_default();
+        shown.expire();
+        shown
+    }
+
+    /// Merges the window and the average ratio that another process has learned, if any. The later
+    /// window prevails. If this process has accepted a larger request, the window is recorded as
+    /// wrong, for all processes.
+    pub(crate) fn merge_remote(
+        &self,
+        model: &str,
+        learned: Option<Timestamped<Option<LearnedWindow>>>,
+        told: Option<Timestamped<TokenRatio>>,
+    ) {
+        self.update(model, |shown| {
+            if learned > shown.learned {
+                let accepted = shown.largest_accepted;
+                shown.learned = learned;
+                shown.cap_accepted();
+                shown.record_accepted(accepted);
+            }
+            if shown.average_ratio.is_none() {
+                shown.average_ratio = told.map(|told| told.what);
+                shown.published_ratio = told;
+            }
+        });
+    }
+
+    /// Records that the model accepted a request of this size. Discards a learned window that the
+    /// request disproves: it was learned wrongly, or from denser text.
+    pub(crate) fn record_accepted(&self, model: &str, request: Tokens) {
+        self.update(model, |shown| shown.record_accepted(request));
+    }
+
+    /// Records that the model refused a request of this size, and learns its window unless a larger
+    /// request was accepted.
+    pub(crate) fn learn_from_refusal(&self, model: &str, request: Tokens, overflow: &Overflow) {
+        let holds = LearnedWindow::from_refusal(request, overflow);
+        self.update(model, |shown| shown.record_refusal(request, holds));
+    }
+
+    /// Returns the policy window that applies to this conversation alone, if any.
+    pub(crate) fn conversation_window(&self, chains: &PrefixKeys) -> Option<Tokens> {
+        self.by_conversation.get(chains)
+    }
+
+    /// Records that the retry of a refused request was refused, too. The window that this refusal
+    /// reveals applies to this conversation alone, whatever the model accepted from others.
+    pub(crate) fn learn_from_second_refusal(
+        &self,
+        chains: &PrefixKeys,
+        request: Tokens,
+        overflow: &Overflow,
+    ) {
+        let window = to_two_digits(window_from_repeated_refusal(
+            request,
+            overflow,
+            self.conversation_window(chains),
+        ));
+        self.by_conversation.learn(chains, window);
+    }
+
+    /// Records that the model accepted a request of this size from this conversation.
+    pub(crate) fn record_accepted_in_conversation(&self, chains: &PrefixKeys, request: Tokens) {
+        self.by_conversation.record_accepted(chains, request);
+    }
+
+    /// Records the end of a reply. Returns the window in use from now on, if it is new.
+    pub(crate) fn learn_from_reply_end(
+        &self,
+        model: &str,
+        sent: SentSize,
+        parting: &ReplyEnd,
+    ) -> Option<Tokens> {
+        let mut learned = None;
+        self.update(model, |shown| {
+            learned = shown.record_reply_end(sent, parting);
+        });
+        learned
+    }
+
+    /// Records an empty reply to a request of this size and returns its likely cause.
+    pub(crate) fn record_empty_reply(&self, model: &str, request: Tokens) -> EmptyReplyCause {
+        let mut heard = EmptyReplyCause::PossiblySize;
+        self.update(model, |shown| {
+            heard = shown.empty_replies.record_empty(request);
+        });
+        heard
+    }
+
+    /// Records an empty reply to the retry of a request with an empty reply.
+    pub(crate) fn record_empty_retry(&self, model: &str) {
+        self.update(model, |shown| shown.empty_replies.record_empty_retry());
+    }
+
+    /// Updates the observations of `model` under the lock: many replies end at once, and no update
+    /// may be lost.
+    fn update(&self, model: &str, change: impl FnOnce(&mut ModelObservations)) {
+        let mut all = self.by_model.lock();
+        let before = all.get(model).unwrap_or_default();
+        let mut shown = before;
+        shown.expire();
+        change(&mut shown);
+        // A model without observations evicts no other.
+        if before != shown {
+            all.insert(model.to_owned(), shown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Windows of single conversations, learned from a second refusal. An error without proof affects
+//! no other conversation, and accepted requests of others do not matter here.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::learned::windows::REFUSAL_TTL_MS;
+use crate::wall_clock;
+use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::Timestamped;
+use parking_lot::Mutex;
+
+/// Conversations per cache generation: at least this many are remembered, at most twice as many.
+const CONVERSATIONS_PER_GENERATION: usize = 512;
+
+/// Windows of single conversations, by the stable prefix at the time of the refusal.
+pub(super) struct ConversationWindows {
+    /// Whether a window was ever stored. Most processes store none, and the flag saves them a
+    /// look-up for each prefix.
+    has_entries: AtomicBool,
+    by_prefix: Mutex<TwoGenerationCache<RecordKey, ConversationWindow>>,
+}
+
+/// The window of one conversation.
+#[derive(Clone)]
+struct ConversationWindow {
+    model: String,
+    /// The window; `None` inside if it proved wrong.
+    window: Timestamped<Option<Tokens>>,
+}
+
+impl Default for ConversationWindows {
+    fn default() -> Self {
+        Self {
+            has_entries: AtomicBool::default(),
+            by_prefix: Mutex::new(TwoGenerationCache::new(CONVERSATIONS_PER_GENERATION)),
+        }
+    }
+}
+
+impl ConversationWindows {
+    /// Returns the window of a conversation, for a day after the refusal.
+    pub(super) fn get(&self, chains: &PrefixKeys) -> Option<Tokens> {
+        if !self.has_entries.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut shown = self.by_prefix.lock();
+        let mut prefixes = chains.newest_first();
+        let found = prefixes.find_map(|(_, key)| {
+            let found = shown.get(&key);
+            found.filter(|found| found.model == chains.model())
+        })?;
+        let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
+        found
+            .window
+            .what
+            .filter(|_| found.window.is_at_or_after(since))
+    }
+
+    /// Stores the window of a conversation.
+    pub(super) fn learn(&self, chains: &PrefixKeys, window: Tokens) {
+        self.has_entries.store(true, Ordering::Release);
+        self.insert(chains, Some(window));
+    }
+
+    /// Discards the conversation's window if it is smaller than this accepted request.
+    pub(super) fn record_accepted(&self, chains: &PrefixKeys, request: Tokens) {
+        if self.get(chains).is_some_and(|window| request > window) {
+            self.insert(chains, None);
+        }
+    }
+
+    fn insert(&self, chains: &PrefixKeys, window: Option<Tokens>) {
+        if let Some((_, key)) = chains.stable_prefix() {
+            let shown = ConversationWindow {
+                model: chains.model().to_owned(),
+                window: Timestamped::superseding(None, wall_clock::unix_millis(), window),
+            };
+            self.by_prefix.lock().insert(key, shown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::dialect::chat_completions::read;
+    use longhaul_core::prefix::keys::Scope;
+
+    /// Builds a conversation of `model` with one turn for each of `words`.
+    fn conversation(model: &str, words: &[&str]) -> PrefixKeys {
+        let turn = |word: &&str| {
+            format!(
+                r#"{{"role":"user","content":"{word}"}},{{"role":"assistant","content":"{word}"}}"#
+            )
+        };
+        let turns: Vec<String> = words.iter().map(turn).collect();
+        let body = format!(r#"{{"model":"{model}","messages":[{}]}}"#, turns.join(","));
+        let conversation = read(body.as_bytes()).unwrap();
+        PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[]))
+    }
+
+    #[test]
+    fn what_one_conversation_was_shown_of_a_model_is_known_as_it_grows_and_of_no_other() {
+        let own = ConversationWindows::default();
+        let of = |model, words: &[&str]| own.get(&conversation(model, words));
+        assert_eq!(of("m", &["a", "b"]), None);
+        own.learn(&conversation("m", &["a", "b"]), Tokens::new(10));
+        assert_eq!(of("m", &["a", "b"]), Some(Tokens::new(10)));
+        assert_eq!(of("m", &["a", "b", "c", "d"]), Some(Tokens::new(10)));
+        assert_eq!(of("m", &["x", "b"]), None);
+        assert_eq!(of("n", &["a", "b"]), None);
+    }
+
+    #[test]
+    fn what_is_larger_and_accepted_ends_it() {
+        let own = ConversationWindows::default();
+        let accepted = |words: &[&str], request| {
+            let chains = conversation("m", words);
+            own.record_accepted(&chains, Tokens::new(request));
+            own.get(&chains)
+        };
+        own.learn(&conversation("m", &["a"]), Tokens::new(10));
+        assert_eq!(accepted(&["a", "b"], 10), Some(Tokens::new(10)));
+        assert_eq!(accepted(&["a", "b"], 11), None);
+        assert_eq!(accepted(&["a", "b", "c"], 5), None);
+    }
+}

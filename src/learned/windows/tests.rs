@@ -1,0 +1,332 @@
+//! Learning of windows.
+
+use super::*;
+use longhaul_core::dialect::sse::FinishReason;
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::overflow::ReplyEnd;
+use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
+use longhaul_core::window::reply_signals::SentSize;
+use longhaul_core::window::window_from_refusal;
+
+/// Builds the end of a reply with these counts.
+fn parting(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
+    ReplyEnd {
+        usage: Some(Usage {
+            input,
+            output: Some(output),
+            ..Usage::default()
+        }),
+        finish: Some(finish),
+        has_content: output > 0,
+        verdict: Verdict::Fine,
+    }
+}
+
+/// Builds a text request of this size.
+fn sent(estimate: u32) -> SentSize {
+    SentSize {
+        estimate: Tokens::new(estimate),
+        output_limit: None,
+        is_text_only: true,
+    }
+}
+
+const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
+
+fn overflow() -> Overflow {
+    let mut reading = ReplyClassifier::new(400, ClassifierRules::standard()).unwrap();
+    assert_eq!(reading.push(REFUSED), ClassifierStep::Hold);
+    let verdict = reading.finish();
+    let Verdict::Overflow(overflow) = verdict else {
+        panic!("{verdict:?}")
+    };
+    overflow
+}
+
+#[test]
+fn a_refusal_teaches_the_window_in_our_own_units() {
+    let windows = LearnedWindows::default();
+    windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    assert_eq!(
+        windows.observations("m").window(),
+        Some(Tokens::new(24_000))
+    );
+    assert_eq!(windows.observations("other"), ModelObservations::default());
+}
+
+#[test]
+fn only_what_was_accepted_or_is_well_below_the_window_is_proven() {
+    let windows = LearnedWindows::default();
+    assert!(
+        !windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(1), None)
+    );
+    windows.record_accepted("m", Tokens::new(100));
+    assert!(
+        windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(100), None)
+    );
+    assert!(
+        !windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(101), None)
+    );
+    windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    assert!(
+        windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(18_000), None)
+    );
+    assert!(
+        !windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(18_001), None)
+    );
+}
+
+#[test]
+fn a_set_window_proves_what_is_well_below_it_until_another_is_learned() {
+    let windows = LearnedWindows::default();
+    let set = Some(Tokens::new(40_000));
+    let proves = |request| {
+        windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(request), set)
+    };
+    assert!(proves(30_000));
+    assert!(!proves(30_001));
+    windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    assert!(proves(18_000));
+    assert!(!proves(18_001));
+}
+
+#[test]
+fn a_window_that_a_larger_request_disproves_is_forgotten() {
+    let windows = LearnedWindows::default();
+    windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    // Less dense text may well fit up to the limit that the upstream stated.
+    windows.record_accepted("m", Tokens::new(32_000));
+    assert_eq!(
+        windows.observations("m").window(),
+        Some(Tokens::new(24_000))
+    );
+    windows.record_accepted("m", Tokens::new(32_001));
+    assert_eq!(windows.observations("m").window(), None);
+}
+
+#[test]
+fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
+    let windows = LearnedWindows::default();
+    let stop = |input| parting(input, 5, FinishReason::Stop);
+    for (estimate, input, learned) in [(10_000, 4_000, None), (12_000, 3_900, Some(4_096))] {
+        windows.record_accepted("m", Tokens::new(estimate));
+        let ended = windows.learn_from_reply_end("m", sent(estimate), &stop(input));
+        assert_eq!(ended.map(Tokens::get), learned);
+    }
+    windows.record_accepted("m", Tokens::new(20_000));
+    let shown = windows.observations("m");
+    assert_eq!(shown.window(), Some(Tokens::new(4_096)));
+    assert!(!shown.is_known_to_fit(Tokens::new(4_097), None));
+    assert_eq!(
+        windows.learn_from_reply_end("m", sent(5_000), &stop(4_500)),
+        None
+    );
+    assert_eq!(windows.observations("m").window(), None);
+}
+
+#[test]
+fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
+    let windows = LearnedWindows::default();
+    windows.record_accepted("m", Tokens::new(10_000));
+    let full = parting(10_000, 2_000, FinishReason::WindowFull);
+    let learned = windows.learn_from_reply_end("m", sent(10_000), &full);
+    assert_eq!(learned, Some(Tokens::new(12_000)));
+    assert_eq!(windows.observations("m").window(), learned);
+    assert_eq!(windows.learn_from_reply_end("m", sent(10_000), &full), None);
+}
+
+/// Exchanges the windows of two processes and returns both after the exchange.
+fn exchanged(one: &LearnedWindows, other: &LearnedWindows) -> [Option<Tokens>; 2] {
+    let (ones, others) = (one.observations("m"), other.observations("m"));
+    one.merge_remote("m", others.learned, others.published_ratio);
+    other.merge_remote("m", ones.learned, ones.published_ratio);
+    [one, other].map(|windows| windows.observations("m").window())
+}
+
+#[test]
+fn what_another_process_never_learned_erases_nothing_here() {
+    let (one, other) = (LearnedWindows::default(), LearnedWindows::default());
+    one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    let learned = Some(Tokens::new(24_000));
+    _ = other.learn_from_reply_end("m", sent(10_000), &parting(12_000, 5, FinishReason::Stop));
+    assert!(other.observations("m").average_ratio.is_some());
+    assert_eq!(exchanged(&one, &other), [learned; 2]);
+    assert_eq!(
+        one.observations("m").average_ratio,
+        other.observations("m").average_ratio
+    );
+}
+
+#[test]
+fn a_window_disproved_in_one_process_is_forgotten_in_all() {
+    let (one, other) = (LearnedWindows::default(), LearnedWindows::default());
+    one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    let learned = Some(Tokens::new(24_000));
+    assert_eq!(exchanged(&one, &other), [learned; 2]);
+    other.record_accepted("m", Tokens::new(32_001));
+    assert_eq!(exchanged(&one, &other), [None; 2]);
+    // Likewise if another process learns the window that has accepted less.
+    one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
+    assert_eq!(exchanged(&one, &other), [learned, None]);
+    assert_eq!(exchanged(&one, &other), [None; 2]);
+}
+
+#[test]
+fn what_was_accepted_counts_for_more_than_what_an_error_states() {
+    let windows = LearnedWindows::default();
+    windows.record_accepted("m", Tokens::new(32_001));
+    windows.learn_from_refusal("m", Tokens::new(40_000), &overflow());
+    assert_eq!(windows.observations("m").window(), None);
+    assert_eq!(
+        windows.observations("m").largest_accepted,
+        Tokens::new(32_001)
+    );
+}
+
+#[test]
+fn a_refusal_is_believed_for_a_day_and_a_window_that_is_cut_to_for_good() {
+    let taken_over = |ago: u64, holds| {
+        let windows = LearnedWindows::default();
+        let lesson = Timestamped::superseding(None, wall_clock::unix_millis() - ago, Some(holds));
+        windows.merge_remote("m", Some(lesson), None);
+        windows.observations("m").window()
+    };
+    let window = Tokens::new(8_000);
+    let refused = LearnedWindow::at_most(window);
+    assert_eq!(taken_over(REFUSAL_TTL_MS - 60_000, refused), Some(window));
+    assert_eq!(taken_over(REFUSAL_TTL_MS + 1, refused), None);
+    let cut = LearnedWindow::truncating_to(window, 8_192);
+    assert_eq!(taken_over(REFUSAL_TTL_MS + 1, cut), Some(window));
+}
+
+#[test]
+fn what_was_learned_under_a_clock_that_ran_ahead_is_not_believed_and_gives_way() {
+    const YEAR: u64 = 365 * REFUSAL_TTL_MS;
+    for holds in [Some(LearnedWindow::at_most(Tokens::new(8_000))), None] {
+        let windows = LearnedWindows::default();
+        let lesson = Timestamped::superseding(None, wall_clock::unix_millis() + YEAR, holds);
+        windows.merge_remote("m", Some(lesson), None);
+        assert_eq!(windows.observations("m").learned, None);
+        let (tokens, refused) = (Tokens::new(30_000), overflow());
+        windows.learn_from_refusal("m", tokens, &refused);
+        assert_eq!(
+            windows.observations("m").window(),
+            Some(window_from_refusal(tokens, &refused))
+        );
+    }
+}
+
+#[test]
+fn what_pictures_and_files_are_counted_at_says_nothing_of_text() {
+    let windows = LearnedWindows::default();
+    let file = SentSize {
+        is_text_only: false,
+        ..sent(10_000)
+    };
+    _ = windows.learn_from_reply_end("m", file, &parting(50_000, 5, FinishReason::Stop));
+    assert_eq!(windows.observations("m").average_ratio, None);
+}
+
+#[test]
+fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
+    let windows = LearnedWindows::default();
+    let mut told = Vec::new();
+    for input in [10_000, 10_100, 10_200, 20_000, 20_000] {
+        _ = windows.learn_from_reply_end("m", sent(10_000), &parting(input, 5, FinishReason::Stop));
+        told.push(windows.observations("m").published_ratio);
+    }
+    assert!(told[0].is_some());
+    assert_eq!((told[1], told[2]), (told[0], told[0]));
+    assert!(told[3] > told[0] && told[4] > told[3], "{told:?}");
+}
+
+#[test]
+fn a_suspicion_changes_nothing() {
+    let windows = LearnedWindows::default();
+    windows.record_accepted("m", Tokens::new(10_000));
+    let ended =
+        windows.learn_from_reply_end("m", sent(10_000), &parting(4_000, 5, FinishReason::Stop));
+    assert_eq!((ended, windows.observations("m").window()), (None, None));
+    assert!(
+        windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(10_000), None)
+    );
+}
+
+/// Builds the end of a stream that refuses the request.
+fn refused_in_a_stream() -> ReplyEnd {
+    ReplyEnd {
+        verdict: Verdict::Overflow(overflow()),
+        ..parting(0, 0, FinishReason::Stop)
+    }
+}
+
+#[test]
+fn a_refusal_that_what_was_accepted_speaks_against_changes_what_is_held_alone() {
+    let windows = LearnedWindows::default();
+    let proves = |request| {
+        windows
+            .observations("m")
+            .is_known_to_fit(Tokens::new(request), None)
+    };
+    windows.record_accepted("m", Tokens::new(50_000));
+    assert!(proves(50_000));
+    // 32,000 of 40,000 tokens are four fifths of the 12,000.
+    let ended = windows.learn_from_reply_end("m", sent(12_000), &refused_in_a_stream());
+    assert_eq!((ended, windows.observations("m").window()), (None, None));
+    assert_eq!(
+        windows.observations("m").largest_accepted,
+        Tokens::new(50_000)
+    );
+    assert!(proves(9_599) && !proves(9_600) && !proves(50_000));
+    // An answer to a larger request proves nothing about text as dense as the refused text.
+    windows.record_accepted("m", Tokens::new(60_000));
+    assert!(!proves(9_600));
+    windows.learn_from_refusal("m", Tokens::new(70_000), &overflow());
+    assert!(proves(9_599) && !proves(9_600), "the smallest counts");
+}
+
+#[test]
+fn a_size_is_doubted_for_a_day() {
+    let doubted = |ago: u64| {
+        let mut shown = ModelObservations {
+            suspect_from: Some(Timestamped::superseding(
+                None,
+                wall_clock::unix_millis() - ago,
+                Tokens::new(10),
+            )),
+            largest_accepted: Tokens::new(10),
+            ..ModelObservations::default()
+        };
+        shown.expire();
+        !shown.is_known_to_fit(Tokens::new(10), None)
+    };
+    assert!(doubted(REFUSAL_TTL_MS - 60_000));
+    assert!(!doubted(REFUSAL_TTL_MS + 1));
+}
+
+#[test]
+fn a_refusal_without_a_number_shows_no_less_than_was_accepted() {
+    let learned = |accepted, refused| {
+        let windows = LearnedWindows::default();
+        windows.record_accepted("m", Tokens::new(accepted));
+        windows.learn_from_refusal("m", Tokens::new(refused), &Overflow::from_empty_reply());
+        windows.observations("m").window().map(Tokens::get)
+    };
+    assert_eq!(learned(29_000, 30_000), Some(29_000));
+    assert_eq!(learned(20_000, 30_000), Some(27_000));
+    assert_eq!(learned(30_000, 30_000), None);
+}

@@ -1,0 +1,94 @@
+//! Costs and savings, and counts of calls and tokens whose price is unknown.
+
+use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Sum, UnpricedReason};
+use longhaul_core::cost::pricing::{Cost, CostComparison, Usd};
+
+/// Amounts in billionths of a dollar; each only grows.
+#[derive(Debug, Default)]
+pub(crate) struct CostMetrics {
+    /// Cost of chats.
+    pub(crate) chats: Counters<PriceSource>,
+    /// Chats whose cost is unknown.
+    pub(crate) chats_unknown: Counters<UnpricedReason>,
+    /// Estimated cost of the tokens removed from chats.
+    pub(crate) saved: Sum,
+    /// Removed tokens whose price is unknown, by the plain estimate.
+    pub(crate) saved_unknown: Sum,
+    /// Extra cost of input that rewrites evicted from the provider's cache.
+    pub(crate) rewrites: Sum,
+    /// Cost of longhaul's own calls.
+    pub(crate) auxiliary: CounterMatrix<AuxiliaryPurpose, PriceSource>,
+    /// Calls of longhaul's own whose cost is unknown.
+    pub(crate) auxiliary_unknown: CounterMatrix<AuxiliaryPurpose, UnpricedReason>,
+}
+
+impl CostMetrics {
+    /// Adds an answered chat.
+    pub(crate) fn record_chat(&self, cost: Cost, bill: &CostComparison) {
+        match split(cost) {
+            Ok((by, usd)) => self.chats.add_many(by, nanos(usd)),
+            Err(why) => self.chats_unknown.add(why),
+        }
+        match bill.saved {
+            Some(saved) => self.saved.add(nanos(saved)),
+            None => self.saved_unknown.add(bill.removed.get()),
+        }
+        self.rewrites.add(bill.rewrite_cost.map_or(0, nanos));
+    }
+
+    /// Adds a call of longhaul's own.
+    pub(crate) fn record_auxiliary(&self, purpose: AuxiliaryPurpose, cost: Cost) {
+        match split(cost) {
+            Ok((by, usd)) => self.auxiliary.add_many(purpose, by, nanos(usd)),
+            Err(why) => self.auxiliary_unknown.add(purpose, why),
+        }
+    }
+}
+
+fn split(cost: Cost) -> Result<(PriceSource, Usd), UnpricedReason> {
+    match cost {
+        Cost::Listed(usd) => Ok((PriceSource::Table, usd)),
+        Cost::NotCounted => Err(UnpricedReason::NotCounted),
+        Cost::NotListed => Err(UnpricedReason::NotListed),
+        Cost::Reported(usd) => Ok((PriceSource::Provider, usd)),
+    }
+}
+
+/// Returns the billionths of a dollar; amounts here are never negative.
+fn nanos(usd: Usd) -> u64 {
+    u64::try_from(usd.as_nanos()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::units::tokens::Tokens;
+
+    #[test]
+    fn what_is_not_known_is_counted_and_adds_nothing() {
+        let money = CostMetrics::default();
+        let bill = |saved| CostComparison {
+            removed: Tokens::new(7),
+            saved,
+            rewrite_cost: saved,
+        };
+        money.record_chat(
+            Cost::Reported(Usd::from_nanos(5)),
+            &bill(Some(Usd::from_nanos(3))),
+        );
+        money.record_chat(Cost::Listed(Usd::from_nanos(4)), &bill(None));
+        money.record_chat(Cost::NotListed, &bill(None));
+        let of = |by| money.chats.get(by);
+        assert_eq!((of(PriceSource::Provider), of(PriceSource::Table)), (5, 4));
+        assert_eq!(money.chats_unknown.get(UnpricedReason::NotListed), 1);
+        assert_eq!((money.saved.get(), money.saved_unknown.get()), (3, 14));
+        assert_eq!(money.rewrites.get(), 3);
+        money.record_auxiliary(
+            AuxiliaryPurpose::Summary,
+            Cost::Reported(Usd::from_nanos(9)),
+        );
+        money.record_auxiliary(AuxiliaryPurpose::Summary, Cost::NotCounted);
+        let made: Vec<u64> = money.auxiliary.iter().map(|(.., nanos)| nanos).collect();
+        assert_eq!(made.iter().sum::<u64>(), 9);
+    }
+}

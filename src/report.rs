@@ -1,0 +1,245 @@
+//! Report of the actions on a chat, for the log line and the reply headers.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::metrics::{Action, Label as _, Metrics};
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::recovery::RecoveryStep;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::units::tokens::Tokens;
+
+const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
+const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
+const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
+
+/// Actions, from the most to the least significant for a request.
+const PRECEDENCE: [Action; 10] = [
+    Action::Shadow,
+    Action::GaveUp,
+    Action::Original,
+    Action::SmallerOutput,
+    Action::FewerBytes,
+    Action::Retry,
+    Action::Clip,
+    Action::Summary,
+    Action::Digest,
+    Action::Prune,
+];
+
+/// Report of the actions on one chat.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChatReport {
+    outcome: ReportedOutcome,
+    /// Plain estimate of the original request.
+    pub(crate) before: Tokens,
+    /// Plain estimate of the last forwarded request.
+    pub(crate) after: Tokens,
+    /// Number of cleared tool results in the forwarded request.
+    pub(crate) pruned: usize,
+    /// Tokens saved by clearing them.
+    pub(crate) reclaimed: Tokens,
+}
+
+/// Either actions or a reason for none, never both.
+#[derive(Clone, Debug, Default)]
+enum ReportedOutcome {
+    /// Actions in the order taken; at least one.
+    Acted(Vec<Action>),
+    /// No action, for this reason.
+    Bypassed(Bypass),
+    /// The request is not a chat, or was not parsed.
+    #[default]
+    Unread,
+}
+
+impl ChatReport {
+    /// Reports the effect of `view`. `stands` is the action that a summary in the view counts as.
+    pub(crate) fn for_view(
+        conversation: &Conversation<'_>,
+        view: &ForwardedView,
+        stands: Action,
+    ) -> Self {
+        let mut report = Self::untouched(conversation, Bypass::Nothing);
+        report.update_sizes(conversation, view);
+        if view.is_summarised() {
+            report.add(stands);
+        }
+        report
+    }
+
+    /// Reports a parsed conversation that is not changed.
+    pub(crate) fn untouched(conversation: &Conversation<'_>, why: Bypass) -> Self {
+        Self {
+            before: conversation.tokens(),
+            after: conversation.tokens(),
+            ..Self::bypassed(why)
+        }
+    }
+
+    /// Reports a chat that is forwarded unchanged.
+    pub(crate) fn bypassed(why: Bypass) -> Self {
+        Self {
+            outcome: ReportedOutcome::Bypassed(why),
+            ..Self::default()
+        }
+    }
+
+    /// Adds an action, unless it is listed already.
+    pub(crate) fn add(&mut self, act: Action) {
+        match &mut self.outcome {
+            ReportedOutcome::Acted(acts) if acts.contains(&act) => {}
+            ReportedOutcome::Acted(acts) => acts.push(act),
+            ReportedOutcome::Bypassed(_) | ReportedOutcome::Unread => {
+                self.outcome = ReportedOutcome::Acted(vec![act]);
+            }
+        }
+    }
+
+    /// Records a retry with `view`, made by the recovery step `rung`.
+    pub(crate) fn add_retry(
+        &mut self,
+        conversation: &Conversation<'_>,
+        view: &ForwardedView,
+        rung: RecoveryStep,
+    ) {
+        self.add(Action::Retry);
+        self.update_sizes(conversation, view);
+        match rung {
+            RecoveryStep::Cleared => {}
+            RecoveryStep::Clipped => {
+                self.add(Action::Clip);
+                if view.is_summarised() && !self.actions().contains(&Action::Summary) {
+                    self.add(Action::Digest);
+                }
+            }
+            RecoveryStep::Digest => self.add(Action::Digest),
+            RecoveryStep::Summary => self.add(Action::Summary),
+        }
+    }
+
+    /// Records that the original was sent in the end, with none of the earlier changes.
+    pub(crate) fn revert_to_original(&mut self) {
+        self.add(Action::Original);
+        self.after = self.before;
+        (self.pruned, self.reclaimed) = (0, Tokens::ZERO);
+    }
+
+    /// Takes the sizes from the last forwarded view.
+    pub(crate) fn update_sizes(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
+        self.after = view.tokens(conversation);
+        (self.pruned, self.reclaimed) = view.pruned_totals();
+        if view.is_pruned() {
+            self.add(Action::Prune);
+        }
+        if view.drops_images(conversation) {
+            self.add(Action::FewerBytes);
+        }
+    }
+
+    /// Returns the joined action labels, or `None` if there was no action.
+    pub(crate) fn action_labels(&self) -> Option<String> {
+        let labels: Vec<&str> = self.actions().iter().map(|act| act.label()).collect();
+        (!labels.is_empty()).then(|| labels.join(", "))
+    }
+
+    /// Returns the actions in the order taken.
+    pub(crate) fn actions(&self) -> &[Action] {
+        match &self.outcome {
+            ReportedOutcome::Acted(acts) => acts,
+            ReportedOutcome::Bypassed(_) | ReportedOutcome::Unread => &[],
+        }
+    }
+
+    /// Returns the reason for taking no action, or `None` if one was taken.
+    pub(crate) fn bypass(&self) -> Option<Bypass> {
+        match self.outcome {
+            ReportedOutcome::Bypassed(why) => Some(why),
+            ReportedOutcome::Acted(_) | ReportedOutcome::Unread => None,
+        }
+    }
+
+    /// Returns the most significant action, or `None` if there was none.
+    pub(crate) fn main_action(&self) -> Option<Action> {
+        PRECEDENCE
+            .into_iter()
+            .find(|act| self.actions().contains(act))
+    }
+
+    /// Counts the report in the metrics, once the request has ended.
+    pub(crate) fn record_metrics(&self, metrics: &Metrics) {
+        for act in self.actions() {
+            metrics.actions.add(*act);
+        }
+        if let Some(why) = self.bypass() {
+            metrics.bypasses.add(why);
+        }
+        if self.actions().contains(&Action::Shadow) {
+            metrics.chats.add_shadow(self.before, self.after);
+        } else {
+            metrics.chats.add(self.before, self.after);
+        }
+    }
+
+    /// Adds the reply headers that report the actions, if any. Shadow actions are only logged.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
+        if self.actions().contains(&Action::Shadow) {
+            return;
+        }
+        let Some(action) = self.action_labels() else {
+            return;
+        };
+        if let Ok(action) = HeaderValue::try_from(action) {
+            headers.insert(ACTION, action);
+            headers.insert(BEFORE, HeaderValue::from(self.before.get()));
+            headers.insert(AFTER, HeaderValue::from(self.after.get()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_act_has_its_place_among_those_that_tell_most() {
+        for act in Action::ALL {
+            let mut report = ChatReport::default();
+            report.add(*act);
+            assert_eq!(report.main_action(), Some(*act));
+        }
+        let mut report = ChatReport::default();
+        assert_eq!(report.main_action(), None);
+        report.add(Action::Prune);
+        report.add(Action::Retry);
+        assert_eq!(report.main_action(), Some(Action::Retry));
+    }
+
+    #[test]
+    fn where_the_original_went_nothing_is_said_to_be_cleared() {
+        let mut report = ChatReport {
+            before: Tokens::new(9),
+            after: Tokens::new(4),
+            pruned: 2,
+            reclaimed: Tokens::new(5),
+            ..ChatReport::bypassed(Bypass::Nothing)
+        };
+        report.add(Action::Prune);
+        report.revert_to_original();
+        assert_eq!(report.action_labels().as_deref(), Some("prune, original"));
+        assert_eq!(report.after, report.before);
+        assert_eq!((report.pruned, report.reclaimed), (0, Tokens::ZERO));
+    }
+
+    #[test]
+    fn a_chat_of_which_something_was_made_has_no_reason_for_having_passed() {
+        let mut report = ChatReport::bypassed(Bypass::Nothing);
+        assert_eq!(report.bypass(), Some(Bypass::Nothing));
+        assert_eq!(report.action_labels(), None);
+        report.add(Action::Retry);
+        report.add(Action::Prune);
+        report.add(Action::Retry);
+        assert_eq!(report.action_labels().as_deref(), Some("retry, prune"));
+        assert_eq!(report.bypass(), None);
+    }
+}

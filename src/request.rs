@@ -1,0 +1,10 @@
+//! Receiving a request: paths, headers, scope, keys, and the body of a chat.
+
+pub(crate) mod access_keys;
+pub(crate) mod buffered_body;
+pub(crate) mod headers;
+pub(crate) mod host_check;
+pub(crate) mod overrides;
+pub(crate) mod paths;
+pub(crate) mod receive;
+pub(crate) mod scope;

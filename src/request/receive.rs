@@ -1,0 +1,281 @@
+//! Receives a request: buffers a chat's body whole, streams every other body.
+
+mod buffer;
+mod decoding;
+
+use std::iter::from_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http::request::Parts;
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use crate::body::budget::{BufferBudget, Reservation};
+use crate::body::coding::Decoder;
+use crate::config::{CHAT, Mode};
+use crate::error::Fault;
+use crate::exchange::request_log::RequestLog;
+use crate::metrics::{Label, Metrics, UnreadReason};
+use crate::proxy::Proxy;
+use crate::request::buffered_body::BufferedBody;
+use crate::request::headers::is_transfer_coded;
+use crate::request::overrides::RequestOverrides;
+use crate::upstream::{ChunkedBytes, ClientBody, PeekedBody, RequestBody, TransferMeter};
+use buffer::BodyBuffer;
+use decoding::BodyDecoding;
+
+/// Longest wait for the next bytes of a chat body. After it, the buffered part and the rest are
+/// streamed: the upstream decides how slow is too slow.
+const BODY_STALL: Duration = Duration::from_mins(1);
+
+/// A received request body.
+pub(crate) enum Received {
+    /// A chat, read whole.
+    Chat(BufferedBody),
+    /// Any other body, streamed.
+    Streamed {
+        /// The body.
+        body: RequestBody,
+        /// Budget reservation of the buffered head of the body.
+        reservation: Option<Reservation>,
+        /// Reason a chat was not buffered. `None` for other requests.
+        why: Option<UnreadReason>,
+    },
+}
+
+/// Whether the request is a chat completion. Azure and gateways serve chats under longer paths.
+pub(crate) fn is_chat(head: &Parts) -> bool {
+    is_chat_path(&head.method, head.uri.path())
+}
+
+/// Like [`is_chat`], for a separate method and path.
+pub(crate) fn is_chat_path(method: &Method, path: &str) -> bool {
+    method == Method::POST && path.ends_with(CHAT)
+}
+
+impl Proxy {
+    /// Buffers a chat's body; streams every other body.
+    pub(crate) async fn receive(
+        &self,
+        head: &Parts,
+        body: ClientBody,
+        account: &RequestLog,
+    ) -> Result<Received, Fault> {
+        if self.mode(head) == Mode::Off || !is_chat(head) {
+            let body = RequestBody::from_client(body, account.meter());
+            return Ok(Received::Streamed {
+                body,
+                reservation: None,
+                why: None,
+            });
+        }
+        self.body_reader(account).receive(head, body).await
+    }
+
+    pub(crate) fn body_reader<'a>(&'a self, account: &'a RequestLog) -> ChatBodyReader<'a> {
+        let shared = &*self.0;
+        ChatBodyReader {
+            budget: &shared.budget,
+            limit: shared.config.limits.body_bytes,
+            meter: account.meter(),
+            metrics: &shared.metrics,
+        }
+    }
+
+    /// Returns the mode that the request's header selects, or else the configured one.
+    pub(crate) fn mode(&self, head: &Parts) -> Mode {
+        let asked = RequestOverrides::from_headers(&head.headers).mode;
+        asked.unwrap_or(self.0.config.mode)
+    }
+}
+
+/// Reader of a chat body, with its limits.
+pub(crate) struct ChatBodyReader<'a> {
+    pub(crate) budget: &'a BufferBudget,
+    /// Maximum bytes of one body.
+    pub(crate) limit: u64,
+    pub(crate) meter: &'a Arc<TransferMeter>,
+    pub(crate) metrics: &'a Metrics,
+}
+
+impl ChatBodyReader<'_> {
+    /// Buffers a chat's body, or streams the body if it cannot be buffered.
+    ///
+    /// # Errors
+    /// The body ended early or is malformed.
+    pub(crate) async fn receive(&self, head: &Parts, body: ClientBody) -> Result<Received, Fault> {
+        if body.is_end_stream() {
+            return Ok(self.stream_all(body, None));
+        }
+        let declared = body.size_hint().exact();
+        let decoder = Decoder::from_headers(&head.headers);
+        let Some(decoder) = decoder.filter(|_| !is_transfer_coded(&head.headers)) else {
+            return Ok(self.stream_all(body, Some(UnreadReason::Encoded)));
+        };
+        if declared.is_some_and(|declared| declared > self.limit) {
+            return Ok(self.stream_all(body, Some(UnreadReason::Large)));
+        }
+        let decoding = (!decoder.is_identity())
+            .then(|| BodyDecoding::new(decoder, self.budget, self.limit))
+            .transpose();
+        match decoding {
+            Ok(decoding) => {
+                let buffer = BodyBuffer::new(self.budget, self.limit, declared);
+                self.read(buffer, decoding, declared, body).await
+            }
+            Err(why) => Ok(self.stream_all(body, Some(why))),
+        }
+    }
+
+    async fn read(
+        &self,
+        mut buffer: BodyBuffer,
+        mut decoding: Option<BodyDecoding>,
+        declared: Option<u64>,
+        mut body: ClientBody,
+    ) -> Result<Received, Fault> {
+        loop {
+            let Ok(frame) = timeout(BODY_STALL, body.frame()).await else {
+                return Ok(self.stream_rest(UnreadReason::Slow, buffer, None, body));
+            };
+            let frame = match frame {
+                Some(frame) => frame.map_err(|_| Fault::RequestBodyBroken)?,
+                None => return Ok(self.finish(buffer, None, decoding, body)),
+            };
+            let data = match frame.into_data() {
+                Ok(data) => data,
+                Err(trailers) => {
+                    return Ok(self.stream_rest(
+                        UnreadReason::Trailers,
+                        buffer,
+                        Some(trailers),
+                        body,
+                    ));
+                }
+            };
+            if let Some(decoding) = &mut decoding
+                && let Err(why) = decoding.push(&data).await
+            {
+                return Ok(self.stream_rest(why, buffer, Some(Frame::data(data)), body));
+            }
+            let is_whole = buffer.is_empty() && declared == Some(data.len() as u64);
+            let kept = if is_whole {
+                buffer.reserve(data.len() as u64)
+            } else {
+                buffer.append(&data)
+            };
+            match kept {
+                Ok(()) if is_whole => return Ok(self.finish(buffer, Some(data), decoding, body)),
+                Ok(()) => {}
+                Err(why) => {
+                    return Ok(self.stream_rest(why, buffer, Some(Frame::data(data)), body));
+                }
+            }
+        }
+    }
+
+    /// Finishes a body that was read to its end. `only` is the whole body if it arrived in one
+    /// chunk.
+    fn finish(
+        &self,
+        buffer: BodyBuffer,
+        only: Option<Bytes>,
+        decoding: Option<BodyDecoding>,
+        rest: ClientBody,
+    ) -> Received {
+        let decoded = match decoding.map(BodyDecoding::end).transpose() {
+            Ok(decoded) => decoded,
+            Err(why) => return self.stream_rest(why, buffer, only.map(Frame::data), rest),
+        };
+        let (bytes, mut reservation) = buffer.into_parts();
+        let came = only.unwrap_or(bytes);
+        let body = match decoded {
+            None => BufferedBody::plain(came),
+            Some((text, its_part)) => {
+                reservation.merge(its_part);
+                BufferedBody::decoded(text, came)
+            }
+        };
+        Received::Chat(body.with_reservation(reservation))
+    }
+
+    /// Streams a body before any of it was read.
+    fn stream_all(&self, body: ClientBody, why: Option<UnreadReason>) -> Received {
+        if let Some(why) = why {
+            self.count_unread(why);
+        }
+        Received::Streamed {
+            body: RequestBody::from_client(body, self.meter),
+            reservation: None,
+            why,
+        }
+    }
+
+    /// Streams a body that cannot be buffered whole: the buffered part, then the rest.
+    fn stream_rest(
+        &self,
+        why: UnreadReason,
+        buffer: BodyBuffer,
+        next: Option<Frame<Bytes>>,
+        rest: ClientBody,
+    ) -> Received {
+        self.count_unread(why);
+        let (bytes, reservation) = buffer.into_parts();
+        let mut read = ChunkedBytes::from(bytes);
+        let read = from_fn(move || read.next_frame()).map(Frame::data);
+        let body = PeekedBody::with_head(read.chain(next), rest);
+        let body = RequestBody::from_peeked(body, self.meter);
+        Received::Streamed {
+            body,
+            reservation: Some(reservation),
+            why: Some(why),
+        }
+    }
+
+    fn count_unread(&self, why: UnreadReason) {
+        self.metrics.unread.add(why);
+        let reason = why.label();
+        match why {
+            UnreadReason::Encoded | UnreadReason::Trailers => {
+                tracing::debug!(reason, "a chat is streamed through unread");
+            }
+            UnreadReason::Bomb
+            | UnreadReason::Corrupt
+            | UnreadReason::Crowded
+            | UnreadReason::Large
+            | UnreadReason::Slow => {
+                tracing::warn!(reason, "a chat is streamed through unread");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chat(method: &str, target: &str) -> bool {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(target)
+            .body(())
+            .unwrap();
+        is_chat(&request.into_parts().0)
+    }
+
+    #[test]
+    fn a_chat_is_any_post_whose_path_ends_so() {
+        assert!(chat("POST", "/v1/chat/completions"));
+        assert!(chat(
+            "POST",
+            "/openai/deployments/x/chat/completions?api-version=1"
+        ));
+        assert!(!chat("GET", "/v1/chat/completions"));
+        assert!(!chat("POST", "/v1/chat/completions/"));
+        assert!(!chat("POST", "/v1/embeddings?x=/chat/completions"));
+    }
+}

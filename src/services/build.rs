@@ -1,0 +1,180 @@
+//! Builds a proxy: state shared by all requests, state of one upstream, and state that changes with
+//! the settings.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::body::budget::BufferBudget;
+use crate::config::Config;
+use crate::costs::CostTracker;
+use crate::error::Problem;
+use crate::learned::summary_placements::SummaryPlacements;
+use crate::metrics::Metrics;
+use crate::proxy::Proxy;
+use crate::request::access_keys::AccessKeys;
+use crate::request::scope::ScopeFactory;
+use crate::services::Shared;
+use crate::services::model_knowledge::ModelKnowledge;
+use crate::store::Store;
+use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
+use crate::upstream::{LearnedWindows, ReportedWindows, Upstream};
+use longhaul_core::prefix::keys::Scope;
+
+/// Titles requested concurrently. A conversation that exceeds the limit tries again with its next
+/// request.
+const MAX_CONCURRENT_TITLES: usize = 2;
+
+impl Proxy {
+    /// Creates a proxy for the upstreams of `config`, without connecting.
+    ///
+    /// # Errors
+    /// The certificate file or the store cannot be used.
+    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+        let metrics = Arc::<Metrics>::default();
+        let store = Arc::new(Store::open(&config.store, &metrics)?);
+        let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
+        let lessons = model_knowledge(&store, scopes.for_models(&config.upstream.base));
+        let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
+        let mut shared = Shared {
+            mount: None,
+            mounts: Vec::new(),
+            costs: cost_tracker(&config),
+            budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
+            summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
+            metrics,
+            parse_cache: Arc::new(scopes.parse_cache()),
+            scopes: Arc::new(scopes),
+            summary_jobs: SummaryJobs::default(),
+            keys: AccessKeys::new(&config),
+            knowledge: lessons,
+            summary_endpoint: summariser.map(Arc::new),
+            store,
+            unknown_paths: Arc::default(),
+            upstream: Arc::new(Upstream::new(&config.upstream)?),
+            recent: Arc::default(),
+            title_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_TITLES)),
+            config,
+        };
+        let mounts = shared.config.mounts.iter();
+        shared.mounts = mounts
+            .map(|mount| {
+                let own = shared.config.for_mount(mount);
+                Self(Arc::new(shared.for_mount(&mount.path, own)))
+            })
+            .collect();
+        Ok(Self(Arc::new(shared)))
+    }
+
+    /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
+    /// global limits keep their values, whatever `config` sets.
+    ///
+    /// # Errors
+    /// The summariser's endpoint cannot be used.
+    pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
+        let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
+        self.0
+            .recent
+            .set_summaries_visible(config.admin_show_content);
+        let mounts = self.0.mounts.iter().zip(&config.mounts);
+        let mounts = mounts.map(|(proxy, mount)| {
+            let mut own = proxy.0.with_config(config.for_mount(mount));
+            own.summary_endpoint.clone_from(&summariser);
+            Self(Arc::new(own))
+        });
+        let mounts = mounts.collect();
+        let mut shared = self.0.with_config(config);
+        shared.mounts = mounts;
+        shared.summary_endpoint = summariser;
+        Ok(Self(Arc::new(shared)))
+    }
+}
+
+/// Creates the empty knowledge about the models of one upstream.
+fn model_knowledge(store: &Arc<Store>, scope: Scope) -> Arc<ModelKnowledge> {
+    Arc::new(ModelKnowledge {
+        reported_windows: ReportedWindows::default(),
+        placements: SummaryPlacements::default(),
+        windows: LearnedWindows::default(),
+        store: Arc::clone(store),
+        scope,
+    })
+}
+
+/// Creates the cost tracker of one upstream; prices depend on its host.
+fn cost_tracker(config: &Config) -> Arc<CostTracker> {
+    Arc::new(CostTracker::new(config.upstream.base.authority().host()))
+}
+
+impl Shared {
+    /// Returns a copy for another upstream, with no knowledge of its models yet.
+    fn for_mount(&self, mount: &str, config: Config) -> Self {
+        Self {
+            mount: Some(mount.into()),
+            costs: cost_tracker(&config),
+            knowledge: model_knowledge(&self.store, self.scopes.for_models(&config.upstream.base)),
+            unknown_paths: Arc::default(),
+            ..self.with_config(config)
+        }
+    }
+
+    /// Returns a copy with other settings.
+    fn with_config(&self, config: Config) -> Self {
+        Self {
+            mounts: Vec::new(),
+            keys: AccessKeys::new(&config),
+            config,
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BaseUrl, Mount};
+    use longhaul_core::cost::pricing::{BilledRequest, Cost};
+    use longhaul_core::dialect::chat_completions::read;
+    use longhaul_core::dialect::usage::Usage;
+    use longhaul_core::prefix::keys::PrefixKeys;
+    use longhaul_core::units::tokens::Tokens;
+
+    /// Returns the cost that `proxy` computes for a request.
+    fn cost(proxy: &Proxy) -> Cost {
+        const MODEL: &str = "openai/gpt-5";
+        let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
+        let chains = PrefixKeys::new(&chat, Scope::new(&[0; 32], &[]));
+        let billed = BilledRequest {
+            before: Tokens::new(1_000),
+            after: Tokens::new(1_000),
+            window: Tokens::new(400_000),
+        };
+        let usage = Usage {
+            input: 1_000,
+            ..Usage::default()
+        };
+        let bills = &proxy.0.costs;
+        let open = bills.begin(&chains, MODEL, billed);
+        bills.settle(&open, MODEL, Some(&usage)).cost
+    }
+
+    #[tokio::test]
+    async fn a_mount_is_billed_as_its_own_upstream_bills() {
+        let base = ("upstream.base", "http://127.0.0.1:9/v1");
+        let mounted = || {
+            let mut config = Config::default_with([base]).unwrap();
+            config.mounts.push(Mount {
+                path: "/own".into(),
+                base: BaseUrl::parse("https://openrouter.ai/api/v1").unwrap(),
+                authorization: None,
+            });
+            config
+        };
+        let proxy = Proxy::new(mounted()).unwrap();
+        let renewed = proxy.with_config(mounted()).unwrap();
+        for proxy in [proxy, renewed] {
+            assert_eq!(cost(&proxy), Cost::NotListed);
+            assert!(cost(&proxy.0.mounts[0]).amount().is_some());
+        }
+    }
+}

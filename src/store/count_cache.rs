@@ -1,0 +1,52 @@
+//! Provider counts of requests, found again by the conversation's prefixes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::durable::NoteName;
+use longhaul_core::collections::two_generation_cache::ShardedCache;
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
+
+/// Entries per cache generation. Two generations of about 80 bytes an entry take 10 MB at most.
+const COUNTS_PER_GENERATION: usize = 65_536;
+/// Maximum boundaries to search back for a count. The last answered request lies one or two
+/// boundaries back; after a fork or an undo, a few more.
+const MAX_LOOKBACK: usize = 64;
+
+/// The count of one request, and its model's average ratio at that time. The thresholds of the
+/// conversation depend on both, and must be equal on another replica.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CountedRequest {
+    /// The request's estimate and count.
+    pub(crate) pair: CountSample,
+    /// The model's average ratio, including this request.
+    pub(crate) density: Option<TokenRatio>,
+}
+
+/// Counts of requests, by the prefix that each request was and by the model that counted it. Model
+/// names are not stored: a client may send any name, of any length.
+pub(super) struct CountCache {
+    by_prefix: ShardedCache<(RecordKey, NoteName), CountedRequest>,
+}
+
+impl Default for CountCache {
+    fn default() -> Self {
+        Self {
+            by_prefix: ShardedCache::new(COUNTS_PER_GENERATION),
+        }
+    }
+}
+
+impl CountCache {
+    /// Returns the newest count of a conversation, if any.
+    pub(super) fn newest(&self, chains: &PrefixKeys, model: NoteName) -> Option<CountedRequest> {
+        let mut keys = chains.newest_first().take(MAX_LOOKBACK);
+        keys.find_map(|(_, key)| self.by_prefix.get(&(key, model)))
+    }
+
+    /// Stores the count of a request.
+    pub(super) fn insert(&self, key: RecordKey, model: NoteName, counted: CountedRequest) {
+        self.by_prefix.insert((key, model), counted);
+    }
+}

@@ -1,0 +1,259 @@
+//! Durable stores, which are behind memory and outlive the process.
+//!
+//! A durable store keeps one entry under each key and never looks into its contents: records and
+//! notes are sealed bytes ([`format`](super::format)). Every modification of an entry is a
+//! [`Change`], and each can be repeated without harm.
+//!
+//! Deadlines and the circuit breaker belong to [`tiered`](super::tiered): a call that is given up
+//! is dropped.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::store::file::FileStore;
+use crate::store::redis::RedisStore;
+use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+
+/// Storage of entries that outlive the process.
+pub(crate) enum DurableStore {
+    /// A file that only this process uses.
+    File(FileStore),
+    /// A server that replicas share.
+    Redis(Box<RedisStore>),
+    /// A test double.
+    #[cfg(test)]
+    Scripted(crate::store::scripted::ScriptedStore),
+}
+
+/// The value stored under one key.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct StoredEntry {
+    /// The sealed record. The first one written stays.
+    pub(crate) record: Option<Bytes>,
+    /// Whether a request with the record was accepted. Reverts to false only when the record is
+    /// discarded.
+    pub(crate) adopted: bool,
+    /// Whether a request that ended here has passed through. Never reverts to false.
+    pub(crate) seen: bool,
+    /// Whether a rewrite of the conversation was refused here. Never reverts to false.
+    pub(crate) refused: bool,
+    /// Sealed notes by name, in any order. The last one written under a name stays.
+    pub(crate) notes: Vec<(NoteName, Bytes)>,
+}
+
+/// Name of a note within its entry.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct NoteName(pub(crate) [u8; 8]);
+
+/// A modification of an entry, which is created if absent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Change {
+    /// Marks the record as adopted: a request with it was accepted.
+    Adopted,
+    /// Removes this unreadable record and its adoption mark, if it is still the stored one.
+    Discard(Bytes),
+    /// Marks the prefix as seen: a request that ended here has passed through.
+    Seen,
+    /// Stores a note, replacing any of that name.
+    Note(NoteName, Bytes),
+    /// Stores a record, unless one exists.
+    Record(Bytes),
+    /// Marks the prefix as refused: a rewrite of the conversation was refused here.
+    Refused,
+}
+
+/// All changes to one entry, applied in order and atomically: a reader sees all of them or none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct EntryWrite {
+    /// Key of the entry.
+    pub(crate) key: RecordKey,
+    /// Changes to the entry.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// The record under a key after an [`EntryWrite`] with a [`Change::Record`]. For any other write it
+/// may be [`Winner::default`].
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Winner {
+    /// The stored record: the first one written, by any process.
+    pub(crate) record: Option<Bytes>,
+    /// Whether the record is adopted.
+    pub(crate) adopted: bool,
+}
+
+/// A failed call to the durable store. The store may still have done the work, so the state of the
+/// entry is unknown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Unavailable {
+    /// Short reason for the operator. Never contains an address, a key or a value.
+    pub(crate) why: &'static str,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.why)
+    }
+}
+
+/// Outcome of an attempt to lease the right to write the summary of a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LeaseAttempt {
+    /// This process has the lease until it ends. The token of the request proves it.
+    Acquired,
+    /// Another process has the lease.
+    Taken,
+}
+
+/// Identity of one holder of a lease, generated anew for each lease.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct LeaseToken(pub(crate) u128);
+
+/// Outcome of renewing a lease.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LeaseRenewal {
+    /// The lease has ended; another process may have it now.
+    Lost,
+    /// The lease ends later than it did.
+    Extended,
+}
+
+/// An entry as `longhaul store` lists it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct ListedEntry {
+    /// Key of the entry.
+    pub(crate) key: RecordKey,
+    /// Value stored under the key.
+    pub(crate) entry: StoredEntry,
+    /// Time since the last use, if known.
+    pub(crate) idle: Option<Duration>,
+}
+
+impl DurableStore {
+    /// Waits for a bounded time until the store can be called, or is known to be unavailable.
+    pub(crate) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
+        match self {
+            Self::File(file) => file.ensure_open(),
+            Self::Redis(redis) => redis.wait_until_ready().await,
+            #[cfg(test)]
+            Self::Scripted(_) => Ok(()),
+        }
+    }
+
+    /// Reads the entries under `keys`, in their order, in one round trip: at most 512 keys, all of
+    /// one scope. A read counts as use: the time to live of an entry begins anew.
+    pub(crate) async fn read(
+        &self,
+        keys: &[RecordKey],
+    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+        match self {
+            Self::File(file) => file.read(keys).await,
+            Self::Redis(redis) => redis.read(keys).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.read(keys).await,
+        }
+    }
+
+    /// Applies `writes`, which may be of any scopes, and returns the resulting records in their
+    /// order. Each write is atomic; all together need not be.
+    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
+        match self {
+            Self::File(file) => file.write(writes).await,
+            Self::Redis(redis) => redis.write(writes).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.write(writes).await,
+        }
+    }
+
+    /// Acquires the lease of a key for `ttl`, unless another process has it.
+    pub(crate) async fn lease(
+        &self,
+        key: RecordKey,
+        token: LeaseToken,
+        ttl: Duration,
+    ) -> Result<LeaseAttempt, Unavailable> {
+        match self {
+            // No other process has the file open, and this process has its own `SummaryJobs`.
+            Self::File(_) => Ok(LeaseAttempt::Acquired),
+            Self::Redis(redis) => redis.lease(key, token, ttl).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.lease(key, token, ttl).await,
+        }
+    }
+
+    /// Makes a lease end `ttl` from now, if `token` still holds it.
+    pub(crate) async fn renew(
+        &self,
+        key: RecordKey,
+        token: LeaseToken,
+        ttl: Duration,
+    ) -> Result<LeaseRenewal, Unavailable> {
+        match self {
+            Self::File(_) => Ok(LeaseRenewal::Extended),
+            Self::Redis(redis) => redis.renew(key, token, ttl).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.renew(key, token, ttl).await,
+        }
+    }
+
+    /// Ends a lease, if `token` still holds it.
+    pub(crate) async fn release(
+        &self,
+        key: RecordKey,
+        token: LeaseToken,
+    ) -> Result<(), Unavailable> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Redis(redis) => redis.release(key, token).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.release(key, token).await,
+        }
+    }
+
+    /// Calls `show` with every entry, or with those of one scope, in no particular order. For the
+    /// command line: a listing does not count as use. An entry that changes meanwhile may be shown
+    /// twice.
+    pub(crate) async fn for_each_entry(
+        &self,
+        scope: Option<ScopeTag>,
+        show: &mut (dyn FnMut(ListedEntry) + Send),
+    ) -> Result<(), Unavailable> {
+        match self {
+            Self::File(file) => file.for_each_entry(scope, show).await,
+            Self::Redis(redis) => redis.for_each_entry(scope, show).await,
+            #[cfg(test)]
+            Self::Scripted(_) => Ok(()),
+        }
+    }
+
+    /// Removes every entry, or those of one scope. Returns how many.
+    pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+        match self {
+            Self::File(file) => file.purge(scope).await,
+            Self::Redis(redis) => redis.purge(scope).await,
+            #[cfg(test)]
+            Self::Scripted(_) => Ok(0),
+        }
+    }
+
+    /// Closes the store. No call may follow.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::File(file) => file.close().await,
+            Self::Redis(_) => {}
+            #[cfg(test)]
+            Self::Scripted(_) => {}
+        }
+    }
+
+    /// Whether other processes write to the store too. Only a read shows what they have written.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            Self::Redis(_) => true,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.script().is_shared,
+        }
+    }
+}

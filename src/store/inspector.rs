@@ -1,0 +1,145 @@
+//! Inspection of the store for `longhaul store`: entries by scope, never the text of conversations.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{OpenedStore, open_durable};
+use crate::config::StoreConfig;
+use crate::error::Problem;
+use crate::store::durable::{DurableStore, ListedEntry};
+use crate::store::file::Intent;
+use crate::store::format::RecordSealer;
+use longhaul_core::policy::record::CompactionRecord;
+use longhaul_core::prefix::keys::ScopeTag;
+
+/// Timeout of a call. An operator waits for its result.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A store that is opened for inspection only.
+pub(crate) struct StoreInspector {
+    durable: DurableStore,
+    sealer: RecordSealer,
+}
+
+/// A record without its texts.
+#[derive(Debug)]
+pub(crate) struct RecordListing {
+    pub(crate) scope: ScopeTag,
+    /// `None` if this version, or this secret, cannot read the record.
+    pub(crate) record: Option<CompactionRecord>,
+    pub(crate) adopted: bool,
+    pub(crate) bytes: usize,
+    /// Time since the last use, if known.
+    pub(crate) idle: Option<Duration>,
+}
+
+/// Statistics of one scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ScopeStats {
+    /// Number of prefixes with an entry.
+    pub(crate) entries: u64,
+    pub(crate) records: u64,
+    pub(crate) adopted: u64,
+    /// Bytes of records.
+    pub(crate) bytes: u64,
+}
+
+impl StoreInspector {
+    /// Opens the store of the settings. A missing store is not created.
+    ///
+    /// # Errors
+    /// If the settings name no durable store, or it cannot be used.
+    pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
+        let OpenedStore {
+            durable: far,
+            secret,
+        } = open_durable(config, Intent::Inspect)?;
+        let far = far.ok_or_else(|| {
+            Problem::Store(
+                "store.at is memory, which does not outlive its process; name the store with \
+                 --store file:PATH or redis://HOST:PORT"
+                    .into(),
+            )
+        })?;
+        Ok(Self {
+            durable: far,
+            sealer: RecordSealer::new(&secret),
+        })
+    }
+
+    /// Lists all records, or those of one scope, the most recently used first.
+    pub(crate) async fn list(
+        &self,
+        scope: Option<ScopeTag>,
+    ) -> Result<Vec<RecordListing>, Problem> {
+        let mut lines = Vec::new();
+        let mut add = |listed: ListedEntry| {
+            if let Some(sealed) = &listed.entry.record {
+                lines.push(RecordListing {
+                    scope: listed.key.scope(),
+                    record: self.sealer.open(listed.key, sealed),
+                    adopted: listed.entry.adopted,
+                    bytes: sealed.len(),
+                    idle: listed.idle,
+                });
+            }
+        };
+        await_answer(self.durable.for_each_entry(scope, &mut add)).await?;
+        for line in &mut lines {
+            clear_texts(line);
+        }
+        lines.sort_by_key(|line| (line.idle, line.scope));
+        Ok(lines)
+    }
+
+    /// Computes the statistics of each scope, or of one.
+    pub(crate) async fn stats(
+        &self,
+        scope: Option<ScopeTag>,
+    ) -> Result<BTreeMap<ScopeTag, ScopeStats>, Problem> {
+        let mut scopes: BTreeMap<ScopeTag, ScopeStats> = BTreeMap::new();
+        let mut add = |listed: ListedEntry| {
+            let stats = scopes.entry(listed.key.scope()).or_default();
+            stats.entries += 1;
+            if let Some(sealed) = &listed.entry.record {
+                stats.records += 1;
+                stats.adopted += u64::from(listed.entry.adopted);
+                stats.bytes += sealed.len() as u64;
+            }
+        };
+        await_answer(self.durable.for_each_entry(scope, &mut add)).await?;
+        Ok(scopes)
+    }
+
+    /// Removes every entry, or those of one scope. Returns how many.
+    pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Problem> {
+        await_answer(self.durable.purge(scope)).await
+    }
+
+    /// Closes the store.
+    pub(crate) async fn close(&self) {
+        self.durable.close().await;
+    }
+}
+
+/// Drops the texts of a record, which are not needed once the rest is read.
+fn clear_texts(line: &mut RecordListing) {
+    if let Some(record) = &mut line.record {
+        record.text = None;
+        record.summary = None;
+        record.previous_summary = None;
+    }
+}
+
+async fn await_answer<T>(
+    call: impl Future<Output = Result<T, crate::store::durable::Unavailable>>,
+) -> Result<T, Problem> {
+    let why = match timeout(CALL_TIMEOUT, call).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(unavailable)) => unavailable.why,
+        Err(_) => "no answer in time",
+    };
+    Err(Problem::Store(format!("the store does not answer: {why}")))
+}

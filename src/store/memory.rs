@@ -1,0 +1,309 @@
+//! In-memory store of records and marks: bounded, first writer wins.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use moka::ops::compute::Op;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use crate::store::count_cache::CountCache;
+use crate::store::durable::NoteName;
+use crate::store::format::SealTag;
+use longhaul_core::collections::two_generation_cache::ShardedCache;
+use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+
+/// Bytes of a record without its texts: key, numbers, and the cache's own bookkeeping.
+const ENTRY_OVERHEAD_BYTES: u32 = 512;
+/// Number of prefixes remembered as seen, and as many again that were used less recently. At some
+/// 50 bytes each, they take at most 26 MB.
+const MAX_SEEN: usize = 262_144;
+/// Maximum number of conversations for which a refused rewrite is remembered.
+const MAX_REFUSED: u64 = 4_096;
+/// Maximum number of models remembered for each of them.
+const MAX_REFUSING_MODELS: usize = 16;
+
+/// Store in the memory of this process. Evicts the least recently used records. By the cache's
+/// default policy, a new record would be kept only if it were requested more often than an old one.
+pub(super) struct MemoryStore {
+    pub(super) records: Cache<RecordKey, Arc<CachedRecord>>,
+    seen: ShardedCache<RecordKey, ()>,
+    /// Prefixes at which an upstream refused a rewrite and accepted the original, with the models
+    /// that did. The list is empty if another process has seen the refusal: any model may have
+    /// refused.
+    refused: Cache<RecordKey, Vec<NoteName>>,
+    /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
+    /// another process, or this one after a restart, is refused once more first.
+    tolerances: Cache<(RecordKey, NoteName), RewriteTolerance>,
+    /// Whether there was ever a record, and a refusal. Most conversations have neither, so the
+    /// flags save a look-up at every boundary of every request.
+    ever_stored: EverStored,
+    pub(super) counts: CountCache,
+}
+
+/// Share of a rewrite that a model accepts, as far as observed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RewriteTolerance {
+    /// No rewrite was refused, or a whole one was accepted since.
+    All,
+    /// A rewrite was refused; one without a summary was accepted since.
+    ClearingOnly,
+    /// A rewrite was refused.
+    Nothing,
+}
+
+/// Flags for values stored since the start. Each is set before the first such value can be found.
+#[derive(Default)]
+struct EverStored {
+    records: AtomicBool,
+    refusals: AtomicBool,
+}
+
+/// A record with its only mutable bit, which only changes to true.
+pub(super) struct CachedRecord {
+    pub(super) record: Arc<CompactionRecord>,
+    /// Whether the record is adopted. A record that replaces this one shares the bit.
+    adopted: Arc<AtomicBool>,
+    /// Seal tag of the durable store's copy. `None` while the record is provisional: the durable
+    /// store has not confirmed yet which record stays.
+    confirmed_tag: Option<SealTag>,
+}
+
+impl CachedRecord {
+    pub(super) fn is_adopted(&self) -> bool {
+        self.adopted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed_tag.is_some()
+    }
+}
+
+/// Outcome of merging a record of the durable store into memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum MergeOutcome {
+    /// Memory has the record now. It is adopted here, but not yet in the durable store.
+    AdoptedHereOnly,
+    /// Memory has the record now.
+    Merged,
+    /// The record cannot be read. Memory is unchanged.
+    Unreadable,
+}
+
+impl MemoryStore {
+    /// Creates an empty store with room for `bytes` of records, each kept for `idle` after its last
+    /// use.
+    pub(super) fn new(bytes: u64, idle: Duration) -> Self {
+        let records = Cache::builder()
+            .max_capacity(bytes)
+            .eviction_policy(EvictionPolicy::lru())
+            .weigher(|_, kept: &Arc<CachedRecord>| weight(&kept.record))
+            .time_to_idle(idle)
+            .build();
+        Self {
+            records,
+            seen: ShardedCache::new(MAX_SEEN),
+            refused: Cache::new(MAX_REFUSED),
+            tolerances: Cache::new(MAX_REFUSED),
+            ever_stored: EverStored::default(),
+            counts: CountCache::default(),
+        }
+    }
+
+    /// Returns the prior records of a conversation.
+    pub(super) fn prior_records(&self, chains: &PrefixKeys) -> PriorRecords {
+        let has_records = self.ever_stored.records.load(Ordering::Acquire);
+        PriorRecords::look_up(
+            chains,
+            |key| {
+                if !has_records {
+                    return None;
+                }
+                let kept = self.records.get(&key)?;
+                Some((kept.is_adopted(), Arc::clone(&kept.record)))
+            },
+            |key| self.seen.get(&key).is_some(),
+        )
+    }
+
+    /// Returns the prefixes of a conversation for which a durable store may have news, newest
+    /// first.
+    ///
+    /// The list ends with the prefix that the deepest adopted and confirmed record was made for.
+    /// That prefix is read too, so that its record stays in use in the durable store.
+    pub(super) fn keys_to_refresh(&self, chains: &PrefixKeys) -> Vec<RecordKey> {
+        let mut keys = Vec::new();
+        let mut deepest = 0;
+        for (at, key) in chains.newest_first() {
+            if at < deepest {
+                break;
+            }
+            keys.push(key);
+            let kept = self.records.get(&key);
+            if let Some(kept) = kept.filter(|kept| kept.is_confirmed() && kept.is_adopted())
+                && kept.record.keeps_newest_unit(chains)
+                && kept.record.model == chains.model()
+            {
+                deepest = deepest.max(kept.record.prefix_end(at, chains.head_len()));
+            }
+        }
+        keys
+    }
+
+    /// Stores a record unless one exists. Returns the stored one.
+    pub(super) fn insert_if_absent(
+        &self,
+        key: RecordKey,
+        record: CompactionRecord,
+    ) -> Arc<CachedRecord> {
+        self.ever_stored.records.store(true, Ordering::Release);
+        let entry = self.records.entry(key).or_insert_with(|| {
+            Arc::new(CachedRecord {
+                record: Arc::new(record),
+                adopted: Arc::default(),
+                confirmed_tag: None,
+            })
+        });
+        entry.into_value()
+    }
+
+    /// Stores a record with which a request has been accepted, unless one exists. An existing
+    /// record is marked as adopted if it is the same model's. Returns the stored record, and
+    /// whether it is that model's.
+    pub(super) fn adopt(
+        &self,
+        key: RecordKey,
+        record: CompactionRecord,
+    ) -> (Arc<CachedRecord>, bool) {
+        let model = record.model.clone();
+        let kept = self.insert_if_absent(key, record);
+        let is_accepted = kept.record.model == model;
+        if is_accepted {
+            kept.adopted.store(true, Ordering::Release);
+        }
+        (kept, is_accepted)
+    }
+
+    /// Replaces the record in memory with the durable store's, which is sealed with `check`.
+    pub(super) fn merge_record(
+        &self,
+        key: RecordKey,
+        check: SealTag,
+        adopted: bool,
+        open: impl FnOnce() -> Option<CompactionRecord>,
+    ) -> MergeOutcome {
+        self.ever_stored.records.store(true, Ordering::Release);
+        let mut outcome = MergeOutcome::Merged;
+        self.records.entry(key).and_compute_with(|entry| {
+            let here = entry.map(moka::Entry::into_value);
+            let bit = here.as_ref().map(|kept| Arc::clone(&kept.adopted));
+            let bit = bit.unwrap_or_default();
+            if here
+                .as_ref()
+                .is_some_and(|kept| kept.confirmed_tag == Some(check))
+            {
+                outcome = merge_adopted(&bit, adopted);
+                return Op::Nop;
+            }
+            let Some(record) = open() else {
+                outcome = MergeOutcome::Unreadable;
+                return Op::Nop;
+            };
+            outcome = merge_adopted(&bit, adopted);
+            Op::Put(Arc::new(CachedRecord {
+                record: Arc::new(record),
+                adopted: bit,
+                confirmed_tag: Some(check),
+            }))
+        });
+        outcome
+    }
+
+    /// Returns the record under a key.
+    pub(super) fn get(&self, key: RecordKey) -> Option<Arc<CachedRecord>> {
+        self.records.get(&key)
+    }
+
+    /// Records that a request ending at this prefix has passed through.
+    pub(super) fn mark_seen(&self, key: RecordKey) {
+        self.seen.insert(key, ());
+    }
+
+    /// Records that a model refused the rewrite of the conversation with this prefix.
+    pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
+        self.ever_stored.refusals.store(true, Ordering::Release);
+        self.tolerances.invalidate(&(key, model));
+        let mut models = self.refused.get(&key).unwrap_or_default();
+        if models.len() < MAX_REFUSING_MODELS && !models.contains(&model) {
+            models.push(model);
+            self.refused.insert(key, models);
+        }
+    }
+
+    /// Records a refusal that another process has seen, by a model that it does not name.
+    pub(super) fn record_remote_refusal(&self, key: RecordKey) {
+        self.ever_stored.refusals.store(true, Ordering::Release);
+        self.refused.entry(key).or_default();
+    }
+
+    /// Whether a rewrite was refused at exactly this prefix.
+    pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
+        self.refused.contains_key(&key)
+    }
+
+    /// Records how much of a rewrite a model accepted after it had refused one.
+    pub(super) fn record_rewrite_acceptance(
+        &self,
+        key: RecordKey,
+        model: NoteName,
+        takes: RewriteTolerance,
+    ) {
+        self.tolerances.insert((key, model), takes);
+    }
+
+    /// Returns how much of a rewrite the model accepts. The observation at the longest prefix of
+    /// the conversation counts.
+    pub(super) fn rewrite_tolerance(
+        &self,
+        chains: &PrefixKeys,
+        model: impl FnOnce() -> NoteName,
+    ) -> RewriteTolerance {
+        if !self.ever_stored.refusals.load(Ordering::Acquire) {
+            return RewriteTolerance::All;
+        }
+        let model = model();
+        let mut prefixes = chains.newest_first().map(|(_, key)| key);
+        let shown = prefixes.find_map(|key| {
+            self.tolerances.get(&(key, model)).or_else(|| {
+                let models = self.refused.get(&key)?;
+                let refused = models.is_empty() || models.contains(&model);
+                refused.then_some(RewriteTolerance::Nothing)
+            })
+        });
+        shown.unwrap_or(RewriteTolerance::All)
+    }
+}
+
+/// Merges the durable store's adoption bit into the local one. Returns whether the record is
+/// adopted only here.
+fn merge_adopted(bit: &AtomicBool, adopted: bool) -> MergeOutcome {
+    if adopted {
+        bit.store(true, Ordering::Release);
+        MergeOutcome::Merged
+    } else if bit.load(Ordering::Acquire) {
+        MergeOutcome::AdoptedHereOnly
+    } else {
+        MergeOutcome::Merged
+    }
+}
+
+fn weight(record: &CompactionRecord) -> u32 {
+    let texts = [&record.text, &record.summary, &record.previous_summary];
+    let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+    let clips = record.clips.len() * size_of::<longhaul_core::policy::record::Clip>();
+    u32::try_from(bytes + clips + record.model.len())
+        .unwrap_or(u32::MAX)
+        .saturating_add(ENTRY_OVERHEAD_BYTES)
+}

@@ -1,0 +1,261 @@
+//! A connection that a task of its own keeps up.
+//!
+//! A request never waits for a server that is known to be unavailable, and connecting does not
+//! depend on how long a request waits: callers use the connection that exists.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Pipeline, RedisError, Value};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::store::durable::Unavailable;
+use crate::store::redis::client::{CommandRoute, RedisClient, RedisConnection};
+use crate::store::redis::error_kind::{NO_ANSWER, unavailable};
+
+/// Timeout for a complete connection. A Cluster's consists of many.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the first connection at start-up.
+const FIRST_CONNECTION_WAIT: Duration = Duration::from_secs(2);
+/// Timeout of a ping, after which the connection counts as dead.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause after the first failed attempt to connect; each later pause is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+/// Longest pause. A server that is back goes unused for at most this long.
+const PAUSE_LONGEST: Duration = Duration::from_secs(5);
+
+/// A connection that is made again whenever it is lost, until this is dropped.
+pub(super) struct ReconnectingConnection {
+    state: watch::Receiver<ConnectionState>,
+    check_requests: Arc<Notify>,
+    /// Epoch of the latest connection that led to a read-only replica.
+    replica_epoch: watch::Sender<u64>,
+    keeper: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+enum ConnectionState {
+    /// The first attempt, or the first one after a connection was lost, has no result yet.
+    Connecting,
+    /// The last attempt failed; the next one follows by itself.
+    Down(Unavailable),
+    /// The connection and its epoch: how often a connection was found to work so far.
+    Up(RedisConnection, u64),
+}
+
+impl ReconnectingConnection {
+    /// Starts to connect. Must be called within a runtime.
+    pub(super) fn start(server: RedisClient) -> Self {
+        let (tell, state) = watch::channel(ConnectionState::Connecting);
+        let doubts = Arc::<Notify>::default();
+        let (copies, found) = watch::channel(0);
+        let keeper = ConnectionKeeper {
+            server,
+            state_sender: tell,
+            check_requests: Arc::clone(&doubts),
+            replica_epoch: found,
+            epoch: 0,
+        };
+        Self {
+            state,
+            check_requests: doubts,
+            replica_epoch: copies,
+            keeper: tokio::spawn(keeper.run()),
+        }
+    }
+
+    /// Waits until there is a connection, an attempt has failed, or the longest wait is over.
+    pub(super) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
+        let mut state = self.state.clone();
+        let begun = state.wait_for(|state| !matches!(state, ConnectionState::Connecting));
+        let Ok(Ok(state)) = timeout(FIRST_CONNECTION_WAIT, begun).await else {
+            return Err(NO_ANSWER);
+        };
+        match &*state {
+            ConnectionState::Connecting => Err(NO_ANSWER),
+            ConnectionState::Down(why) => Err(*why),
+            ConnectionState::Up(..) => Ok(()),
+        }
+    }
+
+    /// Sends commands in one batch to the node that owns their keys, which must all be of one
+    /// scope. Returns an answer for each. If the connection breaks, commands may be sent twice.
+    pub(super) async fn send_to_key_owner(
+        &self,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Unavailable> {
+        self.send_to(&CommandRoute::KeyOwner, commands).await
+    }
+
+    /// Sends commands in one batch to one node.
+    ///
+    /// A connection that was idle for a while may have ended unnoticed, for instance because the
+    /// server restarted. A call that finds this out is sent again on the next connection.
+    pub(super) async fn send_to(
+        &self,
+        node: &CommandRoute,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Unavailable> {
+        let (link, epoch) = self.connection_after(0).await?;
+        match self.send_on((link, epoch), node, commands).await {
+            Err(error) if error.is_unrecoverable_error() => {
+                let next = self.connection_after(epoch).await?;
+                self.send_on(next, node, commands).await
+            }
+            answer => answer,
+        }
+        .map_err(|error| unavailable(&error))
+    }
+
+    /// Sends commands on this connection. Has it replaced if it leads to a read-only replica: a
+    /// former primary keeps its connections, while its name leads to another server already.
+    async fn send_on(
+        &self,
+        (mut link, epoch): (RedisConnection, u64),
+        node: &CommandRoute,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, RedisError> {
+        let answers = self.check_on_failure(link.send(node, commands)).await?;
+        if answers.iter().any(is_replica_answer) {
+            self.replica_epoch.send_if_modified(|latest| {
+                let is_news = *latest < epoch;
+                *latest = epoch.max(*latest);
+                is_news
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Returns all nodes that have keys.
+    pub(super) async fn nodes(&self) -> Result<Vec<CommandRoute>, Unavailable> {
+        let (mut link, _) = self.connection_after(0).await?;
+        let nodes = self.check_on_failure(link.nodes()).await;
+        nodes.map_err(|error| unavailable(&error))
+    }
+
+    /// Waits for a connection of a later epoch than `epoch`.
+    async fn connection_after(&self, epoch: u64) -> Result<(RedisConnection, u64), Unavailable> {
+        let mut state = self.state.clone();
+        let settled = state.wait_for(|state| match state {
+            ConnectionState::Connecting => false,
+            ConnectionState::Down(_) => true,
+            ConnectionState::Up(_, now) => *now > epoch,
+        });
+        match settled.await.as_deref() {
+            Ok(ConnectionState::Up(link, epoch)) => Ok((link.clone(), *epoch)),
+            Ok(ConnectionState::Down(why)) => Err(*why),
+            // The keeper lives as long as `self`.
+            Ok(ConnectionState::Connecting) | Err(_) => Err(NO_ANSWER),
+        }
+    }
+
+    /// Has the connection checked if `asking` fails or is dropped.
+    async fn check_on_failure<T>(
+        &self,
+        asking: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, RedisError> {
+        let mut doubt = HealthCheckGuard(Some(&self.check_requests));
+        let answer = asking.await;
+        if answer.is_ok() {
+            doubt.0 = None;
+        }
+        answer
+    }
+}
+
+impl Drop for ReconnectingConnection {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// Guard that requests a check of the connection on drop, unless disarmed.
+struct HealthCheckGuard<'l>(Option<&'l Notify>);
+
+impl Drop for HealthCheckGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(doubts) = self.0 {
+            doubts.notify_one();
+        }
+    }
+}
+
+/// Whether the answer shows that the server is a replica of another.
+fn is_replica_answer(answer: &Value) -> bool {
+    let Value::ServerError(error) = answer else {
+        return false;
+    };
+    matches!(error.code(), "READONLY" | "MASTERDOWN")
+}
+
+/// Task that makes the connection, and makes it again whenever it is lost.
+struct ConnectionKeeper {
+    server: RedisClient,
+    state_sender: watch::Sender<ConnectionState>,
+    check_requests: Arc<Notify>,
+    replica_epoch: watch::Receiver<u64>,
+    /// Number of times that a connection was found to work.
+    epoch: u64,
+}
+
+impl ConnectionKeeper {
+    async fn run(mut self) {
+        let mut backoff = Backoff(PAUSE_FIRST);
+        loop {
+            let held = match timeout(CONNECT_TIMEOUT, self.server.connect()).await {
+                Ok(Ok(link)) => self.publish(link).await,
+                Ok(Err(error)) => self.publish_failure(unavailable(&error)),
+                Err(_) => self.publish_failure(NO_ANSWER),
+            };
+            backoff.wait_after(held).await;
+        }
+    }
+
+    /// Publishes a connection until it is lost, or leads to a replica. Returns how long it lasted.
+    async fn publish(&mut self, mut link: RedisConnection) -> Duration {
+        let began = Instant::now();
+        let first = self.epoch + 1;
+        loop {
+            self.epoch += 1;
+            self.state_sender
+                .send_replace(ConnectionState::Up(link.clone(), self.epoch));
+            let copies = &mut self.replica_epoch;
+            let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
+            tokio::select! {
+                // The connection stays in use until there is another: a replica can be read.
+                _ = found => break,
+                () = self.check_requests.notified() => {}
+            }
+            if !matches!(timeout(PING_TIMEOUT, link.ping()).await, Ok(Ok(()))) {
+                self.state_sender.send_replace(ConnectionState::Connecting);
+                break;
+            }
+        }
+        began.elapsed()
+    }
+
+    /// Publishes that connecting failed. Returns zero, the time that the connection lasted.
+    fn publish_failure(&self, why: Unavailable) -> Duration {
+        self.state_sender.send_replace(ConnectionState::Down(why));
+        Duration::ZERO
+    }
+}
+
+/// Pause before the next attempt to connect.
+struct Backoff(Duration);
+
+impl Backoff {
+    /// Waits after a connection that lasted for `held`. Does not wait if it lasted longer than the
+    /// longest pause.
+    async fn wait_after(&mut self, held: Duration) {
+        if held > PAUSE_LONGEST {
+            self.0 = PAUSE_FIRST;
+            return;
+        }
+        sleep(self.0).await;
+        self.0 = (self.0 * 2).min(PAUSE_LONGEST);
+    }
+}

@@ -1,0 +1,324 @@
+//! Writes summaries: calls the model, validates its reply and builds a compaction record.
+//!
+//! A summary is a paid call with the caller's key. So each record has at most one job at a time,
+//! which all waiting requests share. A job whose summary no request would use is not started.
+
+mod endpoint;
+mod guard;
+pub(crate) mod jobs;
+mod paid_call;
+mod reply;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderValue, Request, StatusCode};
+use tokio::time::timeout;
+
+pub(crate) use crate::costs::cost_meter::CostMeter;
+pub(crate) use endpoint::SummaryUpstream;
+pub(crate) use guard::{
+    GuardHealth, RollingHour, SummaryGuards, SummaryPermit, is_overload_status,
+};
+pub(crate) use jobs::{JobHandle, SummaryJobs};
+use paid_call::PaidCall;
+
+use crate::metrics::{Label as _, SummaryOutcome as Outcome};
+use crate::traces::CallContext;
+use crate::upstream::{RequestBody, TransferMeter, Upstream};
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::chat_completions;
+use longhaul_core::dialect::sse::FinishReason;
+use longhaul_core::policy::Policy;
+use longhaul_core::policy::cut_point::PinnedHead;
+use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
+use longhaul_core::summary;
+use longhaul_core::summary::digest::summary_budgets;
+use longhaul_core::summary::prompts::Prompts;
+use longhaul_core::summary::request::{
+    PreviousSummary, RequestTemplate, SummariserLimits, SummaryRequest,
+};
+use longhaul_core::summary::title;
+use longhaul_core::summary::title::Title;
+use longhaul_core::summary::{AcceptedSummary, SummaryRejection};
+use longhaul_core::text::wording;
+use longhaul_core::units::tokens::Tokens;
+
+/// Timeout of one call. Reasoning models need minutes; a call that hangs must still end. Clients
+/// with a shorter deadline of their own do not wait this long.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// A summary to write.
+pub(crate) struct SummaryJob {
+    /// The client's original request. The task outlives the request and parses this copy again.
+    pub(crate) body: Bytes,
+    /// The head of the request to the upstream, with the caller's credentials.
+    pub(crate) head: Parts,
+    /// Index of the first message that the summary does not cover.
+    pub(crate) summarised_until: usize,
+    /// The record that the conversation starts from, if any.
+    pub(crate) base_record: Option<RecordMatch>,
+    /// The budgets, and the messages to retain verbatim.
+    pub(crate) policy: Policy,
+    /// The prompts to send.
+    pub(crate) prompts: Prompts,
+    /// The model to call; `None` selects the conversation's own model.
+    pub(crate) model: Option<String>,
+    /// The context window of that model.
+    pub(crate) window: Tokens,
+    /// The destination of the calls.
+    pub(crate) target: SummaryTarget,
+    /// The body of the single call in the `cached` style, which repeats the conversation itself.
+    pub(crate) cached_style_body: Option<String>,
+    /// Accumulates the cost of the calls.
+    pub(crate) cost_meter: Arc<CostMeter>,
+    /// Trace context of the calls; `None` if they are not traced.
+    pub(crate) call_context: Option<CallContext>,
+    /// Maximum number of calls.
+    pub(crate) max_calls: usize,
+    /// The policy window learned from a refusal, to store with the record.
+    pub(crate) learned_window: Option<Tokens>,
+    /// Seconds since 1970.
+    pub(crate) now: u64,
+}
+
+/// Destination of summary calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SummaryTarget {
+    /// The endpoint configured for summaries.
+    Dedicated,
+    /// The upstream of the conversation.
+    Conversation,
+}
+
+/// Reason why a summary was not written. Clients never see it: their requests go on without one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SummaryError {
+    /// The reply is not an acceptable summary.
+    NotASummary(SummaryRejection),
+    /// There is nothing to summarise, or no room for it. Not a failure of the summariser.
+    NothingToAsk,
+    /// No call reached the upstream, or a reply broke off.
+    Unreachable,
+    /// The upstream refused the call with this status, or reported this status in the body of a
+    /// successful reply.
+    Refused(StatusCode),
+    /// The reply took longer than [`CALL`].
+    TimedOut,
+}
+
+impl SummaryError {
+    /// Returns the label used in logs.
+    pub(crate) fn label(self) -> &'static str {
+        self.outcome().label()
+    }
+
+    /// Returns the status with which the upstream refused the call, if it did.
+    pub(crate) fn status(self) -> Option<u16> {
+        match self {
+            Self::Refused(status) => Some(status.as_u16()),
+            Self::NotASummary(_) | Self::NothingToAsk | Self::TimedOut | Self::Unreachable => None,
+        }
+    }
+
+    /// Returns the outcome to count in the metrics.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::NotASummary(refusal) => match refusal {
+                SummaryRejection::CutOff => Outcome::CutOff,
+                SummaryRejection::Empty => Outcome::Empty,
+                SummaryRejection::NotSmaller => Outcome::NotSmaller,
+                SummaryRejection::NothingSaid => Outcome::NothingSaid,
+                SummaryRejection::ToolCalls => Outcome::ToolCalls,
+                SummaryRejection::TooLong => Outcome::TooLong,
+                SummaryRejection::MissingHeadings => Outcome::Unformed,
+            },
+            Self::NothingToAsk => Outcome::NothingToAsk,
+            Self::Refused(_) => Outcome::Refused,
+            Self::TimedOut => Outcome::TimedOut,
+            Self::Unreachable => Outcome::Unreachable,
+        }
+    }
+}
+
+/// Writes the summary of `job`. Dropping the future closes the upstream connection.
+///
+/// # Errors
+/// Returns the reason if a complete summary could not be written.
+pub(crate) async fn write(
+    job: &SummaryJob,
+    upstream: &Upstream,
+) -> Result<CompactionRecord, SummaryError> {
+    let conversation = chat_completions::read(&job.body).map_err(|_| SummaryError::NothingToAsk)?;
+    let kept = PinnedHead::new(&conversation, &job.policy, job.base_record.as_ref());
+    let covered = kept.end..job.summarised_until;
+    let replaced = conversation.tokens_of(covered.clone());
+    let budgets = &summary_budgets(&conversation, &job.policy, covered.clone());
+    let base = job.base_record.as_ref().map(|base| &base.record);
+    let prose = match &job.cached_style_body {
+        Some(body) => request_summary(job, upstream, body.clone(), replaced).await?,
+        None => summarise_transcript(job, upstream, &conversation, covered.clone()).await?,
+    };
+    let text = wording::wrap_summary(&summary::compose(&prose, &conversation, covered, budgets));
+    let after = Tokens::estimate_text(&text);
+    if after >= replaced {
+        return Err(SummaryError::NotASummary(SummaryRejection::NotSmaller));
+    }
+    Ok(CompactionRecord {
+        text: Some(text.into()),
+        summary: Some(prose.as_str().into()),
+        previous_summary: base.and_then(|base| base.summary.clone()),
+        head: conversation.head_len(),
+        history_from: kept.end,
+        compacted_message_count: job.summarised_until,
+        // Only the images in a pinned first message remain of those in the base record.
+        images_before: base.map_or(0, |base| base.images_before.min(job.summarised_until)),
+        window: job
+            .learned_window
+            .or_else(|| base.and_then(|base| base.window)),
+        tokens_before: conversation.tokens(),
+        tokens_after: conversation.tokens() - replaced + after,
+        compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
+        model: conversation.model().into_owned(),
+        last_compacted_at: job.now,
+        ..CompactionRecord::default()
+    })
+}
+
+/// Summarises a transcript of the messages `covered` part by part. Each call extends the summary
+/// from the previous call.
+async fn summarise_transcript(
+    job: &SummaryJob,
+    upstream: &Upstream,
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+) -> Result<AcceptedSummary, SummaryError> {
+    let replaced = conversation.tokens_of(covered.clone());
+    let base = job.base_record.as_ref().map(|base| &base.record);
+    let previous = base.and_then(|base| {
+        let text = base.summary.as_deref()?;
+        Some(PreviousSummary {
+            text,
+            summarised_until: base.compacted_message_count,
+            compactions: base.compaction_count,
+        })
+    });
+    let summariser = SummariserLimits {
+        window: job.window,
+        max_calls: job.max_calls,
+    };
+    let budgets = &job.policy.budgets;
+    let brief = SummaryRequest::new(
+        conversation,
+        covered,
+        previous,
+        budgets,
+        &job.prompts,
+        summariser,
+    )
+    .ok_or(SummaryError::NothingToAsk)?;
+    let frame = RequestTemplate::from_request(conversation, job.model.as_deref());
+    let frame = match job.target {
+        SummaryTarget::Dedicated => frame.for_other_endpoint(),
+        SummaryTarget::Conversation => frame,
+    };
+    let mut prose: Option<AcceptedSummary> = None;
+    for part in 0..brief.parts.len() {
+        let running = prose.as_ref().map(AcceptedSummary::as_str);
+        let body = brief.call_body(part, running, &frame);
+        prose = Some(request_summary(job, upstream, body, replaced).await?);
+    }
+    prose.ok_or(SummaryError::NothingToAsk)
+}
+
+/// Makes one call and validates the reply.
+async fn request_summary(
+    job: &SummaryJob,
+    upstream: &Upstream,
+    body: String,
+    replaced: Tokens,
+) -> Result<AcceptedSummary, SummaryError> {
+    let origin = job.call_context.as_ref();
+    let answer = timeout(
+        CALL_TIMEOUT,
+        send_call(upstream, &job.head, body, &job.cost_meter, origin),
+    )
+    .await
+    .map_err(|_| SummaryError::TimedOut)??;
+    let budgets = &job.policy.budgets;
+    let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
+    accepted.map_err(SummaryError::NotASummary)
+}
+
+/// Requests a title with this request body. Returns `None` if the reply is not a title; nothing is
+/// logged then.
+///
+/// # Errors
+/// The call failed or was not answered.
+pub(crate) async fn request_title(
+    upstream: &Upstream,
+    head: &Parts,
+    body: String,
+    till: &CostMeter,
+    origin: Option<&CallContext>,
+) -> Result<Option<Title>, SummaryError> {
+    let answer = timeout(CALL_TIMEOUT, send_call(upstream, head, body, till, origin))
+        .await
+        .map_err(|_| SummaryError::TimedOut)??;
+    let read = || title::parse(&answer.text);
+    Ok((answer.finish == FinishReason::Stop).then(read).flatten())
+}
+
+/// Returns scheme, host and port of the request's target.
+fn request_origin<B>(request: &Request<B>) -> String {
+    let scheme = request.uri().scheme_str().unwrap_or_default();
+    let authority = request.uri().authority().map_or("", Authority::as_str);
+    format!("{scheme}://{authority}")
+}
+
+/// Sends one call and reads its reply.
+async fn send_call(
+    upstream: &Upstream,
+    head: &Parts,
+    body: String,
+    till: &CostMeter,
+    origin: Option<&CallContext>,
+) -> Result<reply::SummariserReply, SummaryError> {
+    let body = Bytes::from(body);
+    let mut head = head.clone();
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let request = Request::from_parts(
+        head,
+        RequestBody::from_bytes(body, &Arc::new(TransferMeter::default())),
+    );
+    let place = request_origin(&request);
+    let attempt = origin.and_then(|origin| origin.begin_call(&request));
+    let mut asked = PaidCall::new(till, attempt);
+    let reply = match upstream.send(request).await {
+        Ok(reply) => reply,
+        Err(fault) => {
+            tracing::warn!("summary or title call failed: {}", fault.message(&place));
+            asked.finish_unreachable(fault);
+            return Err(SummaryError::Unreachable);
+        }
+    };
+    asked.record_status(reply.status());
+    let answer = reply::read(reply).await;
+    match &answer {
+        Ok(answer) => asked.finish_answered(answer.usage.as_ref()),
+        Err(SummaryError::Refused(_)) => asked.finish_refused(),
+        Err(
+            SummaryError::NotASummary(_)
+            | SummaryError::NothingToAsk
+            | SummaryError::TimedOut
+            | SummaryError::Unreachable,
+        ) => asked.finish_broken(),
+    }
+    answer
+}

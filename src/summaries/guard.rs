@@ -1,0 +1,319 @@
+//! Guards that limit summaries: a backoff after failures, a pause after throttling, one background
+//! job per caller, and hourly caps.
+
+pub(crate) mod backoff;
+pub(crate) mod hourly_caps;
+pub(crate) mod unused_summaries;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use moka::ops::compute::Op;
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+use crate::metrics::{Metrics, WithheldReason};
+use crate::summaries::{CostMeter, SummaryError};
+use backoff::{FailureStreak, SummaryBackoff};
+pub(crate) use hourly_caps::RollingHour;
+use hourly_caps::{HourlyCaps, HourlyReservation};
+use longhaul_core::prefix::keys::{PrefixKeys, RecordKey, Scope};
+use longhaul_core::units::tokens::Tokens;
+use unused_summaries::Unused;
+
+/// Pause in summary calls after an upstream reported overload.
+const PAUSE: Duration = Duration::from_mins(5);
+/// Maximum number of remembered callers.
+const MAX_CALLERS: u64 = 4_096;
+
+/// Results of past summaries, and the limits derived from them.
+pub(crate) struct SummaryGuards {
+    callers: CallerStates,
+    backoff: SummaryBackoff,
+    hourly: HourlyCaps,
+    unused: Unused,
+    metrics: Arc<Metrics>,
+}
+
+/// State of one caller's summaries.
+#[derive(Clone, Copy, Debug, Default)]
+struct CallerState {
+    paused_until: Option<Instant>,
+    /// End of the pause for background summaries alone. They would compete with chats that the
+    /// upstream already throttles.
+    background_paused_until: Option<Instant>,
+    /// Whether a background job of this caller is running.
+    in_background: bool,
+}
+
+/// Reasons that currently withhold summaries, with counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct GuardHealth {
+    /// Prefixes of history with several recent failures in a row. Conversations that extend them
+    /// get no summaries.
+    pub(crate) failing: usize,
+    /// Callers whose upstream reported overload.
+    pub(crate) paused: usize,
+    /// Conversations without background summaries because the last ones were not used.
+    pub(crate) unused: usize,
+    /// Callers without background summaries for any of their conversations, for the same reason.
+    pub(crate) unused_callers: usize,
+    /// Whether the process has reached its hourly cap.
+    pub(crate) spent: bool,
+    /// Callers that have reached their hourly cap.
+    pub(crate) spent_callers: usize,
+}
+
+/// State per caller.
+#[derive(Clone, Debug)]
+struct CallerStates(Cache<Scope, CallerState>);
+
+/// A summary under consideration: the caller, the conversation and the cut.
+#[derive(Debug)]
+pub(crate) struct SummaryPermit {
+    scope: Scope,
+    /// The key that identifies the conversation as it grows.
+    conversation: RecordKey,
+    cut: RecordKey,
+    tokens: Tokens,
+    failure_streak: Option<FailureStreak>,
+    /// `None` if a client waits for the summary.
+    background: Option<BackgroundSlot>,
+}
+
+/// Holds a caller's background slot until dropped, whatever happens to the task that owns it.
+#[derive(Debug)]
+struct BackgroundSlot {
+    callers: CallerStates,
+    scope: Scope,
+}
+
+impl Drop for BackgroundSlot {
+    fn drop(&mut self) {
+        self.callers.update(self.scope, |state| {
+            Some(CallerState {
+                in_background: false,
+                ..state
+            })
+        });
+    }
+}
+
+impl CallerStates {
+    fn get(&self, scope: Scope) -> CallerState {
+        self.0.get(&scope).unwrap_or_default()
+    }
+
+    /// Updates a caller's state atomically, since several jobs may end at once. `change` returns
+    /// `None` to leave the state as it is.
+    fn update(&self, scope: Scope, change: impl FnOnce(CallerState) -> Option<CallerState>) {
+        self.0.entry(scope).and_compute_with(|entry| {
+            let before = entry.map(moka::Entry::into_value).unwrap_or_default();
+            change(before).map_or(Op::Nop, Op::Put)
+        });
+    }
+}
+
+/// Whether `status` means that the upstream is rate-limited or overloaded.
+pub(crate) fn is_overload_status(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    )
+}
+
+impl SummaryGuards {
+    /// Creates guards that allow each conversation `per_hour` summaries an hour. Withheld summaries
+    /// are counted in `metrics`.
+    pub(crate) fn new(per_hour: usize, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            callers: CallerStates(Cache::new(MAX_CALLERS)),
+            backoff: SummaryBackoff::default(),
+            hourly: HourlyCaps::new(per_hour),
+            unused: Unused::default(),
+            metrics: Arc::clone(metrics),
+        }
+    }
+
+    /// Creates the permit for the summary up to `cut` of a caller's conversation of `tokens`.
+    pub(crate) fn permit(
+        &self,
+        scope: Scope,
+        chains: &PrefixKeys,
+        cut: RecordKey,
+        tokens: Tokens,
+    ) -> SummaryPermit {
+        SummaryPermit {
+            scope,
+            conversation: chains.conversation_key().unwrap_or(cut),
+            cut,
+            tokens,
+            failure_streak: self.backoff.streak(chains),
+            background: None,
+        }
+    }
+
+    /// Whether a client may wait for a summary now.
+    pub(crate) fn allows(&self, ticket: &SummaryPermit) -> bool {
+        self.count_withheld(self.withheld_reason(ticket))
+    }
+
+    /// Like [`allows`](Self::allows), for calls other than summaries: a refusal is not counted as a
+    /// withheld summary.
+    pub(crate) fn allows_title(&self, ticket: &SummaryPermit) -> bool {
+        self.withheld_reason(ticket).is_none()
+    }
+
+    /// Returns the reason to withhold a summary, if any.
+    fn withheld_reason(&self, ticket: &SummaryPermit) -> Option<WithheldReason> {
+        let paused = self.callers.get(ticket.scope).paused_until;
+        if paused.is_some_and(|until| Instant::now() < until) {
+            return Some(WithheldReason::Throttled);
+        }
+        let failed = ticket.failure_streak;
+        if failed.is_some_and(|failed| failed.is_open(ticket.tokens)) {
+            return Some(WithheldReason::Breaker);
+        }
+        self.hourly.reached_cap(ticket.scope, ticket.conversation)
+    }
+
+    /// Whether no reason withholds a summary. Counts the reason if there is one.
+    fn count_withheld(&self, withheld: Option<WithheldReason>) -> bool {
+        if let Some(why) = withheld {
+            self.metrics.withheld.add(why);
+        }
+        withheld.is_none()
+    }
+
+    /// Returns the permit for a background summary if one may start now. The caller's background
+    /// slot is taken until the permit is dropped.
+    pub(crate) fn try_acquire_background(
+        &self,
+        mut ticket: SummaryPermit,
+    ) -> Option<SummaryPermit> {
+        let (scopes, scope) = (&self.callers, ticket.scope);
+        let throttled = scopes.get(scope).background_paused_until;
+        let why = if !self.unused.allows_another(scope, ticket.conversation) {
+            Some(WithheldReason::Unused)
+        } else if throttled.is_some_and(|until| Instant::now() < until) {
+            Some(WithheldReason::Throttled)
+        } else {
+            None
+        };
+        if !self.count_withheld(why) || !self.allows(&ticket) {
+            return None;
+        }
+        scopes.update(scope, |state| {
+            if state.in_background {
+                return None;
+            }
+            ticket.background = Some(BackgroundSlot {
+                callers: scopes.clone(),
+                scope,
+            });
+            Some(CallerState {
+                in_background: true,
+                ..state
+            })
+        });
+        ticket.background.is_some().then_some(ticket)
+    }
+
+    /// Records that the upstream throttled a chat of this caller.
+    pub(crate) fn record_throttled_chat(&self, scope: Scope) {
+        self.callers.update(scope, |state| {
+            Some(CallerState {
+                background_paused_until: Some(Instant::now() + PAUSE),
+                ..state
+            })
+        });
+    }
+
+    /// Records the start of a job whose cost `till` accumulates. The job counts towards the hourly
+    /// caps until the returned value is dropped. If it was charged, it counts for an hour.
+    pub(crate) fn record_start(
+        &self,
+        ticket: &SummaryPermit,
+        till: &Arc<CostMeter>,
+    ) -> HourlyReservation {
+        self.hourly.reserve(ticket.scope, ticket.conversation, till)
+    }
+
+    /// Records the end of a job.
+    pub(crate) fn record_end(&self, ticket: SummaryPermit, outcome: Result<(), SummaryError>) {
+        let SummaryPermit {
+            scope,
+            conversation,
+            cut,
+            tokens,
+            failure_streak: failed,
+            background: behind,
+        } = ticket;
+        match outcome {
+            Ok(()) => {
+                self.callers.update(scope, |state| {
+                    state.paused_until.map(|_| CallerState {
+                        paused_until: None,
+                        ..state
+                    })
+                });
+                if behind.is_some() {
+                    self.unused.record_created(scope, conversation, cut);
+                }
+                if failed.is_some() {
+                    self.backoff.record_success(cut, tokens);
+                }
+            }
+            Err(SummaryError::NothingToAsk) => {}
+            Err(SummaryError::Refused(status)) if is_overload_status(status) => {
+                self.callers.update(scope, |state| {
+                    Some(CallerState {
+                        paused_until: Some(Instant::now() + PAUSE),
+                        ..state
+                    })
+                });
+            }
+            Err(
+                SummaryError::NotASummary(_)
+                | SummaryError::Refused(_)
+                | SummaryError::TimedOut
+                | SummaryError::Unreachable,
+            ) => self.backoff.record_failure(cut, failed, tokens),
+        }
+    }
+
+    /// Records that the upstream accepted a request of this conversation that uses a new summary.
+    pub(crate) fn record_use(&self, scope: Scope, chains: &PrefixKeys) {
+        self.unused.record_use(scope, chains.conversation_key());
+    }
+
+    /// Records that the upstream accepted a request that starts from the record `made`, and not as
+    /// the first request to do so. If this process made that summary, another process was the first
+    /// to use it.
+    pub(crate) fn record_later_use(&self, scope: Scope, chains: &PrefixKeys, made: RecordKey) {
+        if let Some(conversation) = chains.conversation_key()
+            && self.unused.is_newest(conversation, made)
+        {
+            self.unused.record_use(scope, Some(conversation));
+        }
+    }
+
+    /// Returns the current state.
+    pub(crate) fn health(&self) -> GuardHealth {
+        let now = Instant::now();
+        let states = || self.callers.0.iter().map(|(_, state)| state);
+        let paused = |state: &CallerState| state.paused_until.is_some_and(|until| now < until);
+        let (unused, unused_callers) = self.unused.stopped_counts();
+        GuardHealth {
+            failing: self.backoff.open_count(),
+            paused: states().filter(paused).count(),
+            unused,
+            unused_callers,
+            spent: self.hourly.is_process_capped(),
+            spent_callers: self.hourly.capped_callers(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,464 @@
+//! Tests of the limits on summaries.
+
+use super::*;
+use crate::metrics::AuxiliaryPurpose;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::summary::SummaryRejection;
+
+/// Hourly cap of one conversation.
+const MOST: usize = 6;
+
+fn fresh() -> SummaryGuards {
+    SummaryGuards::new(MOST, &Arc::default())
+}
+
+fn scope(number: u8) -> Scope {
+    Scope::new(&[number; 32], &[])
+}
+
+/// A conversation that begins with `first`, after `turns` turns.
+fn chains(first: &str, turns: usize) -> PrefixKeys {
+    let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"{first}"}}{}]}}"#,
+        turn.repeat(turns)
+    );
+    PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
+}
+
+/// A conversation whose first reply is `reply`, after `turns` turns.
+fn answered(reply: &str, turns: usize) -> PrefixKeys {
+    let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"rules"}},{{"role":"user","content":"begin"}},{{"role":"assistant","content":"{reply}"}},{{"role":"user","content":"go"}}{}]}}"#,
+        turn.repeat(turns)
+    );
+    PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
+}
+
+/// A permit for a whole conversation of `turns` turns and ten thousand tokens.
+fn ticket(guards: &SummaryGuards, caller: u8, first: &str, turns: usize) -> SummaryPermit {
+    sized(guards, caller, &chains(first, turns), 10_000)
+}
+
+fn sized(guards: &SummaryGuards, caller: u8, chains: &PrefixKeys, tokens: u32) -> SummaryPermit {
+    let (_, cut) = chains.newest().unwrap();
+    guards.permit(scope(caller), chains, cut, Tokens::new(tokens))
+}
+
+/// Starts and ends a job for this permit; `is_taken` says whether its call was accepted.
+fn asks(guards: &SummaryGuards, ticket: &SummaryPermit, is_taken: bool) {
+    let till = Arc::new(CostMeter::new(
+        &Arc::default(),
+        AuxiliaryPurpose::Summary,
+        None,
+    ));
+    let _counted = guards.record_start(ticket, &till);
+    if is_taken {
+        till.start_call().mark_accepted();
+    }
+}
+
+/// Runs a job for this permit that is refused in the body of a successful reply.
+fn is_refused(guards: &SummaryGuards, ticket: &SummaryPermit) {
+    let till = Arc::new(CostMeter::new(
+        &Arc::default(),
+        AuxiliaryPurpose::Summary,
+        None,
+    ));
+    let _counted = guards.record_start(ticket, &till);
+    let mut call = till.start_call();
+    call.mark_accepted();
+    call.finish_free();
+}
+
+/// Uses up the process's hourly cap, each time with another conversation and over several callers.
+fn spend(guards: &SummaryGuards, is_taken: bool) {
+    for number in 0..hourly_caps::PER_PROCESS {
+        let caller = u8::try_from(number / hourly_caps::PER_CALLER).unwrap() + 10;
+        asks(
+            guards,
+            &ticket(guards, caller, &number.to_string(), 1),
+            is_taken,
+        );
+    }
+}
+
+/// Guards after three failed summaries in a row, each for a longer history.
+fn after_three_failures(failure: SummaryError) -> SummaryGuards {
+    let guards = fresh();
+    for turns in 1..=3 {
+        let ticket = ticket(&guards, 1, "x", turns);
+        assert!(guards.allows(&ticket), "{turns}");
+        guards.record_end(ticket, Err(failure));
+    }
+    guards
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() {
+    let guards = after_three_failures(SummaryError::NotASummary(SummaryRejection::Empty));
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 3)));
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 9)), "a descendant");
+    assert!(
+        guards.allows(&ticket(&guards, 1, "x", 1)),
+        "a fork before it"
+    );
+    assert!(
+        guards.allows(&ticket(&guards, 1, "y", 3)),
+        "another conversation"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
+    let quiet = GuardHealth::default();
+    let guards = fresh();
+    assert_eq!(guards.health(), quiet);
+    let busy = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
+    guards.record_end(ticket(&guards, 1, "x", 1), Err(busy));
+    let paused = GuardHealth { paused: 1, ..quiet };
+    assert_eq!(guards.health(), paused);
+    let failing = after_three_failures(SummaryError::TimedOut);
+    assert_eq!(
+        failing.health(),
+        GuardHealth {
+            failing: 1,
+            ..quiet
+        }
+    );
+    tokio::time::advance(PAUSE).await;
+    assert_eq!((guards.health(), failing.health()), (quiet, quiet));
+    for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
+        let ticket = guards.try_acquire_background(ticket(&guards, 1, "y", turns));
+        guards.record_end(ticket.unwrap(), Ok(()));
+    }
+    assert_eq!(guards.health(), GuardHealth { unused: 1, ..quiet });
+    guards.record_use(scope(1), &chains("y", 9));
+    assert_eq!(guards.health(), quiet);
+    spend(&guards, true);
+    assert_eq!(
+        guards.health(),
+        GuardHealth {
+            spent: true,
+            spent_callers: 2,
+            ..quiet
+        }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_lets_one_through_after_a_while() {
+    let guards = after_three_failures(SummaryError::TimedOut);
+    tokio::time::advance(Duration::from_mins(5)).await;
+    let next = ticket(&guards, 1, "x", 4);
+    assert!(guards.allows(&next));
+    guards.record_end(next, Err(SummaryError::TimedOut));
+    assert!(
+        !guards.allows(&ticket(&guards, 1, "x", 5)),
+        "open again at once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_lets_one_through_after_growth() {
+    let guards = after_three_failures(SummaryError::Unreachable);
+    let grown = chains("x", 8);
+    assert!(!guards.allows(&sized(&guards, 1, &grown, 11_999)));
+    assert!(guards.allows(&sized(&guards, 1, &grown, 12_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
+    for status in [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ] {
+        let guards = fresh();
+        guards.record_end(
+            ticket(&guards, 1, "x", 1),
+            Err(SummaryError::Refused(status)),
+        );
+        assert!(!guards.allows(&ticket(&guards, 1, "y", 1)));
+        assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+        tokio::time::advance(PAUSE).await;
+        assert!(guards.allows(&ticket(&guards, 1, "y", 1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_to_ask_is_no_failure_and_success_forgives() {
+    let guards = fresh();
+    let end = |turns, outcome| guards.record_end(ticket(&guards, 1, "x", turns), outcome);
+    for _ in 0..10 {
+        end(1, Err(SummaryError::NothingToAsk));
+    }
+    end(1, Err(SummaryError::Unreachable));
+    end(1, Err(SummaryError::Unreachable));
+    end(2, Ok(()));
+    end(3, Err(SummaryError::Unreachable));
+    assert!(guards.allows(&ticket(&guards, 1, "x", 3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_at_a_time_is_made_behind_a_callers_back() {
+    let guards = fresh();
+    let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
+    let first = begin(1).unwrap();
+    assert!(begin(1).is_none());
+    let _others = begin(2).unwrap();
+    guards.record_end(first, Ok(()));
+    assert!(begin(1).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_ran_is_not_under_way() {
+    let guards = fresh();
+    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    drop(begin().unwrap());
+    assert!(begin().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_is_under_way_however_long_it_takes() {
+    let guards = fresh();
+    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    let first = begin().unwrap();
+    tokio::time::advance(4 * PAUSE).await;
+    assert!(begin().is_none());
+    guards.record_end(first, Ok(()));
+    assert!(begin().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
+    let guards = fresh();
+    let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
+    guards.record_throttled_chat(scope(1));
+    assert!(begin(1).is_none() && begin(2).is_some());
+    // A foreground summary is still allowed: the request might not fit without it.
+    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    tokio::time::advance(PAUSE).await;
+    assert!(begin(1).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
+    let guards = fresh();
+    let waited = || ticket(&guards, 1, "y", 1);
+    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    for unused in 1..=unused_summaries::MAX_PER_CONVERSATION {
+        let behind = begin().unwrap();
+        for outcome in [
+            Ok(()),
+            Err(SummaryError::NothingToAsk),
+            Err(SummaryError::TimedOut),
+        ] {
+            guards.record_end(waited(), outcome);
+            assert!(begin().is_none(), "{outcome:?}");
+        }
+        guards.record_end(behind, Ok(()));
+        let many = usize::from(unused == unused_summaries::MAX_PER_CONVERSATION);
+        assert_eq!(guards.health().unused, many, "{unused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_uses_is_not_made_again() {
+    let guards = fresh();
+    let begin = |turns| guards.try_acquire_background(ticket(&guards, 1, "x", turns));
+    let grown = chains("x", 9);
+    for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
+        guards.record_end(begin(turns).unwrap(), Ok(()));
+    }
+    assert!(begin(9).is_none());
+    let waited = ticket(&guards, 1, "x", 9);
+    assert!(
+        guards.allows(&waited),
+        "a foreground summary is always used"
+    );
+    guards.record_use(scope(1), &chains("y", 9));
+    assert!(
+        begin(9).is_none(),
+        "a summary of another conversation was used"
+    );
+    let other = guards.try_acquire_background(ticket(&guards, 1, "y", 1));
+    assert!(other.is_some(), "another conversation");
+    drop(other);
+    guards.record_use(scope(1), &grown);
+    assert!(begin(9).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_made() {
+    let guards = fresh();
+    let begin = |turns| guards.try_acquire_background(ticket(&guards, 1, "x", turns));
+    let grown = chains("x", 9);
+    let made = |turns| chains("x", turns).newest().unwrap().1;
+    for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
+        guards.record_end(begin(turns).unwrap(), Ok(()));
+    }
+    guards.record_later_use(scope(1), &grown, made(1));
+    assert!(begin(9).is_none(), "an older summary");
+    guards.record_later_use(
+        scope(1),
+        &grown,
+        made(unused_summaries::MAX_PER_CONVERSATION as usize),
+    );
+    assert_eq!(guards.health(), GuardHealth::default());
+    assert!(begin(9).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
+    let guards = fresh();
+    let begin =
+        |first: u32| guards.try_acquire_background(ticket(&guards, 1, &first.to_string(), 1));
+    for first in 0..unused_summaries::MAX_PER_CALLER {
+        guards.record_end(begin(first).unwrap(), Ok(()));
+    }
+    assert!(begin(unused_summaries::MAX_PER_CALLER).is_none());
+    let health = guards.health();
+    assert_eq!((health.unused, health.unused_callers), (0, 1));
+    assert!(
+        guards
+            .try_acquire_background(ticket(&guards, 2, "x", 1))
+            .is_some()
+    );
+    guards.record_use(scope(1), &chains("0", 1));
+    assert!(begin(unused_summaries::MAX_PER_CALLER).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_has_its_cap_an_hour() {
+    let guards = fresh();
+    for turns in 1..=MOST {
+        let ticket = ticket(&guards, 1, "x", turns);
+        assert!(guards.allows(&ticket));
+        asks(&guards, &ticket, true);
+    }
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
+    assert!(guards.allows(&ticket(&guards, 1, "y", 20)));
+    tokio::time::advance(hourly_caps::HOUR).await;
+    assert!(guards.allows(&ticket(&guards, 1, "x", 20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversations_that_are_begun_alike_have_a_cap_each() {
+    let guards = fresh();
+    let ticket = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
+    for turns in 0..MOST {
+        asks(&guards, &ticket("one", turns), true);
+    }
+    assert!(!guards.allows(&ticket("one", MOST)));
+    assert!(guards.allows(&ticket("another", MOST)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_has_its_cap_an_hour() {
+    let guards = fresh();
+    spend(&guards, true);
+    assert!(!guards.allows(&ticket(&guards, 2, "x", 1)));
+    tokio::time::advance(hourly_caps::HOUR).await;
+    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
+    let guards = fresh();
+    for number in 0..hourly_caps::PER_CALLER {
+        let ticket = ticket(&guards, 1, &number.to_string(), 1);
+        assert!(guards.allows(&ticket), "{number}");
+        asks(&guards, &ticket, true);
+    }
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    tokio::time::advance(hourly_caps::HOUR).await;
+    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
+    let guards = fresh();
+    for turns in 1..=MOST {
+        let till = Arc::new(CostMeter::new(
+            &Arc::default(),
+            AuxiliaryPurpose::Summary,
+            None,
+        ));
+        let _counted = guards.record_start(&ticket(&guards, 1, "x", turns), &till);
+        drop(till.start_call());
+    }
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
+    for other in 0..hourly_caps::PER_PROCESS - 1 {
+        let caller = u8::try_from(other / hourly_caps::PER_CALLER).unwrap() + 10;
+        asks(
+            &guards,
+            &ticket(&guards, caller, &other.to_string(), 1),
+            true,
+        );
+    }
+    assert!(
+        guards.allows(&ticket(&guards, 2, "y", 1)),
+        "the cap of the process"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_answered_counts_only_while_it_is_under_way() {
+    let guards = fresh();
+    spend(&guards, false);
+    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    assert_eq!(guards.health(), GuardHealth::default());
+    let till = Arc::new(CostMeter::new(
+        &Arc::default(),
+        AuxiliaryPurpose::Summary,
+        None,
+    ));
+    let waits = || ticket(&guards, 2, "x", 1);
+    let under_way: Vec<_> = (0..MOST)
+        .map(|_| guards.record_start(&waits(), &till))
+        .collect();
+    assert!(!guards.allows(&waits()));
+    drop(under_way);
+    assert!(guards.allows(&waits()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
+    let guards = fresh();
+    for number in 0..hourly_caps::PER_PROCESS {
+        is_refused(&guards, &ticket(&guards, 1, &number.to_string(), 1));
+        is_refused(&guards, &ticket(&guards, 1, "x", number));
+    }
+    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert_eq!(guards.health(), GuardHealth::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_withheld_is_counted_by_what_keeps_it() {
+    let counted = |guards: &SummaryGuards| {
+        let counts = guards.metrics.withheld.iter();
+        let some = counts.filter(|(_, count)| *count > 0);
+        some.collect::<Vec<_>>()
+    };
+    let guards = fresh();
+    for turns in 1..=MOST {
+        let ticket = ticket(&guards, 1, "x", turns);
+        assert!(guards.allows(&ticket));
+        asks(&guards, &ticket, true);
+    }
+    assert_eq!(counted(&guards), []);
+    let spent = || ticket(&guards, 1, "x", 20);
+    assert!(!guards.allows(&spent()) && guards.try_acquire_background(spent()).is_none());
+    assert!(!guards.allows_title(&spent()), "titles are not counted");
+    assert_eq!(counted(&guards), [(WithheldReason::Conversation, 2)]);
+    let failing = after_three_failures(SummaryError::TimedOut);
+    assert!(!failing.allows(&ticket(&failing, 1, "x", 3)));
+    assert_eq!(counted(&failing), [(WithheldReason::Breaker, 1)]);
+    let throttled = fresh();
+    let busy = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
+    throttled.record_end(ticket(&throttled, 1, "x", 1), Err(busy));
+    assert!(!throttled.allows(&ticket(&throttled, 1, "y", 1)));
+    assert_eq!(counted(&throttled), [(WithheldReason::Throttled, 1)]);
+}

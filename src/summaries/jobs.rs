@@ -1,0 +1,384 @@
+//! Single-flight summary jobs: requests that need the same record wait for the same job.
+//!
+//! When the last waiter leaves, the job is aborted and its connection closed: a user who cancels
+//! pays for nothing more. If the same record is then requested again, the waiter had timed out
+//! rather than cancelled. The new job runs to its end whether or not anyone waits.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, OccupiedEntry};
+use std::sync::Arc;
+
+use moka::sync::Cache;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use longhaul_core::prefix::keys::RecordKey;
+use parking_lot::Mutex;
+
+/// Maximum number of remembered keys whose job was aborted.
+const REMEMBERED_ABORTS: u64 = 4_096;
+
+/// The running jobs.
+#[derive(Clone)]
+pub(crate) struct SummaryJobs {
+    running: Arc<Mutex<HashMap<RecordKey, RunningJob>>>,
+    aborted: Cache<RecordKey, ()>,
+}
+
+struct RunningJob {
+    done: watch::Receiver<bool>,
+    waiters: usize,
+    /// Whether the job runs to its end even without waiters.
+    is_detached: bool,
+    /// `None` until the task is spawned.
+    task: Option<AbortHandle>,
+}
+
+impl Default for SummaryJobs {
+    fn default() -> Self {
+        Self {
+            running: Arc::default(),
+            aborted: Cache::new(REMEMBERED_ABORTS),
+        }
+    }
+}
+
+impl SummaryJobs {
+    /// Whether a job for this record is running.
+    pub(crate) fn is_running(&self, key: RecordKey) -> bool {
+        self.running.lock().contains_key(&key)
+    }
+
+    /// Joins the running job of the first of these records that has one.
+    pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<JobHandle> {
+        let mut running = self.running.lock();
+        if running.is_empty() {
+            return None;
+        }
+        keys.into_iter().find_map(|key| {
+            let job = running.get_mut(&key)?;
+            Some(self.new_handle(key, job))
+        })
+    }
+
+    /// Returns the number of running jobs.
+    pub(crate) fn running_count(&self) -> usize {
+        self.running.lock().len()
+    }
+
+    /// Waits until no job is running.
+    pub(crate) async fn wait_until_idle(&self) {
+        loop {
+            let job = |jobs: &HashMap<_, RunningJob>| Some(jobs.values().next()?.done.clone());
+            let running = job(&self.running.lock());
+            let Some(mut done) = running else { return };
+            // The job owns the sender: if the sender is gone, the job has ended too.
+            _ = done.wait_for(|done| *done).await;
+        }
+    }
+
+    /// Starts a job without a waiter, unless one for the record is running.
+    pub(crate) fn start_detached(
+        &self,
+        key: RecordKey,
+        job: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let waiter = self.join(key, job);
+        waiter.detach();
+    }
+
+    /// Joins the running job of this record, or starts `job` if there is none.
+    pub(crate) fn join(
+        &self,
+        key: RecordKey,
+        job: impl Future<Output = ()> + Send + 'static,
+    ) -> JobHandle {
+        let (waiter, tell) = self.join_or_create(key);
+        if let Some(tell) = tell {
+            let finished = CompletionGuard {
+                jobs: self.clone(),
+                key,
+                done_sender: tell,
+            };
+            // Spawn outside the lock: a runtime that shuts down drops the job right here, and that
+            // drop takes the lock.
+            let task = tokio::spawn(async move {
+                let _finished = finished;
+                job.await;
+            });
+            if let Some(mut place) = same_job_entry(&mut self.running.lock(), key, &waiter.done) {
+                place.get_mut().task = Some(task.abort_handle());
+            }
+        }
+        waiter
+    }
+
+    /// Returns a handle to the job of this record. If the job is new, also returns the sender that
+    /// signals its end.
+    fn join_or_create(&self, key: RecordKey) -> (JobHandle, Option<watch::Sender<bool>>) {
+        let mut running = self.running.lock();
+        let mut starts = None;
+        let entry = running.entry(key).or_insert_with(|| {
+            let (tell, done) = watch::channel(false);
+            starts = Some(tell);
+            RunningJob {
+                done,
+                waiters: 0,
+                is_detached: self.aborted.contains_key(&key),
+                task: None,
+            }
+        });
+        (self.new_handle(key, entry), starts)
+    }
+
+    /// Creates one more handle to `job`.
+    fn new_handle(&self, key: RecordKey, job: &mut RunningJob) -> JobHandle {
+        job.waiters += 1;
+        JobHandle {
+            jobs: self.clone(),
+            key,
+            done: job.done.clone(),
+        }
+    }
+}
+
+/// Returns the map entry of the job with this `done` channel, or `None` if a newer job of the same
+/// key replaced it.
+fn same_job_entry<'r>(
+    running: &'r mut HashMap<RecordKey, RunningJob>,
+    key: RecordKey,
+    done: &watch::Receiver<bool>,
+) -> Option<OccupiedEntry<'r, RecordKey, RunningJob>> {
+    match running.entry(key) {
+        Entry::Occupied(job) if job.get().done.same_channel(done) => Some(job),
+        Entry::Occupied(_) | Entry::Vacant(_) => None,
+    }
+}
+
+/// Removes a job from the map when it ends, fails or is aborted.
+struct CompletionGuard {
+    jobs: SummaryJobs,
+    key: RecordKey,
+    done_sender: watch::Sender<bool>,
+}
+
+impl Drop for CompletionGuard {
+    fn drop(&mut self) {
+        // An aborted job ends after its removal from the map, which may already hold the next job.
+        let done = self.done_sender.subscribe();
+        if let Some(job) = same_job_entry(&mut self.jobs.running.lock(), self.key, &done) {
+            job.remove();
+        }
+        self.done_sender.send_replace(true);
+    }
+}
+
+/// A waiter's handle to a job.
+pub(crate) struct JobHandle {
+    jobs: SummaryJobs,
+    key: RecordKey,
+    done: watch::Receiver<bool>,
+}
+
+impl JobHandle {
+    /// Waits until the job has ended.
+    pub(crate) async fn completed(&mut self) {
+        // The job owns the sender: if the sender is gone, the job has ended too.
+        let _ = self.done.wait_for(|done| *done).await;
+    }
+
+    /// Lets the job run to its end even after this handle is dropped.
+    pub(crate) fn detach(&self) {
+        if let Some(mut job) = same_job_entry(&mut self.jobs.running.lock(), self.key, &self.done) {
+            job.get_mut().is_detached = true;
+        }
+    }
+}
+
+impl Drop for JobHandle {
+    fn drop(&mut self) {
+        let mut running = self.jobs.running.lock();
+        let Some(mut entry) = same_job_entry(&mut running, self.key, &self.done) else {
+            return;
+        };
+        let job = entry.get_mut();
+        job.waiters = job.waiters.saturating_sub(1);
+        if job.waiters > 0 || job.is_detached {
+            return;
+        }
+        let job = entry.remove();
+        // Inserted before the lock is released: a caller that sees no running job also sees this
+        // entry.
+        self.jobs.aborted.insert(self.key, ());
+        drop(running);
+        if let Some(task) = job.task {
+            task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use longhaul_core::dialect::chat_completions::read;
+    use longhaul_core::prefix::keys::{PrefixKeys, Scope};
+
+    fn key() -> RecordKey {
+        let body = br#"{"messages":[{"role":"user","content":"x"}]}"#;
+        let scope = Scope::new(&[0; 32], &[]);
+        PrefixKeys::new(&read(body).unwrap(), scope)
+            .newest()
+            .unwrap()
+            .1
+    }
+
+    /// Returns a job that counts its starts, the sender that finishes it, and a receiver that fails
+    /// once the job is dropped.
+    fn job(
+        starts: &Arc<AtomicUsize>,
+    ) -> (
+        impl Future<Output = ()> + Send + 'static,
+        oneshot::Sender<()>,
+        oneshot::Receiver<()>,
+    ) {
+        let (finish, finished) = oneshot::channel();
+        let (alive, dropped) = oneshot::channel::<()>();
+        let starts = Arc::clone(starts);
+        let job = async move {
+            let _alive = alive;
+            starts.fetch_add(1, Ordering::Relaxed);
+            let _ = finished.await;
+        };
+        (job, finish, dropped)
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_the_same_waits_for_the_same() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, finish, _) = job(&starts);
+        let (two, _unused, _) = job(&starts);
+        let mut waiters = [desk.join(key(), one), desk.join(key(), two)];
+        finish.send(()).unwrap();
+        for waiter in &mut waiters {
+            waiter.completed().await;
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn a_job_under_way_is_joined_by_who_asks_for_any_of_several() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        assert!(desk.join_any([key()]).is_none());
+        let (one, finish, _) = job(&starts);
+        let first = desk.join(key(), one);
+        assert!(desk.join_any([]).is_none());
+        let mut second = desk.join_any([key()]).unwrap();
+        drop(first);
+        assert_eq!(desk.running_count(), 1);
+        finish.send(()).unwrap();
+        second.completed().await;
+        assert_eq!(desk.running_count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_job_ends_with_the_last_who_waits_for_it() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, _finish, dropped) = job(&starts);
+        let first = desk.join(key(), one);
+        let second = desk.join(key(), async {});
+        drop(first);
+        assert!(desk.is_running(key()));
+        drop(second);
+        assert!(!desk.is_running(key()));
+        assert!(dropped.await.is_err(), "the job was dropped");
+    }
+
+    #[tokio::test]
+    async fn asked_again_after_all_have_left_a_job_runs_to_its_end() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, _finish, _) = job(&starts);
+        drop(desk.join(key(), one));
+        let (two, finish, dropped) = job(&starts);
+        drop(desk.join(key(), two));
+        // By now the runtime has dropped the aborted job.
+        yield_now().await;
+        assert!(desk.is_running(key()));
+        finish.send(()).unwrap();
+        assert!(dropped.await.is_err());
+        assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn an_aborted_job_leaves_its_successor_where_it_is() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, _finish, dropped) = job(&starts);
+        drop(desk.join(key(), one));
+        let (two, finish, _) = job(&starts);
+        let mut second = desk.join(key(), two);
+        assert!(dropped.await.is_err());
+        let (three, _unused, _) = job(&starts);
+        let mut third = desk.join(key(), three);
+        finish.send(()).unwrap();
+        second.completed().await;
+        third.completed().await;
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn who_waited_for_a_job_that_has_ended_ends_no_other() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, finish, _) = job(&starts);
+        let mut late = desk.join(key(), one);
+        finish.send(()).unwrap();
+        late.completed().await;
+        let (two, finish, _) = job(&starts);
+        let mut second = desk.join(key(), two);
+        drop(late);
+        assert!(desk.is_running(key()));
+        finish.send(()).unwrap();
+        second.completed().await;
+        assert_eq!(starts.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_job_in_the_background_needs_nobody() {
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, finish, dropped) = job(&starts);
+        desk.start_detached(key(), one);
+        assert!(desk.is_running(key()));
+        finish.send(()).unwrap();
+        assert!(dropped.await.is_err());
+    }
+
+    /// Joins a job when dropped.
+    struct AsksAtItsEnd(SummaryJobs);
+
+    impl Drop for AsksAtItsEnd {
+        fn drop(&mut self) {
+            drop(self.0.join(key(), pending()));
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_asked_for_while_the_process_ends_is_over_at_once() {
+        let desk = SummaryJobs::default();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let asks = AsksAtItsEnd(desk.clone());
+        runtime.spawn(async move {
+            let _asks = asks;
+            pending::<()>().await;
+        });
+        runtime.block_on(yield_now());
+        drop(runtime);
+        assert!(!desk.is_running(key()));
+    }
+}

@@ -1,0 +1,343 @@
+//! Parses a summariser's reply, streamed or whole, into its text and finish reason.
+
+mod completion;
+pub(crate) mod error_status;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use crate::summaries::SummaryError;
+use completion::Completion;
+use longhaul_core::dialect::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
+use longhaul_core::dialect::usage::Usage;
+
+/// Maximum number of bytes read of one reply. A summary has a few kilobytes; the rest of a stream
+/// is JSON around the deltas.
+const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
+
+/// A summariser's reply.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct SummariserReply {
+    /// The generated text.
+    pub(super) text: String,
+    /// The finish reason.
+    pub(super) finish: FinishReason,
+    /// The usage that the upstream reported, if any.
+    pub(super) usage: Option<Usage>,
+}
+
+/// Reads a reply to its end.
+///
+/// # Errors
+/// The reply is a refusal by its status or its body, breaks off, or exceeds [`ANSWER_BYTES`].
+pub(super) async fn read<B>(reply: Response<B>) -> Result<SummariserReply, SummaryError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let status = reply.status();
+    if !status.is_success() {
+        return Err(SummaryError::Refused(status));
+    }
+    let mut body = reply.into_body();
+    let mut splitter = Splitter::default();
+    let mut heard = ReplyCollector::default();
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| SummaryError::Unreachable)?;
+        let Some(chunk) = frame.data_ref() else {
+            continue;
+        };
+        if whole.len() + chunk.len() > MAX_REPLY_BYTES {
+            return Err(SummaryError::Unreachable);
+        }
+        whole.extend_from_slice(chunk);
+        splitter.push(chunk, |event: Event<'_>| heard.push_event(&event));
+    }
+    splitter.finish(|event: Event<'_>| heard.push_event(&event));
+    if let Some(completion) = Completion::parse(&whole) {
+        heard.has_generated |= classify_event(Event::unnamed(&whole)).kind == EventKind::Content;
+        heard.push_completion(&completion);
+    }
+    heard.into_reply(status)
+}
+
+/// State of a reply being read.
+#[derive(Debug, Default)]
+struct ReplyCollector {
+    text: String,
+    finish: Option<FinishReason>,
+    usage: Option<Usage>,
+    has_tool_calls: bool,
+    /// Whether the model generated anything. Reasoning counts too, since it is paid for.
+    has_generated: bool,
+    has_failed: bool,
+    /// The status stated in an error, if any.
+    error_status: Option<StatusCode>,
+}
+
+impl ReplyCollector {
+    fn push_event(&mut self, event: &Event<'_>) {
+        if event.data == b"[DONE]" {
+            // Some servers send no finish reason, only `[DONE]`.
+            self.finish = self.finish.or(Some(FinishReason::Stop));
+            return;
+        }
+        if event.name == b"error" {
+            self.has_failed = true;
+            let text = str::from_utf8(event.data.trim_ascii()).ok();
+            self.error_status = text
+                .and_then(error_status::from_error_json)
+                .or(self.error_status);
+        }
+        self.has_generated |= classify_event(*event).kind == EventKind::Content;
+        if let Some(chunk) = Completion::parse(event.data) {
+            self.push_completion(&chunk);
+        }
+    }
+
+    /// Adds a chunk of a stream, or a whole completion.
+    fn push_completion(&mut self, completion: &Completion<'_>) {
+        if let Some(error) = completion.error() {
+            self.has_failed = true;
+            self.error_status = error_status::from_error_json(error).or(self.error_status);
+        }
+        self.usage = completion.usage().or(self.usage);
+        let Some(choice) = completion.choice() else {
+            return;
+        };
+        for said in choice.messages() {
+            self.text.push_str(said.text());
+            self.has_tool_calls |= said.has_tool_calls();
+        }
+        self.finish = choice.finish().or(self.finish);
+    }
+
+    /// Returns the reply that was read under `status`. An error is a refusal if nothing was
+    /// generated or counted. Otherwise it cut the generated text off.
+    fn into_reply(self, status: StatusCode) -> Result<SummariserReply, SummaryError> {
+        let is_counted = self.usage.is_some_and(|usage| usage.input > 0);
+        if self.has_failed && !self.has_generated && !is_counted {
+            return Err(SummaryError::Refused(self.error_status.unwrap_or(status)));
+        }
+        let finish = match self.finish {
+            _ if self.has_failed => FinishReason::Other,
+            _ if self.has_tool_calls => FinishReason::ToolCalls,
+            Some(finish) => finish,
+            None => FinishReason::Other,
+        };
+        Ok(SummariserReply {
+            text: self.text,
+            finish,
+            usage: self.usage,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::upstream::RequestBody;
+
+    async fn check(status: u16, body: &str, expect: Result<(&str, FinishReason), SummaryError>) {
+        let body = RequestBody::from_bytes(Bytes::from(body.to_owned()), &Arc::default());
+        let reply = Response::builder().status(status).body(body);
+        let answer = read(reply.unwrap()).await;
+        let expect = expect.map(|(text, finish)| SummariserReply {
+            text: text.to_owned(),
+            finish,
+            usage: None,
+        });
+        assert_eq!(answer, expect);
+    }
+
+    const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hel\"}}]}\n\n\
+                         data: {\"choices\":[{\"delta\":{\"content\":\"lo\"}}]}\n\n";
+
+    #[tokio::test]
+    async fn a_stream_and_a_whole_body_are_read_alike() {
+        let end =
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        check(
+            200,
+            &format!("{HELLO}{end}"),
+            Ok(("hello", FinishReason::Stop)),
+        )
+        .await;
+        let whole = r#"{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
+        check(200, whole, Ok(("hello", FinishReason::Stop))).await;
+    }
+
+    #[tokio::test]
+    async fn of_a_content_in_parts_the_text_is_read_and_no_thought() {
+        let thoughts = r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"a goal"}]},
+                          {"type":"thinking","thinking":[{"type":"text","text":"hm"}]}"#;
+        let whole = format!(
+            r#"{{"choices":[{{"message":{{"content":[{thoughts},{{"type":"text","text":"h\u0065l"}},
+                {{"type":"text","text":null}},{{"type":"text","text":"lo"}}]}},"finish_reason":"stop"}}]}}"#
+        );
+        check(200, &whole, Ok(("hello", FinishReason::Stop))).await;
+        let chunk = |part: &str| {
+            let part = part.replace('\n', " ");
+            format!("data: {{\"choices\":[{{\"delta\":{{\"content\":[{part}]}}}}]}}\n\n")
+        };
+        let streamed = [
+            chunk(thoughts),
+            chunk(r#"{"type":"text","text":"hel"}"#),
+            chunk(r#"{"type":"text","text":"lo"}"#),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        check(200, &streamed.concat(), Ok(("hello", FinishReason::Stop))).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_no_completion_is_no_answer() {
+        for body in [
+            "",
+            "[0,0,0,0]",
+            "[[[]]]",
+            "\"hello\"",
+            r#"{"choices":null}"#,
+            r#"{"choices":[]}"#,
+            r#"{"choices":[0,0]}"#,
+            r#"{"choices":[{}]}"#,
+            r#"{"choices":[{"delta":null,"message":null,"finish_reason":null}]}"#,
+        ] {
+            check(200, body, Ok(("", FinishReason::Other))).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn odd_values_cost_no_other_value() {
+        let end = r#""finish_reason":"stop""#;
+        for odd in [
+            "null",
+            "true",
+            "7",
+            "-7",
+            "0.5",
+            "{}",
+            "[]",
+            r#"{"x":[[]]}"#,
+        ] {
+            let said = format!(r#"{{"message":{{"content":{odd},"tool_calls":[]}},{end}}}"#);
+            check(
+                200,
+                &format!(r#"{{"id":{odd},"usage":{odd},"choices":[{said},{odd}]}}"#),
+                Ok(("", FinishReason::Stop)),
+            )
+            .await;
+            let text = r#"{"type":"text","text":"on"}"#;
+            let parts =
+                format!(r#"[{odd},{{"type":{odd}}},{{"type":"text","text":{odd}}},{text}]"#);
+            let said = format!(r#"{{"content":{parts},"tool_calls":{{}}}}"#);
+            check(
+                200,
+                &format!(r#"{{"choices":[{{"message":{said},"finish_reason":{odd}}}]}}"#),
+                Ok(("on", FinishReason::Other)),
+            )
+            .await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_counted_is_read_wherever_it_stands() {
+        let usage = "{\"prompt_tokens\":7,\"cost\":0.5}";
+        let streamed =
+            format!("{HELLO}data: {{\"choices\":[],\"usage\":{usage}}}\n\ndata: [DONE]\n\n");
+        let whole = format!("{{\"choices\":[],\"usage\":{usage}}}");
+        for body in [streamed, whole] {
+            let reply = Response::new(Full::new(Bytes::from(body)));
+            let usage = read(reply).await.unwrap().usage.unwrap();
+            assert_eq!(usage.input, 7);
+            assert!(usage.cost.is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_end_is_no_answer() {
+        check(200, HELLO, Ok(("hello", FinishReason::Other))).await;
+        let cut = format!("{HELLO}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
+        check(200, &cut, Ok(("hello", FinishReason::Length))).await;
+        let failed =
+            format!("{HELLO}data: {{\"error\":{{\"message\":\"x\"}}}}\n\ndata: [DONE]\n\n");
+        check(200, &failed, Ok(("hello", FinishReason::Other))).await;
+    }
+
+    #[tokio::test]
+    async fn an_error_in_place_of_an_answer_is_a_refusal_by_what_it_says() {
+        let refused =
+            |status: u16| Err(SummaryError::Refused(StatusCode::from_u16(status).unwrap()));
+        let busy = r#"{"error":{"code":429,"message":"Rate limited upstream"}}"#;
+        check(200, busy, refused(429)).await;
+        check(
+            200,
+            &format!("data: {busy}\n\ndata: [DONE]\n\n"),
+            refused(429),
+        )
+        .await;
+        let overloaded = r#"{"type":"error","error":{"type":"overloaded_error"}}"#;
+        check(
+            200,
+            &format!("event: error\ndata: {overloaded}\n\n"),
+            refused(503),
+        )
+        .await;
+        let named = "event:error\ndata:{\"code\":\"Throttling\",\"message\":\"m\"}\n\n";
+        check(200, named, refused(429)).await;
+        // The error does not state a status.
+        check(200, r#"{"error":"no"}"#, refused(200)).await;
+        let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
+        let reply = Response::new(Full::new(Bytes::from(counted)));
+        assert_eq!(read(reply).await.unwrap().finish, FinishReason::Other);
+    }
+
+    #[tokio::test]
+    async fn thoughts_in_a_field_of_their_own_are_no_text() {
+        let thought = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"## Goal\",\
+                       \"reasoning\":\"## Goal\",\"content\":null}}]}\n\n";
+        let end = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
+        let reply = format!("{thought}{HELLO}{end}");
+        check(200, &reply, Ok(("hello", FinishReason::Stop))).await;
+        // Reasoning used up the whole budget.
+        let spent =
+            format!("{thought}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
+        check(200, &spent, Ok(("", FinishReason::Length))).await;
+    }
+
+    #[tokio::test]
+    async fn a_call_is_a_call_whatever_it_says_of_its_end() {
+        let call = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\
+                    \"finish_reason\":\"stop\"}]}\n\n";
+        check(200, call, Ok(("", FinishReason::ToolCalls))).await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_a_bound_and_one_that_is_longer_is_none() {
+        let end = "data: [DONE]\n\n";
+        let bytes = MAX_REPLY_BYTES - HELLO.len() - end.len();
+        for (bytes, expect) in [
+            (bytes, Ok(("hello", FinishReason::Stop))),
+            (bytes + 1, Err(SummaryError::Unreachable)),
+            (9 * 1024 * 1024, Err(SummaryError::Unreachable)),
+        ] {
+            let comment = format!(":{}\n\n", "x".repeat(bytes - 3));
+            check(200, &format!("{HELLO}{comment}{end}"), expect).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_known_by_its_status() {
+        check(
+            429,
+            "{}",
+            Err(SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS)),
+        )
+        .await;
+    }
+}

@@ -1,0 +1,286 @@
+//! The client span of one upstream call.
+
+use std::borrow::Cow;
+
+use http::{Method, Request, StatusCode, Uri};
+
+use super::ParentContext;
+use super::TraceSpan;
+use super::valid_model_name;
+use crate::metrics::{AuxiliaryPurpose, Label as _, RetryKind};
+use crate::traces::provider;
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::overflow::Verdict;
+
+/// Error type of a call that was cancelled before its reply ended.
+const CANCELLED: &str = "cancelled";
+/// Error type of a call whose reply held no answer despite a successful status.
+pub(crate) const NO_ANSWER: &str = "no_answer";
+
+/// Purpose of an upstream call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallPurpose {
+    /// The client's request once more, since the first reply held no answer.
+    Retry(RetryKind),
+    /// The client's request.
+    First,
+    /// A request that longhaul makes for itself.
+    Auxiliary(AuxiliaryPurpose),
+}
+
+impl CallPurpose {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Retry(again) => again.label(),
+            Self::First => "first",
+            Self::Auxiliary(purpose) => purpose.label(),
+        }
+    }
+}
+
+/// Operation that a request asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    /// A chat. Model and streaming are set once the body was read.
+    Chat {
+        /// The requested model.
+        model: Option<Box<str>>,
+        /// Whether the client asked for a streamed answer.
+        streaming: Option<bool>,
+    },
+    /// Any other operation, with its API route if known.
+    Other(Option<Cow<'static, str>>),
+}
+
+impl Operation {
+    /// Creates a chat with `model`; an implausible name is omitted.
+    pub(super) fn chat(model: &str, streaming: Option<bool>) -> Self {
+        let model = valid_model_name(model).map(Into::into);
+        Self::Chat { model, streaming }
+    }
+
+    /// Returns the span's name. The set of names is small, whatever clients request.
+    pub(super) fn name(&self, method: &Method) -> String {
+        let (what, of) = match self {
+            Self::Chat { model, .. } => ("chat", model.as_deref()),
+            Self::Other(route) => (standard_method(method).unwrap_or("HTTP"), route.as_deref()),
+        };
+        of.map_or_else(|| what.to_owned(), |of| format!("{what} {of}"))
+    }
+
+    /// Returns the API route.
+    pub(super) fn route(&self) -> Option<&str> {
+        match self {
+            Self::Chat { .. } => Some("/chat/completions"),
+            Self::Other(route) => route.as_deref(),
+        }
+    }
+
+    /// Sets the attributes of the operation on `span`.
+    pub(super) fn set_attributes(&self, span: &mut TraceSpan, method: &Method) {
+        span.set(
+            "http.request.method",
+            standard_method(method).unwrap_or("_OTHER"),
+        );
+        if let Self::Chat { model, streaming } = self {
+            span.set("gen_ai.operation.name", "chat");
+            span.set("gen_ai.request.model", model.as_deref());
+            span.set("gen_ai.request.stream", *streaming);
+        }
+    }
+}
+
+/// Returns the method if HTTP defines it; clients may invent others.
+fn standard_method(method: &Method) -> Option<&str> {
+    let own = [
+        Method::CONNECT,
+        Method::DELETE,
+        Method::GET,
+        Method::HEAD,
+        Method::OPTIONS,
+        Method::PATCH,
+        Method::POST,
+        Method::PUT,
+        Method::TRACE,
+    ];
+    own.contains(method).then(|| method.as_str())
+}
+
+/// An upstream call in progress; its span ends on drop.
+#[derive(Debug)]
+pub(crate) struct CallSpan {
+    span: TraceSpan,
+    /// Whether the reply has ended, or is known not to come.
+    is_over: bool,
+    error: Option<Cow<'static, str>>,
+}
+
+impl CallSpan {
+    /// Begins the span of a call that sends `request`; `None` if it is not recorded.
+    pub(super) fn begin<B>(
+        parent: &ParentContext,
+        errand: CallPurpose,
+        asks: &Operation,
+        request: &Request<B>,
+    ) -> Option<Self> {
+        let mut span = TraceSpan::start_call(parent)?;
+        let uri = request.uri();
+        span.set_name(asks.name(request.method()));
+        asks.set_attributes(&mut span, request.method());
+        span.set("longhaul.attempt", errand.label());
+        span.set("server.address", uri.host());
+        span.set("server.port", port(uri));
+        if let (Operation::Chat { .. }, Some(host)) = (asks, uri.host()) {
+            span.set("gen_ai.provider.name", provider::provider_name(host));
+        }
+        Some(Self {
+            span,
+            is_over: false,
+            error: None,
+        })
+    }
+
+    /// Records the status of the reply.
+    pub(crate) fn record_status(&mut self, status: StatusCode) {
+        self.span.set("http.response.status_code", status.as_u16());
+        if status.is_client_error() || status.is_server_error() {
+            self.error = Some(status.as_str().to_owned().into());
+        }
+    }
+
+    /// Records a verdict that the reply held no answer, whatever its status.
+    pub(super) fn record_verdict(&mut self, verdict: Verdict) {
+        let why = match verdict {
+            Verdict::Failed => NO_ANSWER,
+            Verdict::TooManyBytes => "too_many_bytes",
+            Verdict::Fine | Verdict::Unexplained => return,
+            Verdict::Malformed => "refused_as_malformed",
+            Verdict::Overflow(_) => "context_overflow",
+            Verdict::OutputTooLarge { .. } => "output_too_large",
+        };
+        self.error = Some(why.into());
+    }
+
+    /// Records the token counts that the provider reported.
+    pub(crate) fn record_usage(&mut self, usage: &Usage) {
+        let span = &mut self.span;
+        span.set("gen_ai.usage.input_tokens", usage.input);
+        span.set("gen_ai.usage.output_tokens", usage.output);
+        span.set("gen_ai.usage.cache_read.input_tokens", usage.cached);
+    }
+
+    /// Records that the reply was read to its end, with the provider's token counts.
+    pub(crate) fn finish_with_usage(&mut self, usage: Option<&Usage>) {
+        if let Some(usage) = usage {
+            self.record_usage(usage);
+        }
+        self.finish();
+    }
+
+    /// Records that the reply ended normally.
+    pub(super) fn finish(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Records that the reply is missing or incomplete.
+    pub(crate) fn fail(&mut self, why: &'static str) {
+        self.is_over = true;
+        self.error = Some(why.into());
+    }
+}
+
+impl Drop for CallSpan {
+    fn drop(&mut self) {
+        if let Some(why) = &self.error {
+            self.span.set("error.type", why.as_ref());
+            self.span.fail();
+        } else if !self.is_over {
+            self.span.set("error.type", CANCELLED);
+        }
+    }
+}
+
+/// Returns the port of a target, explicit or by its scheme.
+fn port(uri: &Uri) -> Option<u16> {
+    uri.port_u16().or_else(|| match uri.scheme_str()? {
+        "https" => Some(443),
+        "http" => Some(80),
+        _ => None,
+    })
+}
+
+/// Trace context of a call that longhaul makes for itself, possibly long after the request was
+/// answered.
+#[derive(Clone, Debug)]
+pub(crate) struct CallContext {
+    parent: ParentContext,
+    purpose: AuxiliaryPurpose,
+    operation: Operation,
+}
+
+impl CallContext {
+    /// Creates the context of calls for `purpose` to `model`, under `parent`.
+    pub(crate) fn new(parent: ParentContext, purpose: AuxiliaryPurpose, model: &str) -> Self {
+        let asks = Operation::chat(model, None);
+        Self {
+            parent,
+            purpose,
+            operation: asks,
+        }
+    }
+
+    /// Begins the span of a call that sends `request`; `None` if it is not recorded.
+    pub(crate) fn begin_call<B>(&self, request: &Request<B>) -> Option<CallSpan> {
+        let errand = CallPurpose::Auxiliary(self.purpose);
+        CallSpan::begin(&self.parent, errand, &self.operation, request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the name of a span of `asks` with `method`.
+    fn check(asks: &Operation, method: &str, expect: &str) {
+        assert_eq!(asks.name(&method.parse().unwrap()), expect);
+    }
+
+    #[test]
+    fn a_chat_is_called_by_its_model_where_that_may_be_a_name() {
+        check(
+            &Operation::chat("openai/gpt-5", None),
+            "POST",
+            "chat openai/gpt-5",
+        );
+        for none in ["", &"m".repeat(129)] {
+            check(&Operation::chat(none, Some(true)), "POST", "chat");
+        }
+    }
+
+    #[test]
+    fn what_a_client_makes_up_is_no_name() {
+        check(
+            &Operation::Other(Some("/models".into())),
+            "GET",
+            "GET /models",
+        );
+        check(
+            &Operation::Other(Some("/models".into())),
+            "MADEUP",
+            "HTTP /models",
+        );
+        check(&Operation::Other(None), "MADEUP", "HTTP");
+    }
+
+    #[test]
+    fn a_port_is_the_schemes_where_none_is_said() {
+        for (target, expect) in [
+            ("https://x/v1", Some(443)),
+            ("http://x/v1", Some(80)),
+            ("https://x:8443/v1", Some(8443)),
+            ("/v1", None),
+        ] {
+            assert_eq!(port(&target.parse().unwrap()), expect, "{target}");
+        }
+    }
+}

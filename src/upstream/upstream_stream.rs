@@ -1,0 +1,205 @@
+//! A connection to the upstream, direct or through a proxy.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::upstream::abort_signal::AbortSignal;
+
+/// A connection to a proxy, with TLS if the proxy's URL says so.
+type ProxyStream = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
+
+/// Bytes per read after a write has failed.
+const READ_BYTES: usize = 8 * 1024;
+
+/// A connection to the target.
+///
+/// An upstream that refuses a request before reading all of it closes the connection right after
+/// the reply. The next write then fails while the reply is still unread, and hyper would end on
+/// that failure. Therefore, writes to a closed peer succeed and are discarded, and the reads report
+/// how the connection ended.
+pub(super) struct UpstreamStream {
+    transport: Transport,
+    abort_signal: AbortSignal,
+    /// The kind of the first write error, if any.
+    write_error: Option<io::ErrorKind>,
+}
+
+/// Transport to the target.
+pub(super) enum Transport {
+    /// A forward proxy, which expects absolute request targets.
+    ForwardProxy(ProxyStream),
+    /// A direct connection, or one that behaves like it.
+    Direct(TokioIo<TcpStream>),
+    /// A tunnel to the target through a proxy.
+    Tunnel(ProxyStream),
+}
+
+/// The common interface of the transports.
+trait Io: Read + Write + Unpin {}
+impl<T: Read + Write + Unpin> Io for T {}
+
+impl UpstreamStream {
+    /// Wraps a fresh connection.
+    pub(super) fn new(way: Transport) -> Self {
+        Self {
+            transport: way,
+            abort_signal: AbortSignal::default(),
+            write_error: None,
+        }
+    }
+
+    fn io(&mut self) -> Pin<&mut dyn Io> {
+        match &mut self.transport {
+            Transport::ForwardProxy(io) | Transport::Tunnel(io) => Pin::new(&mut **io),
+            Transport::Direct(io) => Pin::new(io),
+        }
+    }
+
+    /// Writes `length` bytes, or discards them if the peer has closed.
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        length: usize,
+        write: impl FnOnce(Pin<&mut dyn Io>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.abort_signal.is_aborted(cx) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.write_error.is_some() {
+            return Poll::Ready(Ok(length));
+        }
+        match ready!(write(self.io(), cx)) {
+            Err(error) if is_peer_closed(&error) => {
+                self.write_error = Some(error.kind());
+                Poll::Ready(Ok(length))
+            }
+            written => Poll::Ready(written),
+        }
+    }
+}
+
+/// Whether a write failed because the peer has closed.
+fn is_peer_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+impl Connection for UpstreamStream {
+    fn connected(&self) -> Connected {
+        let connected = match &self.transport {
+            Transport::ForwardProxy(io) => io.connected().proxy(true),
+            Transport::Direct(io) => io.connected(),
+            Transport::Tunnel(io) => io.connected(),
+        };
+        connected.extra(self.abort_signal.clone())
+    }
+}
+
+impl Read for UpstreamStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(lost) = self.write_error else {
+            return self.io().poll_read(cx, buffer);
+        };
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut room = [0; READ_BYTES];
+        let room = room.get_mut(..READ_BYTES.min(buffer.remaining()));
+        let mut piece = ReadBuf::new(room.unwrap_or_default());
+        ready!(self.io().poll_read(cx, piece.unfilled()))?;
+        // The system reports an error once, and the write consumed it, so this end of file is not a
+        // clean one. Without the error, a reply delimited by the connection's end would look
+        // complete.
+        if piece.filled().is_empty() {
+            return Poll::Ready(Err(lost.into()));
+        }
+        buffer.put_slice(piece.filled());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for UpstreamStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write(cx, bytes.len(), |io, cx| io.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = parts.iter().map(|part| part.len()).sum();
+        self.write(cx, length, |io, cx| io.poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::ForwardProxy(io) | Transport::Tunnel(io) => io.is_write_vectored(),
+            Transport::Direct(io) => io.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.write(cx, 0, |io, cx| io.poll_flush(cx).map_ok(|()| 0));
+        flushed.map_ok(|_| ())
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_said_before_a_reset_is_read_behind_a_write_that_met_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connecting = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, server) = tokio::join!(connecting, listener.accept());
+        let (mut server, _) = server.unwrap();
+        let mut reached = UpstreamStream::new(Transport::Direct(TokioIo::new(client.unwrap())));
+        let request = b"request";
+        poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request))
+            .await
+            .unwrap();
+        server.readable().await.unwrap();
+        server.write_all(b"answer").await.unwrap();
+        // The server closes with the request unread.
+        drop(server);
+        while reached.write_error.is_none() {
+            let write = poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request));
+            assert_eq!(write.await.unwrap(), request.len());
+        }
+        let mut reached = TokioIo::new(reached);
+        let mut said = [0; 6];
+        reached.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"answer");
+        // The end is not a clean one either.
+        let end = reached.read_u8().await.unwrap_err().kind();
+        assert_ne!(end, io::ErrorKind::UnexpectedEof);
+    }
+}
