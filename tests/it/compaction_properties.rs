@@ -10,7 +10,7 @@ use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::Dialect;
+use longhaul_mock_model::ValidityRules;
 use proptest::prelude::*;
 
 use crate::oracle::reader::messages;
@@ -79,8 +79,8 @@ fn who_goes_back_in_a_recorded_session_asks_what_he_asked() {
 /// messages.
 #[test]
 fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
-    let alternates = Dialect::only("alternation").unwrap();
-    let standard = Dialect::standard();
+    let alternates = ValidityRules::only("alternation").unwrap();
+    let standard = ValidityRules::standard();
     let mut merged = 0;
     for session in sessions() {
         let replay = session.replay();
@@ -103,9 +103,9 @@ fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
             let out = Splice::new(&conversation, &plan).unwrap().apply();
             let name = &session.name;
             assert!(out.len() < body.len(), "{name} at {window}");
-            for dialect in [&alternates, &standard] {
-                if dialect.broken_by(&body).is_none() {
-                    let broken = dialect.broken_by(&out).map(|rule| rule.id);
+            for validity in [&alternates, &standard] {
+                if validity.broken_by(&body).is_none() {
+                    let broken = validity.broken_by(&out).map(|rule| rule.id);
                     assert_eq!(broken, None, "{name} at {window}");
                     merged += 1;
                 }

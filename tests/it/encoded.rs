@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{Dialect, Model, ModelOptions, Verdict};
+use longhaul_mock_model::{Model, ModelOptions, ValidityRules, Verdict};
 use proptest::prelude::*;
 
 use crate::harness::{Proxy, Upstream, Wire};
@@ -349,7 +349,7 @@ async fn a_refused_chat_goes_encoded_first_and_plain_in_second_place() {
 #[tokio::test]
 async fn what_we_rewrote_and_was_refused_goes_again_as_the_bytes_that_came() {
     let options = ModelOptions {
-        dialect: Dialect::standard().with("alternation").unwrap(),
+        validity: ValidityRules::standard().with("alternation").unwrap(),
         ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();

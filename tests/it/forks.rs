@@ -2,7 +2,7 @@
 //! made from.
 
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{Dialect, ModelOptions, ReplyCompletion, RequestKind, SeenRequest};
+use longhaul_mock_model::{ModelOptions, ReplyCompletion, RequestKind, SeenRequest, ValidityRules};
 use serde_json::{Value, json};
 
 use crate::bound::bounded;
@@ -95,7 +95,7 @@ impl Compacted {
     async fn uses(&mut self, body: Vec<u8>) -> (bool, Step) {
         let step = self.journey.step(body).await;
         assert!(step.arrived.is_answer());
-        let broken = Dialect::standard().broken_by(&step.forwarded().body);
+        let broken = ValidityRules::standard().broken_by(&step.forwarded().body);
         assert_eq!(broken.map(|rule| rule.id), None);
         let found = stands_for_history(&step.forwarded().body);
         if let Some(found) = &found {
@@ -255,7 +255,7 @@ async fn a_client_that_takes_the_compacted_body_for_its_history_is_compacted_aga
     let sent = asked(&messages, "And then?");
     let second = compact(&journey.url(), &sent).await.body;
     assert!(second.len() < sent.len() * 2 / 3);
-    let broken = Dialect::standard().broken_by(&second);
+    let broken = ValidityRules::standard().broken_by(&second);
     assert_eq!(broken.map(|rule| rule.id), None);
     let text = stands_for_history(&second).unwrap();
     assert!(text.contains("alpha") && text.contains("beta"), "{text}");

@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
 use longhaul_mock_model::{
-    Dialect, Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour,
+    Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour, ValidityRules,
 };
 
 use crate::arrived::Arrived;
@@ -54,7 +54,7 @@ fn summaries(seen: &[SeenRequest]) -> usize {
 /// Checks a compacted body: smaller, in order, with its head and its end unchanged.
 fn is_compacted(body: &[u8], compacted: &[u8]) {
     assert!(compacted.len() < body.len() * 3 / 4);
-    let broken = Dialect::standard().broken_by(compacted);
+    let broken = ValidityRules::standard().broken_by(compacted);
     assert_eq!(broken.map(|rule| rule.id), None);
     let (before, after) = (messages(body), messages(compacted));
     assert_eq!(before.first(), after.first());

@@ -7,8 +7,8 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul_mock_model::{
-    ChatBehaviour, Dialect, Family, Model, ModelOptions, RefusalReply, ReplyCompletion,
-    RequestKind, SeenRequest, SummaryBehaviour, Verdict, session,
+    ChatBehaviour, Family, Model, ModelOptions, RefusalReply, ReplyCompletion, RequestKind,
+    SeenRequest, SummaryBehaviour, ValidityRules, Verdict, session,
 };
 use serde_json::{Value, json};
 
@@ -369,10 +369,10 @@ async fn a_slow_reply_and_a_call_come_whole() {
 }
 
 #[tokio::test]
-async fn a_dialect_can_be_stricter() {
-    let dialect = Dialect::standard().with("system-first").unwrap();
+async fn a_model_can_be_stricter() {
+    let validity = ValidityRules::standard().with("system-first").unwrap();
     let options = ModelOptions {
-        dialect,
+        validity,
         ..ModelOptions::with_window(HUGE)
     };
     let model = Model::start(options).await.unwrap();

@@ -18,7 +18,7 @@ use longhaul_core::prefix::keys::Scope;
 use longhaul_core::prefix::parse_cache::ParseCache;
 use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::Dialect;
+use longhaul_mock_model::ValidityRules;
 use serde_json::{Value, json};
 
 use crate::oracle::pruner::{self, Rule};
@@ -211,7 +211,7 @@ pub(crate) fn forwarded(
     view: &ForwardedView,
     newest: Newest,
 ) -> Vec<u8> {
-    let valid = Dialect::standard().broken_by(body).is_none();
+    let valid = ValidityRules::standard().broken_by(body).is_none();
     let Some(plan) = view.replacements(conversation) else {
         return body.to_vec();
     };
@@ -251,7 +251,7 @@ pub(crate) fn forwarded(
         );
     }
     if valid {
-        let broken = Dialect::standard().broken_by(&out);
+        let broken = ValidityRules::standard().broken_by(&out);
         assert_eq!(broken.map(|rule| rule.id), None);
     }
     out

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use longhaul_mock_model::{Dialect, PlantPosition, PlantedFact, SessionRecording, session};
+use longhaul_mock_model::{PlantPosition, PlantedFact, SessionRecording, ValidityRules, session};
 
 /// A recorded session, as listed in `MANIFEST.tsv`.
 pub(crate) struct Session {
@@ -84,15 +84,15 @@ fn the_manifest_lists_every_file_and_its_digest() {
 }
 
 #[test]
-fn every_session_obeys_the_standard_dialect_at_every_tenth_request() {
-    let dialect = Dialect::standard();
+fn every_session_obeys_the_standard_rules_at_every_tenth_request() {
+    let validity = ValidityRules::standard();
     for session in sessions() {
         let replay = session.replay();
         let requests: Vec<_> = replay.requests().collect();
         let last = requests.last().unwrap();
         assert_eq!(last.body().len(), session.body.len(), "{}", session.name);
         for request in requests.iter().step_by(10).chain([last]) {
-            let broken = dialect.broken_by(&request.body());
+            let broken = validity.broken_by(&request.body());
             assert_eq!(
                 broken.map(|rule| rule.id),
                 None,
@@ -112,11 +112,11 @@ fn the_demo_replays_one_of_them() {
 
 #[test]
 fn every_session_obeys_it_headless_too() {
-    let dialect = Dialect::standard();
+    let validity = ValidityRules::standard();
     for session in sessions() {
         let headless = session.replay().headless().unwrap();
         let last = headless.requests().next_back().unwrap().body();
-        let broken = dialect.broken_by(&last);
+        let broken = validity.broken_by(&last);
         assert_eq!(broken.map(|rule| rule.id), None, "{}", session.name);
         assert!(last.len() <= session.body.len());
     }
@@ -124,13 +124,13 @@ fn every_session_obeys_it_headless_too() {
 
 #[test]
 fn facts_are_planted_in_every_session_that_has_the_place() {
-    let dialect = Dialect::standard();
+    let validity = ValidityRules::standard();
     let mut deep = 0;
     for session in sessions() {
         let (planted, facts) = session.replay().planted(&PlantedFact::one_each()).unwrap();
         let last = planted.requests().next_back().unwrap().body();
         assert_eq!(
-            dialect.broken_by(&last).map(|rule| rule.id),
+            validity.broken_by(&last).map(|rule| rule.id),
             None,
             "{}",
             session.name
@@ -176,9 +176,9 @@ fn replays_ask_once_behind_each_user_message_and_each_batch() {
 #[test]
 fn the_rules_that_are_off_are_off_for_these_sessions() {
     let breaks = |id: &str| {
-        let dialect = Dialect::only(id).unwrap();
+        let validity = ValidityRules::only(id).unwrap();
         sessions()
-            .filter(|session| dialect.broken_by(&session.body).is_some())
+            .filter(|session| validity.broken_by(&session.body).is_some())
             .count()
     };
     let counts = [

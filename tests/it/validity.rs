@@ -11,7 +11,7 @@ use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy, ThresholdSetting};
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{Dialect, RULES};
+use longhaul_mock_model::{RULES, ValidityRules};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -142,7 +142,7 @@ impl Sent {
 
 /// Returns the rules that `before` obeys and `after` breaks.
 fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
-    let broken = |id: &str, body: &[u8]| Dialect::only(id).unwrap().broken_by(body).is_some();
+    let broken = |id: &str, body: &[u8]| ValidityRules::only(id).unwrap().broken_by(body).is_some();
     let ids = RULES.iter().map(|rule| rule.id);
     ids.filter(|id| !TURN_TAKING.contains(id))
         .filter(|id| !broken(id, before) && broken(id, after))

@@ -2,8 +2,8 @@
 //! and of the integration tests.
 //!
 //! The model must not agree with the proxy by construction, so it uses none of the proxy's code. It
-//! counts by its own rule, reveals its window only in refusals, and enforces the rules of real
-//! providers on every request.
+//! counts by its own rule and reveals its window only in refusals. With the feature `validity`, the
+//! model also enforces the rules of real providers on every request.
 
 mod answer;
 mod cache;
@@ -20,6 +20,7 @@ mod script;
 mod server;
 mod session;
 mod summary;
+#[cfg(feature = "validity")]
 mod validity;
 
 pub use count::TokenDensity;
@@ -30,6 +31,7 @@ pub use refusal::{Family, OverflowNumbers, RefusalReply};
 pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
 pub use server::Model;
 pub use session::session;
+#[cfg(feature = "validity")]
 pub use validity::{
-    Dialect, Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule,
+    Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule, ValidityRules,
 };

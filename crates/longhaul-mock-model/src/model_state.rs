@@ -114,7 +114,8 @@ fn refuse(
     options: &ModelOptions,
     seen: &SeenRequest,
 ) -> Option<(Verdict, RefusalReply)> {
-    if let Some((rule, refusal)) = options.dialect.judge(chat) {
+    #[cfg(feature = "validity")]
+    if let Some((rule, refusal)) = options.validity.judge(chat) {
         return Some((Verdict::Broken(rule.id), refusal));
     }
     let overflow = OverflowNumbers {

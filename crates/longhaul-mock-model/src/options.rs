@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::count::TokenDensity;
 use crate::reading::FileReading;
 use crate::refusal::{Family, RefusalReply};
-use crate::validity::Dialect;
+#[cfg(feature = "validity")]
+use crate::validity::ValidityRules;
 
 /// The options of a strict model, which can be changed while it runs.
 #[derive(Clone, Debug)]
@@ -14,8 +15,9 @@ pub struct ModelOptions {
     pub window: u64,
     /// The density by which the model counts tokens.
     pub density: TokenDensity,
-    /// The rules that the model enforces.
-    pub dialect: Dialect,
+    /// The rules for a valid request that the model enforces.
+    #[cfg(feature = "validity")]
+    pub validity: ValidityRules,
     /// The price of a prompt token in billionths of a dollar. If set, each answer reports its cost,
     /// as `OpenRouter` does.
     pub price: Option<u32>,
@@ -39,7 +41,8 @@ impl Default for ModelOptions {
         Self {
             window: 32_768,
             density: TokenDensity::STANDARD,
-            dialect: Dialect::standard(),
+            #[cfg(feature = "validity")]
+            validity: ValidityRules::standard(),
             price: None,
             refusal: Family::OpenAi.refusal(),
             sum_refusal: Family::OpenAi.sum_refusal(),

@@ -83,18 +83,6 @@ pub(crate) fn is_head(message: &Value) -> bool {
     matches!(role(message), "system" | "developer")
 }
 
-pub(crate) fn tool_calls(message: &Value) -> &[Value] {
-    list(member(message, "tool_calls"))
-}
-
-pub(crate) fn id(call: &Value) -> &str {
-    member(call, "id").as_str().unwrap_or_default()
-}
-
-pub(crate) fn tool_call_id(message: &Value) -> &str {
-    member(message, "tool_call_id").as_str().unwrap_or_default()
-}
-
 /// Returns the text of a message: its string, or its text parts joined by line ends.
 pub(crate) fn text(message: &Value) -> String {
     let content = member(message, "content");

@@ -8,14 +8,14 @@ mod table;
 
 use std::fmt;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::refusal::RefusalReply;
-use crate::request::ChatBody;
+use crate::request::{ChatBody, list, member};
 
 pub use table::{RULES, UNCHECKED_RULES};
 
-/// Whether the standard dialect enforces a rule.
+/// Whether the standard set enforces a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
     /// Enforced unless switched off.
@@ -44,7 +44,7 @@ pub struct ValidityRule {
     pub id: &'static str,
     /// The rule's name in `fixtures/validity.json`; `None` if the rule predates all such lists.
     pub source: Option<&'static str>,
-    /// Whether the standard dialect enforces the rule.
+    /// Whether the standard set enforces the rule.
     pub enforcement: Enforcement,
     /// The format of the error.
     pub error_format: ErrorFormat,
@@ -67,17 +67,17 @@ pub struct UnknownRule(String);
 
 /// The rules that a model enforces, in order of evaluation.
 #[derive(Clone, Debug)]
-pub struct Dialect {
+pub struct ValidityRules {
     rules: Vec<&'static ValidityRule>,
 }
 
-impl Default for Dialect {
+impl Default for ValidityRules {
     fn default() -> Self {
         Self::standard()
     }
 }
 
-impl Dialect {
+impl ValidityRules {
     /// Returns the rules that every recorded session obeys.
     pub fn standard() -> Self {
         let enforced = |rule: &&ValidityRule| rule.enforcement == Enforcement::Enforced;
@@ -101,7 +101,7 @@ impl Dialect {
         Ok(self)
     }
 
-    /// Creates a dialect with a single rule.
+    /// Creates a set with a single rule.
     pub fn only(id: &str) -> Result<Self, UnknownRule> {
         Ok(Self {
             rules: vec![find(id)?],
@@ -149,6 +149,18 @@ fn find(id: &str) -> Result<&'static ValidityRule, UnknownRule> {
         .iter()
         .find(|rule| rule.id == id)
         .ok_or_else(|| UnknownRule(id.to_owned()))
+}
+
+fn tool_calls(message: &Value) -> &[Value] {
+    list(member(message, "tool_calls"))
+}
+
+fn id(call: &Value) -> &str {
+    member(call, "id").as_str().unwrap_or_default()
+}
+
+fn tool_call_id(message: &Value) -> &str {
+    member(message, "tool_call_id").as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use longhaul::Config;
 use longhaul::config::PlacementSetting;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{ChatBehaviour, Dialect, ModelOptions, RefusalReply, Verdict};
+use longhaul_mock_model::{ChatBehaviour, ModelOptions, RefusalReply, ValidityRules, Verdict};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -72,9 +72,9 @@ async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
 
 #[tokio::test]
 async fn a_refusal_of_what_came_as_it_is_arrives() {
-    let dialect = Dialect::standard().with("system-first").unwrap();
+    let validity = ValidityRules::standard().with("system-first").unwrap();
     let options = ModelOptions {
-        dialect,
+        validity,
         ..ModelOptions::with_window(100_000)
     };
     let mut journey = Journey::start(options, digests).await;
@@ -90,9 +90,9 @@ async fn a_refusal_of_what_came_as_it_is_arrives() {
 ///
 /// Once a digest was refused and the original accepted instead, three more requests follow.
 async fn refused_form(placing: PlacementSetting, check: impl Fn(&crate::journey::Step)) {
-    let dialect = Dialect::standard().with("alternation").unwrap();
+    let validity = ValidityRules::standard().with("alternation").unwrap();
     let options = ModelOptions {
-        dialect,
+        validity,
         ..ModelOptions::with_window(10_000_000)
     };
     let mut journey = Journey::start(options, |config| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use longhaul::Config;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{Dialect, Model, ModelOptions, SeenRequest, TokenDensity, Verdict};
+use longhaul_mock_model::{Model, ModelOptions, SeenRequest, TokenDensity, ValidityRules, Verdict};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -15,11 +15,11 @@ use crate::journey::{Journey, bodies, grows, harmless};
 use crate::program::{Admin, Program};
 use crate::sessions::named;
 
-/// Checks a dialect that refuses a summary for its placement: the only lesson is to merge the next
+/// Checks a model that refuses a summary for its placement: the only lesson is to merge the next
 /// one.
-async fn check_dialect(rule: &str, body: fn(usize, usize) -> Vec<u8>, expect: [&str; 2]) {
+async fn check_rules(rule: &str, body: fn(usize, usize) -> Vec<u8>, expect: [&str; 2]) {
     let options = ModelOptions {
-        dialect: Dialect::standard().with(rule).unwrap(),
+        validity: ValidityRules::standard().with(rule).unwrap(),
         ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();
@@ -35,17 +35,17 @@ async fn check_dialect(rule: &str, body: fn(usize, usize) -> Vec<u8>, expect: [&
 
 #[tokio::test]
 async fn a_summary_that_is_refused_for_its_place_is_merged_the_next_time() {
-    check_dialect("alternation", talk, ["summary, original", "summary"]).await;
+    check_rules("alternation", talk, ["summary, original", "summary"]).await;
     for rule in ["role-order-mistral", "tool-order-gemini", "first-message"] {
-        check_dialect(rule, chat, ["summary"; 2]).await;
-        check_dialect(rule, talk, ["summary"; 2]).await;
+        check_rules(rule, chat, ["summary"; 2]).await;
+        check_rules(rule, talk, ["summary"; 2]).await;
     }
 }
 
 #[tokio::test]
 async fn merged_from_the_start_nothing_is_refused_in_a_whole_session() {
     let options = ModelOptions {
-        dialect: Dialect::standard().with("alternation").unwrap(),
+        validity: ValidityRules::standard().with("alternation").unwrap(),
         ..ModelOptions::with_window(40_000)
     };
     let mut journey = Journey::start(options, |config| {

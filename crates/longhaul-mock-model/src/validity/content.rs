@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::request::{ChatBody, list, member, role, tool_calls};
+use super::tool_calls;
+use crate::request::{ChatBody, list, member, role};
 
 /// The types of parts allowed in a user message.
 const USER_PARTS: [&str; 5] = ["text", "image_url", "input_audio", "file", "video_url"];

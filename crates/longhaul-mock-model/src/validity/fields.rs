@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::request::{ChatBody, id, member, tool_call_id, tool_calls};
+use super::{id, tool_call_id, tool_calls};
+use crate::request::{ChatBody, member};
 
 /// The maximum length of a call's id at OpenAI, in characters.
 const OPENAI_ID: usize = 40;

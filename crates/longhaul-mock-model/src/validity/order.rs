@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::request::{ChatBody, is_head, role, tool_calls};
+use super::tool_calls;
+use crate::request::{ChatBody, is_head, role};
 
 /// The valid roles.
 const ROLES: [&str; 6] = [

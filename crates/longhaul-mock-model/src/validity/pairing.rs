@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::request::{ChatBody, id, member, role, tool_call_id, tool_calls};
+use super::{id, tool_call_id, tool_calls};
+use crate::request::{ChatBody, member, role};
 
 /// Returns the results directly after the message at a position.
 fn results(messages: &[Value], at: usize) -> &[Value] {

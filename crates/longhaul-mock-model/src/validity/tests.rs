@@ -233,9 +233,9 @@ fn cases(id: &str) -> (Value, Value) {
 fn each_rule_refuses_what_breaks_it_and_nothing_else() {
     for rule in RULES {
         let (refused, accepted) = cases(rule.id);
-        let dialect = Dialect::only(rule.id).unwrap();
+        let validity = ValidityRules::only(rule.id).unwrap();
         let broken = |body: &Value| {
-            dialect
+            validity
                 .broken_by(body.to_string().as_bytes())
                 .map(|rule| rule.id)
         };
@@ -247,7 +247,7 @@ fn each_rule_refuses_what_breaks_it_and_nothing_else() {
 #[test]
 fn a_second_answer_to_a_call_is_an_orphan() {
     let twice = messages([user(), calling(&["a"]), result("a"), result("a")]);
-    let broken = Dialect::standard().broken_by(twice.to_string().as_bytes());
+    let broken = ValidityRules::standard().broken_by(twice.to_string().as_bytes());
     assert_eq!(broken.map(|rule| rule.id), Some("tool-pair-back"));
 }
 
@@ -260,7 +260,7 @@ fn results_apart_from_their_calls_are_refused() {
         user(),
         result("b"),
     ]);
-    let broken = Dialect::standard().broken_by(apart.to_string().as_bytes());
+    let broken = ValidityRules::standard().broken_by(apart.to_string().as_bytes());
     assert_eq!(broken.map(|rule| rule.id), Some("tool-pair-fwd"));
 }
 
@@ -307,19 +307,21 @@ fn error_texts_are_the_listed_ones_to_the_letter() {
 fn rule_names_are_unique_and_unknown_ones_refused() {
     let names: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
     assert_eq!(names.len(), RULES.len());
-    assert!(Dialect::standard().with("no-such-rule").is_err());
-    assert!(Dialect::standard().without("no-such-rule").is_err());
+    assert!(ValidityRules::standard().with("no-such-rule").is_err());
+    assert!(ValidityRules::standard().without("no-such-rule").is_err());
 }
 
 #[test]
 fn an_added_rule_is_asked_first_and_a_removed_one_never() {
     let body = messages([user(), calling(&["abcdefgh1"]), user()]).to_string();
-    let broken = |dialect: Dialect| dialect.broken_by(body.as_bytes()).map(|rule| rule.id);
-    assert_eq!(broken(Dialect::standard()), Some("tool-pair-fwd"));
-    let deepseek = Dialect::standard().with("tool-pair-deepseek").unwrap();
+    let broken = |validity: ValidityRules| validity.broken_by(body.as_bytes()).map(|rule| rule.id);
+    assert_eq!(broken(ValidityRules::standard()), Some("tool-pair-fwd"));
+    let deepseek = ValidityRules::standard()
+        .with("tool-pair-deepseek")
+        .unwrap();
     assert_eq!(broken(deepseek), Some("tool-pair-deepseek"));
     assert_eq!(
-        broken(Dialect::standard().without("tool-pair-fwd").unwrap()),
+        broken(ValidityRules::standard().without("tool-pair-fwd").unwrap()),
         None
     );
 }
