@@ -6,6 +6,8 @@ mod labels;
 mod levels;
 mod map;
 mod modules;
+mod owners;
+mod prose;
 mod sleeps;
 
 use std::fs;
@@ -55,9 +57,16 @@ fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
     }
 }
 
-/// Returns the source files of the library, the program and the tests.
-fn sources() -> Vec<File> {
+/// Returns the files of the library, the program and the crates of the workspace.
+fn products() -> Vec<File> {
     let mut found = files("src");
+    found.extend(files("crates"));
+    found
+}
+
+/// Returns the source files of all crates and of the tests.
+fn sources() -> Vec<File> {
+    let mut found = products();
     found.extend(files("tests"));
     found.retain(|file| has_ending(&file.path, "rs"));
     found
@@ -125,7 +134,7 @@ fn modules_are_named_for_what_is_in_them() {
 
 #[test]
 fn the_source_has_no_loose_ends_and_no_history() {
-    check(&files("src"), |file| {
+    check(&products(), |file| {
         ["todo!", "unimplemented!", "TODO", "FIXME", "for now"]
             .into_iter()
             .filter(|words| file.text.contains(words))
@@ -180,8 +189,11 @@ fn no_file_names_a_machine_or_the_host_of_a_registry() {
 #[test]
 fn every_prompt_is_compiled_in() {
     let sources = sources();
-    check(&files("src/rewrite/prompts"), |file| {
-        let name = file.path.strip_prefix("src/rewrite/").unwrap_or(&file.path);
+    check(&files("crates/longhaul-core/src/summary/prompts"), |file| {
+        let name = file
+            .path
+            .strip_prefix("crates/longhaul-core/src/summary/")
+            .unwrap_or(&file.path);
         let include = format!("include_str!(\"{name}\")");
         let used = sources.iter().any(|source| source.text.contains(&include));
         (!used)

@@ -24,8 +24,8 @@ type Listed = (&'static str, usize, Why);
 
 /// Number of sleeps in each test file.
 const SLEEPS: [Listed; 17] = [
-    ("src/proxy/budget/spare.rs", 3, Why::Clock),
-    ("src/proxy/watch/tests.rs", 1, Why::Clock),
+    ("src/body/budget/spare_buffer.rs", 3, Why::Clock),
+    ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 2, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Look),
@@ -45,10 +45,10 @@ const SLEEPS: [Listed; 17] = [
 
 /// Number of timeouts and elapsed-time queries in each test file.
 const TIMES: [Listed; 27] = [
-    ("src/proxy/chat/summary/tests.rs", 5, Why::Clock),
-    ("src/proxy/chat/title.rs", 1, Why::Clock),
-    ("src/proxy/watch/tests.rs", 1, Why::Clock),
-    ("src/server/beside.rs", 1, Why::Clock),
+    ("src/chat/summary/tests.rs", 5, Why::Clock),
+    ("src/chat/title.rs", 1, Why::Clock),
+    ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
+    ("src/server/admin_listener.rs", 1, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Bound),
     ("src/store/redis/tests/failover.rs", 1, Why::Bound),
     ("src/store/tests/leases.rs", 3, Why::Clock),

@@ -21,6 +21,9 @@
 //! together with a cut.
 
 pub mod savings;
+mod size;
+mod user_turn_counter;
+
 use crate::conversation::{Conversation, Role};
 use crate::planning::agent_compaction::is_agent_compaction;
 use crate::policy::cut_point;
@@ -36,6 +39,7 @@ use crate::text::wording::unwrap_summary;
 use crate::units::tokens::Tokens;
 use savings::{clip_savings, image_savings};
 use std::ops::Range;
+use user_turn_counter::UserTurnCounter;
 
 /// Behaviour at the hard mark if pruning is not enough.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -472,54 +476,6 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.summarised_until = upto;
         self.summary = Some(summary);
         self.prune_state.mark_summarised(upto);
-    }
-
-    /// Returns the size up to `point` that is compared with the compaction thresholds.
-    fn size(&self, point: usize) -> Tokens {
-        self.size_with(point, |summary| summary.nominal)
-    }
-
-    /// Returns the size up to `point` that is compared with the pruning rule's own thresholds.
-    fn prune_size(&self, point: usize) -> Tokens {
-        self.size_with(point, |summary| summary.for_pruning)
-    }
-
-    fn size_with(&self, point: usize, nominal: impl Fn(&AssumedSummary) -> Tokens) -> Tokens {
-        let summary = self.summary.as_ref().map(nominal).unwrap_or_default();
-        self.fixed_tokens
-            + self.pinned_tokens()
-            + summary
-            + self.conversation.tokens_of(self.summarised_until..point)
-            - self.prune_state.freed_tokens()
-            - self.saved_by_clips()
-            - self.saved_by_images()
-    }
-
-    /// Returns the size of the first user message if it is pinned.
-    fn pinned_tokens(&self) -> Tokens {
-        self.conversation
-            .tokens_of(self.conversation.head_len()..self.pinned_head.end)
-    }
-}
-
-/// Counts user messages while the replay advances.
-#[derive(Default)]
-struct UserTurnCounter {
-    counted_until: usize,
-    count: u32,
-}
-
-impl UserTurnCounter {
-    fn count_up_to(&mut self, conversation: &Conversation<'_>, point: usize) {
-        let new = conversation
-            .messages()
-            .get(self.counted_until..point)
-            .unwrap_or_default();
-        let users = new.iter().filter(|message| message.role.is_user()).count();
-        self.count = self
-            .count
-            .saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
-        self.counted_until = point;
     }
 }
 

@@ -1,0 +1,33 @@
+//! Size of a conversation at a point of its replay.
+
+use super::{AssumedSummary, Replay};
+use crate::units::tokens::Tokens;
+
+impl Replay<'_, '_> {
+    /// Returns the size up to `point` that is compared with the compaction thresholds.
+    pub(super) fn size(&self, point: usize) -> Tokens {
+        self.size_with(point, |summary| summary.nominal)
+    }
+
+    /// Returns the size up to `point` that is compared with the pruning rule's own thresholds.
+    pub(super) fn prune_size(&self, point: usize) -> Tokens {
+        self.size_with(point, |summary| summary.for_pruning)
+    }
+
+    fn size_with(&self, point: usize, nominal: impl Fn(&AssumedSummary) -> Tokens) -> Tokens {
+        let summary = self.summary.as_ref().map(nominal).unwrap_or_default();
+        self.fixed_tokens
+            + self.pinned_tokens()
+            + summary
+            + self.conversation.tokens_of(self.summarised_until..point)
+            - self.prune_state.freed_tokens()
+            - self.saved_by_clips()
+            - self.saved_by_images()
+    }
+
+    /// Returns the size of the first user message if it is pinned.
+    pub(super) fn pinned_tokens(&self) -> Tokens {
+        self.conversation
+            .tokens_of(self.conversation.head_len()..self.pinned_head.end)
+    }
+}
