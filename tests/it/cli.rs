@@ -316,9 +316,9 @@ fn codes(table: &str, before: &str) -> Vec<u8> {
 #[test]
 fn the_readme_and_the_help_know_the_same_exit_codes() {
     let help = stdout(&["--help"], &[]);
-    let (_, help) = help.split_once("\nEnds with\n").unwrap();
+    let (_, help) = help.split_once("\nExit codes\n").unwrap();
     let readme = include_str!("../../README.md");
-    let (_, readme) = readme.split_once("| it ends with | when |\n").unwrap();
+    let (_, readme) = readme.split_once("| exit code | when |\n").unwrap();
     let readme = readme.split_once("\n\n").unwrap().0;
     assert_eq!(codes(help, "  "), [0, 1, 64, 65, 66, 69, 71, 74, 126, 127]);
     assert_eq!(codes(readme, "| "), codes(help, "  "));
