@@ -123,7 +123,7 @@ async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go
     client.until("data: [1]").await;
     signal(program.process(), "TERM");
     assert!(program.exit().success());
-    check_health(&admin.to_string(), &[], 1, "nobody listens there");
+    check_health(&admin.to_string(), &[], 1, "nothing listens there");
 }
 
 #[tokio::test]
@@ -380,7 +380,7 @@ async fn an_address_that_nobody_asked_for_is_done_without() {
     upstream.accept().await.until("\r\n\r\n").await;
     let said = program.said();
     assert!(
-        said.contains("going on without health and metrics"),
+        said.contains("continuing without health and metrics"),
         "{said}"
     );
     assert!(said.contains("8485"), "{said}");
@@ -402,7 +402,7 @@ fn an_address_that_was_asked_for_and_cannot_be_had_ends_the_start() {
     };
     let said = serve(&["--admin", &address], 69);
     assert!(
-        said.contains("is taken") && said.contains("--admin"),
+        said.contains("is in use") && said.contains("--admin"),
         "{said}"
     );
     let said = serve(&["--admin", "nowhere"], 64);

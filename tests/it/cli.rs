@@ -239,9 +239,9 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     let page = |arguments: &[&str]| stdout(&[&["check", "--model"], arguments].concat(), &[]);
     insta::assert_snapshot!(page(&["gpt-5"]), @r"
     model   gpt-5 at https://api.openai.com/v1
-    window  272,000 tokens of input; output has room of its own (table, openai gpt-5)
-    table   api.openai.com is openai, which has it by that name
-    asked   not yet: serve asks behind the first chat, --ask asks now
+    window  272,000 tokens of input; output has its own limit (table, openai gpt-5)
+    table   api.openai.com is openai, which lists it by that name
+    asked   not yet: serve asks in the background of the first chat, --ask asks now
     marks   usable 255,616, soft 217,273, hard 230,054
     rule    auto: clears always; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
@@ -253,8 +253,8 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     insta::assert_snapshot!(page(&gateway), @r"
     model   openai/gpt-5 at https://gateway.example.org/v1
     window  400,000 tokens (table, openrouter openai/gpt-5)
-    table   gateway.example.org is nobody's that is known; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
-    asked   not yet: serve asks behind the first chat, --ask asks now
+    table   gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
+    asked   not yet: serve asks in the background of the first chat, --ask asks now
     marks   usable 383,616, soft 326,073, hard 345,254
     rule    auto: clears always; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
@@ -262,7 +262,7 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     insta::assert_snapshot!(page(&set), @r#"
     model   our-own at https://api.openai.com/v1
     window  32,000 tokens (flag --window)
-    table   api.openai.com is openai, which has no "our-own" in the table
+    table   api.openai.com is openai, for which the table has no "our-own"
     asked   not asked: the window is set
     marks   usable 28,000, soft 23,800, hard 25,200
     rule    frugal: clears above 16,800; keeps the newest 3,200 tokens of results, frees more than 3,200, from 0 user messages on
@@ -278,8 +278,8 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     insta::assert_snapshot!(page(&local), @r"
     model   m at http://127.0.0.1:1/v1
     window  10,000 tokens (profile local)
-    table   127.0.0.1 is local: it holds what it was started with
-    asked   the upstream http://127.0.0.1:1 cannot be reached: connecting failed; check that it runs and that upstream.base names its port
+    table   127.0.0.1 is local: its window is set when it starts
+    asked   connecting to the upstream http://127.0.0.1:1 failed; check that it is running and that upstream.base has its port
     marks   usable 8,750, soft 7,437, hard 7,875
     rule    local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on
     ");

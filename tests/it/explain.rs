@@ -281,7 +281,7 @@ fn a_result_that_is_old_enough_says_what_it_waits_for() {
         "too few user turns: 2 of 3",
     );
     let little = with(&[("LONGHAUL_PRUNE_MINIMUM_TOKENS", "784")]);
-    let reason = "too little to free yet: 784, not more than 784";
+    let reason = "too little to free yet: 784, needs more than 784";
     check_verdict(&little, &body, 5, "waits", reason);
     let enough = with(&[("LONGHAUL_PRUNE_MINIMUM_TOKENS", "783")]);
     let reason = "older than the newest 500 tokens of results";
@@ -327,7 +327,7 @@ fn a_read_that_a_later_result_points_at_is_pinned() {
     messages.extend([again, unchanged]);
     messages.extend((2..5).flat_map(|id| step(id, "bash", &long)));
     let body = json!({"messages": messages}).to_string();
-    let reason = "pinned: a later result points at it";
+    let reason = "pinned: a later result refers to it";
     check_verdict(EVERY, body.as_bytes(), 2, "pinned", reason);
 }
 
@@ -408,7 +408,7 @@ fn what_cannot_be_read_ends_with_66_what_is_no_json_with_65_and_a_wrong_call_wit
     check(&["/does/not/exist"], 66, "/does/not/exist");
     let text = tempfile::NamedTempFile::new().unwrap();
     let name = text.path().to_str().unwrap();
-    check(&[name], 65, "the body is no JSON");
+    check(&[name], 65, "the body is not JSON");
     check(&["--json", name], 65, "the body of a chat completion");
     let forwarded = explain(&["--body"], &[], b"{");
     assert_eq!(forwarded.stdout, b"{", "that goes on as it came");

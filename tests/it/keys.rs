@@ -96,7 +96,7 @@ fn an_upstream_that_is_sent_no_key_by_anybody_is_told_of() {
     let path = tokens.path().to_str().unwrap();
     let upstream = "https://api.example.com/v1";
     let env = [("LONGHAUL_CLIENT_TOKENS_FILE", path)];
-    let words = "https://api.example.com is sent no key";
+    let words = "https://api.example.com receives no API key";
     let said = Program::told(upstream, &env).ended();
     assert_eq!(said.matches(words).count(), 1, "{said}");
     let checked = Command::new(env!("CARGO_BIN_EXE_longhaul"))

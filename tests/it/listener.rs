@@ -242,10 +242,14 @@ async fn a_pair_that_cannot_be_used_is_told_of_and_the_old_one_stays() {
     assert!(shown(&files).await, "the old pair stays");
 
     files.renew();
-    program.reads_again("the new certificate", 1).await;
+    program.reads_again("certificate reloaded", 1).await;
     assert!(shown(&files).await, "the new pair is shown");
     let said = program.ended();
-    assert_eq!(said.matches("as it was").count(), 2, "{said}");
+    assert_eq!(
+        said.matches("keeping the previous one").count(),
+        2,
+        "{said}"
+    );
     for key in [good, others] {
         for line in key.lines() {
             assert!(!said.contains(line), "{said}");

@@ -344,7 +344,7 @@ fn the_command_says_what_is_wrong_and_ends_with_the_number_for_it() {
         assert!(output.stdout.is_empty());
     };
     let body = talk(20, 2_000);
-    check(&[], &[], b"{", 65, "no chat completion");
+    check(&[], &[], b"{", 65, "not a valid chat completion request");
     check(&["/nowhere/at-all.json"], &[], b"", 66, "cannot read");
     let off = [("LONGHAUL_MODE", "off")];
     check(&[], &off, &body, 64, "--mode on");
@@ -359,8 +359,8 @@ fn an_upstream_that_is_not_reached_is_named_with_what_to_do() {
     let told = said(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     for words in [
-        "the upstream http://127.0.0.1:1 cannot be reached",
-        "check that it runs",
+        "connecting to the upstream http://127.0.0.1:1 failed",
+        "check that it is running",
         "OPENAI_API_KEY is not set",
     ] {
         assert!(told.contains(words), "{words:?} is not in: {told}");

@@ -14,7 +14,7 @@ use crate::journey::bodies;
 use crate::manual;
 use crate::program::{Admin, Program};
 
-const READ: &str = "were read again";
+const READ: &str = "reloaded the settings";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
 
@@ -89,9 +89,7 @@ async fn the_next_request_goes_by_the_settings_that_were_read_last() {
         assert_eq!(ask().await, "prune", "{wrong}");
     }
     std::fs::remove_file(folder.path("settings.toml")).unwrap();
-    program
-        .reads_again("the settings stay as they were", 5)
-        .await;
+    program.reads_again("settings not reloaded", 5).await;
     assert_eq!(ask().await, "prune");
 
     folder.put("settings.toml", "mode = \"off\"\n");

@@ -83,7 +83,7 @@ async fn what_is_kept_is_listed_without_what_was_said_and_taken_away_by_caller()
         1
     );
     let said = printed(&place, &["purge"]);
-    assert!(said.contains("entries taken away"), "{said}");
+    assert!(said.contains("entries deleted"), "{said}");
     assert_eq!(
         json(&place, &["list"])["records"].as_array().unwrap().len(),
         0

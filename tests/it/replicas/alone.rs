@@ -75,7 +75,10 @@ async fn used_again(fleet: &Fleet) {
     for replica in 0..fleet.replicas.len() {
         let caller = fleet.caller(replica);
         bounded(async {
-            while !fleet.replicas[replica].said().contains("is used again") {
+            while !fleet.replicas[replica]
+                .said()
+                .contains("the store answers again")
+            {
                 let arrived = caller.ask(chat(1, 10)).await;
                 assert_eq!(arrived.status, 200);
             }

@@ -9,7 +9,8 @@ use super::{File, sources};
 ///
 /// - the folder with the file's own name
 /// - a folder below that, for the modules of an inline module
-/// - the file's own folder, if the file is the root of a crate or is named by a `path` attribute
+/// - the file's own folder and those below it, if the file is the root of a crate or is named by a
+///   `path` attribute
 fn looks_in(file: &File, folder: &Path, by_path: &[String]) -> bool {
     let path = Path::new(&file.path);
     let name = path.file_name().unwrap().to_str().unwrap();
@@ -18,7 +19,9 @@ fn looks_in(file: &File, folder: &Path, by_path: &[String]) -> bool {
             .iter()
             .any(|line| line.contains(&format!("/{name}\"")));
     let own: PathBuf = path.with_extension("");
-    own == folder || folder.parent() == Some(&own) || (beside && path.parent() == Some(folder))
+    let beside = path.parent().filter(|_| beside);
+    let below = |place: &Path| place == folder || folder.parent() == Some(place);
+    below(&own) || beside.is_some_and(below)
 }
 
 #[test]
