@@ -1,5 +1,6 @@
 //! Storage of records between requests: in memory, and optionally in a durable store behind it.
 
+mod circuit_breaker;
 pub(crate) mod count_cache;
 pub(crate) mod durable;
 mod file;
@@ -7,13 +8,11 @@ mod format;
 pub(crate) mod inspector;
 mod lease;
 pub(crate) mod memory;
-pub(crate) mod read_breaker;
 mod redis;
 #[cfg(test)]
 mod scripted;
 mod secret;
 mod tiered;
-pub(crate) mod write_breaker;
 pub(crate) mod write_queue;
 
 use std::sync::Arc;

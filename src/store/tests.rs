@@ -8,6 +8,7 @@ use longhaul_core::prefix::keys::Scope;
 mod discard;
 mod leases;
 mod lessons;
+mod refused_writes;
 mod tiers;
 
 pub(crate) use discard::check_discard;

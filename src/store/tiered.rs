@@ -17,15 +17,15 @@ use super::format::{RecordSealer, read_tag};
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::model_facts_cache::{ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
+use crate::store::circuit_breaker::CircuitBreaker;
 use crate::store::durable::{
     Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, Winner,
 };
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
-use crate::store::read_breaker::{BreakerTransition, ReadBreaker};
-use crate::store::write_breaker::WriteBreaker;
 use crate::store::write_queue::{StoreJob, WriteQueue};
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use parking_lot::Mutex;
 
 /// Timeout of a background write. A busy disk takes a second.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -49,8 +49,13 @@ pub(super) struct TieredInner {
     pub(super) sealer: Arc<RecordSealer>,
     /// Total time that a request waits for the durable store.
     pub(super) wait: Duration,
-    read_breaker: ReadBreaker,
-    write_breaker: WriteBreaker,
+    read_breaker: CircuitBreaker,
+    /// Separate breaker for writes. A store that answers every read may refuse every write: its
+    /// user lacks a permission, its memory or disk is full, or it is a read-only replica.
+    write_breaker: CircuitBreaker,
+    /// Reason of the last failed write, if no read has ended since. The next read shows whether the
+    /// store refused the write or is unavailable.
+    failed_write: Mutex<Option<&'static str>>,
     metrics: Arc<Metrics>,
     model_facts: ModelFactsCache,
 }
@@ -79,8 +84,9 @@ impl TieredStore {
             memory: near,
             sealer: seal,
             wait,
-            read_breaker: ReadBreaker::default(),
-            write_breaker: WriteBreaker::default(),
+            read_breaker: CircuitBreaker::default(),
+            write_breaker: CircuitBreaker::default(),
+            failed_write: Mutex::default(),
             metrics: Arc::clone(metrics),
             model_facts: ModelFactsCache::default(),
         });
@@ -225,10 +231,13 @@ impl TieredInner {
         }
         match self.count_outcome(timeout(within, call).await) {
             Ok(answer) => {
-                if self.read_breaker.record_success() == BreakerTransition::Recovered {
+                if self.read_breaker.record_success() {
                     tracing::info!("the store answers again; using it");
                 }
-                if let Some(why) = self.write_breaker.record_read_success() {
+                let refused = self.failed_write.lock().take();
+                if let Some(why) = refused
+                    && self.write_breaker.record_failure()
+                {
                     tracing::warn!(
                         why,
                         "the store answers but takes no writes; keeping new records in memory only"
@@ -237,8 +246,10 @@ impl TieredInner {
                 Some(answer)
             }
             Err(Unavailable { why }) => {
-                self.write_breaker.record_read_failure();
-                if self.read_breaker.record_failure() == BreakerTransition::Opened {
+                // Writes fail for the same reason.
+                *self.failed_write.lock() = None;
+                self.write_breaker.forget_failures();
+                if self.read_breaker.record_failure() {
                     tracing::warn!(why, "the store does not answer; going on from memory alone");
                 }
                 None
@@ -262,13 +273,14 @@ impl TieredInner {
         }
         match self.count_outcome(timeout(within, call).await) {
             Ok(done) => {
+                *self.failed_write.lock() = None;
                 if self.write_breaker.record_success() {
                     tracing::info!("the store takes writes again");
                 }
                 Some(done)
             }
             Err(Unavailable { why }) => {
-                self.write_breaker.record_failure(why);
+                *self.failed_write.lock() = Some(why);
                 None
             }
         }

@@ -1,4 +1,5 @@
-//! Circuit breaker for the durable store: after several failures in a row, it is not called.
+//! Circuit breaker for calls to the durable store: after several failures in a row, it is not
+//! called.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ pub(super) const MAX_FAILURES: u32 = 3;
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// Time after a reported outage in which no other is reported. A store at the edge of its capacity
 /// fails and recovers every few seconds.
-pub(super) const REPORT_INTERVAL: Duration = Duration::from_mins(5);
+const REPORT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Circuit breaker in front of the durable store.
+/// Circuit breaker in front of one kind of call.
 #[derive(Default)]
-pub(super) struct ReadBreaker(Mutex<ReadBreakerState>);
+pub(super) struct CircuitBreaker(Mutex<BreakerState>);
 
-#[derive(Clone, Copy, Debug, Default)]
-struct ReadBreakerState {
+#[derive(Default)]
+struct BreakerState {
     failures: u32,
     /// When an open breaker lets the next call through.
     retry_at: Option<Instant>,
@@ -30,18 +31,7 @@ struct ReadBreakerState {
     is_reported: bool,
 }
 
-/// Change of state after a call, as far as it is to be reported.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum BreakerTransition {
-    /// The durable store is used again.
-    Recovered,
-    /// No change, or an outage soon after a reported one.
-    Unreported,
-    /// The durable store is not called any more.
-    Opened,
-}
-
-impl ReadBreaker {
+impl CircuitBreaker {
     /// Whether a call may be made now. An open breaker lets one through after each pause.
     pub(super) fn allows_call(&self) -> bool {
         let mut state = self.0.lock();
@@ -60,38 +50,39 @@ impl ReadBreaker {
         self.0.lock().retry_at.is_some()
     }
 
-    /// Records an answered call.
-    pub(super) fn record_success(&self) -> BreakerTransition {
+    /// Records an answered call. Returns whether it ends a reported outage.
+    pub(super) fn record_success(&self) -> bool {
         let mut state = self.0.lock();
-        let before = std::mem::take(&mut *state);
-        state.reported_at = before.reported_at;
-        if before.is_reported {
-            BreakerTransition::Recovered
-        } else {
-            BreakerTransition::Unreported
-        }
+        (state.failures, state.retry_at) = (0, None);
+        std::mem::take(&mut state.is_reported)
     }
 
-    /// Records a failed call.
-    pub(super) fn record_failure(&self) -> BreakerTransition {
+    /// Records a failed call. Returns whether to report an outage.
+    pub(super) fn record_failure(&self) -> bool {
         let now = Instant::now();
         let mut state = self.0.lock();
         state.failures = state.failures.saturating_add(1);
         if state.retry_at.is_none() && state.failures < MAX_FAILURES {
-            return BreakerTransition::Unreported;
+            return false;
         }
         state.retry_at = Some(now + PAUSE);
         // An outage that began too soon after another to be reported is reported if it lasts.
-        if state.is_reported
+        let is_quiet = state.is_reported
             || state
                 .reported_at
-                .is_some_and(|told| now < told + REPORT_INTERVAL)
-        {
-            return BreakerTransition::Unreported;
+                .is_some_and(|reported| now < reported + REPORT_INTERVAL);
+        if !is_quiet {
+            state.is_reported = true;
+            state.reported_at = Some(now);
         }
-        state.is_reported = true;
-        state.reported_at = Some(now);
-        BreakerTransition::Opened
+        !is_quiet
+    }
+
+    /// Closes the breaker, because its failures have another cause. A reported outage still counts
+    /// as reported.
+    pub(super) fn forget_failures(&self) {
+        let mut state = self.0.lock();
+        (state.failures, state.retry_at) = (0, None);
     }
 }
 
@@ -101,55 +92,58 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_opens_after_failures_in_a_row_and_lets_one_call_through_after_each_pause() {
-        let breaker = ReadBreaker::default();
-        assert_eq!(breaker.record_failure(), BreakerTransition::Unreported);
-        assert_eq!(breaker.record_success(), BreakerTransition::Unreported);
+        let breaker = CircuitBreaker::default();
+        assert!(!breaker.record_failure());
+        assert!(!breaker.record_success());
         for _ in 1..MAX_FAILURES {
-            assert_eq!(breaker.record_failure(), BreakerTransition::Unreported);
+            assert!(!breaker.record_failure());
             assert!(breaker.allows_call());
         }
-        assert_eq!(breaker.record_failure(), BreakerTransition::Opened);
+        assert!(breaker.record_failure());
         for _ in 0..3 {
             assert!(!breaker.allows_call());
             tokio::time::advance(PAUSE).await;
             assert!(breaker.allows_call());
             assert!(!breaker.allows_call(), "one at a time");
-            assert_eq!(
-                breaker.record_failure(),
-                BreakerTransition::Unreported,
-                "it is reported once"
-            );
+            assert!(!breaker.record_failure(), "it is reported once");
         }
         tokio::time::advance(PAUSE).await;
         assert!(breaker.allows_call());
-        assert_eq!(breaker.record_success(), BreakerTransition::Recovered);
+        assert!(breaker.record_success());
         assert!(breaker.allows_call() && breaker.allows_call());
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_comes_and_goes_is_told_of_now_and_then_each_time_with_its_end() {
-        let breaker = ReadBreaker::default();
+        let breaker = CircuitBreaker::default();
         let fails = || {
             (0..MAX_FAILURES)
                 .map(|_| breaker.record_failure())
                 .last()
                 .unwrap()
         };
-        assert_eq!(fails(), BreakerTransition::Opened);
-        assert_eq!(breaker.record_success(), BreakerTransition::Recovered);
+        assert!(fails());
+        assert!(breaker.record_success());
         for _ in 0..3 {
-            assert_eq!(fails(), BreakerTransition::Unreported);
+            assert!(!fails());
             assert!(!breaker.allows_call(), "not reported, and still not called");
-            assert_eq!(breaker.record_success(), BreakerTransition::Unreported);
+            assert!(!breaker.record_success());
         }
-        assert_eq!(fails(), BreakerTransition::Unreported);
+        assert!(!fails());
         tokio::time::advance(REPORT_INTERVAL).await;
-        assert_eq!(
-            breaker.record_failure(),
-            BreakerTransition::Opened,
-            "it lasts"
-        );
-        assert_eq!(breaker.record_failure(), BreakerTransition::Unreported);
-        assert_eq!(breaker.record_success(), BreakerTransition::Recovered);
+        assert!(breaker.record_failure(), "it lasts");
+        assert!(!breaker.record_failure());
+        assert!(breaker.record_success());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_with_another_cause_close_it_and_end_no_outage() {
+        let breaker = CircuitBreaker::default();
+        for _ in 0..MAX_FAILURES {
+            breaker.record_failure();
+        }
+        breaker.forget_failures();
+        assert!(breaker.allows_call() && breaker.allows_call());
+        assert!(breaker.record_success(), "its end is still to be reported");
     }
 }
