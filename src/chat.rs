@@ -18,6 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 
+use crate::body::request_body::TransferMeter;
 use crate::config::{Mode, PlacementSetting, SummaryModel};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::exchange::send::Route;
@@ -27,14 +28,14 @@ use crate::request::headers;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::services::Shared;
 use crate::traces::ParentContext;
-use crate::upstream::TransferMeter;
 pub(crate) use attempt::{Attempt, PlanInputs};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::dialect::chat_completions;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
-use longhaul_core::prefix::keys::{PrefixKeys, Scope};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 pub(crate) use retry::NextStep;
 
@@ -87,7 +88,10 @@ impl<'c> Chat<'c> {
         let wish = RequestOverrides::from_headers(&came.head.headers);
         let model = came.conversation.model().into_owned();
         let chains = PrefixKeys::new(came.conversation, came.scope);
-        shared.knowledge.refresh(&chains, &model).await;
+        shared
+            .store
+            .refresh_all(&chains, &shared.knowledge, &model)
+            .await;
         let mut chat = Self {
             mode: came.proxy.mode(came.head),
             compact_now: wish.compaction == Some(CompactionOverride::Now),

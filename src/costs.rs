@@ -10,7 +10,8 @@ use crate::models;
 use longhaul_core::collections::two_generation_cache::ShardedCache;
 use longhaul_core::cost::pricing::{BilledRequest, Cost, CostComparison, PriorRequest};
 use longhaul_core::dialect::usage::Usage;
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
 /// Requests remembered to price the next one, and as many again that were used less recently. At
@@ -132,9 +133,9 @@ fn hash_model(model: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::cost::pricing::Usd;
     use longhaul_core::dialect::chat_completions::read;
-    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::scope::Scope;
+    use longhaul_core::units::usd::Usd;
 
     const MODEL: &str = "openai/gpt-5";
 

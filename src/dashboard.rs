@@ -19,7 +19,7 @@ use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
 use entry::DashboardEntry;
 pub(crate) use handle::{DashboardHandle, DashboardRequest};
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 use request_delta::RequestDelta;
 use titles::Titles;

@@ -14,6 +14,8 @@ pub(crate) use crate::request::host_check::targets_ip_or_localhost;
 pub(crate) use crate::request::paths::{map as mapped_path, strip_mount as path_under};
 pub(crate) use explicit_compaction::CompactedChat;
 
+use crate::body::client_body::ClientBody;
+use crate::body::peeked_body::PeekedBody;
 use crate::chat::{Attempt, Chat, ChatRequest, NextStep};
 use crate::error::Fault;
 use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
@@ -24,7 +26,7 @@ use crate::request::headers::BodyFraming;
 use crate::request::receive::Received;
 use crate::services::Shared;
 use crate::traces::CallPurpose;
-use crate::upstream::{ClientBody, PeekedBody, UpstreamBody};
+use crate::upstream::UpstreamBody;
 
 /// The reverse proxy for one upstream. Clones share all state.
 #[derive(Clone)]

@@ -1,7 +1,6 @@
 //! State that requests share.
 
 pub(crate) mod build;
-pub(crate) mod model_knowledge;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -13,6 +12,7 @@ use crate::config::Config;
 use crate::costs::CostTracker;
 use crate::dashboard::RecentConversations;
 use crate::exchange::unknown_paths::UnknownPaths;
+use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::request::access_keys::AccessKeys;
@@ -20,9 +20,8 @@ use crate::request::scope::ScopeFactory;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
-use longhaul_core::prefix::keys::Scope;
-use longhaul_core::prefix::parse_cache::ParseCache;
-use model_knowledge::ModelKnowledge;
+use longhaul_core::conversation::parse_cache::ParseCache;
+use longhaul_core::units::scope::Scope;
 
 /// State shared by all requests under one set of settings. Clones share the caches and stores.
 #[derive(Clone)]

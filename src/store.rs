@@ -21,7 +21,6 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::timeout;
 
-pub(crate) use crate::learned::model_facts::ModelFacts;
 pub(crate) use count_cache::CountedRequest;
 pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
 pub(crate) use lease::LeaseOutcome;
@@ -30,12 +29,15 @@ pub(crate) use secret::Secret;
 
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
+use crate::learned::model_facts::ModelFacts;
+use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use durable::{Change, DurableStore, Unavailable};
 use file::Intent;
 use format::RecordSealer;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 use memory::MemoryStore;
 use tiered::{PendingChange, TieredStore, WRITE_TIMEOUT};
 
@@ -131,11 +133,31 @@ impl Store {
     }
 
     /// Updates memory with the entries of a conversation that other processes and earlier ones have
-    /// stored. Waits at most `store.wait`.
+    /// stored, and `knowledge` with their facts about the model. Waits at most `store.wait`.
+    pub(crate) async fn refresh_all(
+        &self,
+        chains: &PrefixKeys,
+        knowledge: &ModelKnowledge,
+        model: &str,
+    ) {
+        let facts = self.refresh(chains, || knowledge.key(model)).await;
+        if let Some(facts) = facts {
+            knowledge.merge_remote(model, facts);
+        }
+    }
+
+    /// Publishes to other processes what this one has learned about a model, if it is new.
+    pub(crate) fn publish(&self, knowledge: &ModelKnowledge, model: &str) {
+        if let Some(tier) = &self.tiered {
+            tier.publish_model_facts(knowledge.key(model), knowledge.facts(model));
+        }
+    }
+
+    /// Updates memory with the stored entries of a conversation.
     ///
     /// Returns the known facts about the model whose own key `model` computes; `None` without a
     /// durable store.
-    pub(crate) async fn refresh(
+    async fn refresh(
         &self,
         chains: &PrefixKeys,
         model: impl FnOnce() -> RecordKey,
@@ -229,18 +251,6 @@ impl Store {
         self.memory
             .counts
             .newest(chains, self.sealer.note_name(model))
-    }
-
-    /// Publishes to other processes what this one has learned about the model whose key `model`
-    /// computes.
-    pub(crate) fn publish_model_facts(
-        &self,
-        model: impl FnOnce() -> RecordKey,
-        lore: impl FnOnce() -> ModelFacts,
-    ) {
-        if let Some(tier) = &self.tiered {
-            tier.publish_model_facts(model(), lore());
-        }
     }
 
     /// Waits until earlier writes are durable and visible to other processes, for at most

@@ -28,9 +28,10 @@ pub(crate) use guard::{
 pub(crate) use jobs::{JobHandle, SummaryJobs};
 use paid_call::PaidCall;
 
+use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::metrics::{Label as _, SummaryOutcome as Outcome};
 use crate::traces::CallContext;
-use crate::upstream::{RequestBody, TransferMeter, Upstream};
+use crate::upstream::Upstream;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::chat_completions;
 use longhaul_core::dialect::sse::FinishReason;

@@ -19,19 +19,12 @@ use http::{Request, Response};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-pub(crate) use crate::body::chunked_bytes::ChunkedBytes;
-pub(crate) use crate::body::client_body::ClientBody;
-pub(crate) use crate::body::peeked_body::{PeekedBody, ReadAhead};
-pub(crate) use crate::body::request_body::{RequestBody, TransferMeter};
-pub(crate) use crate::learned::reported_windows::{
-    QueryOutcome, ReportedWindows, WindowAnswer, WindowQuery,
-};
-pub(crate) use crate::learned::windows::LearnedWindows;
 pub(crate) use proxy_connector::is_loopback_host;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct_connector;
 pub(crate) use upstream_body::UpstreamBody;
 
+use crate::body::request_body::RequestBody;
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};
 use crate::limits::{

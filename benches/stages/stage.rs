@@ -1,13 +1,14 @@
 //! The stages of a rewrite and their baselines, each as a repeatable pass.
 
 use longhaul_core::conversation::Conversation;
+use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::dialect::chat_completions::{read, read_cached};
 use longhaul_core::planning::plan::{Replacements, SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
-use longhaul_core::prefix::keys::{PrefixKeys, Scope};
-use longhaul_core::prefix::parse_cache::ParseCache;
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use serde::Deserialize;
 use serde_json::value::RawValue;

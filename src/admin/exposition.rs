@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use super::table::{Metric, MetricsSource};
 use crate::metrics::{CounterMatrix, Counters, HistogramSnapshot, Label};
-use longhaul_core::cost::pricing::Usd;
+use longhaul_core::units::usd::Usd;
 
 /// Renders every metric of `table` with its current values.
 pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {

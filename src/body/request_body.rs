@@ -10,7 +10,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::upstream::{ChunkedBytes, ClientBody, PeekedBody};
+use crate::body::chunked_bytes::ChunkedBytes;
+use crate::body::client_body::ClientBody;
+use crate::body::peeked_body::PeekedBody;
 
 /// Transfer statistics of one request.
 #[derive(Debug, Default)]

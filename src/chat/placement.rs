@@ -8,7 +8,7 @@ use crate::learned::summary_placements::ConversationModelKey;
 use crate::store::RewriteTolerance;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 impl Chat<'_> {
     /// Records that the rewrite was refused and the original was accepted.

@@ -2,6 +2,7 @@
 
 use http::{Response, StatusCode};
 
+use crate::body::peeked_body::PeekedBody;
 use crate::chat::Chat;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{RetryReason, SuspectedOverflow};
@@ -11,13 +12,13 @@ use crate::exchange::request_log::RequestLog;
 use crate::metrics::{Action, CompactionTrigger, RetryOutcome};
 use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
-use crate::upstream::{PeekedBody, UpstreamBody};
+use crate::upstream::UpstreamBody;
 use longhaul_core::cost::refetches;
 use longhaul_core::overflow::{Evidence, Overflow, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, SummaryNeed};
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::token_ratio::CountSample;
 
@@ -118,7 +119,7 @@ impl Chat<'_> {
     /// one of them. Waits only after an adoption: once per compaction.
     async fn publish(&self, adopted: Option<RecordAdopted>) {
         let shared = self.shared();
-        shared.knowledge.publish(&self.model);
+        shared.store.publish(&shared.knowledge, &self.model);
         if let Some(RecordAdopted) = adopted {
             shared.store.flush().await;
         }

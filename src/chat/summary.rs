@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
+use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::summary_task::SummaryTask;
 use crate::chat::{Chat, ChatRequest, window};
@@ -20,7 +21,6 @@ use crate::summaries::{
     CALL_TIMEOUT, CostMeter, JobHandle, SummaryJob, SummaryPermit, SummaryTarget,
 };
 use crate::traces::CallContext;
-use crate::upstream::{RequestBody, TransferMeter};
 use crate::wall_clock;
 use longhaul_core::planning::plan::{
     RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
@@ -32,10 +32,10 @@ use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::thrash::ThrashDetector;
-use longhaul_core::prefix::keys::RecordKey;
 use longhaul_core::summary::request::{
     MAX_BACKGROUND_CALLS, MAX_FOREGROUND_CALLS, cached_style_body, is_rebuild_due,
 };
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::RefusalWindow;
 

@@ -14,7 +14,7 @@ use crate::summaries::{SummaryJob, SummaryPermit};
 use crate::traces::valid_model_name;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::policy::thrash::ThrashDetector;
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 /// Everything a summary needs, independent of the request that started the task.
 pub(super) struct SummaryTask {

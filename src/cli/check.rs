@@ -13,9 +13,10 @@ use crate::cli::model_window::ModelWindow;
 use crate::cli::thousands::with_thousands;
 use crate::config::{ChoiceSetting, Config, Mode, ResolvedSettings, report, report_json};
 use crate::error::Problem;
+use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer, WindowQuery};
 use crate::models::HostKind;
 use crate::telemetry::TraceDestination;
-use crate::upstream::{QueryOutcome, Upstream, WindowAnswer, WindowQuery};
+use crate::upstream::Upstream;
 use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 
 /// The environment variable of the upstream key: the name that every SDK reads.

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
-use longhaul_core::prefix::keys::ScopeTag;
+use longhaul_core::units::scope::ScopeTag;
 
 /// The maximum length of a model name, in characters. Clients choose these names and a terminal
 /// shows them, so only printable characters are kept.

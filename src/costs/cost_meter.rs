@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::metrics::{AuxiliaryPurpose, Metrics};
-use longhaul_core::cost::pricing::{Cost, InputPrices, Usd};
+use longhaul_core::cost::pricing::{Cost, InputPrices};
 use longhaul_core::dialect::usage::Usage;
+use longhaul_core::units::usd::Usd;
 
 /// Adds up the cost of the calls made for one text.
 pub(crate) struct CostMeter {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::costs::RequestCost;
-use longhaul_core::cost::pricing::Usd;
+use longhaul_core::units::usd::Usd;
 
 /// List entry of a conversation.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -7,8 +7,8 @@ use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::dashboard::request_delta::{ReadProgress, RequestDelta};
 use crate::dashboard::touched_files::TouchedFiles;
 use crate::wall_clock;
-use longhaul_core::prefix::keys::RecordKey;
 use longhaul_core::summary::title::Title;
+use longhaul_core::units::scope::RecordKey;
 
 /// Maximum requests shown of each conversation, the most recent ones.
 const MAX_POINTS: usize = 400;

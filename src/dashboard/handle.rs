@@ -13,8 +13,9 @@ use crate::report::ChatReport;
 use crate::summaries::{CostMeter, SummaryError};
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::summary::title::Title;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
 /// A request to record.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use longhaul_core::dialect::chat_completions::read;
-use longhaul_core::prefix::keys::{PrefixKeys, Scope};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 
 /// Builds a conversation that reads `reads` files, one per step.

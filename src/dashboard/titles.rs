@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::summaries::RollingHour;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
-use longhaul_core::prefix::keys::RecordKey;
 use longhaul_core::summary::title::Title;
+use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 
 /// Conversations kept in memory: at least this many, at most twice as many.
@@ -101,7 +101,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::scope::Scope;
 
     fn conversation(number: usize) -> RecordKey {
         Scope::new(&[0; 32], &[]).named_key(&number.to_string())

@@ -8,9 +8,10 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
+use crate::body::peeked_body::PeekedBody;
 use crate::exchange::request_log::RequestLog;
 use crate::metrics::Ending;
-use crate::upstream::{PeekedBody, UpstreamBody};
+use crate::upstream::UpstreamBody;
 
 /// A reply body together with its request's log.
 pub(crate) struct ReplyBody {

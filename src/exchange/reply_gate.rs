@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::body::budget::BufferBudget;
 use crate::body::coding::Decoder;
-use crate::upstream::{PeekedBody, ReadAhead};
+use crate::body::peeked_body::{PeekedBody, ReadAhead};
 use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
 
 /// Maximum bytes held of one reply, as received. Errors are small, and the head of a stream before

@@ -8,7 +8,7 @@ use crate::proxy::Proxy;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 use longhaul_core::overflow::{ReplyTail, Verdict};
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::reply_signals::SentSize;
 use longhaul_core::window::token_ratio::CountSample;
@@ -123,7 +123,7 @@ impl ReplyObserver {
             let counted = CountedRequest { pair, density };
             shared.store.record_count(key, &self.model, counted);
         }
-        shared.knowledge.publish(&self.model);
+        shared.store.publish(&shared.knowledge, &self.model);
         spent
     }
 
@@ -146,7 +146,7 @@ impl ReplyObserver {
         let error = self.tail.finish(&shared.config.overflow_rules).error_only();
         let windows = &shared.knowledge.windows;
         log_learned_window(windows.learn_from_reply_end(&self.model, self.observed.sent, &error));
-        shared.knowledge.publish(&self.model);
+        shared.store.publish(&shared.knowledge, &self.model);
         spent
     }
 }
@@ -170,7 +170,8 @@ mod tests {
     use crate::config::Config;
     use longhaul_core::cost::pricing::BilledRequest;
     use longhaul_core::dialect::chat_completions::read;
-    use longhaul_core::prefix::keys::{PrefixKeys, Scope};
+    use longhaul_core::prefix::keys::PrefixKeys;
+    use longhaul_core::units::scope::Scope;
 
     /// Creates the observer of a reply with this content coding.
     fn observer(proxy: &Proxy, coding: &'static str) -> Option<Box<ReplyObserver>> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
+use crate::body::request_body::TransferMeter;
 use crate::costs::RequestCost;
 use crate::dashboard::DashboardHandle;
 use crate::error::Fault;
@@ -14,7 +15,6 @@ use crate::metrics::{Ending, Label, Metrics, StatusClass};
 use crate::report::ChatReport;
 use crate::request::{paths, receive};
 use crate::traces::{CallPurpose, Operation, RequestTrace};
-use crate::upstream::TransferMeter;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
@@ -267,8 +267,8 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
+    use crate::body::request_body::RequestBody;
     use crate::metrics::Action;
-    use crate::upstream::RequestBody;
     use longhaul_core::units::tokens::Tokens;
 
     fn goes_on(account: &mut RequestLog) {

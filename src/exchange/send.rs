@@ -5,6 +5,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri, Version};
 
+use crate::body::request_body::RequestBody;
 use crate::error::Fault;
 use crate::exchange::relay::ReplyBody;
 use crate::exchange::request_log::RequestLog;
@@ -14,7 +15,7 @@ use crate::report::ChatReport;
 use crate::request::headers::BodyFraming;
 use crate::request::{headers, paths};
 use crate::traces::CallPurpose;
-use crate::upstream::{RequestBody, UpstreamBody};
+use crate::upstream::UpstreamBody;
 
 /// The requested path, its path at the upstream, and the client's HTTP version.
 pub(crate) struct Route {

@@ -5,13 +5,15 @@ use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use crate::body::client_body::ClientBody;
+use crate::body::request_body::RequestBody;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::Route;
 use crate::proxy::Proxy;
 use crate::request::headers::BodyFraming;
 use crate::traces::CallPurpose;
-use crate::upstream::{ClientBody, RequestBody, UpstreamBody};
+use crate::upstream::UpstreamBody;
 use parking_lot::Mutex;
 
 /// Holds the tunnel that a connection is about to become. A plain mutex suffices: a connection that

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::wall_clock;
 use longhaul_core::policy::placement::PlacementRefusals;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
@@ -25,8 +26,9 @@ pub(crate) struct ModelFacts {
 }
 
 impl ModelFacts {
-    /// Drops facts that a fast clock stamped, seen from `now`.
-    pub(crate) fn without_future_facts(self, now: u64) -> Self {
+    /// Drops facts that a fast clock stamped, which would override all newer ones.
+    pub(crate) fn without_future_facts(self) -> Self {
+        let now = wall_clock::unix_millis();
         Self {
             window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
             density: self.density.filter(|lesson| !lesson.is_ahead_of(now)),

@@ -5,8 +5,7 @@ use moka::ops::compute::Op;
 use moka::sync::Cache;
 
 use crate::learned::model_facts::ModelFacts;
-use crate::wall_clock;
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 /// Maximum models remembered; a client may name any.
 const MAX_MODELS: u64 = 1_024;
@@ -44,7 +43,11 @@ impl Default for ModelFactsCache {
 impl ModelFactsCache {
     /// Returns the facts about a model.
     pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
-        without_future_facts(self.models.get(&model).unwrap_or_default().facts)
+        self.models
+            .get(&model)
+            .unwrap_or_default()
+            .facts
+            .without_future_facts()
     }
 
     /// Returns whether the durable store has the facts about a model.
@@ -60,7 +63,10 @@ impl ModelFactsCache {
     pub(crate) fn merge_learned(&self, model: RecordKey, lore: ModelFacts) -> SyncState {
         let mut there = SyncState::Synced;
         self.update(model, |kept| {
-            let lore = without_future_facts(kept.facts).merge(without_future_facts(lore));
+            let lore = kept
+                .facts
+                .without_future_facts()
+                .merge(lore.without_future_facts());
             if lore == kept.facts {
                 return kept;
             }
@@ -77,9 +83,9 @@ impl ModelFactsCache {
     /// the result.
     pub(crate) fn merge_durable(&self, model: RecordKey, theirs: ModelFacts) -> SyncState {
         let mut there = SyncState::Synced;
-        let theirs = without_future_facts(theirs);
+        let theirs = theirs.without_future_facts();
         self.update(model, |kept| {
-            let lore = without_future_facts(kept.facts).merge(theirs);
+            let lore = kept.facts.without_future_facts().merge(theirs);
             let is_settled = lore == theirs;
             if !is_settled {
                 there = SyncState::Incomplete;
@@ -106,16 +112,11 @@ impl ModelFactsCache {
     }
 }
 
-/// Drops facts that a fast clock stamped, which would override all newer ones.
-fn without_future_facts(lore: ModelFacts) -> ModelFacts {
-    lore.without_future_facts(wall_clock::unix_millis())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use longhaul_core::policy::placement::PlacementRefusals;
-    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::scope::Scope;
 
     fn refused() -> ModelFacts {
         ModelFacts {

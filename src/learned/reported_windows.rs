@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub(crate) use query::{QueryOutcome, WindowAnswer, WindowQuery};
-
+use crate::learned::reported_windows::query::{WindowAnswer, WindowQuery};
 use crate::upstream::Upstream;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
-use longhaul_core::prefix::keys::Scope;
+use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 use parking_lot::Mutex;

@@ -5,7 +5,7 @@ use moka::sync::Cache;
 
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 use suspicions::RefusalSuspicions;
 

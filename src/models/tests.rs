@@ -1,8 +1,8 @@
 //! Consistency of the table, and look-ups by host and name.
 
 use super::*;
-use longhaul_core::cost::pricing::Usd;
 use longhaul_core::dialect::usage::Usage;
+use longhaul_core::units::usd::Usd;
 use proptest::prelude::*;
 use std::process::Command;
 

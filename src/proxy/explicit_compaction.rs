@@ -13,6 +13,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Version};
 
 use super::Proxy;
+use crate::body::client_body::ClientBody;
+use crate::body::request_body::TransferMeter;
 use crate::chat::{Chat, ChatRequest};
 use crate::config::Mode;
 use crate::error::Fault;
@@ -24,7 +26,6 @@ use crate::request::buffered_body::BufferedBody;
 use crate::request::paths;
 use crate::request::receive::Received;
 use crate::traces::ParentContext;
-use crate::upstream::{ClientBody, TransferMeter};
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::dialect::chat_completions;
 use longhaul_core::units::tokens::Tokens;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use crate::body::budget::Reservation;
+use crate::body::chunked_bytes::ChunkedBytes;
+use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::request::headers::BodyFraming;
-use crate::upstream::{ChunkedBytes, RequestBody, TransferMeter};
 use longhaul_core::planning::splice::{Piece, Splice};
 
 /// Minimum bytes of a retained run that is sent from the original buffer. Copying shorter runs is

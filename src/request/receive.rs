@@ -15,7 +15,11 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::body::budget::{BufferBudget, Reservation};
+use crate::body::chunked_bytes::ChunkedBytes;
+use crate::body::client_body::ClientBody;
 use crate::body::coding::Decoder;
+use crate::body::peeked_body::PeekedBody;
+use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::config::{CHAT, Mode};
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
@@ -24,7 +28,6 @@ use crate::proxy::Proxy;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers::is_transfer_coded;
 use crate::request::overrides::RequestOverrides;
-use crate::upstream::{ChunkedBytes, ClientBody, PeekedBody, RequestBody, TransferMeter};
 use buffer::BodyBuffer;
 use decoding::BodyDecoding;
 

@@ -5,8 +5,8 @@ use http::{HeaderMap, HeaderName};
 
 use crate::config::{BaseUrl, CallerIdentity};
 use crate::store::Secret;
-use longhaul_core::prefix::keys::Scope;
-use longhaul_core::prefix::parse_cache::ParseCache;
+use longhaul_core::conversation::parse_cache::ParseCache;
+use longhaul_core::units::scope::Scope;
 
 /// Credential headers of the APIs.
 pub(crate) static CREDENTIALS: [HeaderName; 4] = [

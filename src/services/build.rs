@@ -9,17 +9,15 @@ use crate::body::budget::BufferBudget;
 use crate::config::Config;
 use crate::costs::CostTracker;
 use crate::error::Problem;
-use crate::learned::summary_placements::SummaryPlacements;
+use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::request::access_keys::AccessKeys;
 use crate::request::scope::ScopeFactory;
 use crate::services::Shared;
-use crate::services::model_knowledge::ModelKnowledge;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
-use crate::upstream::{LearnedWindows, ReportedWindows, Upstream};
-use longhaul_core::prefix::keys::Scope;
+use crate::upstream::Upstream;
 
 /// Titles requested concurrently. A conversation that exceeds the limit tries again with its next
 /// request.
@@ -34,7 +32,7 @@ impl Proxy {
         let metrics = Arc::<Metrics>::default();
         let store = Arc::new(Store::open(&config.store, &metrics)?);
         let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
-        let lessons = model_knowledge(&store, scopes.for_models(&config.upstream.base));
+        let knowledge = ModelKnowledge::new(scopes.for_models(&config.upstream.base));
         let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
         let mut shared = Shared {
             mount: None,
@@ -47,7 +45,7 @@ impl Proxy {
             scopes: Arc::new(scopes),
             summary_jobs: SummaryJobs::default(),
             keys: AccessKeys::new(&config),
-            knowledge: lessons,
+            knowledge: Arc::new(knowledge),
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
@@ -90,17 +88,6 @@ impl Proxy {
     }
 }
 
-/// Creates the empty knowledge about the models of one upstream.
-fn model_knowledge(store: &Arc<Store>, scope: Scope) -> Arc<ModelKnowledge> {
-    Arc::new(ModelKnowledge {
-        reported_windows: ReportedWindows::default(),
-        placements: SummaryPlacements::default(),
-        windows: LearnedWindows::default(),
-        store: Arc::clone(store),
-        scope,
-    })
-}
-
 /// Creates the cost tracker of one upstream; prices depend on its host.
 fn cost_tracker(config: &Config) -> Arc<CostTracker> {
     Arc::new(CostTracker::new(config.upstream.base.authority().host()))
@@ -109,10 +96,11 @@ fn cost_tracker(config: &Config) -> Arc<CostTracker> {
 impl Shared {
     /// Returns a copy for another upstream, with no knowledge of its models yet.
     fn for_mount(&self, mount: &str, config: Config) -> Self {
+        let scope = self.scopes.for_models(&config.upstream.base);
         Self {
             mount: Some(mount.into()),
             costs: cost_tracker(&config),
-            knowledge: model_knowledge(&self.store, self.scopes.for_models(&config.upstream.base)),
+            knowledge: Arc::new(ModelKnowledge::new(scope)),
             unknown_paths: Arc::default(),
             ..self.with_config(config)
         }
@@ -137,6 +125,7 @@ mod tests {
     use longhaul_core::dialect::chat_completions::read;
     use longhaul_core::dialect::usage::Usage;
     use longhaul_core::prefix::keys::PrefixKeys;
+    use longhaul_core::units::scope::Scope;
     use longhaul_core::units::tokens::Tokens;
 
     /// Returns the cost that `proxy` computes for a request.

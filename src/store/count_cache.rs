@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::durable::NoteName;
 use longhaul_core::collections::two_generation_cache::ShardedCache;
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
 
 /// Entries per cache generation. Two generations of about 80 bytes an entry take 10 MB at most.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::store::file::FileStore;
 use crate::store::redis::RedisStore;
-use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Storage of entries that outlive the process.
 pub(crate) enum DurableStore {

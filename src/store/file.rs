@@ -25,7 +25,7 @@ use super::secret::Secret;
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
-use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 use open::StoreFile;
 use table::ListRange;
 use threads::{FileThreads, ReadCommand, WriteCommand};

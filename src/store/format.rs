@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::secret::Secret;
 use crate::store::durable::NoteName;
 use longhaul_core::FORM_VERSION;
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 /// Version of these bytes, and of the data that a durable store keeps beside them. Raised with
 /// every change, so that no version takes another's bytes for its own.
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use longhaul_core::policy::record::{Clip, CompactionRecord};
-    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::scope::Scope;
     use longhaul_core::units::tokens::Tokens;
 
     fn seal(secret: u8) -> RecordSealer {

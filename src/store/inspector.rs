@@ -12,7 +12,7 @@ use crate::store::durable::{DurableStore, ListedEntry};
 use crate::store::file::Intent;
 use crate::store::format::RecordSealer;
 use longhaul_core::policy::record::CompactionRecord;
-use longhaul_core::prefix::keys::ScopeTag;
+use longhaul_core::units::scope::ScopeTag;
 
 /// Timeout of a call. An operator waits for its result.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);

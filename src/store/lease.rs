@@ -9,7 +9,7 @@ use super::secret;
 use super::tiered::{TieredInner, TieredStore};
 use crate::store::durable::{LeaseAttempt, LeaseRenewal, LeaseToken};
 use crate::store::write_queue::StoreJob;
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 /// Time to live of a lease. If its holder dies, the next process that needs the summary waits for
 /// this long.

@@ -13,7 +13,8 @@ use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
 use longhaul_core::collections::two_generation_cache::ShardedCache;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 
 /// Bytes of a record without its texts: key, numbers, and the cache's own bookkeeping.
 const ENTRY_OVERHEAD_BYTES: u32 = 512;

@@ -23,7 +23,7 @@ use crate::store::durable::{
 use client::{CommandRoute, RedisClient};
 use connection::ReconnectingConnection;
 use error_kind::{MALFORMED_ANSWER, unavailable};
-use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Number of keys in one page of a scan: few enough that the server serves others in between.
 const SCAN_COUNT: usize = 256;

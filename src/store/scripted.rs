@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::store::durable::{
     Change, EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, StoredEntry, Unavailable, Winner,
 };
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 /// Maximum number of fields of an entry, as at a server. A full entry accepts no further note.
 pub(super) const MAX_FIELDS: usize = 64;

@@ -3,7 +3,7 @@
 use super::*;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::policy::record::RecordMatch;
-use longhaul_core::prefix::keys::Scope;
+use longhaul_core::units::scope::Scope;
 
 mod discard;
 mod leases;

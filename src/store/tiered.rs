@@ -24,7 +24,8 @@ use crate::store::durable::{
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
 use crate::store::write_queue::{StoreJob, WriteQueue};
 use longhaul_core::policy::record::CompactionRecord;
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 
 /// Timeout of a background write. A busy disk takes a second.

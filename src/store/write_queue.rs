@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::store::durable::LeaseToken;
 use crate::store::tiered::{PendingChange, TieredInner, WRITE_TIMEOUT};
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 
 /// Maximum number of waiting jobs. A request has three; jobs beyond the limit are dropped.
 const MAX_WAITING: usize = 1_024;

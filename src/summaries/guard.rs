@@ -17,7 +17,8 @@ use crate::summaries::{CostMeter, SummaryError};
 use backoff::{FailureStreak, SummaryBackoff};
 pub(crate) use hourly_caps::RollingHour;
 use hourly_caps::{HourlyCaps, HourlyReservation};
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey, Scope};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::{RecordKey, Scope};
 use longhaul_core::units::tokens::Tokens;
 use unused_summaries::Unused;
 

@@ -12,7 +12,7 @@ use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 
 /// Maximum number of remembered keys whose job was aborted.
@@ -228,7 +228,8 @@ mod tests {
 
     use super::*;
     use longhaul_core::dialect::chat_completions::read;
-    use longhaul_core::prefix::keys::{PrefixKeys, Scope};
+    use longhaul_core::prefix::keys::PrefixKeys;
+    use longhaul_core::units::scope::Scope;
 
     fn key() -> RecordKey {
         let body = br#"{"messages":[{"role":"user","content":"x"}]}"#;

@@ -142,7 +142,7 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
-    use crate::upstream::RequestBody;
+    use crate::body::request_body::RequestBody;
 
     async fn check(status: u16, body: &str, expect: Result<(&str, FinishReason), SummaryError>) {
         let body = RequestBody::from_bytes(Bytes::from(body.to_owned()), &Arc::default());

@@ -12,7 +12,8 @@ use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_rec
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey, Scope};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::{RecordKey, Scope};
 
 use crate::oracle::reader::messages;
 use crate::promises::{Newest, forwarded};

@@ -5,6 +5,7 @@
 //! bodies.
 
 use longhaul_core::conversation::Conversation;
+use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::dialect::chat_completions::{read, read_cached};
 use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
@@ -14,9 +15,8 @@ use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::record::PriorRecords;
-use longhaul_core::prefix::keys::Scope;
-use longhaul_core::prefix::parse_cache::ParseCache;
 use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::ValidityRules;
 use serde_json::{Value, json};

@@ -6,15 +6,16 @@
 mod batches;
 pub mod images;
 pub mod open_calls;
+pub mod parse_cache;
 pub mod reasoning_budget;
 pub mod reasoning_runs;
 pub mod token_sums;
 pub mod tool_arguments;
 pub mod unanswered;
 
+use crate::conversation::parse_cache::{MessageMemo, ParsedMessage};
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
-use crate::prefix::parse_cache::{MessageMemo, ParsedMessage};
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
 use std::borrow::Cow;

@@ -1,4 +1,3 @@
-//! Keys of conversation prefixes, and the cache of parsed messages.
+//! Keys of conversation prefixes.
 
 pub mod keys;
-pub mod parse_cache;

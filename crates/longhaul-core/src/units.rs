@@ -1,3 +1,5 @@
-//! Quantities with types of their own.
+//! Quantities and keys with types of their own.
 
+pub mod scope;
 pub mod tokens;
+pub mod usd;

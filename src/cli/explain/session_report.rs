@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::cli::demo::{PlayOutcome, PlayRow, PlayTotals, ending, percent};
 use crate::cli::thousands::with_thousands;
-use longhaul_core::cost::pricing::{InputPrices, Price, Usd};
+use longhaul_core::cost::pricing::{InputPrices, Price};
 use longhaul_core::dialect::usage::Usage;
+use longhaul_core::units::usd::Usd;
 
 /// The outcome of one session.
 #[derive(Debug, Serialize)]

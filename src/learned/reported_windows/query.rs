@@ -9,11 +9,12 @@ use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
+use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::error::Fault;
 use crate::learned::reported_windows::formats;
 use crate::learned::reported_windows::formats::{LOCAL_ENDPOINTS, ModelsPage, WindowParser};
 use crate::models::HostKind;
-use crate::upstream::{RequestBody, TransferMeter, Upstream};
+use crate::upstream::Upstream;
 use longhaul_core::units::tokens::Tokens;
 
 /// Timeout of a whole query, however many paths it takes.

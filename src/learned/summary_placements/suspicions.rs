@@ -2,7 +2,7 @@
 
 use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
-use longhaul_core::prefix::keys::RecordKey;
+use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 
 /// Conversations kept in memory: at least this many, at most twice as many.

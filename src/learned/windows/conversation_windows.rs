@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::learned::windows::REFUSAL_TTL_MS;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 use parking_lot::Mutex;
@@ -86,7 +87,7 @@ impl ConversationWindows {
 mod tests {
     use super::*;
     use longhaul_core::dialect::chat_completions::read;
-    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::scope::Scope;
 
     /// Builds a conversation of `model` with one turn for each of `words`.
     fn conversation(model: &str, words: &[&str]) -> PrefixKeys {

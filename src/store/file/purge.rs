@@ -5,7 +5,7 @@
 use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _};
 
 use super::table::{METADATA, RECORDS};
-use longhaul_core::prefix::keys::ScopeTag;
+use longhaul_core::units::scope::ScopeTag;
 
 /// Counts the entries.
 pub(super) fn count_entries(database: &Database) -> Result<u64, redb::Error> {

@@ -8,7 +8,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 use crate::store::durable::{Change, EntryWrite, ListedEntry, StoredEntry, Winner};
 use crate::store::file::entry_meta::EntryMeta;
 use crate::wall_clock;
-use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 type BytesTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -213,7 +213,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use longhaul_core::prefix::keys::Scope;
+    use longhaul_core::units::scope::Scope;
 
     #[test]
     fn a_clock_that_is_behind_moves_no_use_back() {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::config::Config;
 use crate::store::durable::{Change, NoteName};
-use longhaul_core::prefix::keys::Scope;
+use longhaul_core::units::scope::Scope;
 
 /// A directory for a file.
 struct Place(TempDir);

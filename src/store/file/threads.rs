@@ -20,7 +20,7 @@ use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use crate::wall_clock;
-use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 use parking_lot::RwLock;
 
 /// Maximum number of calls that wait for a thread. With more, the file is too slow to be of use.

@@ -11,7 +11,7 @@ use redis::{Cmd, Value};
 
 use crate::store::durable::{Change, EntryWrite, NoteName, StoredEntry, Winner};
 use crate::store::format::{FORMAT, MAX_SEALED_BYTES};
-use longhaul_core::prefix::keys::{RecordKey, ScopeTag};
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Prefix of all keys, different for each version. Two versions that alternate at one key would
 /// take each other's records for damaged.

@@ -11,7 +11,7 @@ use super::*;
 use crate::config::{Config, StoreLocation};
 use crate::store::durable::{Change, DurableStore, NoteName};
 use crate::store::tests::check_discard;
-use longhaul_core::prefix::keys::Scope;
+use longhaul_core::units::scope::Scope;
 
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../../../tests/it/redis_server.rs"]

@@ -39,7 +39,11 @@ fn density(at: u64) -> ModelFacts {
 }
 
 async fn learns(store: &Store, lore: ModelFacts) {
-    store.publish_model_facts(model, || lore);
+    store
+        .tiered
+        .as_ref()
+        .unwrap()
+        .publish_model_facts(model(), lore);
     store.tiered.as_ref().unwrap().queue.flush().await;
 }
 

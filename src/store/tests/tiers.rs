@@ -8,7 +8,7 @@ use crate::metrics::DurableStoreOutcome;
 use crate::store::RewriteTolerance;
 use crate::store::durable::StoredEntry;
 use crate::store::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
-use longhaul_core::prefix::keys::Scope;
+use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 
@@ -341,7 +341,10 @@ async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
         let chains = chains(&["a", &format!("{turn}")]);
         one.refresh(&chains, model).await;
         // The call that probes the store may be the queue's, for which other jobs wait.
-        one.publish_model_facts(model, || lore);
+        one.tiered
+            .as_ref()
+            .unwrap()
+            .publish_model_facts(model(), lore);
         one.adopt(key(&chains, 2), record("one"));
         let began = Instant::now();
         one.flush().await;

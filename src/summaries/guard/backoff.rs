@@ -8,7 +8,8 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-use longhaul_core::prefix::keys::{PrefixKeys, RecordKey};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
 /// Consecutive failures that open the breaker. Without it, sessions made fifty futile calls in a

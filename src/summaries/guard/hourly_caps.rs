@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::metrics::{Label as _, WithheldReason};
 use crate::summaries::CostMeter;
-use longhaul_core::prefix::keys::{RecordKey, Scope};
+use longhaul_core::units::scope::{RecordKey, Scope};
 use parking_lot::Mutex;
 
 /// Summaries per process and hour; beyond that the digest replaces them. Enough for twenty

@@ -7,7 +7,7 @@ use moka::ops::compute::Op;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
-use longhaul_core::prefix::keys::{RecordKey, Scope};
+use longhaul_core::units::scope::{RecordKey, Scope};
 
 /// Unused summaries of one conversation after which background summaries stop until one is used. A
 /// client that leaves or rewinds leaves one or two unused. A client that uses none of three

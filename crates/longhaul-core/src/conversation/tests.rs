@@ -1,9 +1,9 @@
 //! Structure of a conversation: batches, and the boundaries between units.
 
 use super::*;
+use crate::conversation::parse_cache::ParseCache;
 use crate::dialect::chat_completions::{read, read_cached};
-use crate::prefix::keys::Scope;
-use crate::prefix::parse_cache::ParseCache;
+use crate::units::scope::Scope;
 
 const SYSTEM: &str = r#"{"role":"system","content":"be brief"}"#;
 const USER: &str = r#"{"role":"user","content":"port the parser"}"#;

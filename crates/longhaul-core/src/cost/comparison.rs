@@ -1,8 +1,9 @@
 //! Comparison of a request's cost with its cost without longhaul.
 
-use crate::cost::pricing::{InputPrices, Usd};
+use crate::cost::pricing::InputPrices;
 use crate::dialect::usage::Usage;
 use crate::units::tokens::Tokens;
+use crate::units::usd::Usd;
 use crate::window::token_ratio::TokenRatio;
 
 /// Sizes of an answered request, in the plain estimate.

@@ -6,14 +6,14 @@ mod keys;
 pub mod output_limit;
 pub mod values;
 
+use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
     Content, ContentPart, Conversation, Message, OutputKey, PartKind, RequestParams, Role, ToolCall,
 };
 use crate::dialect::bypass::Bypass;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
-use crate::prefix::keys::Scope;
-use crate::prefix::parse_cache::{ParseCache, ParseCursor};
+use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 use called_function::CalledFunction;
 use keys::{RequestKey, SeenKeys, known_key};

@@ -1,7 +1,7 @@
 //! Token usage of one request, read from every shape in which providers report it.
 
 pub mod value;
-use crate::cost::pricing::Usd;
+use crate::units::usd::Usd;
 use serde::Deserialize;
 use value::UsageValue;
 

@@ -2,8 +2,9 @@
 //! it.
 
 use crate::policy::thrash::ThrashDetector;
-use crate::prefix::keys::{PrefixKeys, RecordKey};
+use crate::prefix::keys::PrefixKeys;
 use crate::text::wording;
+use crate::units::scope::RecordKey;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

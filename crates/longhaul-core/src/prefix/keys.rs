@@ -5,10 +5,10 @@
 //! and arguments of calls, all as spelt. An id counts by the position of its call.
 
 use crate::FORM_VERSION;
-use crate::collections::two_generation_cache::ShardKey;
+use crate::conversation::parse_cache::PrefixHashStep;
 use crate::conversation::{Content, ContentPart, Conversation, Message, PartKind, Role};
 use crate::json::scanner::{Literal, NotJson, Scanner};
-use crate::prefix::parse_cache::PrefixHashStep;
+use crate::units::scope::{PrefixHash, RecordKey, Scope, hash_field, length_bytes};
 
 /// Most boundaries looked up, newest first. Bounds the work per request.
 const MAX_LOOKUPS: usize = 512;
@@ -16,101 +16,11 @@ const MAX_LOOKUPS: usize = 512;
 /// fewer than the remaining [`MAX_LOOKUPS`] still finds the entry.
 const REKEY_DISTANCE: usize = MAX_LOOKUPS / 2;
 
-/// The hash of a prefix.
-pub(crate) type PrefixHash = [u8; 32];
 /// The hash of one message's content.
 type MessageHash = [u8; 32];
 /// For a result: the id of the call that it answers, and the index of that call among those before
 /// it. The hash covers the index; if the index is `None`, it covers the id.
 type AnsweredCall<'a> = Option<(&'a str, Option<usize>)>;
-
-/// The scope of one caller's conversations. A scope never sees another scope's records.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Scope([u8; 32]);
-
-impl Scope {
-    /// Derives the scope of a caller from a secret and everything that distinguishes callers.
-    pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
-        let mut hasher = blake3::Hasher::new_keyed(secret);
-        for part in caller {
-            hasher.update(&length_bytes(part.len()));
-            hasher.update(part);
-        }
-        Self(hasher.finalize().into())
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// Returns the public tag of the scope.
-    pub fn tag(self) -> ScopeTag {
-        let hash = blake3::keyed_hash(&self.0, b"tag");
-        let mut tag = [0; 8];
-        tag.iter_mut()
-            .zip(hash.as_bytes())
-            .for_each(|(to, byte)| *to = *byte);
-        ScopeTag(tag)
-    }
-
-    /// Returns the key of data stored for this scope under a name rather than for a conversation.
-    pub fn named_key(self, name: &str) -> RecordKey {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(&FORM_VERSION.to_le_bytes());
-        hash_field(&mut hasher, b'm', name);
-        RecordKey {
-            scope: self.tag(),
-            prefix_hash: hasher.finalize().into(),
-        }
-    }
-}
-
-/// Public tag of a scope, for listings: enough to distinguish callers, and useless for deriving
-/// keys.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ScopeTag(pub [u8; 8]);
-
-/// The key of one prefix of one caller's conversation.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct RecordKey {
-    scope: ScopeTag,
-    prefix_hash: PrefixHash,
-}
-
-impl RecordKey {
-    /// Length of the stored form, in bytes.
-    pub const BYTES: usize = 40;
-
-    /// Returns the tag of the scope that the key belongs to.
-    pub fn scope(self) -> ScopeTag {
-        self.scope
-    }
-
-    /// Returns the stored form, which begins with the scope's tag.
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
-        scope.copy_from_slice(&self.scope.0);
-        chain.copy_from_slice(&self.prefix_hash);
-        bytes
-    }
-
-    /// Parses the stored form; `None` if `bytes` has the wrong length.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
-        Some(Self {
-            scope: ScopeTag(scope.try_into().ok()?),
-            prefix_hash: chain.try_into().ok()?,
-        })
-    }
-}
-
-impl ShardKey for RecordKey {
-    fn shard_bits(&self) -> usize {
-        let [bits, ..] = self.prefix_hash;
-        usize::from(bits)
-    }
-}
 
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
@@ -134,7 +44,7 @@ impl PrefixKeys {
     /// Hashes a conversation without its leading system and developer messages, whose dates and
     /// working directories change.
     pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
-        let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
+        let start = blake3::keyed_hash(scope.bytes(), &FORM_VERSION.to_le_bytes());
         let mut link: PrefixHash = start.into();
         let tag = scope.tag();
         let head = conversation.head_len();
@@ -151,11 +61,7 @@ impl PrefixKeys {
             link = next_hash(conversation, message, &link, answered);
             while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
             if boundaries.peek() == Some(&(at + 1)) {
-                let key = RecordKey {
-                    scope: tag,
-                    prefix_hash: link,
-                };
-                keys.push((at + 1, key));
+                keys.push((at + 1, RecordKey::new(tag, link)));
             }
         }
         let end = conversation.without_prefill(conversation.messages().len());
@@ -255,17 +161,6 @@ impl PrefixKeys {
     pub fn newest(&self) -> Option<(usize, RecordKey)> {
         self.keys.last().copied()
     }
-}
-
-fn length_bytes(bytes: usize) -> [u8; 8] {
-    (bytes as u64).to_le_bytes()
-}
-
-/// Hashes a field with a tag and its length, so that adjacent fields cannot be confused.
-fn hash_field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
-    hasher.update(&[tag]);
-    hasher.update(&length_bytes(bytes.len()));
-    hasher.update(bytes.as_bytes());
 }
 
 /// Returns the prefix hash after a message, from the message's memo if that starts from the same

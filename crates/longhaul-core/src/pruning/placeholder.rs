@@ -108,7 +108,26 @@ pub(crate) fn is_placeholder(conversation: &Conversation<'_>, message: &Message)
         let raw = text.raw(conversation.body());
         RAW_PREFIXES.iter().any(|start| raw.starts_with(start))
     });
-    may_be && wording::is_placeholder(&conversation.text(message))
+    may_be && is_placeholder_text(&conversation.text(message))
+}
+
+/// Whether `text` is a placeholder, from longhaul or from an agent with the same wording. Longer
+/// texts do not count; otherwise the author of a result could protect all of it from clearing.
+fn is_placeholder_text(text: &str) -> bool {
+    const DESCRIPTION: usize =
+        wording::MAX_TOOL_CHARS + wording::MAX_ARGUMENT_CHARS + "  , about 4294967295 tokens".len();
+    let rest = text
+        .strip_prefix(wording::CLEARED_PREFIX)
+        .and_then(|rest| rest.strip_suffix(']'));
+    let described = |rest: &str| {
+        let (line, index) = rest.split_once('\n').unwrap_or((rest, ""));
+        let is_index = || {
+            Tokens::estimate_text(index) <= wording::MAX_IDENTIFIER_TOKENS
+                && identifiers::is_index(index)
+        };
+        line.chars().nth(DESCRIPTION).is_none() && (index.is_empty() || is_index())
+    };
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(described))
 }
 
 /// Possible beginnings of a placeholder in JSON, escaped or not. Text with another beginning need

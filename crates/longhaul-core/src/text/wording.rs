@@ -3,7 +3,6 @@
 //!
 //! Changing a text changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
 
-use crate::identifiers;
 use crate::json::scanner::has_unicode_escape;
 use crate::units::tokens::Tokens;
 use regex::Regex;
@@ -62,24 +61,6 @@ pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
     let line = line.strip_suffix(']').unwrap_or(line);
     let colon = if line == CLEARED_PREFIX { ":" } else { "" };
     format!("{line}{colon}\n{index}]")
-}
-
-/// Whether `text` is a placeholder, from longhaul or from an agent with the same wording. Longer
-/// texts do not count; otherwise the author of a result could protect all of it from clearing.
-pub fn is_placeholder(text: &str) -> bool {
-    const DESCRIPTION: usize =
-        MAX_TOOL_CHARS + MAX_ARGUMENT_CHARS + "  , about 4294967295 tokens".len();
-    let rest = text
-        .strip_prefix(CLEARED_PREFIX)
-        .and_then(|rest| rest.strip_suffix(']'));
-    let described = |rest: &str| {
-        let (line, index) = rest.split_once('\n').unwrap_or((rest, ""));
-        let is_index = || {
-            Tokens::estimate_text(index) <= MAX_IDENTIFIER_TOKENS && identifiers::is_index(index)
-        };
-        line.chars().nth(DESCRIPTION).is_none() && (index.is_empty() || is_index())
-    };
-    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(described))
 }
 
 /// Whether a raw JSON literal may match [`points_at_earlier_read`]. JSON can escape the phrases
@@ -269,18 +250,6 @@ mod tests {
         check("identical to the previous read", true);
         check("already\nbeen read", false);
         check("changed since", false);
-    }
-
-    #[test]
-    fn a_placeholder_is_known_with_and_without_words_of_its_own() {
-        assert!(is_placeholder(CLEARED));
-        assert!(is_placeholder(&format!("{CLEARED_PREFIX}: read again]")));
-        for other in [": read again", " now]", "", "]]"] {
-            assert!(
-                !is_placeholder(&format!("{CLEARED_PREFIX}{other}")),
-                "{other}"
-            );
-        }
     }
 
     #[test]

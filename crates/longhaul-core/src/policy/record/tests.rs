@@ -3,7 +3,7 @@
 use super::*;
 use crate::dialect::chat_completions::read;
 use crate::policy::cut_point::tests::body;
-use crate::prefix::keys::Scope;
+use crate::units::scope::Scope;
 
 /// Builds the keys of a conversation of one message a letter; every prefix has a key.
 fn chains(letters: &str) -> PrefixKeys {

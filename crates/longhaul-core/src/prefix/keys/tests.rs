@@ -1,9 +1,10 @@
 //! Changes that alter the key of a prefix, and changes that do not.
 
 use super::*;
+use crate::collections::two_generation_cache::ShardKey;
+use crate::conversation::parse_cache::ParseCache;
 use crate::dialect::chat_completions::{read, read_cached};
 use crate::policy::cut_point::tests::body;
-use crate::prefix::parse_cache::ParseCache;
 
 fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])

@@ -199,3 +199,18 @@ fn a_placeholder_is_known_again_however_it_is_spelt() {
     check(r#""[Old tool result content cleared] and more""#, false);
     check(r#""see [Old tool result content cleared]""#, false);
 }
+
+#[test]
+fn a_placeholder_is_known_with_and_without_words_of_its_own() {
+    use wording::{CLEARED, CLEARED_PREFIX};
+    assert!(is_placeholder_text(CLEARED));
+    assert!(is_placeholder_text(&format!(
+        "{CLEARED_PREFIX}: read again]"
+    )));
+    for other in [": read again", " now]", "", "]]"] {
+        assert!(
+            !is_placeholder_text(&format!("{CLEARED_PREFIX}{other}")),
+            "{other}"
+        );
+    }
+}

@@ -8,12 +8,12 @@
 //!
 //! [`Fingerprint`]: super::Fingerprint
 
+use crate::conversation::parse_cache::ParseCache;
+use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
+use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::{ContentPart, Message, Role, ToolCall};
 use crate::json::span::Span;
-use crate::prefix::keys::Scope;
-use crate::prefix::parse_cache::ParseCache;
-use crate::prefix::parse_cache::pages::{CachePage, PAGE_MESSAGES};
-use crate::prefix::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
+use crate::units::scope::Scope;
 use std::sync::Arc;
 
 /// Bytes at the start of a message that distinguish it from others after the same prefix. Also the

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::conversation::Conversation;
+use crate::conversation::parse_cache::Fingerprint;
+use crate::conversation::parse_cache::parsed_messages::GENERATION_MESSAGES;
 use crate::dialect::chat_completions::{read, read_cached};
-use crate::prefix::parse_cache::Fingerprint;
-use crate::prefix::parse_cache::parsed_messages::GENERATION_MESSAGES;
 use proptest::prelude::*;
 
 fn scope(number: u8) -> Scope {

@@ -5,10 +5,10 @@
 //! including those between them, have the page's fingerprint, the messages parse as before.
 
 use crate::collections::two_generation_cache::ShardedCache;
+use crate::conversation::parse_cache::Fingerprint;
+use crate::conversation::parse_cache::parsed_messages::{GENERATION_MESSAGES, ParsedMessage};
 use crate::conversation::{ContentPart, Message, ToolCall};
 use crate::json::span::Span;
-use crate::prefix::parse_cache::Fingerprint;
-use crate::prefix::parse_cache::parsed_messages::{GENERATION_MESSAGES, ParsedMessage};
 use std::sync::Arc;
 
 /// Messages per page: enough that the look-up costs next to nothing per message, and few enough

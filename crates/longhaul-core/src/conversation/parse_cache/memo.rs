@@ -1,7 +1,7 @@
 //! Values derived from a cached message, stored with its parse.
 
-use crate::prefix::keys::PrefixHash;
-use crate::window::script_ratio::ScriptSample;
+use crate::conversation::parse_cache::script_sample::ScriptSample;
+use crate::units::scope::PrefixHash;
 use std::sync::OnceLock;
 
 /// Lazily computed values. Each depends only on the message, so any caller may fill it in.

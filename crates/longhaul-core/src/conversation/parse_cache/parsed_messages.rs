@@ -1,10 +1,10 @@
 //! The parse of one message: a function of its bytes alone, independent of its position.
 
 use crate::collections::two_generation_cache::ShardedCache;
+use crate::conversation::parse_cache::{Fingerprint, MessageMemo};
 use crate::conversation::{Content, ContentPart, Message, ToolCall};
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
-use crate::prefix::parse_cache::{Fingerprint, MessageMemo};
 use std::sync::Arc;
 
 /// Parsed messages in one generation. With some 400 bytes each, both generations take 26 MB.

@@ -12,12 +12,13 @@
 //! - A successful attacker would harm only themselves. The scope is part of the hash, so a caller
 //!   never receives an entry stored for another.
 
-pub mod cursor;
-pub mod memo;
+mod cursor;
+mod memo;
 mod pages;
-pub mod parsed_messages;
+mod parsed_messages;
+pub(crate) mod script_sample;
 
-use crate::prefix::keys::Scope;
+use crate::units::scope::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};

@@ -1,0 +1,107 @@
+//! Scopes of callers, and the keys that records are stored under.
+
+use crate::FORM_VERSION;
+use crate::collections::two_generation_cache::ShardKey;
+
+/// The hash of a prefix.
+pub(crate) type PrefixHash = [u8; 32];
+
+/// The scope of one caller's conversations. A scope never sees another scope's records.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Scope([u8; 32]);
+
+impl Scope {
+    /// Derives the scope of a caller from a secret and everything that distinguishes callers.
+    pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(secret);
+        for part in caller {
+            hasher.update(&length_bytes(part.len()));
+            hasher.update(part);
+        }
+        Self(hasher.finalize().into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Returns the public tag of the scope.
+    pub fn tag(self) -> ScopeTag {
+        let hash = blake3::keyed_hash(&self.0, b"tag");
+        let mut tag = [0; 8];
+        tag.iter_mut()
+            .zip(hash.as_bytes())
+            .for_each(|(to, byte)| *to = *byte);
+        ScopeTag(tag)
+    }
+
+    /// Returns the key of data stored for this scope under a name rather than for a conversation.
+    pub fn named_key(self, name: &str) -> RecordKey {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(&FORM_VERSION.to_le_bytes());
+        hash_field(&mut hasher, b'm', name);
+        RecordKey::new(self.tag(), hasher.finalize().into())
+    }
+}
+
+/// Public tag of a scope, for listings: enough to distinguish callers, and useless for deriving
+/// keys.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ScopeTag(pub [u8; 8]);
+
+/// The key of one prefix of one caller's conversation.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RecordKey {
+    scope: ScopeTag,
+    prefix_hash: PrefixHash,
+}
+
+impl RecordKey {
+    /// Length of the stored form, in bytes.
+    pub const BYTES: usize = 40;
+
+    pub(crate) fn new(scope: ScopeTag, prefix_hash: PrefixHash) -> Self {
+        Self { scope, prefix_hash }
+    }
+
+    /// Returns the tag of the scope that the key belongs to.
+    pub fn scope(self) -> ScopeTag {
+        self.scope
+    }
+
+    /// Returns the stored form, which begins with the scope's tag.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
+        scope.copy_from_slice(&self.scope.0);
+        chain.copy_from_slice(&self.prefix_hash);
+        bytes
+    }
+
+    /// Parses the stored form; `None` if `bytes` has the wrong length.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
+        Some(Self {
+            scope: ScopeTag(scope.try_into().ok()?),
+            prefix_hash: chain.try_into().ok()?,
+        })
+    }
+}
+
+impl ShardKey for RecordKey {
+    fn shard_bits(&self) -> usize {
+        let [bits, ..] = self.prefix_hash;
+        usize::from(bits)
+    }
+}
+
+pub(crate) fn length_bytes(bytes: usize) -> [u8; 8] {
+    (bytes as u64).to_le_bytes()
+}
+
+/// Hashes a field with a tag and its length, so that adjacent fields cannot be confused.
+pub(crate) fn hash_field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
+    hasher.update(&[tag]);
+    hasher.update(&length_bytes(bytes.len()));
+    hasher.update(bytes.as_bytes());
+}
