@@ -1,56 +1,63 @@
-//! The levels of the code: a file uses only its own module and lower levels.
+//! The levels of the code: a file uses only its own room and lower levels. A room is a module at the
+//! root of a crate, with the files in its folder.
 //!
 //! Paths are read as text: `crate::x`, chains of `super::`, and the braces after either. The house
 //! style names modules of the crate in `use` lines, so the search finds every path without a
 //! parser.
 
-use super::{File, check, files};
+use super::{File, check, files, has_ending};
 
-/// The modules of the crate, from the lowest level to the highest. Modules on the same level do not
-/// use each other.
+/// The rooms of a crate, by level.
+struct Levels {
+    /// Folder with the crate's sources.
+    root: &'static str,
+    /// The rooms, from the lowest level to the highest. Rooms on one level do not use each other.
+    rooms: &'static [&'static [&'static str]],
+    /// Pairs on one level that may use each other.
+    together: &'static [(&'static str, &'static str)],
+}
+
+/// The proxy and the program. Metrics have a counter per fault, and each fault has a label.
 ///
-/// The core and the mock model are crates of their own, and Cargo keeps them apart: an upstream must
-/// not agree with the proxy by construction.
-const LEVELS: &[&[&str]] = &[
-    &["limits", "models", "wall_clock"],
-    &["error", "metrics"],
-    &["costs", "report", "traces"],
-    &["config"],
-    &["learned"],
-    &["body", "store", "upstream"],
-    &["summaries", "telemetry"],
-    &["dashboard"],
-    &["chat", "exchange", "proxy", "request", "services"],
-    &["admin"],
-    &["server"],
-    &["cli", "fuzzing"],
-    &["lib", "main"],
-];
+/// The mock model is a crate of its own: an upstream must not agree with the proxy by construction.
+const PROGRAM: Levels = Levels {
+    root: "src/",
+    rooms: &[
+        &["error", "limits", "metrics", "models", "wall_clock"],
+        &["body", "config", "costs", "report", "traces"],
+        &["upstream"],
+        &["learned", "summaries", "telemetry"],
+        &["dashboard", "store"],
+        &["request"],
+        &["services"],
+        &["exchange"],
+        &["chat"],
+        &["admin", "proxy"],
+        &["server"],
+        &["cli", "fuzzing"],
+        &["lib", "main"],
+    ],
+    together: &[("error", "metrics"), ("metrics", "error")],
+};
 
-/// Pairs on the same level that may use each other: metrics count faults, and have a counter per
-/// fault.
-const TOGETHER: &[(&str, &str)] = &[
-    ("error", "metrics"),
-    ("metrics", "error"),
-    ("body", "upstream"),
-    ("upstream", "body"),
-    ("learned", "upstream"),
-    ("chat", "exchange"),
-    ("chat", "proxy"),
-    ("chat", "request"),
-    ("chat", "services"),
-    ("exchange", "proxy"),
-    ("exchange", "request"),
-    ("proxy", "chat"),
-    ("proxy", "exchange"),
-    ("proxy", "request"),
-    ("proxy", "services"),
-    ("request", "exchange"),
-    ("request", "proxy"),
-    ("services", "exchange"),
-    ("services", "proxy"),
-    ("services", "request"),
-];
+/// The pure core.
+const CORE: Levels = Levels {
+    root: "crates/longhaul-core/src/",
+    rooms: &[
+        &["collections", "json"],
+        &["units"],
+        &["text"],
+        &["conversation"],
+        &["dialect", "identifiers"],
+        &["overflow", "prefix", "pruning"],
+        &["policy"],
+        &["summary", "window"],
+        &["planning"],
+        &["cost"],
+        &["lib"],
+    ],
+    together: &[],
+};
 
 /// Facilities that the pure core must not use: runtime, network, logs, clock, files, environment.
 const IMPURE: &[&str] = &[
@@ -70,38 +77,69 @@ const IMPURE: &[&str] = &[
     "rand::",
 ];
 
-fn level(module: &str) -> Option<usize> {
-    LEVELS.iter().position(|level| level.contains(&module))
+impl Levels {
+    fn level(&self, room: &str) -> Option<usize> {
+        self.rooms.iter().position(|level| level.contains(&room))
+    }
+
+    /// Returns the room that a file belongs to.
+    fn room<'a>(&self, path: &'a str) -> &'a str {
+        let path = path.strip_prefix(self.root).unwrap_or(path);
+        let first = path.split('/').next().unwrap_or_default();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+
+    /// Returns the rooms that a file names, outside its tests.
+    fn named(&self, file: &File) -> Vec<String> {
+        let code: String = product_lines(&file.text).collect();
+        let path = file.path.strip_prefix(self.root).unwrap_or(&file.path);
+        // The number of modules between the file and the crate's root.
+        let depth = path.matches('/').count() + 1;
+        let mut found = after(&code, "crate::");
+        found.extend(after(&code, &"super::".repeat(depth)));
+        found.retain(|name| self.level(name).is_some());
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    fn may_use(&self, user: &str, used: &str) -> bool {
+        user == used || self.level(used) < self.level(user) || self.together.contains(&(user, used))
+    }
+
+    /// Returns the violations of a file.
+    fn violations(&self, file: &File) -> Vec<String> {
+        let user = self.room(&file.path);
+        let wrong = self
+            .named(file)
+            .into_iter()
+            .filter(|used| !self.may_use(user, used))
+            .map(|used| format!("{user} must not use {used}"));
+        let unknown = self
+            .level(user)
+            .is_none()
+            .then(|| format!("{user} has no level"));
+        wrong.chain(unknown).collect()
+    }
+
+    /// Checks all files but those of tests, which may use everything.
+    fn check(&self) {
+        let mut files = files(self.root.trim_end_matches('/'));
+        files.retain(|file| {
+            let name = file.path.rsplit('/').next().unwrap_or_default();
+            let is_test = file.path.contains("/tests/") || name == "tests.rs";
+            has_ending(&file.path, "rs") && !is_test && name != "test_support.rs"
+        });
+        check(&files, |file| self.violations(file));
+    }
 }
 
-/// Returns the module of the crate that a path in `src` belongs to.
-fn module(path: &str) -> &str {
-    let path = path.strip_prefix("src/").unwrap_or(path);
-    let first = path.split('/').next().unwrap_or_default();
-    first.strip_suffix(".rs").unwrap_or(first)
-}
-
-/// Returns the number of modules between a file and the crate's root: `src/a.rs` is 1, `src/a/b.rs`
-/// is 2.
-fn depth(path: &str) -> usize {
-    path.matches('/').count()
-}
-
-/// Returns the modules of the crate that a file names.
-fn named(file: &File) -> Vec<String> {
-    let code: String = file
-        .text
-        .lines()
+/// Returns the lines of code of a file, up to its tests.
+fn product_lines(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.split_once("#[cfg(test)]\nmod tests {");
+    let code = code.map_or(text, |(code, _)| code);
+    code.split_inclusive('\n')
         .filter(|line| !line.trim_start().starts_with("//"))
-        .flat_map(|line| [line, "\n"])
-        .collect();
-    let to_the_crate = "super::".repeat(depth(&file.path));
-    let mut found = after(&code, "crate::");
-    found.extend(after(&code, &to_the_crate));
-    found.retain(|name| level(name).is_some());
-    found.sort();
-    found.dedup();
-    found
 }
 
 /// Returns the first names after each `prefix`, including those in braces.
@@ -146,23 +184,10 @@ fn in_braces(text: &str) -> Vec<String> {
     names.iter().map(|path| first_name(path.trim())).collect()
 }
 
-fn may_use(user: &str, used: &str) -> bool {
-    user == used || level(used) < level(user) || TOGETHER.contains(&(user, used))
-}
-
 #[test]
-fn a_file_uses_its_own_module_and_lower_levels_only() {
-    check(&files("src"), |file| {
-        let user = module(&file.path);
-        let wrong = named(file)
-            .into_iter()
-            .filter(|used| !may_use(user, used))
-            .map(|used| format!("{user} must not use {used}"));
-        let unknown = level(user)
-            .is_none()
-            .then(|| format!("{user} has no level"));
-        wrong.chain(unknown).collect()
-    });
+fn a_file_uses_its_own_room_and_lower_levels_only() {
+    PROGRAM.check();
+    CORE.check();
 }
 
 #[test]
@@ -197,14 +222,16 @@ fn the_core_depends_on_no_runtime_network_or_log() {
     }
 }
 
+fn file(path: &str, text: &str) -> File {
+    File {
+        path: path.into(),
+        text: text.into(),
+    }
+}
+
 #[test]
 fn paths_are_seen_in_every_way_they_are_written() {
-    let seen = |path: &str, text: &str| {
-        named(&File {
-            path: path.into(),
-            text: text.into(),
-        })
-    };
+    let seen = |path: &str, text: &str| PROGRAM.named(&file(path, text));
     assert_eq!(seen("src/store.rs", "use crate::proxy::X;"), ["proxy"]);
     assert_eq!(seen("src/store.rs", "    let x = crate::cli::X;"), ["cli"]);
     assert_eq!(seen("src/store.rs", "use super::server;"), ["server"]);
@@ -221,6 +248,41 @@ fn paths_are_seen_in_every_way_they_are_written() {
     );
     assert!(seen("src/store.rs", "/// As in crate::proxy.").is_empty());
     assert!(seen("src/store/near.rs", "use super::config;").is_empty());
-    assert!(!may_use("store", "proxy") && !may_use("store", "upstream"));
-    assert!(may_use("proxy", "store") && !may_use("error", "report"));
+    let in_tests = "#[cfg(test)]\nmod tests {\n    use crate::proxy::X;\n}";
+    assert!(seen("src/store.rs", in_tests).is_empty());
+}
+
+#[test]
+fn a_use_upwards_or_sideways_and_a_room_without_a_level_are_violations() {
+    let wrong = |levels: &Levels, path: &str, text: &str| levels.violations(&file(path, text));
+    for (path, text, expect) in [
+        (
+            "src/store.rs",
+            "use crate::proxy::X;",
+            "store must not use proxy",
+        ),
+        (
+            "src/chat/plan.rs",
+            "use super::super::proxy::X;",
+            "chat must not use proxy",
+        ),
+        (
+            "src/body.rs",
+            "use crate::config::X;",
+            "body must not use config",
+        ),
+        ("src/attic.rs", "", "attic has no level"),
+    ] {
+        assert_eq!(wrong(&PROGRAM, path, text), [expect], "{path}");
+    }
+    let path = "crates/longhaul-core/src/conversation/images.rs";
+    let expect = ["conversation must not use identifiers"];
+    assert_eq!(wrong(&CORE, path, "use crate::identifiers;"), expect);
+    for (path, text) in [
+        ("src/chat.rs", "use crate::store::X;"),
+        ("src/chat.rs", "use crate::chat::X;"),
+        ("src/error.rs", "use crate::metrics::X;"),
+    ] {
+        assert!(wrong(&PROGRAM, path, text).is_empty(), "{path}");
+    }
 }
