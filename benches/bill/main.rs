@@ -3,8 +3,8 @@
 //!
 //! `cargo bench --bench bill`; `-- --help` lists the options. Every request of every recorded
 //! session goes through the real proxy to the strict model of `longhaul_mock_model`. All run on
-//! loopback in one process, so the decisions are those of the program. The model simulates the cache
-//! by whole messages: the prefix shared with an accepted request is cheap in the next one. Output
+//! loopback in one process, so the decisions are those of the program. The model simulates the
+//! cache by whole messages: the prefix shared with an accepted request is cheap in the next one. Output
 //! costs the same with and without longhaul, and is left out.
 
 mod bill;

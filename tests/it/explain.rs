@@ -289,7 +289,7 @@ fn a_result_that_is_old_enough_says_what_it_waits_for() {
     let mark = with(&[("LONGHAUL_PRUNE_WHEN", "mark")]);
     check_verdict(&mark, &body, 5, "waits", "waits for the hard mark, 165,254");
     let pressure = with(&[("LONGHAUL_PRUNE_WHEN", "pressure")]);
-    let reason = "waits until the request is above 110,169";
+    let reason = "waits until the request exceeds 110,169";
     check_verdict(&pressure, &body, 5, "waits", reason);
     let off = with(&[("DISABLE_PRUNE", "1")]);
     let reason = "clearing is switched off (DISABLE_PRUNE)";

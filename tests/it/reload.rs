@@ -133,7 +133,7 @@ async fn what_a_process_is_built_on_stays_and_is_named() {
         "[limits]\ndrain = \"1s\"\nbody = \"1MiB\"\n",
     );
     program
-        .reads_again("change with the next start alone: limits.drain\n", 1)
+        .reads_again("change only on restart: limits.drain\n", 1)
         .await;
     assert!(program.said().contains("changed=\"limits.body\""));
 }
@@ -252,7 +252,7 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     assert_eq!(keys(&own)[3..], ["Bearer sk-three-own"]);
     let said = program.ended();
     assert!(
-        said.contains("alone: upstream.base, upstream.api_key_file, mount\n"),
+        said.contains("only on restart: upstream.base, upstream.api_key_file, mount\n"),
         "{said}"
     );
     assert!(!said.contains("sk-"), "{said}");
