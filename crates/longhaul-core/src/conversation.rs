@@ -1,7 +1,7 @@
 //! A parsed conversation: its messages as spans of the body, and the structure they form.
 //!
-//! This module is independent of any dialect's keys; [`chat_completions`](super::chat_completions)
-//! fills in its types.
+//! This module is independent of any dialect's keys;
+//! [`chat_completions`](crate::dialect::chat_completions) fills in its types.
 
 mod batches;
 pub mod images;

@@ -242,7 +242,7 @@ pub struct SummaryBudgets {
     /// User messages: a quarter of the recent history kept verbatim.
     pub user_messages: Tokens,
     /// First and newest user request, in addition to the user messages. Zero until the history is
-    /// known; see [`digest::budgets`](super::digest::budgets).
+    /// known; see [`digest::summary_budgets`](crate::summary::digest::summary_budgets).
     pub requests: Tokens,
 }
 

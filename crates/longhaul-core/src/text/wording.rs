@@ -1,7 +1,7 @@
 //! Every text that longhaul inserts into a conversation, and the functions that recognise those
 //! texts.
 //!
-//! Changing a text changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
+//! Changing a text changes forwarded bytes: see [`FORM_VERSION`](crate::FORM_VERSION).
 
 use crate::json::scanner::has_unicode_escape;
 use crate::units::tokens::Tokens;
