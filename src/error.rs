@@ -7,272 +7,176 @@ use tracing::Level;
 
 use crate::metrics::Label;
 
-/// Reason why a request could not be served. Each variant is an error that a client can act on.
+/// Defines the faults, each an entry of this form:
 ///
-/// Error replies of the upstream are not faults: they are relayed unchanged.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fault {
-    /// The request body ended early, or its framing is invalid.
-    RequestBodyBroken,
-    /// The chat to compact exceeds a limit on chats.
-    ChatTooLarge,
-    /// The client sent CONNECT, as to a forward proxy.
-    NotAForwardProxy,
-    /// Bodies already buffered leave no room for the chat to compact.
-    BuffersFull,
-    /// The process has no file descriptor left for a connection to the upstream.
-    NoDescriptors,
-    /// The body to compact is not a readable chat completion request.
-    NotAChat,
-    /// A web page of another site sent the request, and longhaul would add its own key.
-    ForeignPage,
-    /// The client sent plain HTTP to a TLS listener.
-    PlainHttp,
-    /// No endpoint has this path under longhaul's reserved prefix.
-    ReservedPath,
-    /// Compaction was requested, but the mode is off.
-    CompactionOff,
-    /// The request path and the upstream's base URL do not form a valid target.
-    InvalidTarget,
-    /// A token is required, and the client presented no valid one.
-    InvalidToken,
-    /// The upstream closed or reset the connection before it responded.
-    UpstreamBroke,
-    /// The upstream's reply is not HTTP.
-    UpstreamMalformed,
-    /// The proxy to the upstream is unreachable, or refused the connection.
-    UpstreamProxy,
-    /// Connecting to the upstream timed out.
-    UpstreamTimedOut,
-    /// The upstream's certificate or TLS version was refused.
-    UpstreamTls,
-    /// No connection to the upstream's address could be opened.
-    UpstreamUnreachable,
-    /// The upstream's name has no address.
-    UpstreamUnresolved,
+/// ```text
+/// /// Cause.
+/// Variant = "code", STATUS, RetryAdvice, "message, with {origin} for the upstream";
+/// ```
+macro_rules! faults {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident = $code:literal, $status:ident, $retry:ident, $message:literal;
+    )+) => {
+        /// Reason why a request could not be served. Each variant is an error that a client can act
+        /// on.
+        ///
+        /// Error replies of the upstream are not faults: they are relayed unchanged.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(crate) enum Fault {
+            $($(#[doc = $doc])+ $name),+
+        }
+
+        impl Label for Fault {
+            const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            fn label(self) -> &'static str {
+                self.code()
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+
+        impl Fault {
+            /// Returns the entry's columns: code, status, advice and message.
+            const fn entry(self) -> (&'static str, StatusCode, RetryAdvice, &'static str) {
+                match self {
+                    $(Self::$name => ($code, StatusCode::$status, RetryAdvice::$retry, $message)),+
+                }
+            }
+        }
+    };
 }
 
-impl Label for Fault {
-    const ALL: &'static [Self] = &[
-        Self::RequestBodyBroken,
-        Self::ChatTooLarge,
-        Self::NotAForwardProxy,
-        Self::BuffersFull,
-        Self::NoDescriptors,
-        Self::NotAChat,
-        Self::ForeignPage,
-        Self::PlainHttp,
-        Self::ReservedPath,
-        Self::CompactionOff,
-        Self::InvalidTarget,
-        Self::InvalidToken,
-        Self::UpstreamBroke,
-        Self::UpstreamMalformed,
-        Self::UpstreamProxy,
-        Self::UpstreamTimedOut,
-        Self::UpstreamTls,
-        Self::UpstreamUnreachable,
-        Self::UpstreamUnresolved,
-    ];
+// The `OpenAI` SDKs retry 408, 409, 429 and everything from 500 up. A fault that no retry can fix
+// therefore has a status below 500, or forbids retries through [`RetryAdvice::Useless`].
+faults! {
+    /// The request body ended early, or its framing is invalid.
+    RequestBodyBroken = "request_body_broken", BAD_REQUEST, Useless,
+        "the request body ended early, stalled, or has invalid HTTP framing";
 
-    fn label(self) -> &'static str {
-        self.code()
-    }
+    /// The chat to compact exceeds a limit on chats.
+    ChatTooLarge = "chat_too_large", PAYLOAD_TOO_LARGE, Useless,
+        "the chat exceeds limits.body, as sent or decoded, or has too many messages; raise \
+         limits.body, or send a smaller chat";
 
-    fn index(self) -> usize {
-        self as usize
-    }
+    /// The client sent CONNECT, as to a forward proxy.
+    NotAForwardProxy = "not_a_forward_proxy", METHOD_NOT_ALLOWED, Useless,
+        "longhaul is not a forward proxy: set its address as the base URL (OPENAI_BASE_URL), not \
+         as HTTP_PROXY or HTTPS_PROXY";
+
+    /// Bodies already buffered leave no room for the chat to compact.
+    BuffersFull = "crowded", SERVICE_UNAVAILABLE, MayHelp,
+        "buffered request bodies take up all of limits.buffered; retry when fewer requests are in \
+         flight, or raise it";
+
+    /// The process has no file descriptor left for a connection to the upstream.
+    NoDescriptors = "no_descriptors", SERVICE_UNAVAILABLE, MayHelp,
+        "longhaul has reached its limit on open files and cannot connect to the upstream \
+         {origin}; retry when fewer requests are in flight, or raise the limit (ulimit -n)";
+
+    /// The body to compact is not a readable chat completion request.
+    NotAChat = "not_a_chat", BAD_REQUEST, Useless,
+        "the body is not a valid chat completion request: expected a JSON object with `messages`, \
+         as for /v1/chat/completions";
+
+    /// A web page of another site sent the request, and longhaul would add its own key.
+    ForeignPage = "foreign_page", FORBIDDEN, Useless,
+        "longhaul adds its own API key, but not for web pages of other sites, nor for a browser \
+         that addresses it by a name other than localhost; set client_tokens_file, and give the \
+         page one of the tokens as its API key";
+
+    /// The client sent plain HTTP to a TLS listener.
+    PlainHttp = "plain_http", BAD_REQUEST, Useless,
+        "this address requires TLS: begin the base URL with https://";
+
+    /// No endpoint has this path under longhaul's reserved prefix.
+    ReservedPath = "reserved_path", NOT_FOUND, Useless,
+        "paths under /__longhaul__/ are reserved: POST a chat completion request to \
+         /__longhaul__/compact to compact it, or leave out the prefix to reach the upstream";
+
+    /// Compaction was requested, but the mode is off.
+    CompactionOff = "compaction_off", FORBIDDEN, Useless,
+        "compaction is disabled because the mode is off; set LONGHAUL_MODE=on, or leave out \
+         x-longhaul-mode: off";
+
+    /// The request path and the upstream's base URL do not form a valid target.
+    InvalidTarget = "invalid_target", BAD_REQUEST, Useless,
+        "the request path and the upstream's base URL do not form a valid URL; shorten or encode \
+         the path";
+
+    /// A token is required, and the client presented no valid one.
+    InvalidToken = "invalid_token", UNAUTHORIZED, Useless,
+        "longhaul requires a client token: send one from its client_tokens_file as the API key";
+
+    /// The upstream closed or reset the connection before it responded.
+    UpstreamBroke = "upstream_broke", BAD_GATEWAY, MayHelp,
+        "the upstream {origin} closed the connection before it responded; longhaul did not resend \
+         the request, but you can";
+
+    /// The upstream's reply is not HTTP.
+    UpstreamMalformed = "upstream_malformed", BAD_GATEWAY, Useless,
+        "the upstream {origin} did not respond in HTTP; check the scheme and port in \
+         upstream.base";
+
+    /// The proxy to the upstream is unreachable, or refused the connection.
+    UpstreamProxy = "upstream_proxy", BAD_GATEWAY, MayHelp,
+        "the proxy to the upstream {origin} is unreachable or refused the connection; check \
+         HTTPS_PROXY, HTTP_PROXY and ALL_PROXY (proxy.https, proxy.http, proxy.all), or add the \
+         upstream's host to NO_PROXY (proxy.except)";
+
+    /// Connecting to the upstream timed out.
+    UpstreamTimedOut = "upstream_timeout", GATEWAY_TIMEOUT, MayHelp,
+        "connecting to the upstream {origin} timed out; check the network and upstream.base, or \
+         raise upstream.connect";
+
+    /// The upstream's certificate or TLS version was refused.
+    UpstreamTls = "upstream_tls", BAD_GATEWAY, Useless,
+        "the TLS handshake with the upstream {origin} failed: its certificate or protocol was \
+         refused; for a private certificate authority set upstream.ca_file, for a plain HTTP \
+         server use http://";
+
+    /// No connection to the upstream's address could be opened.
+    UpstreamUnreachable = "upstream_unreachable", BAD_GATEWAY, MayHelp,
+        "connecting to the upstream {origin} failed; check that it is running and that \
+         upstream.base has its port";
+
+    /// The upstream's name has no address.
+    UpstreamUnresolved = "upstream_unresolved", BAD_GATEWAY, MayHelp,
+        "the host name of the upstream {origin} cannot be resolved; check upstream.base and the \
+         DNS resolver";
 }
 
 impl Fault {
-    /// Returns the status of the response. The `OpenAI` SDKs retry 408, 409, 429 and everything
-    /// from 500 up. A fault that no retry can fix therefore has a status below 500, or forbids
-    /// retries through [`Fault::retry_advice`].
-    pub(crate) fn status(self) -> StatusCode {
-        match self {
-            Self::RequestBodyBroken | Self::NotAChat | Self::PlainHttp | Self::InvalidTarget => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::ChatTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::NotAForwardProxy => StatusCode::METHOD_NOT_ALLOWED,
-            Self::BuffersFull | Self::NoDescriptors => StatusCode::SERVICE_UNAVAILABLE,
-            Self::ReservedPath => StatusCode::NOT_FOUND,
-            Self::ForeignPage | Self::CompactionOff => StatusCode::FORBIDDEN,
-            Self::InvalidToken => StatusCode::UNAUTHORIZED,
-            Self::UpstreamBroke
-            | Self::UpstreamMalformed
-            | Self::UpstreamProxy
-            | Self::UpstreamTls
-            | Self::UpstreamUnreachable
-            | Self::UpstreamUnresolved => StatusCode::BAD_GATEWAY,
-            Self::UpstreamTimedOut => StatusCode::GATEWAY_TIMEOUT,
-        }
-    }
-
     /// Returns the machine-readable code: `error.code`, `x-longhaul-fault`, and the metric's label.
     pub(crate) fn code(self) -> &'static str {
-        match self {
-            Self::RequestBodyBroken => "request_body_broken",
-            Self::ChatTooLarge => "chat_too_large",
-            Self::NotAForwardProxy => "not_a_forward_proxy",
-            Self::BuffersFull => "crowded",
-            Self::NoDescriptors => "no_descriptors",
-            Self::NotAChat => "not_a_chat",
-            Self::ForeignPage => "foreign_page",
-            Self::PlainHttp => "plain_http",
-            Self::ReservedPath => "reserved_path",
-            Self::CompactionOff => "compaction_off",
-            Self::InvalidTarget => "invalid_target",
-            Self::InvalidToken => "invalid_token",
-            Self::UpstreamBroke => "upstream_broke",
-            Self::UpstreamMalformed => "upstream_malformed",
-            Self::UpstreamProxy => "upstream_proxy",
-            Self::UpstreamTimedOut => "upstream_timeout",
-            Self::UpstreamTls => "upstream_tls",
-            Self::UpstreamUnreachable => "upstream_unreachable",
-            Self::UpstreamUnresolved => "upstream_unresolved",
-        }
+        self.entry().0
     }
 
-    /// Returns the level at which the fault is logged.
-    pub(crate) fn level(self) -> Level {
-        match self {
-            Self::RequestBodyBroken
-            | Self::ChatTooLarge
-            | Self::NotAForwardProxy
-            | Self::NotAChat
-            | Self::ForeignPage
-            | Self::PlainHttp
-            | Self::ReservedPath
-            | Self::CompactionOff
-            | Self::InvalidTarget
-            | Self::InvalidToken => Level::INFO,
-            Self::BuffersFull
-            | Self::NoDescriptors
-            | Self::UpstreamBroke
-            | Self::UpstreamMalformed
-            | Self::UpstreamProxy
-            | Self::UpstreamTimedOut
-            | Self::UpstreamTls
-            | Self::UpstreamUnreachable
-            | Self::UpstreamUnresolved => Level::WARN,
-        }
+    /// Returns the status of the response.
+    pub(crate) fn status(self) -> StatusCode {
+        self.entry().1
     }
 
     /// Returns whether a retry may succeed; the `OpenAI` SDKs obey `x-should-retry: false`.
     pub(crate) fn retry_advice(self) -> RetryAdvice {
-        match self {
-            Self::RequestBodyBroken
-            | Self::ChatTooLarge
-            | Self::NotAForwardProxy
-            | Self::NotAChat
-            | Self::ForeignPage
-            | Self::PlainHttp
-            | Self::ReservedPath
-            | Self::CompactionOff
-            | Self::InvalidTarget
-            | Self::InvalidToken
-            | Self::UpstreamMalformed
-            | Self::UpstreamTls => RetryAdvice::Useless,
-            Self::BuffersFull
-            | Self::NoDescriptors
-            | Self::UpstreamBroke
-            | Self::UpstreamProxy
-            | Self::UpstreamTimedOut
-            | Self::UpstreamUnreachable
-            | Self::UpstreamUnresolved => RetryAdvice::MayHelp,
-        }
+        self.entry().2
     }
 
     /// Returns what failed and what to do about it. `origin` is the upstream's scheme, host and
     /// port.
     pub(crate) fn message(self, origin: &str) -> String {
-        match self {
-            Self::RequestBodyBroken => {
-                "the request body ended early, stalled, or has invalid HTTP framing".into()
-            }
-            Self::ChatTooLarge => {
-                "the chat exceeds limits.body, as sent or decoded, or has too many messages; raise \
-                 limits.body, or send a smaller chat"
-                    .into()
-            }
-            Self::NotAForwardProxy => {
-                "longhaul is not a forward proxy: set its address as the base URL \
-                 (OPENAI_BASE_URL), not as HTTP_PROXY or HTTPS_PROXY"
-                    .into()
-            }
-            Self::BuffersFull => {
-                "buffered request bodies take up all of limits.buffered; retry when \
-                 fewer requests are in flight, or raise it"
-                    .into()
-            }
-            Self::NoDescriptors => format!(
-                "longhaul has reached its limit on open files and cannot connect to the upstream \
-                 {origin}; retry when fewer requests are in flight, or raise the limit (ulimit -n)"
-            ),
-            Self::NotAChat => {
-                "the body is not a valid chat completion request: expected a JSON object \
-                 with `messages`, as for /v1/chat/completions"
-                    .into()
-            }
-            Self::PlainHttp => "this address requires TLS: begin the base URL with https://".into(),
-            Self::ForeignPage => {
-                "longhaul adds its own API key, but not for web pages of other sites, nor for a \
-                 browser that addresses it by a name other than localhost; set \
-                 client_tokens_file, and give the page one of the tokens as its API key"
-                    .into()
-            }
-            Self::ReservedPath => {
-                "paths under /__longhaul__/ are reserved: POST a chat completion request to \
-                 /__longhaul__/compact to compact it, or leave out the prefix to reach the \
-                 upstream"
-                    .into()
-            }
-            Self::CompactionOff => {
-                "compaction is disabled because the mode is off; set LONGHAUL_MODE=on, \
-                 or leave out x-longhaul-mode: off"
-                    .into()
-            }
-            Self::InvalidTarget => {
-                "the request path and the upstream's base URL do not form a valid URL; \
-                 shorten or encode the path"
-                    .into()
-            }
-            Self::InvalidToken => {
-                "longhaul requires a client token: send one from its client_tokens_file as \
-                 the API key"
-                    .into()
-            }
-            Self::UpstreamBroke => format!(
-                "the upstream {origin} closed the connection before it responded; longhaul did not \
-                 resend the request, but you can"
-            ),
-            Self::UpstreamMalformed => format!(
-                "the upstream {origin} did not respond in HTTP; check the scheme and port in \
-                 upstream.base"
-            ),
-            Self::UpstreamProxy => format!(
-                "the proxy to the upstream {origin} is unreachable or refused the connection; \
-                 check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY (proxy.https, proxy.http, proxy.all), \
-                 or add the upstream's host to NO_PROXY (proxy.except)"
-            ),
-            Self::UpstreamTimedOut => format!(
-                "connecting to the upstream {origin} timed out; check the network and \
-                 upstream.base, or raise upstream.connect"
-            ),
-            Self::UpstreamTls => format!(
-                "the TLS handshake with the upstream {origin} failed: its certificate or protocol \
-                 was refused; for a private certificate authority set upstream.ca_file, for a \
-                 plain HTTP server use http://"
-            ),
-            Self::UpstreamUnreachable => format!(
-                "connecting to the upstream {origin} failed; check that it is running and that \
-                 upstream.base has its port"
-            ),
-            Self::UpstreamUnresolved => format!(
-                "the host name of the upstream {origin} cannot be resolved; check upstream.base \
-                 and the DNS resolver"
-            ),
+        self.entry().3.replace("{origin}", origin)
+    }
+
+    /// Returns the level at which the fault is logged: a warning unless the client caused it.
+    pub(crate) fn level(self) -> Level {
+        if self.status().is_server_error() {
+            Level::WARN
+        } else {
+            Level::INFO
         }
     }
 }

@@ -21,22 +21,17 @@ fn tests() -> Vec<String> {
         .collect()
 }
 
-/// Returns the codes that `Fault::code` gives its variants. `Fault` is private to the crate, so the
-/// codes are read from the source.
+/// Returns the codes of the faults. `Fault` is private to the crate, so they are read from the
+/// entries in the source.
 fn faults() -> Vec<String> {
     let sources = sources();
     let errors = sources.iter().find(|file| file.path == "src/error.rs");
     let text = &errors.expect("src/error.rs has the faults").text;
-    let (_, table) = text
-        .split_once("fn code(self) -> &'static str {")
-        .expect("the table of codes");
-    let (table, _) = table.split_once("\n    }\n").expect("its end");
-    table
-        .split('"')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
+    let (_, table) = text.split_once("\nfaults! {\n").expect("the table");
+    let (table, _) = table.split_once("\n}\n").expect("its end");
+    let codes = table.split(" = \"").skip(1);
+    let codes = codes.filter_map(|rest| rest.split_once('"'));
+    codes.map(|(code, _)| code.to_owned()).collect()
 }
 
 #[test]
