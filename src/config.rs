@@ -1,6 +1,7 @@
 //! The program's configuration, resolved from its layers.
 
 pub(crate) mod base_url;
+mod choices;
 pub(crate) mod compaction;
 mod file;
 mod keys;
@@ -12,11 +13,15 @@ pub(crate) mod parse;
 mod problems;
 mod prompts;
 mod proxies;
+mod raw_value;
 pub(crate) mod redact;
+pub(crate) mod reload;
 mod render;
+mod resolved;
 mod setting;
 mod settings;
 mod store;
+mod store_location;
 pub(crate) mod suggestions;
 mod summary;
 mod tables;
@@ -28,29 +33,32 @@ use std::time::Duration;
 
 pub use base_url::BaseUrl;
 pub(crate) use base_url::CHAT;
+pub(crate) use choices::ChoiceSetting;
+pub use choices::{Http2, LogFormat, LogLevel, Mode, PlacementSetting, SummaryModel, SummaryStyle};
+pub use compaction::WindowOrigin;
 use http::HeaderValue;
 pub use keys::ClientTokens;
-pub(crate) use layers::{Layers, ResolvedSettings};
-pub use listener::TlsFiles;
+pub(crate) use layers::Layers;
+pub use listener::{AdminListener, TlsFiles};
 pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use redact::redacted_url as shown_url;
 pub(crate) use render::{default_toml, report, report_json, secret_variables, settings_markdown};
-pub(crate) use setting::AnySetting;
-use setting::Setting;
+pub(crate) use resolved::ResolvedSettings;
+pub(crate) use setting::Setting;
 pub(crate) use settings::settings_with_flags;
-pub use store::{CallerIdentity, RedisUrl, ScopeSecret, StoreConfig, StoreLocation};
+pub use store::{ScopeSecret, StoreConfig};
+pub use store_location::{CallerIdentity, RedisUrl, StoreLocation};
 pub(crate) use suggestions::unknown_variables;
-pub use summary::{PlacementSetting, SummaryConfig, SummaryEndpoint, SummaryModel, SummaryStyle};
+pub use summary::{SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;
+use crate::models::HostKind;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::units::tokens::Tokens;
 use model_tables::ModelPattern;
-pub(crate) use parse::ChoiceSetting;
 use problems::Problems;
-use settings::conversations;
 
 /// Complete configuration of a proxy, built by [`Config::default_with`] or from the command line.
 #[derive(Clone, Debug)]
@@ -121,27 +129,6 @@ impl ModelSettings<'_> {
     }
 }
 
-/// Origin of an assumed context window.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum WindowOrigin {
-    /// Built-in default: a size that most models support.
-    Default,
-    /// Default of the profile.
-    Profile,
-    /// The `window` setting, with its place (for example `env LONGHAUL_WINDOW`).
-    Setting(String),
-}
-
-impl WindowOrigin {
-    /// Returns `window` if the operator set it.
-    fn if_configured(&self, window: Tokens) -> Option<Tokens> {
-        match self {
-            Self::Default | Self::Profile => None,
-            Self::Setting(_) => Some(window),
-        }
-    }
-}
-
 /// Upstream address and connection settings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -175,17 +162,6 @@ pub struct Limits {
     pub connections: u32,
 }
 
-/// Admin listener: health, metrics, settings and dashboard.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AdminListener {
-    /// Binds this address and fails if it is taken: the operator set it.
-    Required(SocketAddr),
-    /// Binds this default address if it is free.
-    IfFree(SocketAddr),
-    /// No admin listener.
-    Off,
-}
-
 /// Log output on standard error.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -194,78 +170,6 @@ pub struct LogConfig {
     pub level: LogLevel,
     /// Line format.
     pub format: LogFormat,
-}
-
-/// Whether chats are read and changed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Passes every request through; no body is held or parsed.
-    Off,
-    /// Reads chats, and changes them when that helps.
-    On,
-    /// Reads chats and works out what `On` would do, but changes nothing.
-    Shadow,
-}
-
-impl ChoiceSetting for Mode {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("on", Self::On),
-        ("shadow", Self::Shadow),
-        ("off", Self::Off),
-    ];
-}
-
-/// Whether HTTP/2 is offered to the upstream.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Http2 {
-    /// Offered in the TLS handshake; the upstream chooses.
-    Auto,
-    /// HTTP/1.1 only.
-    Off,
-}
-
-impl ChoiceSetting for Http2 {
-    const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
-}
-
-/// Least severe log level that is written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the levels every logger has")]
-pub enum LogLevel {
-    Debug,
-    Error,
-    Info,
-    Off,
-    Trace,
-    Warn,
-}
-
-impl ChoiceSetting for LogLevel {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("off", Self::Off),
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-}
-
-/// Format of log lines.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LogFormat {
-    /// JSON, an object per line.
-    Json,
-    /// Human-readable text.
-    Text,
-}
-
-impl ChoiceSetting for LogFormat {
-    const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
 impl Config {
@@ -307,6 +211,40 @@ impl Config {
         mounted.chain([&self.upstream.base])
     }
 
+    /// Returns this configuration for the upstream of `mount`, without any other upstream's key.
+    pub(crate) fn for_mount(&self, mount: &Mount) -> Self {
+        let mut own = self.clone();
+        own.upstream.base = mount.base.clone();
+        own.upstream.authorization.clone_from(&mount.authorization);
+        own.mounts = Vec::new();
+        own
+    }
+
+    /// Returns warnings about upstreams that receive no credentials at all: if clients present
+    /// tokens, longhaul strips their credentials. A server on this machine or its network may need
+    /// none, so it is left out.
+    pub(crate) fn keyless_upstream_warnings(&self) -> impl Iterator<Item = String> {
+        let key = settings::UPSTREAM_API_KEY_FILE.key;
+        let own = (&self.upstream.base, &self.upstream.authorization, key);
+        let mounts = self.mounts.iter().map(|mount| {
+            let key = "the api_key_file of its mount";
+            (&mount.base, &mount.authorization, key)
+        });
+        let all = mounts.chain([own]).filter(|(base, key, _)| {
+            let host = base.authority().host();
+            !self.client_tokens.is_empty()
+                && key.is_none()
+                && HostKind::from_host(host) != HostKind::Local
+        });
+        all.map(|(base, _, key)| {
+            format!(
+                "{} receives no API key: clients send a token instead of their own key, and the \
+                 token is not forwarded; set {key}",
+                base.origin()
+            )
+        })
+    }
+
     /// Returns the window that the operator set for models without a table of their own, if any.
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
         self.window_origin.if_configured(self.window)
@@ -319,92 +257,83 @@ impl Config {
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems::default();
         let general = problems.ok_or_record(model_settings(found));
-        let models = problems.all_ok_or_record(found.model_tables().iter().map(|table| {
-            let conduct = model_settings(&found.with_table(table))?;
-            Ok((table.pattern.clone(), conduct))
+        let models = problems.all_ok_or_record(found.model_tables.iter().map(|table| {
+            let settings = model_settings(&found.with_table(table))?;
+            Ok((table.value(&model_tables::MATCH)?, settings))
         }));
         let listen = problems.ok_or_record(listener::listen_address(found));
         let tls = problems.ok_or_record(listener::tls_files(found));
         let client_tokens = problems.ok_or_record(keys::read_client_tokens(found));
         let authorization = problems.ok_or_record(keys::upstream_authorization(found));
-        let proxies = problems.ok_or_record(proxies::read_proxies(found));
         let mounts = problems.ok_or_record(mounts::build_mounts(found));
         let admin = problems.ok_or_record(listener::admin_listener(found));
         let summary = problems.ok_or_record(summary::read_summary(found));
         let store = problems.ok_or_record(store::read_store(found));
-        let read = || {
-            let ModelSettings {
-                compaction: wishes,
-                window,
-                window_origin: window_source,
-            } = general?;
-            let acts = wishes.prune || wishes.proactive || wishes.recover;
-            let mut value = SettingReader {
-                found,
-                problems: &mut problems,
-            };
-            let mode = value.read(&settings::MODE)?;
-            Some(Self {
-                listen: listen?,
-                tls: tls?,
-                client_tokens: client_tokens?,
-                mode: if acts { mode } else { Mode::Off },
-                upstream: UpstreamConfig {
-                    base: value.read(&settings::UPSTREAM_BASE)?,
-                    http2: value.read(&settings::UPSTREAM_HTTP2)?,
-                    authorization: authorization?,
-                    ca_file: value.read(&settings::UPSTREAM_CA_FILE)?,
-                    proxies: proxies?,
-                    connect_timeout: value.read(&settings::UPSTREAM_CONNECT)?,
-                    query_windows: value.read(&settings::UPSTREAM_ASK)?,
-                },
-                mounts: mounts?,
-                limits: Limits {
-                    body_bytes: value.read(&settings::LIMITS_BODY)?,
-                    buffered_bytes: value.read(&settings::LIMITS_BUFFERED)?,
-                    connections: value.read(&settings::LIMITS_CONNECTIONS)?,
-                },
-                drain_timeout: value.read(&settings::LIMITS_DRAIN)?,
-                drain_delay: value.read(&settings::LIMITS_DRAIN_DELAY)?,
-                admin: admin?,
-                admin_show_content: value.read(&settings::ADMIN_SHOW_CONTENT)?,
-                title_model: value.read(&settings::UI_TITLE_MODEL)?,
-                log: LogConfig {
-                    level: value.read(&settings::LOG_LEVEL)?,
-                    format: value.read(&settings::LOG_FORMAT)?,
-                },
-                compaction: wishes.into_owned(),
-                overflow_rules: value.read(&conversations::OVERFLOW_PATTERNS)?,
-                window,
-                window_origin: window_source.into_owned(),
-                models: models?,
-                summary: summary?,
-                store: store?,
-                report_headers: value.read(&settings::REPORT_HEADERS)?,
-            })
+        let (Some(general), Some(models), Some(listen), Some(tls), Some(client_tokens)) =
+            (general, models, listen, tls, client_tokens)
+        else {
+            return Err(problems.into());
         };
-        read().ok_or_else(|| problems.into())
-    }
-}
-
-/// Reader of single settings, whose values were checked when the layers were resolved.
-struct SettingReader<'p> {
-    found: &'p ResolvedSettings,
-    problems: &'p mut Problems,
-}
-
-impl SettingReader<'_> {
-    fn read<T>(&mut self, setting: &Setting<T>) -> Option<T> {
-        self.problems.ok_or_record(self.found.value(setting))
+        let (Some(authorization), Some(mounts), Some(admin), Some(summary), Some(store)) =
+            (authorization, mounts, admin, summary, store)
+        else {
+            return Err(problems.into());
+        };
+        let compaction = general.compaction.into_owned();
+        let acts = compaction.prune || compaction.proactive || compaction.recover;
+        let mode = found.value(&settings::MODE)?;
+        Ok(Self {
+            listen,
+            tls,
+            client_tokens,
+            mode: if acts { mode } else { Mode::Off },
+            upstream: UpstreamConfig {
+                base: found.value(&settings::UPSTREAM_BASE)?,
+                http2: found.value(&settings::UPSTREAM_HTTP2)?,
+                authorization,
+                ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
+                proxies: Proxies {
+                    http: found.value(&settings::PROXY_HTTP)?,
+                    https: found.value(&settings::PROXY_HTTPS)?,
+                    all: found.value(&settings::PROXY_ALL)?,
+                    no_proxy: found.value(&settings::PROXY_EXCEPT)?.unwrap_or_default(),
+                },
+                connect_timeout: found.value(&settings::UPSTREAM_CONNECT)?,
+                query_windows: found.value(&settings::UPSTREAM_ASK)?,
+            },
+            mounts,
+            limits: Limits {
+                body_bytes: found.value(&settings::LIMITS_BODY)?,
+                buffered_bytes: found.value(&settings::LIMITS_BUFFERED)?,
+                connections: found.value(&settings::LIMITS_CONNECTIONS)?,
+            },
+            drain_timeout: found.value(&settings::LIMITS_DRAIN)?,
+            drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
+            admin,
+            admin_show_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
+            title_model: found.value(&settings::UI_TITLE_MODEL)?,
+            log: LogConfig {
+                level: found.value(&settings::LOG_LEVEL)?,
+                format: found.value(&settings::LOG_FORMAT)?,
+            },
+            compaction,
+            overflow_rules: found.value(&settings::OVERFLOW_PATTERNS)?,
+            window: general.window,
+            window_origin: general.window_origin.into_owned(),
+            models,
+            summary,
+            store,
+            report_headers: found.value(&settings::REPORT_HEADERS)?,
+        })
     }
 }
 
 /// Reads the model settings from `found`.
 fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
-    let wishes = compaction::compaction_settings(found)?;
-    let (window, source) = compaction::assumed_window(found, wishes.profile)?;
+    let settings = compaction::compaction_settings(found)?;
+    let (window, source) = compaction::assumed_window(found, settings.profile)?;
     Ok(ModelSettings {
-        compaction: Cow::Owned(wishes),
+        compaction: Cow::Owned(settings),
         window,
         window_origin: Cow::Owned(source),
     })

@@ -1,12 +1,18 @@
 //! The flags for settings, and the commands that accept each of them.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{AnySetting, settings_with_flags};
+use crate::config::{Setting, settings_with_flags};
 use crate::error::Problem;
 
 /// The flag that names the settings file.
 pub(super) const CONFIG_FLAG: &str = "config";
+
+/// Builds a flag without a value.
+pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
+    let flag = Arg::new(name).long(name).help(help);
+    flag.action(ArgAction::SetTrue)
+}
 
 /// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {
@@ -65,9 +71,9 @@ pub(super) fn misplaced_flag(matches: &ArgMatches) -> Option<Problem> {
 }
 
 /// Returns the first sentence of a setting's documentation, and the default if there is one.
-fn flag_help(entry: &dyn AnySetting) -> String {
-    let first = first_sentence(entry.doc());
-    match entry.default() {
+fn flag_help(entry: &Setting<()>) -> String {
+    let first = first_sentence(entry.doc);
+    match entry.default {
         "" => first.to_owned(),
         default => format!("{first} [default: {default}]"),
     }

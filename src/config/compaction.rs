@@ -1,37 +1,30 @@
 //! Reads compaction settings and the assumed window.
 
-use super::WindowOrigin;
-use crate::config::layers::ResolvedSettings;
-use crate::config::parse::ChoiceSetting;
-use crate::config::settings::conversations as asked;
+use super::resolved::ResolvedSettings;
+use super::settings;
 use crate::error::Problem;
-use longhaul_core::policy::{CompactionSettings, Policy, Profile, PruneTrigger, ThresholdSetting};
-use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::policy::{CompactionSettings, Policy, Profile, ThresholdSetting};
 use longhaul_core::units::tokens::Tokens;
 
-impl ChoiceSetting for Profile {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("standard", Self::Standard),
-        ("local", Self::Local),
-        ("frugal", Self::Frugal),
-    ];
+/// Origin of an assumed context window.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum WindowOrigin {
+    /// Built-in default: a size that most models support.
+    Default,
+    /// Default of the profile.
+    Profile,
+    /// The `window` setting, with its place (for example `env LONGHAUL_WINDOW`).
+    Setting(String),
 }
 
-impl ChoiceSetting for PruneTrigger {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("always", Self::Always),
-        ("pressure", Self::Pressure),
-        ("mark", Self::HardMark),
-    ];
-}
-
-impl ChoiceSetting for Placeholder {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("fixed", Self::Fixed),
-        ("described", Self::Described),
-        ("index", Self::Index),
-    ];
+impl WindowOrigin {
+    /// Returns `window` if the operator set it.
+    pub(super) fn if_configured(&self, window: Tokens) -> Option<Tokens> {
+        match self {
+            Self::Default | Self::Profile => None,
+            Self::Setting(_) => Some(window),
+        }
+    }
 }
 
 /// Reads the compaction settings.
@@ -39,36 +32,38 @@ impl ChoiceSetting for Placeholder {
 /// # Errors
 /// The soft mark is above the hard mark.
 pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
-    let wishes = CompactionSettings {
-        profile: found.value(&asked::PROFILE)?,
-        prune: !found.value(&asked::PRUNE_DISABLED)?,
-        proactive: !found.value(&asked::COMPACT_AUTO_DISABLED)?,
-        recover: !found.value(&asked::COMPACT_OVERFLOW_DISABLED)?,
-        protect: found.value(&asked::PRUNE_PROTECT)?,
-        minimum: found.value(&asked::PRUNE_MINIMUM)?,
-        user_turns: found.value(&asked::PRUNE_MIN_USER_TURNS)?,
-        prune_trigger: found.value(&asked::PRUNE_WHEN)?,
-        exempt_tools: found.value(&asked::PRUNE_EXEMPT_TOOLS)?,
-        keep_errors: found.value(&asked::PRUNE_KEEP_ERRORS)?,
-        placeholder: found.value(&asked::PRUNE_PLACEHOLDER)?,
-        hard: found.value(&asked::COMPACT_HARD)?,
-        soft: found.value(&asked::COMPACT_SOFT)?,
-        keep_recent: found.value(&asked::COMPACT_KEEP_RECENT)?,
-        placement: found.value(&asked::SUMMARY_PLACEMENT)?.initial_placement(),
+    let settings = CompactionSettings {
+        profile: found.value(&settings::PROFILE)?,
+        prune: !found.value(&settings::PRUNE_DISABLED)?,
+        proactive: !found.value(&settings::COMPACT_AUTO_DISABLED)?,
+        recover: !found.value(&settings::COMPACT_OVERFLOW_DISABLED)?,
+        protect: found.value(&settings::PRUNE_PROTECT)?,
+        minimum: found.value(&settings::PRUNE_MINIMUM)?,
+        user_turns: found.value(&settings::PRUNE_MIN_USER_TURNS)?,
+        prune_trigger: found.value(&settings::PRUNE_WHEN)?,
+        exempt_tools: found.value(&settings::PRUNE_EXEMPT_TOOLS)?,
+        keep_errors: found.value(&settings::PRUNE_KEEP_ERRORS)?,
+        placeholder: found.value(&settings::PRUNE_PLACEHOLDER)?,
+        hard: found.value(&settings::COMPACT_HARD)?,
+        soft: found.value(&settings::COMPACT_SOFT)?,
+        keep_recent: found.value(&settings::COMPACT_KEEP_RECENT)?,
+        placement: found
+            .value(&settings::SUMMARY_PLACEMENT)?
+            .initial_placement(),
     };
-    if always_above(wishes.soft, wishes.hard) {
+    if always_above(settings.soft, settings.hard) {
         return Err(found.value_problem(
-            &asked::COMPACT_SOFT,
+            &settings::COMPACT_SOFT,
             format!(
                 "found {}, expected at most {}, which is {} from {}",
-                threshold_text(wishes.soft),
-                asked::COMPACT_HARD.key,
-                threshold_text(wishes.hard),
-                found.origin(&asked::COMPACT_HARD),
+                threshold_text(settings.soft),
+                settings::COMPACT_HARD.key,
+                threshold_text(settings.hard),
+                found.origin(&settings::COMPACT_HARD),
             ),
         ));
     }
-    Ok(wishes)
+    Ok(settings)
 }
 
 /// Whether `soft` is above `hard` in every window. A share and a number of tokens compare
@@ -98,12 +93,12 @@ pub(super) fn assumed_window(
         Profile::Auto | Profile::Frugal | Profile::Standard => WindowOrigin::Default,
         Profile::Local => WindowOrigin::Profile,
     };
-    Ok(found.value(&asked::WINDOW)?.map_or_else(
+    Ok(found.value(&settings::WINDOW)?.map_or_else(
         || (Policy::default_window(profile), source),
         |window| {
             (
                 window,
-                WindowOrigin::Setting(found.origin(&asked::WINDOW).to_string()),
+                WindowOrigin::Setting(found.origin(&settings::WINDOW).to_string()),
             )
         },
     ))
@@ -113,7 +108,9 @@ pub(super) fn assumed_window(
 mod tests {
     use super::*;
     use crate::config::{Config, Mode, SummaryModel};
+    use longhaul_core::policy::PruneTrigger;
     use longhaul_core::policy::placement::Placement;
+    use longhaul_core::pruning::placeholder::Placeholder;
 
     fn config(changes: &[(&str, &str)]) -> Config {
         Config::default_with(changes.iter().copied()).unwrap()
@@ -168,8 +165,8 @@ mod tests {
     #[test]
     fn each_switch_switches_one_thing_off_and_all_three_the_proxy() {
         let acts = |config: &Config| {
-            let wishes = &config.compaction;
-            (wishes.prune, wishes.proactive, wishes.recover)
+            let settings = &config.compaction;
+            (settings.prune, settings.proactive, settings.recover)
         };
         let prune = ("prune.disabled", "1");
         let auto = ("compact.auto_disabled", "1");

@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 
-use super::Config;
-use super::layers::ResolvedSettings;
 use super::listener::is_loopback;
+use super::resolved::ResolvedSettings;
 use super::setting::Setting;
 use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
 use crate::error::Problem;
-use crate::models::HostKind;
 
 /// Maximum size of a key file. No key is longer; a larger file was named by mistake.
 const KEY_BYTES: u64 = 16 * 1024;
@@ -108,33 +106,6 @@ pub(super) fn require_guarded_key(found: &ResolvedSettings, whose: &str) -> Resu
         return Err(found.value_problem(&CLIENT_TOKENS_FILE, reason));
     }
     Ok(())
-}
-
-impl Config {
-    /// Returns warnings about upstreams that receive no credentials at all: if clients present
-    /// tokens, longhaul strips their credentials. A server on this machine or its network may need
-    /// none, so it is left out.
-    pub(crate) fn keyless_upstream_warnings(&self) -> impl Iterator<Item = String> {
-        let key = UPSTREAM_API_KEY_FILE.key;
-        let own = (&self.upstream.base, &self.upstream.authorization, key);
-        let mounts = self.mounts.iter().map(|mount| {
-            let key = "the api_key_file of its mount";
-            (&mount.base, &mount.authorization, key)
-        });
-        let all = mounts.chain([own]).filter(|(base, key, _)| {
-            let host = base.authority().host();
-            !self.client_tokens.is_empty()
-                && key.is_none()
-                && HostKind::from_host(host) != HostKind::Local
-        });
-        all.map(|(base, _, key)| {
-            format!(
-                "{} receives no API key: clients send a token instead of their own key, and the \
-                 token is not forwarded; set {key}",
-                base.origin()
-            )
-        })
-    }
 }
 
 /// Reads the upstream's key from the setting or from its file.

@@ -3,13 +3,24 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::AdminListener;
-use super::layers::{Origin, ResolvedSettings};
+use super::raw_value::Origin;
+use super::resolved::ResolvedSettings;
 use super::setting::Setting;
 use super::settings::{
     ADMIN_LISTEN, CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE,
 };
 use crate::error::Problem;
+
+/// Admin listener: health, metrics, settings and dashboard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AdminListener {
+    /// Binds this address and fails if it is taken: the operator set it.
+    Required(SocketAddr),
+    /// Binds this default address if it is free.
+    IfFree(SocketAddr),
+    /// No admin listener.
+    Off,
+}
 
 /// Files of the listener's certificate and private key, both PEM.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -6,43 +6,33 @@
 
 use regex::{Regex, RegexBuilder};
 
-use crate::config::layers::{Origin, RawValue, unknown_key};
-use crate::config::setting::AnySetting;
-use crate::config::settings::conversations::{
-    COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_SOFT, PROFILE, PRUNE_MINIMUM, PRUNE_PROTECT, WINDOW,
-};
-use crate::config::tables::{TableValues, take_table_list, value_problem};
-use crate::error::Problem;
+use super::raw_value::RawValue;
+use super::setting::settings;
+use super::settings::ALL_SETTINGS;
+use super::tables::TableList;
 
-/// Key of the list.
-pub(super) const LIST: &str = "model";
-/// Key of a table's pattern.
-pub(super) const MATCH: &str = "match";
-/// Maximum number of tables in a file: more than anyone reads in order.
-const MAX_TABLES: usize = 64;
+/// The list: at most 64 tables, more than anyone reads in order.
+pub(super) const MODEL_TABLES: TableList = TableList {
+    name: "model",
+    most: 64,
+    settings: || {
+        let general = ALL_SETTINGS.iter().filter(|entry| entry.per_model);
+        general.chain(OWN_SETTINGS).collect()
+    },
+    required: &[("match", ", expected the name of a model, like \"gpt-5*\"")],
+};
+
+settings! { OWN_SETTINGS:
+    /// Pattern for the names of the models.
+    MATCH: ModelPattern = model_pattern, "model.match" = "";
+}
+
 /// Maximum bytes of a pattern; model names are far shorter.
 const PATTERN_BYTES: usize = 256;
-
-/// Settings that a model table may contain.
-pub(super) const TABLE_SETTINGS: &[&dyn AnySetting] = &[
-    &WINDOW,
-    &PROFILE,
-    &PRUNE_PROTECT,
-    &PRUNE_MINIMUM,
-    &COMPACT_HARD,
-    &COMPACT_SOFT,
-    &COMPACT_KEEP_RECENT,
-];
-
-/// Returns the name of a setting within a table: its key without the section.
-pub(super) fn name_in_table(key: &'static str) -> &'static str {
-    key.rsplit_once('.').map_or(key, |(_, name)| name)
-}
 
 /// A pattern for model names: `*` matches any characters, `?` a single one. Case is ignored.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelPattern {
-    text: String,
     regex: Regex,
 }
 
@@ -64,10 +54,7 @@ impl ModelPattern {
             .dot_matches_new_line(true)
             .build()
             .map_err(|_| wanted())?;
-        Ok(Self {
-            text: text.to_owned(),
-            regex,
-        })
+        Ok(Self { regex })
     }
 
     /// Whether the pattern matches `model`.
@@ -76,98 +63,12 @@ impl ModelPattern {
     }
 }
 
-/// A `[[model]]` table. Each value passed its setting's check.
-#[derive(Clone, Debug)]
-pub(super) struct ModelTable {
-    pub(super) pattern: ModelPattern,
-    pub(super) origin: Origin,
-    values: Vec<(&'static str, RawValue, Origin)>,
-}
-
-impl ModelTable {
-    /// Returns the table's value for the setting with this key.
-    pub(super) fn setting(&self, key: &str) -> Option<&(&'static str, RawValue, Origin)> {
-        self.values.iter().find(|(of, ..)| *of == key)
-    }
-
-    /// Returns the pattern's source text.
-    pub(super) fn pattern_text(&self) -> &str {
-        &self.pattern.text
-    }
-
-    /// Returns the names, values and origins of the table's settings.
-    pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, &RawValue, &Origin)> {
-        let values = self.values.iter();
-        values.map(|(key, raw, origin)| (name_in_table(key), raw, origin))
-    }
-}
-
-/// Removes the model tables from `values`, and returns them with the problems found.
-pub(super) fn take_tables(values: &mut TableValues) -> (Vec<ModelTable>, Vec<Problem>) {
-    let (said, mut problems) = take_table_list(LIST, MAX_TABLES, values);
-    let mut tables = Vec::new();
-    for table in said {
-        match parse_table(table) {
-            Ok(table) => tables.push(table),
-            Err(found) => problems.extend(found),
+fn model_pattern(raw: &RawValue) -> Result<ModelPattern, String> {
+    match raw {
+        RawValue::Text(text) => ModelPattern::new(text.trim()),
+        RawValue::List(_) => {
+            Err("found a list, expected one pattern; write a table for each".into())
         }
-    }
-    (tables, problems)
-}
-
-fn parse_table(mut said: TableValues) -> Result<ModelTable, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let pattern = match said.remove(MATCH) {
-        Some((RawValue::Text(text), origin)) => match ModelPattern::new(text.trim()) {
-            Ok(pattern) => Some((pattern, origin)),
-            Err(reason) => {
-                problems.push(value_problem(&format!("{LIST}.{MATCH}"), &origin, reason));
-                None
-            }
-        },
-        Some((RawValue::List(_), origin)) => {
-            let reason = "found a list, expected one pattern; write a table for each".to_owned();
-            problems.push(value_problem(&format!("{LIST}.{MATCH}"), &origin, reason));
-            None
-        }
-        None => {
-            if let Some((_, origin)) = said.values().next() {
-                let reason =
-                    "missing from its table, expected the name of a model, like \"gpt-5*\"";
-                problems.push(value_problem(
-                    &format!("{LIST}.{MATCH}"),
-                    origin,
-                    reason.to_owned(),
-                ));
-            }
-            None
-        }
-    };
-    let mut values = Vec::new();
-    for (own, (raw, origin)) in said {
-        let Some(entry) = TABLE_SETTINGS
-            .iter()
-            .find(|entry| name_in_table(entry.key()) == own)
-        else {
-            let all = TABLE_SETTINGS
-                .iter()
-                .map(|entry| name_in_table(entry.key()))
-                .chain([MATCH]);
-            problems.push(unknown_key(&own, &origin, all));
-            continue;
-        };
-        match entry.check(&raw) {
-            Ok(()) => values.push((entry.key(), raw, origin)),
-            Err(reason) => problems.push(value_problem(&format!("{LIST}.{own}"), &origin, reason)),
-        }
-    }
-    match pattern {
-        Some((pattern, origin)) if problems.is_empty() => Ok(ModelTable {
-            pattern,
-            origin,
-            values,
-        }),
-        Some(_) | None => Err(problems),
     }
 }
 
@@ -290,7 +191,7 @@ mod tests {
             "[[model]]\nmatch = 'a'\nhard = 0.5\n",
             "compact.soft from default: found 85%, expected at most compact.hard, which is 50%",
         );
-        let many = "[[model]]\nmatch = 'a'\n".repeat(MAX_TABLES + 1);
+        let many = "[[model]]\nmatch = 'a'\n".repeat(MODEL_TABLES.most + 1);
         check(&many, "found 65 tables");
     }
 }

@@ -6,26 +6,41 @@ use std::path::PathBuf;
 
 use http::HeaderValue;
 
-use super::BaseUrl;
-use super::Config;
+use super::base_url::BaseUrl;
 use super::keys;
-use super::layers::{Origin, RawValue, ResolvedSettings, unknown_key};
+use super::parse::{base_url, optional_path};
 use super::problems::Problems;
-use super::tables::{TableValues, take_table_list, value_problem};
-use crate::config::parse;
-use crate::config::redact::without_credentials;
+use super::raw_value::RawValue;
+use super::redact::without_credentials;
+use super::resolved::ResolvedSettings;
+use super::setting::settings;
+use super::tables::{NamedValues, Table, TableList};
 use crate::error::Problem;
 
-/// Key of the list.
-pub(super) const LIST: &str = "mount";
-/// Maximum number of mounts: more than anyone runs behind one address.
-const MAX_MOUNTS: usize = 64;
+/// The list: at most 64 mounts, more than anyone runs behind one address.
+pub(super) const MOUNT_TABLES: TableList = TableList {
+    name: "mount",
+    most: 64,
+    settings: || OWN_SETTINGS.iter().collect(),
+    required: &[
+        ("path", "; add path = \"/name\""),
+        ("upstream", "; add upstream = \"https://…\""),
+    ],
+};
+
+settings! { OWN_SETTINGS:
+    /// Path prefix that selects the upstream.
+    PATH: String = mount_path, "mount.path" = "";
+
+    /// Base URL that the agent would have used.
+    UPSTREAM: BaseUrl = base_url, "mount.upstream" = "";
+
+    /// Like upstream.api_key_file.
+    KEY_FILE: Option<PathBuf> = optional_path, "mount.api_key_file" = "";
+}
+
 /// Maximum bytes of a path.
 const PATH_BYTES: usize = 256;
-
-const PATH: &str = "path";
-const UPSTREAM: &str = "upstream";
-const KEY: &str = "api_key_file";
 
 /// An additional upstream. All its other settings are the general ones.
 #[derive(Clone, Debug)]
@@ -37,95 +52,6 @@ pub struct Mount {
     pub base: BaseUrl,
     /// Authorization header that replaces the client's own credentials.
     pub authorization: Option<HeaderValue>,
-}
-
-/// A `[[mount]]` table whose values were read successfully.
-#[derive(Clone, Debug)]
-pub(super) struct MountTable {
-    path: String,
-    base: BaseUrl,
-    key_file: Option<(PathBuf, Origin)>,
-    values: TableValues,
-}
-
-impl MountTable {
-    /// Returns the names, values and origins of the table's settings.
-    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &RawValue, &Origin)> {
-        let said = self.values.iter();
-        said.map(|(name, (raw, origin))| (&**name, raw, origin))
-    }
-}
-
-/// Removes the mount tables from `values`, and returns them with the problems found.
-pub(super) fn take_tables(values: &mut TableValues) -> (Vec<MountTable>, Vec<Problem>) {
-    let (said, mut problems) = take_table_list(LIST, MAX_MOUNTS, values);
-    let mut tables: Vec<MountTable> = Vec::new();
-    for said in said {
-        match parse_table(&said) {
-            Ok(table) if tables.iter().any(|other| other.path == table.path) => {
-                let reason = format!("{} is the path of another mount, too", table.path);
-                problems.extend(problem_in_table(&said, PATH, reason));
-            }
-            Ok(table) => tables.push(table),
-            Err(found) => problems.extend(found),
-        }
-    }
-    (tables, problems)
-}
-
-fn parse_table(said: &TableValues) -> Result<MountTable, Vec<Problem>> {
-    let strange = said
-        .iter()
-        .filter(|(name, _)| ![PATH, UPSTREAM, KEY].contains(&&***name))
-        .map(|(name, (_, origin))| unknown_key(name, origin, [PATH, UPSTREAM, KEY].into_iter()));
-    let mut problems: Vec<Problem> = strange.collect();
-    let path = required_value(said, PATH, "/name", mount_path);
-    let base = required_value(said, UPSTREAM, "https://…", parse::base_url);
-    let key_file = said.get(KEY).map(|(raw, origin)| {
-        let path = parse::optional_path(raw)
-            .map_err(|reason| value_problem(&full_key(KEY), origin, reason));
-        path.map(|path| path.map(|path| (path, origin.clone())))
-    });
-    match (path, base, key_file.transpose()) {
-        (Ok(path), Ok(base), Ok(key_file)) if problems.is_empty() => Ok(MountTable {
-            path,
-            base,
-            key_file: key_file.flatten(),
-            values: said.clone(),
-        }),
-        (path, base, key_file) => {
-            problems.extend(path.err().into_iter().flatten());
-            problems.extend(base.err().into_iter().flatten());
-            problems.extend(key_file.err());
-            Err(problems)
-        }
-    }
-}
-
-/// Reads a required value; the error for a missing one suggests `example`.
-fn required_value<T>(
-    said: &TableValues,
-    name: &str,
-    example: &str,
-    read: fn(&RawValue) -> Result<T, String>,
-) -> Result<T, Vec<Problem>> {
-    let Some((raw, origin)) = said.get(name) else {
-        let reason = format!("missing from its table; add {name} = \"{example}\"");
-        return Err(problem_in_table(said, name, reason));
-    };
-    read(raw).map_err(|reason| vec![value_problem(&full_key(name), origin, reason)])
-}
-
-/// Builds a problem for a value that may be missing; its place is then that of the table's first
-/// value.
-fn problem_in_table(said: &TableValues, name: &str, reason: String) -> Vec<Problem> {
-    let place = said.get(name).or_else(|| said.values().next());
-    let problem = place.map(|(_, origin)| value_problem(&full_key(name), origin, reason));
-    problem.into_iter().collect()
-}
-
-fn full_key(name: &str) -> String {
-    format!("{LIST}.{name}")
 }
 
 /// Parses a path of plain segments. No character has a second spelling, so a request path is
@@ -151,55 +77,61 @@ fn mount_path(raw: &RawValue) -> Result<String, String> {
         .ok_or_else(|| format!("found `{}`, {expected}", without_credentials(text)))
 }
 
+/// Removes the mount tables from `values`, and returns them with the problems found.
+pub(super) fn take_tables(values: &mut NamedValues) -> (Vec<Table>, Vec<Problem>) {
+    let (tables, mut problems) = MOUNT_TABLES.take(values);
+    let mut paths: Vec<String> = Vec::new();
+    for table in &tables {
+        match table.value(&PATH) {
+            Ok(path) if paths.contains(&path) => {
+                let reason = format!("{path} is the path of another mount, too");
+                problems.push(table.problem(&PATH, reason));
+            }
+            Ok(path) => paths.push(path),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    (tables, problems)
+}
+
 /// Returns the mounts of the settings, longest path first.
 ///
 /// # Errors
 /// A key cannot be read, or strangers could spend it.
 pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Problems> {
-    let mount = |table: &MountTable| {
-        let authorization = match &table.key_file {
-            None => None,
-            Some((path, origin)) => {
-                let unreadable = |reason| {
-                    value_problem(
-                        &full_key(KEY),
-                        origin,
-                        format!("{}: {reason}", keys::displayable_path(path)),
-                    )
-                };
-                keys::require_guarded_key(found, &full_key(KEY))?;
-                Some(keys::authorization_from_file(path).map_err(unreadable)?)
-            }
-        };
-        Ok(Mount {
-            path: table.path.clone(),
-            base: table.base.clone(),
-            authorization,
-        })
-    };
     let mut problems = Problems::default();
-    let mounts = problems.all_ok_or_record(found.mount_tables().iter().map(mount));
-    let mut mounts = mounts.ok_or(problems)?;
+    let tables = &found.mount_tables;
+    let mounts = tables.iter().map(|table| build_mount(found, table));
+    let mut mounts = problems.all_ok_or_record(mounts).ok_or(problems)?;
     mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
     Ok(mounts)
 }
 
-impl Config {
-    /// Returns this configuration for the upstream of `mount`, without any other upstream's key.
-    pub(crate) fn for_mount(&self, mount: &Mount) -> Self {
-        let mut own = self.clone();
-        own.upstream.base = mount.base.clone();
-        own.upstream.authorization.clone_from(&mount.authorization);
-        own.mounts = Vec::new();
-        own
-    }
+fn build_mount(found: &ResolvedSettings, table: &Table) -> Result<Mount, Problem> {
+    let path = table.value(&PATH)?;
+    let authorization = match table.value(&KEY_FILE)? {
+        None => None,
+        Some(file) => {
+            keys::require_guarded_key(found, KEY_FILE.key)?;
+            let unreadable = |reason| {
+                let file = keys::displayable_path(&file);
+                table.problem(&KEY_FILE, format!("{file}: {reason}"))
+            };
+            Some(keys::authorization_from_file(&file).map_err(unreadable)?)
+        }
+    };
+    Ok(Mount {
+        path,
+        base: table.value(&UPSTREAM)?,
+        authorization,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::super::{Layers, report};
+    use super::super::{Config, Layers, report};
     use super::*;
 
     /// Reads a settings file with this text, in a folder that contains a key.
@@ -321,7 +253,7 @@ mod tests {
         );
         let told = read(&format!("{ONE}api_key_file = \"sk-hunter2\"\n"));
         assert!(!told.unwrap_err().contains("hunter2"));
-        check_refused(&ONE.repeat(MAX_MOUNTS + 1), "at most");
+        check_refused(&ONE.repeat(MOUNT_TABLES.most + 1), "at most");
     }
 
     #[test]

@@ -5,21 +5,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BaseUrl, CallerIdentity, StoreLocation, SummaryModel};
-use crate::config::layers::RawValue;
-use crate::config::redact::without_credentials;
+use super::base_url::BaseUrl;
+use super::choices::{ChoiceSetting, SummaryModel};
+use super::raw_value::RawValue;
+use super::redact::without_credentials;
+use super::store_location::{CallerIdentity, StoreLocation};
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::ThresholdSetting;
 use longhaul_core::units::tokens::Tokens;
 
 /// Upper bound on token counts, beyond any model's window.
 pub(super) const MAX_TOKENS: u32 = 100_000_000;
-
-/// A setting whose value is one of a few words.
-pub(crate) trait ChoiceSetting: Copy + 'static {
-    /// Each word with its value.
-    const ALL: &'static [(&'static str, Self)];
-}
 
 /// Parses one of the words of `C`, ignoring case.
 pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {

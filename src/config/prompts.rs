@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::keys::unreadable_reason;
-use super::layers::ResolvedSettings;
 use super::problems::Problems;
+use super::resolved::ResolvedSettings;
 use super::setting::Setting;
-use super::settings::conversations::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
+use super::settings::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
 use crate::error::Problem;
 use longhaul_core::summary::prompts::Prompts;
 

@@ -4,9 +4,7 @@ use std::fmt;
 
 use http::Uri;
 
-use super::layers::{RawValue, ResolvedSettings};
-use super::settings::{PROXY_ALL, PROXY_EXCEPT, PROXY_HTTP, PROXY_HTTPS};
-use crate::error::Problem;
+use super::raw_value::RawValue;
 
 /// Proxies for reaching upstreams.
 #[derive(Clone, Debug, Default)]
@@ -71,16 +69,6 @@ pub(super) fn optional_proxy_url(raw: &RawValue) -> Result<Option<ProxyUrl>, Str
         RawValue::Text(text) if text.trim().is_empty() => Ok(None),
         RawValue::Text(text) => ProxyUrl::parse(text).map(Some),
     }
-}
-
-/// Reads the proxies from the settings.
-pub(super) fn read_proxies(found: &ResolvedSettings) -> Result<Proxies, Problem> {
-    Ok(Proxies {
-        http: found.value(&PROXY_HTTP)?,
-        https: found.value(&PROXY_HTTPS)?,
-        all: found.value(&PROXY_ALL)?,
-        no_proxy: found.value(&PROXY_EXCEPT)?.unwrap_or_default(),
-    })
 }
 
 #[cfg(test)]

@@ -1,24 +1,18 @@
 //! Renders the settings for users: `longhaul defaults` and `longhaul check`.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::layers::{Origin, RawValue, ResolvedSettings};
-use super::mounts;
-use super::setting::AnySetting;
+use super::raw_value::{Origin, RawValue};
+use super::redact::{redacted_url, without_credentials};
+use super::resolved::ResolvedSettings;
+use super::setting::{Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
-use crate::config::model_tables;
-use crate::config::parse::switch;
-use crate::config::redact::{redacted_url, without_credentials};
 
 /// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
-
-/// Settings whose values are secrets.
-const SECRET_KEYS: &[&str] = &["store.scope_secret", "upstream.api_key"];
 
 /// Example of a model table; by default there are none.
 const MODEL_EXAMPLE: &str = "\
@@ -53,18 +47,15 @@ pub(crate) fn default_toml() -> String {
     );
     let mut section = "";
     for entry in ALL_SETTINGS {
-        let (own, name) = entry
-            .key()
-            .split_once('.')
-            .unwrap_or_else(|| ("", entry.key()));
+        let (own, name) = entry.key.split_once('.').unwrap_or(("", entry.key));
         if own != section {
             section = own;
             // Writing to a String cannot fail.
             let _ = write!(page, "\n[{section}]\n");
         }
         page.push('\n');
-        write_comment(&mut page, *entry);
-        let _ = writeln!(page, "{name} = {}", toml_literal(entry.default()));
+        write_comment(&mut page, entry);
+        let _ = writeln!(page, "{name} = {}", toml_literal(entry.default));
     }
     page.push('\n');
     page.push_str(MODEL_EXAMPLE);
@@ -86,22 +77,22 @@ pub(crate) fn settings_markdown() -> String {
             "" => String::new(),
             text => format!("`{}`", text.replace('|', "\\|")),
         };
-        let own = entry.env_name();
-        let environment = match entry.short_env() {
+        let own = entry.long_env();
+        let environment = match entry.short_env {
             Some(short) => format!("{} {}", code(short), code(&own)),
             None => code(&own),
         };
         let flag = entry
-            .flag()
+            .flag
             .map(|flag| code(&format!("--{} {}", flag.name, flag.value_name)));
         // Writing to a String cannot fail.
         let _ = writeln!(
             page,
             "| {} | {} | {environment} | {} | {} |",
-            code(entry.key()),
-            code(&toml_literal(entry.default())),
+            code(entry.key),
+            code(&toml_literal(entry.default)),
             flag.unwrap_or_default(),
-            entry.doc().replace('|', "\\|"),
+            entry.doc.replace('|', "\\|"),
         );
     }
     page.push_str(
@@ -115,9 +106,9 @@ pub(crate) fn settings_markdown() -> String {
     page
 }
 
-fn write_comment(page: &mut String, entry: &dyn AnySetting) {
+fn write_comment(page: &mut String, entry: &Setting<()>) {
     let mut line = String::from("#");
-    for word in entry.doc().split_whitespace() {
+    for word in entry.doc.split_whitespace() {
         if line.len() + 1 + word.len() > COMMENT_WIDTH {
             page.push_str(&line);
             page.push_str("\n#");
@@ -126,11 +117,11 @@ fn write_comment(page: &mut String, entry: &dyn AnySetting) {
         line.push(' ');
         line.push_str(word);
     }
-    let mut names = vec![entry.env_name()];
-    names.extend(entry.short_env().map(str::to_owned));
+    let mut names = vec![entry.long_env()];
+    names.extend(entry.short_env.map(str::to_owned));
     names.extend(
         entry
-            .flag()
+            .flag
             .map(|flag| format!("--{} {}", flag.name, flag.value_name)),
     );
     let _ = writeln!(page, "{line}\n# Also: {}", names.join(", "));
@@ -153,10 +144,10 @@ fn toml_literal(text: &str) -> String {
 }
 
 /// Redacts a value for display: hides secrets and credentials in URLs.
-fn redacted(key: &str, text: &str) -> String {
-    if SECRET_KEYS.contains(&key) && !text.is_empty() {
+fn redacted(entry: &Setting<()>, text: &str) -> String {
+    if entry.secret && !text.is_empty() {
         "…".to_owned()
-    } else if key.starts_with("proxy.") {
+    } else if entry.key.starts_with("proxy.") {
         redacted_url(text).into_owned()
     } else {
         without_credentials(text).into_owned()
@@ -167,11 +158,10 @@ fn redacted(key: &str, text: &str) -> String {
 /// with every program, like those of proxies, are left out.
 pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
     ALL_SETTINGS.iter().flat_map(move |entry| {
-        let short = entry.short_env().filter(|name| !name.ends_with("_PROXY"));
-        let names = [Some(entry.env_name()), short.map(str::to_owned)];
-        names.into_iter().flatten().filter(move |name| {
+        let own = entry.env_names().filter(|name| !is_shared_variable(name));
+        own.filter(move |name| {
             let value = env.get(name);
-            value.is_some_and(|value| redacted(entry.key(), value) != *value)
+            value.is_some_and(|value| redacted(entry, value) != *value)
         })
     })
 }
@@ -193,13 +183,13 @@ enum DisplayValue {
 }
 
 impl SettingRow {
-    fn new(key: &str, raw: &RawValue, origin: &Origin) -> Self {
+    fn new(key: String, raw: &RawValue, origin: &Origin, redact: impl Fn(&str) -> String) -> Self {
         let value = match raw {
             RawValue::List(items) => DisplayValue::List(items.clone()),
-            RawValue::Text(text) => DisplayValue::Text(redacted(key, text)),
+            RawValue::Text(text) => DisplayValue::Text(redact(text)),
         };
         Self {
-            key: key.to_owned(),
+            key,
             value,
             source: origin.to_string(),
         }
@@ -215,35 +205,22 @@ impl SettingRow {
     }
 }
 
-/// Normalises a switch to `true` or `false`; returns any other value as given.
-pub(super) fn normalised<'r>(entry: &dyn AnySetting, raw: &'r RawValue) -> Cow<'r, RawValue> {
-    match (entry.default(), switch(raw)) {
-        ("true" | "false", Ok(on)) => Cow::Owned(RawValue::Text(on.to_string())),
-        _ => Cow::Borrowed(raw),
-    }
-}
-
 /// Returns every setting with its value and origin.
 fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
-    let general = found
-        .iter()
-        .map(|(entry, raw, origin)| SettingRow::new(entry.key(), &normalised(*entry, raw), origin));
+    let general = found.settings.iter().map(|(entry, raw, origin)| {
+        let raw = entry.normalised(raw);
+        SettingRow::new(entry.key.into(), &raw, origin, |text| redacted(entry, text))
+    });
     let mut rows: Vec<SettingRow> = general.collect();
-    for (at, table) in found.model_tables().iter().enumerate() {
-        let key = |name: &str| format!("{}[{}].{name}", model_tables::LIST, at + 1);
-        let pattern = RawValue::Text(table.pattern_text().to_owned());
-        rows.push(SettingRow::new(
-            &key(model_tables::MATCH),
-            &pattern,
-            &table.origin,
-        ));
-        let own = table.settings();
-        rows.extend(own.map(|(name, raw, origin)| SettingRow::new(&key(name), raw, origin)));
-    }
-    for (at, table) in found.mount_tables().iter().enumerate() {
-        let key = |name: &str| format!("{}[{}].{name}", mounts::LIST, at + 1);
-        let own = table.settings();
-        rows.extend(own.map(|(name, raw, origin)| SettingRow::new(&key(name), raw, origin)));
+    for tables in [&found.model_tables, &found.mount_tables] {
+        for (at, table) in tables.iter().enumerate() {
+            rows.extend(table.values().map(|(name, raw, origin)| {
+                let key = format!("{}[{}].{name}", table.list(), at + 1);
+                SettingRow::new(key, raw, origin, |text| {
+                    without_credentials(text).into_owned()
+                })
+            }));
+        }
     }
     rows
 }

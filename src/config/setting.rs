@@ -1,22 +1,34 @@
 //! Definition of a setting: everything about it in one place.
 
-use super::layers::RawValue;
+use std::borrow::Cow;
+
+use super::parse::switch;
+use super::raw_value::RawValue;
 
 /// A setting with a value of type `T`. The file, environment and flag readers, the built-in
 /// default, `longhaul defaults` and `longhaul check` all derive from it.
+///
+/// A `Setting<()>` is a setting of any type, as listed by [`settings!`]: its parser only checks.
 pub(crate) struct Setting<T: 'static> {
     /// Key in the file: `section.name`.
-    pub(super) key: &'static str,
+    pub(crate) key: &'static str,
     /// Default, as text for `parse`.
-    pub(super) default: &'static str,
+    pub(crate) default: &'static str,
+    /// User documentation, with the reason for the default.
+    pub(crate) doc: &'static str,
+    /// Parses a value; the error says what was found and what was expected.
+    pub(super) parse: fn(&RawValue) -> Result<T, String>,
     /// Environment name in addition to the one derived from the key.
     pub(super) short_env: Option<&'static str>,
     /// Command-line flag, if users are expected to type it.
-    pub(super) flag: Option<Flag>,
-    /// User documentation, with the reason for the default.
-    pub(super) doc: &'static str,
-    /// Parses a value; the error says what was found and what was expected.
-    pub(super) parse: fn(&RawValue) -> Result<T, String>,
+    pub(crate) flag: Option<Flag>,
+    /// Whether a change waits for a restart: the setting configures a socket, pool, thread or file,
+    /// or a bound divided at start.
+    pub(super) restart: bool,
+    /// Whether the value is a secret, never shown.
+    pub(super) secret: bool,
+    /// Whether a `[[model]]` table may contain the setting.
+    pub(super) per_model: bool,
 }
 
 /// A command-line flag that sets a setting.
@@ -28,50 +40,113 @@ pub(crate) struct Flag {
     pub(crate) value_name: &'static str,
 }
 
-/// A setting of any type, as listed in `ALL_SETTINGS`.
-pub(crate) trait AnySetting: Sync {
-    /// Returns the key, `section.name`.
-    fn key(&self) -> &'static str;
-    /// Returns the default as text.
-    fn default(&self) -> &'static str;
-    /// Returns the short environment name.
-    fn short_env(&self) -> Option<&'static str>;
-    /// Returns the flag.
-    fn flag(&self) -> Option<Flag>;
-    /// Returns the user documentation.
-    fn doc(&self) -> &'static str;
-    /// Checks that the value can be parsed.
-    fn check(&self, raw: &RawValue) -> Result<(), String>;
+/// Defines settings, each an entry of this form, and the list of all of them:
+///
+/// ```text
+/// /// User documentation.
+/// NAME: Type = parser, "section.name" = "default", option, …;
+/// ```
+///
+/// The options are the builder methods of [`Setting`].
+macro_rules! settings {
+    ($list:ident: $(
+        $(#[doc = $doc:literal])+
+        $name:ident: $type:ty = $parse:expr, $key:literal = $default:literal
+            $(, $option:ident $(($($argument:literal),+))?)*;
+    )+) => {
+        $(
+            pub(crate) const $name: $crate::config::setting::Setting<$type> =
+                $crate::config::setting::Setting::new($key, $default, concat!($($doc),+), $parse)
+                    $(.$option($($($argument),+)?))*;
+        )+
+
+        /// Every setting, in the order of definition.
+        pub(crate) const $list: &[$crate::config::setting::Setting<()>] = &[$(
+            $crate::config::setting::Setting::new($key, $default, concat!($($doc),+), |raw| {
+                ($name.parse)(raw).map(drop)
+            })
+            $(.$option($($($argument),+)?))*
+        ),+];
+    };
+}
+pub(super) use settings;
+
+impl<T> Setting<T> {
+    pub(super) const fn new(
+        key: &'static str,
+        default: &'static str,
+        doc: &'static str,
+        parse: fn(&RawValue) -> Result<T, String>,
+    ) -> Self {
+        Self {
+            key,
+            default,
+            // A doc comment begins with a space.
+            doc: doc.trim_ascii_start(),
+            parse,
+            short_env: None,
+            flag: None,
+            restart: false,
+            secret: false,
+            per_model: false,
+        }
+    }
+
+    pub(super) const fn env(mut self, name: &'static str) -> Self {
+        self.short_env = Some(name);
+        self
+    }
+
+    pub(super) const fn flag(mut self, name: &'static str, value_name: &'static str) -> Self {
+        self.flag = Some(Flag { name, value_name });
+        self
+    }
+
+    pub(super) const fn restart(mut self) -> Self {
+        self.restart = true;
+        self
+    }
+
+    pub(super) const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    pub(super) const fn per_model(mut self) -> Self {
+        self.per_model = true;
+        self
+    }
+
+    /// Returns the name within a table: the key without the section.
+    pub(super) fn name_in_table(&self) -> &'static str {
+        self.key.rsplit_once('.').map_or(self.key, |(_, name)| name)
+    }
 
     /// Returns the environment name derived from the key: `LONGHAUL_UPSTREAM_BASE` for
     /// `upstream.base`.
-    fn env_name(&self) -> String {
-        format!("LONGHAUL_{}", self.key().replace('.', "_").to_uppercase())
+    pub(super) fn long_env(&self) -> String {
+        format!("LONGHAUL_{}", self.key.replace('.', "_").to_uppercase())
+    }
+
+    /// Returns the environment names, those that take precedence last. A shared name counts in
+    /// either case.
+    pub(super) fn env_names(&self) -> impl DoubleEndedIterator<Item = String> {
+        let lower = self.short_env.filter(|name| is_shared_variable(name));
+        let lower = lower.map(str::to_lowercase);
+        let short = self.short_env.map(str::to_owned);
+        lower.into_iter().chain(short).chain([self.long_env()])
+    }
+
+    /// Normalises a switch to `true` or `false`; returns any other value as given.
+    pub(super) fn normalised<'r>(&self, raw: &'r RawValue) -> Cow<'r, RawValue> {
+        match (self.default, switch(raw)) {
+            ("true" | "false", Ok(on)) => Cow::Owned(RawValue::Text(on.to_string())),
+            _ => Cow::Borrowed(raw),
+        }
     }
 }
 
-impl<T> AnySetting for Setting<T> {
-    fn key(&self) -> &'static str {
-        self.key
-    }
-
-    fn default(&self) -> &'static str {
-        self.default
-    }
-
-    fn short_env(&self) -> Option<&'static str> {
-        self.short_env
-    }
-
-    fn flag(&self) -> Option<Flag> {
-        self.flag
-    }
-
-    fn doc(&self) -> &'static str {
-        self.doc
-    }
-
-    fn check(&self, raw: &RawValue) -> Result<(), String> {
-        (self.parse)(raw).map(drop)
-    }
+/// Whether other programs read the environment variable `name` too.
+pub(super) fn is_shared_variable(name: &str) -> bool {
+    name.to_uppercase().ends_with("_PROXY")
 }

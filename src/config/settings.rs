@@ -1,448 +1,383 @@
-//! The table of settings, each defined once, in the order in which `longhaul defaults` prints them.
+//! Every setting, each defined once, in the order in which `longhaul defaults` prints them.
 //!
 //! To add a setting, add:
 //!
-//! - a constant here or in [`conversations`];
-//! - its name in [`ALL_SETTINGS`];
+//! - its entry here; settings without a section come first, and those of a section are adjacent;
 //! - a field in [`Config`](super::Config), and the line that reads it.
-
-pub(super) mod conversations;
+//!
+//! If a setting is empty by default, the profile or the window determines its number. A file can
+//! therefore list all defaults without pinning the numbers of one profile.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::base_url::BaseUrl;
+use super::choices::{
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, SummaryModel, SummaryStyle,
+};
+use super::parse::{
+    MAX_TOKENS as MOST, address, address_or_off, base_url, bytes, choice, count, duration, integer,
+    optional_base_url, optional_choice, optional_integer, optional_path, optional_text,
+    optional_tokens, overflow_patterns, scope_by, store_location, summary_model, switch, text_list,
+    threshold,
+};
 use super::proxies::{ProxyUrl, optional_proxy_url};
-use super::setting::{AnySetting, Flag, Setting};
-use super::{BaseUrl, Http2, LogFormat, LogLevel, Mode};
-use crate::config::parse::{
-    address, address_or_off, base_url, bytes, choice, duration, integer, optional_path,
-    optional_text, switch,
-};
-use conversations::{
-    COMPACT_AUTO_DISABLED, COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_OVERFLOW_DISABLED,
-    COMPACT_SOFT, OVERFLOW_PATTERNS, PROFILE, PRUNE_DISABLED, PRUNE_EXEMPT_TOOLS,
-    PRUNE_KEEP_ERRORS, PRUNE_MIN_USER_TURNS, PRUNE_MINIMUM, PRUNE_PLACEHOLDER, PRUNE_PROTECT,
-    PRUNE_WHEN, STORE_AT, STORE_CA_FILE, STORE_MAX_BYTES, STORE_MEMORY, STORE_SCOPE,
-    STORE_SCOPE_SECRET, STORE_SCOPE_SECRET_FILE, STORE_TRUSTED_HEADERS, STORE_TTL, STORE_WAIT,
-    SUMMARY_API_KEY_FILE, SUMMARY_MODEL, SUMMARY_PER_HOUR, SUMMARY_PLACEMENT, SUMMARY_PROMPT,
-    SUMMARY_STYLE, SUMMARY_UPDATE_PROMPT, SUMMARY_UPSTREAM, SUMMARY_WAIT, SUMMARY_WINDOW, WINDOW,
-};
+use super::setting::{Flag, Setting, settings};
+use super::store_location::{CallerIdentity, StoreLocation};
+use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::{Profile, PruneTrigger, ThresholdSetting};
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
 
-/// Every setting. Settings without a section come first; those of a section are adjacent.
-pub(crate) const ALL_SETTINGS: &[&dyn AnySetting] = &[
-    &LISTEN,
-    &MODE,
-    &WINDOW,
-    &PROFILE,
-    &PUBLIC,
-    &CLIENT_TOKENS_FILE,
-    &TLS_CERTIFICATE_FILE,
-    &TLS_KEY_FILE,
-    &UPSTREAM_BASE,
-    &UPSTREAM_HTTP2,
-    &UPSTREAM_API_KEY_FILE,
-    &UPSTREAM_API_KEY,
-    &UPSTREAM_CA_FILE,
-    &UPSTREAM_CONNECT,
-    &UPSTREAM_ASK,
-    &PROXY_HTTPS,
-    &PROXY_HTTP,
-    &PROXY_ALL,
-    &PROXY_EXCEPT,
-    &PRUNE_DISABLED,
-    &PRUNE_PROTECT,
-    &PRUNE_MINIMUM,
-    &PRUNE_MIN_USER_TURNS,
-    &PRUNE_WHEN,
-    &PRUNE_EXEMPT_TOOLS,
-    &PRUNE_KEEP_ERRORS,
-    &PRUNE_PLACEHOLDER,
-    &COMPACT_AUTO_DISABLED,
-    &COMPACT_OVERFLOW_DISABLED,
-    &COMPACT_HARD,
-    &COMPACT_SOFT,
-    &COMPACT_KEEP_RECENT,
-    &OVERFLOW_PATTERNS,
-    &SUMMARY_MODEL,
-    &SUMMARY_WINDOW,
-    &SUMMARY_UPSTREAM,
-    &SUMMARY_API_KEY_FILE,
-    &SUMMARY_STYLE,
-    &SUMMARY_PLACEMENT,
-    &SUMMARY_WAIT,
-    &SUMMARY_PER_HOUR,
-    &SUMMARY_PROMPT,
-    &SUMMARY_UPDATE_PROMPT,
-    &STORE_AT,
-    &STORE_TTL,
-    &STORE_WAIT,
-    &STORE_CA_FILE,
-    &STORE_MAX_BYTES,
-    &STORE_MEMORY,
-    &STORE_SCOPE,
-    &STORE_TRUSTED_HEADERS,
-    &STORE_SCOPE_SECRET_FILE,
-    &STORE_SCOPE_SECRET,
-    &REPORT_HEADERS,
-    &LIMITS_BODY,
-    &LIMITS_BUFFERED,
-    &LIMITS_CONNECTIONS,
-    &LIMITS_DRAIN,
-    &LIMITS_DRAIN_DELAY,
-    &ADMIN_LISTEN,
-    &ADMIN_SHOW_CONTENT,
-    &UI_TITLE_MODEL,
-    &LOG_LEVEL,
-    &LOG_FORMAT,
-];
+settings! { ALL_SETTINGS:
+    /// The address that agents connect to. Port 0 picks a free port. 127.0.0.1 is reachable from
+    /// this machine only; any other address requires TLS, client tokens or the setting `public`.
+    LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
 
-/// Returns the settings that have a flag, in the order of the table.
-pub(crate) fn settings_with_flags() -> impl Iterator<Item = (Flag, &'static dyn AnySetting)> {
-    ALL_SETTINGS
-        .iter()
-        .filter_map(|entry| Some((entry.flag()?, *entry)))
+    /// Whether chats are read and changed. on: both. shadow: chats are read, and the changes that
+    /// on would make are reported, but every request is forwarded unchanged. off: no body is held
+    /// or parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and
+    /// DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.
+    MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
+
+    /// The context window, in tokens, to assume for every model. Empty: the window learned from a
+    /// refusal, reported by the upstream, or listed in the table of models; if none of them gives
+    /// it, 200000, or 10000 with the profile local. A number that is too large is corrected by the
+    /// first refusal; one that is too small wastes part of the window.
+    WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "window" = "",
+        flag("window", "TOKENS"), per_model;
+
+    /// The set of defaults to start from. auto: standard from a window of 100000 up; below that,
+    /// results are cleared at the hard mark only, because a rule scaled down to a small window
+    /// breaks the prompt cache more often than it pays. standard: the numbers of OpenCode and
+    /// tunacode, for any window. local: for a model on your own machine, with a small window and no
+    /// charge for an uncached prefix. frugal: clears under pressure, in shares of the window, for
+    /// the smallest bill. Other settings override the profile.
+    PROFILE: Profile = choice, "profile" = "auto",
+        flag("profile", "auto|standard|local|frugal"), per_model;
+
+    /// Whether longhaul may listen in plain HTTP and without client tokens on an address that other
+    /// machines can reach: in a container, or behind a firewall that admits only clients you trust.
+    /// If longhaul holds an API key, client tokens are required there regardless of this setting.
+    PUBLIC: bool = switch, "public" = "false", restart;
+
+    /// A file with one token per line, each of 32 or more characters. Clients must send one of them
+    /// as their API key. longhaul then removes authorization, api-key, x-api-key and x-goog-api-key
+    /// from every request, including a client's own key, so set upstream.api_key_file as well.
+    /// Other headers, such as those that a gateway requires, are forwarded. A browser's CORS
+    /// preflight, which cannot carry a token, is forwarded without a key. Empty: no token is
+    /// required.
+    CLIENT_TOKENS_FILE: Option<PathBuf> = optional_path, "client_tokens_file" = "";
+
+    /// A PEM file with the listener's certificate, followed by its intermediate certificates. If
+    /// set, clients must use TLS. The file is read again when it changes. Empty: plain HTTP.
+    TLS_CERTIFICATE_FILE: Option<PathBuf> = optional_path, "tls.certificate_file" = "", restart;
+
+    /// A PEM file with the unencrypted private key of that certificate.
+    TLS_KEY_FILE: Option<PathBuf> = optional_path, "tls.key_file" = "", restart;
+
+    /// The base URL that the agent would use without longhaul. OPENAI_BASE_URL is never read: in
+    /// the agent's shell it points to longhaul.
+    UPSTREAM_BASE: BaseUrl = base_url, "upstream.base" = "https://api.openai.com/v1",
+        env("LONGHAUL_UPSTREAM"), flag("upstream", "URL"), restart;
+
+    /// off: HTTP/1.1, with one connection for each request in flight. auto: HTTP/2 if an https
+    /// upstream offers it; requests then share one connection and queue at its stream limit.
+    UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
+
+    /// A file with the key for the upstream, sent as a bearer token in place of the client's
+    /// credentials. Empty: the client's own key is forwarded, or no key if client_tokens_file is
+    /// set.
+    UPSTREAM_API_KEY_FILE: Option<PathBuf> = optional_path, "upstream.api_key_file" = "";
+
+    /// The key itself, for use in the environment. Never shown.
+    UPSTREAM_API_KEY: Option<String> = optional_text, "upstream.api_key" = "", secret;
+
+    /// A PEM file of certificates to trust in addition to the system's, for an upstream with a
+    /// private certificate authority. Empty: none.
+    UPSTREAM_CA_FILE: Option<PathBuf> = optional_path, "upstream.ca_file" = "", restart;
+
+    /// The timeout for name resolution, connection and TLS handshake together. Three lost packets
+    /// in a row take about 7 s. Replies have no timeout except the client's own.
+    UPSTREAM_CONNECT: Duration = duration, "upstream.connect" = "10s", restart;
+
+    /// Whether longhaul queries the upstream for a model's context window if neither a setting nor
+    /// a refusal gives it. The query is GET /models with the credentials of a chat that the
+    /// upstream has answered, in the background, at most once an hour for each model. A server on
+    /// this machine or its network is also queried through its own endpoints: /props,
+    /// /api/v0/models, /api/ps, /info.
+    UPSTREAM_ASK: bool = switch, "upstream.ask" = "true";
+
+    /// The proxy for https:// upstreams, used as a tunnel: an http://, https:// or socks5:// URL,
+    /// with user and password if required. An upstream on this machine is always reached directly.
+    /// Empty: as proxy.all. The environment variable is also read in lower case.
+    PROXY_HTTPS: Option<ProxyUrl> = optional_proxy_url, "proxy.https" = "",
+        env("HTTPS_PROXY"), restart;
+
+    /// Like proxy.https, for http:// upstreams. This proxy can read the requests.
+    PROXY_HTTP: Option<ProxyUrl> = optional_proxy_url, "proxy.http" = "",
+        env("HTTP_PROXY"), restart;
+
+    /// The proxy for both kinds of upstream, unless one has its own. Empty: none.
+    PROXY_ALL: Option<ProxyUrl> = optional_proxy_url, "proxy.all" = "", env("ALL_PROXY"), restart;
+
+    /// Hosts that are reached without a proxy, separated by commas: names, which include their
+    /// subdomains, addresses, networks like 10.0.0.0/8, or * for all.
+    PROXY_EXCEPT: Option<String> = optional_text, "proxy.except" = "", env("NO_PROXY"), restart;
+
+    /// Never clear old tool results, not even on an overflow. Together with compact.auto_disabled
+    /// and compact.overflow_disabled, this has the same effect as mode off.
+    PRUNE_DISABLED: bool = switch, "prune.disabled" = "false", env("DISABLE_PRUNE");
+
+    /// The newest tool results, up to this many tokens in total, are not cleared. If a request was
+    /// refused as too long and would still not fit, only those up to a tenth of the window are
+    /// protected. Empty: 40000, or the profile's number (local 2000; frugal, and auto below 100000,
+    /// a tenth of the window).
+    PRUNE_PROTECT: Option<Tokens> = optional_tokens::<0, MOST>, "prune.protect_tokens" = "",
+        per_model;
+
+    /// Results are cleared only if that frees more tokens than this, because each clearing costs
+    /// the provider's prompt cache once. Empty: 20000, or the profile's number (local 500; frugal a
+    /// tenth of the window; auto below 100000 none).
+    PRUNE_MINIMUM: Option<Tokens> = optional_tokens::<0, MOST>, "prune.minimum_tokens" = "",
+        per_model;
+
+    /// Nothing is cleared before the conversation has this many user messages, because the results
+    /// of the first task are still in use. Empty: 2, or the profile's number (frugal, and auto
+    /// below 100000, none). Set 1 for an unattended agent that receives its whole task in one
+    /// message.
+    PRUNE_MIN_USER_TURNS: Option<u32> =
+        optional_integer::<0, 1_000_000>, "prune.min_user_turns" = "";
+
+    /// When clearing is considered. always: on every request. pressure: above 60% of the tokens
+    /// that the window leaves to the conversation. mark: at compact.hard only. Empty: always, or
+    /// the profile's choice (frugal pressure; auto below 100000 mark).
+    PRUNE_WHEN: Option<PruneTrigger> = optional_choice, "prune.when" = "";
+
+    /// Names of tools whose results are never cleared; separated by commas in the environment.
+    PRUNE_EXEMPT_TOOLS: Vec<String> = text_list, "prune.exempt_tools" = "[]";
+
+    /// Never clear a result that reports a failure. An agent that no longer sees what went wrong
+    /// tries it again.
+    PRUNE_KEEP_ERRORS: bool = switch, "prune.keep_errors" = "false";
+
+    /// The text that replaces a cleared result. fixed: the same words every time. described: adds
+    /// the tool's name, its main argument and the size. index: also adds the identifiers in the
+    /// result, in at most a tenth of its size.
+    PRUNE_PLACEHOLDER: Placeholder = choice, "prune.placeholder" = "fixed";
+
+    /// Neither create nor adopt a summary before an overflow. Summaries created on an overflow stay
+    /// in use.
+    COMPACT_AUTO_DISABLED: bool = switch, "compact.auto_disabled" = "false",
+        env("DISABLE_AUTOCOMPACT");
+
+    /// Do nothing about an overflow: no reply is held back and no request is retried.
+    COMPACT_OVERFLOW_DISABLED: bool = switch, "compact.overflow_disabled" = "false",
+        env("DISABLE_COMPACT_ON_OVERFLOW");
+
+    /// The mark at which a summary replaces old history: a share of the tokens that the window
+    /// leaves to the conversation (0.9 or 90%), or a number of tokens (150000), for huge windows
+    /// that are expensive long before they are full. The tenth above the default share leaves room
+    /// for one more tool result and for estimation errors; a small window keeps this room whatever
+    /// number is given.
+    COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
+
+    /// The mark at which a summary is prepared in the background, so that no request waits for one
+    /// at compact.hard: a share or a number of tokens, at most compact.hard. If this is a share and
+    /// compact.hard is a number of tokens, the mark is at most 95% of that number. A lower mark
+    /// would pay for summaries that are never used.
+    COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
+
+    /// The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at most 11% of
+    /// the tokens that the window leaves to the conversation. If set, at most half of those tokens.
+    COMPACT_KEEP_RECENT: Option<Tokens> =
+        optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;
+
+    /// Additional patterns for overflow errors: regular expressions in the syntax of the Rust crate
+    /// regex, one per line in the environment. They are matched against the text of an error in
+    /// lower case, with single spaces, straight apostrophes and no thousands separators. A match is
+    /// an overflow, unless a built-in veto (throttling, credit, ...) matches too. The groups limit,
+    /// input, output, total and excess extract the numbers that the text contains: 'window full:
+    /// (?<input>\d+) of (?<limit>\d+) tokens'. At most 64, of 1024 bytes each.
+    OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
+
+    /// The model that writes summaries, called with the caller's key: own for the conversation's
+    /// own model, a name for another model of the same upstream, none for no model at all. With
+    /// none, a digest built by rules replaces old history: no call, no cost.
+    SUMMARY_MODEL: SummaryModel = summary_model, "summary.model" = "own",
+        flag("summary-model", "NAME|none");
+
+    /// The context window, in tokens, of summary.model. The history sent to the model is cut to
+    /// fit, in at most eight calls. Empty: the window learned from its refusals, or the setting
+    /// window; for the conversation's own model, that conversation's window.
+    SUMMARY_WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "summary.window" = "";
+
+    /// The base URL of a separate endpoint for summaries, such as a model on your own machine;
+    /// summary.model names its model. It receives the content of conversations, but no key or
+    /// header of a caller. Empty: the conversation's upstream.
+    SUMMARY_UPSTREAM: Option<BaseUrl> = optional_base_url, "summary.upstream" = "";
+
+    /// A file with the key for summary.upstream, sent as a bearer token. Empty: none is sent.
+    SUMMARY_API_KEY_FILE: Option<PathBuf> = optional_path, "summary.api_key_file" = "";
+
+    /// The form in which the summary model receives the history. transcript: the history written
+    /// out, with long results clipped; none of it is in a provider's cache. cached: the
+    /// conversation as it was forwarded, followed by one message with the instructions; the part in
+    /// the provider's cache costs a tenth. cached applies to the conversation's own model, to
+    /// summaries that no request waits for, and to histories that fit beside the answer; otherwise
+    /// the transcript is used.
+    SUMMARY_STYLE: SummaryStyle = choice, "summary.style" = "transcript";
+
+    /// Where the text that replaces old history goes. separate: into a user message of its own.
+    /// merge: into the adjacent user messages, for chat templates that require user and assistant
+    /// messages to alternate. auto: separate, or merge for a model that has refused it.
+    SUMMARY_PLACEMENT: PlacementSetting = choice, "summary.placement" = "auto";
+
+    /// How long a request may wait for summaries in total. After that a digest is used, and the
+    /// summary is finished in the background. The OpenAI SDKs wait ten minutes; people do not. An
+    /// explicit compaction request may wait two minutes, or this long if it is longer.
+    SUMMARY_WAIT: Duration = duration, "summary.wait" = "20s";
+
+    /// How many summaries one conversation may request in an hour; beyond that, digests are used. A
+    /// conversation that fills its window more often than every ten minutes is stuck, or its window
+    /// is too small. A process requests at most 120.
+    SUMMARY_PER_HOUR: usize = count::<1, 120>, "summary.max_per_hour" = "6", restart;
+
+    /// A file whose text replaces the built-in prompt for a first summary, which `longhaul defaults
+    /// --prompts` prints. {words} in it is replaced by the maximum number of words. If the prompt
+    /// shows headings (## ...), a reply must contain two of them to be accepted, or one if the
+    /// prompt shows only one. The text around the history, and the parts of a summary that are
+    /// built by rules, stay the same. At most 64 KiB. Empty: the built-in prompt.
+    SUMMARY_PROMPT: Option<PathBuf> = optional_path, "summary.prompt" = "";
+
+    /// Like summary.prompt, for a summary that continues the previous one with new history.
+    SUMMARY_UPDATE_PROMPT: Option<PathBuf> = optional_path, "summary.update_prompt" = "";
+
+    /// Where summaries and other records are kept. memory: in this process; they are lost on
+    /// restart. file:PATH: in a file that only this process uses, created if missing.
+    /// redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, redis+cluster://HOST:PORT,HOST:PORT
+    /// for a Cluster: on Redis or Valkey servers that replicas share. A summary is paid for, and
+    /// the provider's prompt cache depends on its exact bytes; a stored one is made only once.
+    STORE_AT: StoreLocation = store_location, "store.at" = "memory",
+        env("LONGHAUL_STORE"), flag("store", "memory|file:PATH|redis://…"), restart;
+
+    /// How long a record is kept after its last use. The default is a week, so that a session left
+    /// on Friday continues on Monday.
+    STORE_TTL: Duration = duration, "store.ttl" = "168h", restart;
+
+    /// How long a request waits for the store, in total; after that, it continues with the records
+    /// in this process. A nearby server answers in one or two milliseconds.
+    STORE_WAIT: Duration = duration, "store.wait" = "50ms", restart;
+
+    /// A PEM file with the only certificates to trust for a store with TLS. Empty: the system's
+    /// authorities, or Mozilla's if it has none.
+    STORE_CA_FILE: Option<PathBuf> = optional_path, "store.ca_file" = "", restart;
+
+    /// The maximum bytes of entries in the file of file:PATH; the least recently used are removed
+    /// first. The file itself may be three times as large. A Redis server has its own limit,
+    /// maxmemory.
+    STORE_MAX_BYTES: u64 = bytes, "store.max_bytes" = "512MiB", restart;
+
+    /// The maximum bytes of summaries and other records kept in memory; the least used are removed
+    /// first. A record for a window of 200000 tokens has at most about 260 KiB of ASCII: room for
+    /// 250 of the largest.
+    STORE_MEMORY: u64 = bytes, "store.memory" = "64MiB", restart;
+
+    /// How callers are told apart; no caller ever sees another's summary. credentials: by their own
+    /// key, organisation and project, as they send them. header:NAME: by that header, for
+    /// credentials that change by the hour. The header is not forwarded, and must be listed in
+    /// store.trusted_headers.
+    STORE_SCOPE: CallerIdentity = scope_by, "store.scope" = "credentials", restart;
+
+    /// Headers that something in front of longhaul sets, and that no client can set itself.
+    STORE_TRUSTED_HEADERS: Vec<String> = text_list, "store.trusted_headers" = "[]", restart;
+
+    /// A file with the secret that record keys are derived from: 32 or more characters, the same on
+    /// every replica (openssl rand -hex 32). Anyone who has it and the store's content can tell
+    /// whose conversation a record belongs to. A Redis store requires one; a file store creates its
+    /// own next to its file, unless one is set.
+    STORE_SCOPE_SECRET_FILE: Option<PathBuf> = optional_path, "store.scope_secret_file" = "",
+        restart;
+
+    /// The secret itself, for use in the environment. Never shown.
+    STORE_SCOPE_SECRET: Option<String> = optional_text, "store.scope_secret" = "", restart, secret;
+
+    /// Whether replies report what was done to their requests, in x-longhaul-action,
+    /// x-longhaul-tokens-before and x-longhaul-tokens-after. Replies to unchanged requests never
+    /// carry these headers. The log contains the report in any case.
+    REPORT_HEADERS: bool = switch, "report.headers" = "true";
+
+    /// The maximum bytes of a chat body that longhaul reads. A larger body is streamed through
+    /// unchanged. A million tokens are about 4 MB of text; the rest is room for images.
+    LIMITS_BODY: u64 = bytes, "limits.body" = "256MiB";
+
+    /// The maximum bytes of all buffered chat bodies together: four of the largest. A body that
+    /// does not fit is streamed through unchanged.
+    LIMITS_BUFFERED: u64 = bytes, "limits.buffered" = "1GiB", restart;
+
+    /// The maximum number of concurrent client connections; further ones wait to be accepted. Each
+    /// uses up to two file descriptors, so raise the process's limit (ulimit -n) as well.
+    LIMITS_CONNECTIONS: u32 = integer::<1, 1_000_000>, "limits.connections" = "16384", restart;
+
+    /// How long requests in flight may run after SIGTERM or SIGINT; a second signal ends them at
+    /// once. Kubernetes kills after 30 s.
+    LIMITS_DRAIN: Duration = duration, "limits.drain" = "30s", restart;
+
+    /// How long new connections are still accepted after that signal, while /readyz already reports
+    /// the shutdown: for a load balancer that polls it. Not needed if Kubernetes sleeps before the
+    /// signal (preStop).
+    LIMITS_DRAIN_DELAY: Duration = duration, "limits.drain_delay" = "0s", restart;
+
+    /// The address of the dashboard and of /livez, /readyz, /metrics and /config, in `longhaul
+    /// serve` only; off: none. The default is skipped if its port is taken; an address that you set
+    /// must be free. If other machines can reach it, they get health and metrics, but no settings.
+    ADMIN_LISTEN: Option<SocketAddr> = address_or_off, "admin.listen" = "127.0.0.1:8485",
+        env("LONGHAUL_ADMIN"), flag("admin", "ADDR|off"), restart;
+
+    /// Whether the dashboard shows the text of summaries, to this machine only. The beginnings of a
+    /// conversation's first and last user message are always shown.
+    ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
+
+    /// A small model that titles conversations on the dashboard, from the beginnings of three of
+    /// their messages. It is called in the background after the first answered request of a
+    /// conversation, and again when the conversation has four times as many messages. Calls go to
+    /// the same endpoint as summary calls, with the caller's own credentials or those of
+    /// summary.upstream, at most 240 times an hour. Empty: the dashboard shows the user's own
+    /// words.
+    UI_TITLE_MODEL: Option<String> = optional_text, "ui.title_model" = "";
+
+    /// The least severe level written to standard error: off, error, warn, info, debug, trace. info
+    /// is one line per request. No level writes contents, keys or header values.
+    LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
+
+    /// text for people, json for machines.
+    LOG_FORMAT: LogFormat = choice, "log.format" = "text", restart;
 }
 
-pub(super) const LISTEN: Setting<SocketAddr> = Setting {
-    key: "listen",
-    default: "127.0.0.1:8484",
-    short_env: None,
-    flag: Some(Flag {
-        name: "listen",
-        value_name: "ADDR",
-    }),
-    doc: "The address that agents connect to. Port 0 picks a free port. 127.0.0.1 is \
-          reachable from this machine only; any other address requires TLS, client tokens or the \
-          setting `public`.",
-    parse: address,
-};
-
-pub(super) const PUBLIC: Setting<bool> = Setting {
-    key: "public",
-    default: "false",
-    short_env: None,
-    flag: None,
-    doc: "Whether longhaul may listen in plain HTTP and without client tokens on an address \
-          that other machines can reach: in a container, or behind a firewall that admits only \
-          clients you trust. If longhaul holds an API key, client tokens are required there \
-          regardless of this setting.",
-    parse: switch,
-};
-
-pub(super) const TLS_CERTIFICATE_FILE: Setting<Option<PathBuf>> = Setting {
-    key: "tls.certificate_file",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "A PEM file with the listener's certificate, followed by its intermediate \
-          certificates. If set, clients must use TLS. The file is read again when it changes. \
-          Empty: plain HTTP.",
-    parse: optional_path,
-};
-
-pub(super) const TLS_KEY_FILE: Setting<Option<PathBuf>> = Setting {
-    key: "tls.key_file",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "A PEM file with the unencrypted private key of that certificate.",
-    parse: optional_path,
-};
-
-pub(super) const MODE: Setting<Mode> = Setting {
-    key: "mode",
-    default: "on",
-    short_env: None,
-    flag: Some(Flag {
-        name: "mode",
-        value_name: "on|shadow|off",
-    }),
-    doc: "Whether chats are read and changed. on: both. shadow: chats are read, and the \
-          changes that on would make are reported, but every request is forwarded unchanged. off: \
-          no body is held or parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and \
-          DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.",
-    parse: choice,
-};
-
-pub(super) const UPSTREAM_BASE: Setting<BaseUrl> = Setting {
-    key: "upstream.base",
-    default: "https://api.openai.com/v1",
-    short_env: Some("LONGHAUL_UPSTREAM"),
-    flag: Some(Flag {
-        name: "upstream",
-        value_name: "URL",
-    }),
-    doc: "The base URL that the agent would use without longhaul. OPENAI_BASE_URL is never \
-          read: in the agent's shell it points to longhaul.",
-    parse: base_url,
-};
-
-pub(super) const UPSTREAM_HTTP2: Setting<Http2> = Setting {
-    key: "upstream.http2",
-    default: "off",
-    short_env: None,
-    flag: None,
-    doc: "off: HTTP/1.1, with one connection for each request in flight. auto: HTTP/2 if an \
-          https upstream offers it; requests then share one connection and queue at its stream \
-          limit.",
-    parse: choice,
-};
-
-pub(super) const CLIENT_TOKENS_FILE: Setting<Option<PathBuf>> = Setting {
-    key: "client_tokens_file",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "A file with one token per line, each of 32 or more characters. Clients must send \
-          one of them as their API key. longhaul then removes authorization, api-key, x-api-key \
-          and x-goog-api-key from every request, including a client's own key, so set \
-          upstream.api_key_file as well. Other headers, such as those that a gateway requires, are \
-          forwarded. A browser's CORS preflight, which cannot carry a token, is forwarded without \
-          a key. Empty: no token is required.",
-    parse: optional_path,
-};
-
-pub(super) const UPSTREAM_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
-    key: "upstream.api_key_file",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "A file with the key for the upstream, sent as a bearer token in place of the \
-          client's credentials. Empty: the client's own key is forwarded, or no key if \
-          client_tokens_file is set.",
-    parse: optional_path,
-};
-
-pub(super) const UPSTREAM_API_KEY: Setting<Option<String>> = Setting {
-    key: "upstream.api_key",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "The key itself, for use in the environment. Never shown.",
-    parse: optional_text,
-};
-
-pub(super) const UPSTREAM_CA_FILE: Setting<Option<PathBuf>> = Setting {
-    key: "upstream.ca_file",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "A PEM file of certificates to trust in addition to the system's, for an upstream \
-          with a private certificate authority. Empty: none.",
-    parse: optional_path,
-};
-
-pub(super) const UPSTREAM_ASK: Setting<bool> = Setting {
-    key: "upstream.ask",
-    default: "true",
-    short_env: None,
-    flag: None,
-    doc: "Whether longhaul queries the upstream for a model's context window if neither a \
-          setting nor a refusal gives it. The query is GET /models with the credentials of a chat \
-          that the upstream has answered, in the background, at most once an hour for each model. \
-          A server on this machine or its network is also queried through its own endpoints: \
-          /props, /api/v0/models, /api/ps, /info.",
-    parse: switch,
-};
-
-pub(super) const UPSTREAM_CONNECT: Setting<Duration> = Setting {
-    key: "upstream.connect",
-    default: "10s",
-    short_env: None,
-    flag: None,
-    doc: "The timeout for name resolution, connection and TLS handshake together. Three lost \
-          packets in a row take about 7 s. Replies have no timeout except the client's own.",
-    parse: duration,
-};
-
-pub(super) const PROXY_HTTPS: Setting<Option<ProxyUrl>> = Setting {
-    key: "proxy.https",
-    default: "",
-    short_env: Some("HTTPS_PROXY"),
-    flag: None,
-    doc: "The proxy for https:// upstreams, used as a tunnel: an http://, https:// or \
-          socks5:// URL, with user and password if required. An upstream on this machine is always \
-          reached directly. Empty: as proxy.all. The environment variable is also read in lower \
-          case.",
-    parse: optional_proxy_url,
-};
-
-pub(super) const PROXY_HTTP: Setting<Option<ProxyUrl>> = Setting {
-    key: "proxy.http",
-    default: "",
-    short_env: Some("HTTP_PROXY"),
-    flag: None,
-    doc: "Like proxy.https, for http:// upstreams. This proxy can read the requests.",
-    parse: optional_proxy_url,
-};
-
-pub(super) const PROXY_ALL: Setting<Option<ProxyUrl>> = Setting {
-    key: "proxy.all",
-    default: "",
-    short_env: Some("ALL_PROXY"),
-    flag: None,
-    doc: "The proxy for both kinds of upstream, unless one has its own. Empty: none.",
-    parse: optional_proxy_url,
-};
-
-pub(super) const PROXY_EXCEPT: Setting<Option<String>> = Setting {
-    key: "proxy.except",
-    default: "",
-    short_env: Some("NO_PROXY"),
-    flag: None,
-    doc: "Hosts that are reached without a proxy, separated by commas: names, which include \
-          their subdomains, addresses, networks like 10.0.0.0/8, or * for all.",
-    parse: optional_text,
-};
-
-pub(super) const REPORT_HEADERS: Setting<bool> = Setting {
-    key: "report.headers",
-    default: "true",
-    short_env: None,
-    flag: None,
-    doc: "Whether replies report what was done to their requests, in x-longhaul-action, \
-          x-longhaul-tokens-before and x-longhaul-tokens-after. Replies to unchanged requests \
-          never carry these headers. The log contains the report in any case.",
-    parse: switch,
-};
-
-pub(super) const LIMITS_BODY: Setting<u64> = Setting {
-    key: "limits.body",
-    default: "256MiB",
-    short_env: None,
-    flag: None,
-    doc: "The maximum bytes of a chat body that longhaul reads. A larger body is streamed \
-          through unchanged. A million tokens are about 4 MB of text; the rest is room for \
-          images.",
-    parse: bytes,
-};
-
-pub(super) const LIMITS_BUFFERED: Setting<u64> = Setting {
-    key: "limits.buffered",
-    default: "1GiB",
-    short_env: None,
-    flag: None,
-    doc: "The maximum bytes of all buffered chat bodies together: four of the largest. A \
-          body that does not fit is streamed through unchanged.",
-    parse: bytes,
-};
-
-pub(super) const LIMITS_CONNECTIONS: Setting<u32> = Setting {
-    key: "limits.connections",
-    default: "16384",
-    short_env: None,
-    flag: None,
-    doc: "The maximum number of concurrent client connections; further ones wait to be \
-          accepted. Each uses up to two file descriptors, so raise the process's limit (ulimit -n) \
-          as well.",
-    parse: integer::<1, 1_000_000>,
-};
-
-pub(super) const LIMITS_DRAIN: Setting<Duration> = Setting {
-    key: "limits.drain",
-    default: "30s",
-    short_env: None,
-    flag: None,
-    doc: "How long requests in flight may run after SIGTERM or SIGINT; a second signal ends \
-          them at once. Kubernetes kills after 30 s.",
-    parse: duration,
-};
-
-pub(super) const LIMITS_DRAIN_DELAY: Setting<Duration> = Setting {
-    key: "limits.drain_delay",
-    default: "0s",
-    short_env: None,
-    flag: None,
-    doc: "How long new connections are still accepted after that signal, while /readyz \
-          already reports the shutdown: for a load balancer that polls it. Not needed if \
-          Kubernetes sleeps before the signal (preStop).",
-    parse: duration,
-};
-
-pub(super) const ADMIN_SHOW_CONTENT: Setting<bool> = Setting {
-    key: "admin.show_content",
-    default: "false",
-    short_env: None,
-    flag: None,
-    doc: "Whether the dashboard shows the text of summaries, to this machine only. The \
-          beginnings of a conversation's first and last user message are always shown.",
-    parse: switch,
-};
-
-pub(super) const UI_TITLE_MODEL: Setting<Option<String>> = Setting {
-    key: "ui.title_model",
-    default: "",
-    short_env: None,
-    flag: None,
-    doc: "A small model that titles conversations on the dashboard, from the beginnings of \
-          three of their messages. It is called in the background after the first answered request \
-          of a conversation, and again when the conversation has four times as many messages. \
-          Calls go to the same endpoint as summary calls, with the caller's own credentials or \
-          those of summary.upstream, at most 240 times an hour. Empty: the dashboard shows the \
-          user's own words.",
-    parse: optional_text,
-};
-
-pub(super) const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting {
-    key: "admin.listen",
-    default: "127.0.0.1:8485",
-    short_env: Some("LONGHAUL_ADMIN"),
-    flag: Some(Flag {
-        name: "admin",
-        value_name: "ADDR|off",
-    }),
-    doc: "The address of the dashboard and of /livez, /readyz, /metrics and /config, in \
-          `longhaul serve` only; off: none. The default is skipped if its port is taken; an \
-          address that you set must be free. If other machines can reach it, they get health and \
-          metrics, but no settings.",
-    parse: address_or_off,
-};
-
-pub(super) const LOG_LEVEL: Setting<LogLevel> = Setting {
-    key: "log.level",
-    default: "info",
-    short_env: None,
-    flag: None,
-    doc: "The least severe level written to standard error: off, error, warn, info, debug, \
-          trace. info is one line per request. No level writes contents, keys or header values.",
-    parse: choice,
-};
-
-pub(super) const LOG_FORMAT: Setting<LogFormat> = Setting {
-    key: "log.format",
-    default: "text",
-    short_env: None,
-    flag: None,
-    doc: "text for people, json for machines.",
-    parse: choice,
-};
+/// Returns the settings that have a flag, in the order of the table.
+pub(crate) fn settings_with_flags() -> impl Iterator<Item = (Flag, &'static Setting<()>)> {
+    ALL_SETTINGS
+        .iter()
+        .filter_map(|entry| Some((entry.flag?, entry)))
+}
 
 #[cfg(test)]
 mod tests {
-    use super::super::layers::RawValue;
+    use super::super::raw_value::RawValue;
     use super::*;
 
     #[test]
     fn every_default_is_a_value_its_own_reader_accepts() {
         for entry in ALL_SETTINGS {
-            assert_eq!(
-                entry.check(&RawValue::Text(entry.default().into())),
-                Ok(()),
-                "{}",
-                entry.key()
-            );
+            let default = RawValue::Text(entry.default.into());
+            assert_eq!((entry.parse)(&default), Ok(()), "{}", entry.key);
         }
     }
 
     #[test]
     fn keys_and_environment_names_are_distinct() {
-        let mut names: Vec<String> = ALL_SETTINGS.iter().map(|entry| entry.env_name()).collect();
-        names.extend(
-            ALL_SETTINGS
-                .iter()
-                .filter_map(|entry| entry.short_env().map(str::to_owned)),
-        );
+        let mut names: Vec<String> = ALL_SETTINGS.iter().flat_map(Setting::env_names).collect();
         let all = names.len();
         names.sort();
         names.dedup();
@@ -453,7 +388,7 @@ mod tests {
     fn settings_of_one_section_stand_together() {
         let mut sections: Vec<&str> = ALL_SETTINGS
             .iter()
-            .map(|entry| entry.key().split_once('.').map_or("", |(s, _)| s))
+            .map(|entry| entry.key.split_once('.').map_or("", |(s, _)| s))
             .collect();
         sections.dedup();
         let runs = sections.len();
@@ -461,7 +396,7 @@ mod tests {
         sections.dedup();
         assert_eq!(sections.len(), runs);
         assert!(
-            !ALL_SETTINGS[0].key().contains('.'),
+            !ALL_SETTINGS[0].key.contains('.'),
             "a key without a section must precede the first one"
         );
     }

@@ -4,12 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::HeaderName;
-
 use super::keys;
-use super::layers::ResolvedSettings;
 use super::problems::Problems;
-use super::settings::conversations as asked;
+use super::resolved::ResolvedSettings;
+use super::settings;
+use super::store_location::{CallerIdentity, StoreLocation};
 use crate::error::Problem;
 
 /// Maximum bytes of a secret's file.
@@ -39,15 +38,6 @@ pub struct StoreConfig {
     pub scope: CallerIdentity,
 }
 
-/// Criterion that distinguishes callers. Records of different callers are kept apart.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum CallerIdentity {
-    /// By their own credentials.
-    Credentials,
-    /// By this header, which something in front of longhaul sets and no client can.
-    Header(HeaderName),
-}
-
 /// The secret that scopes are derived from. Neither `Debug` nor an error shows it.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ScopeSecret(String);
@@ -65,93 +55,6 @@ impl fmt::Debug for ScopeSecret {
     }
 }
 
-/// Durable location of records.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum StoreLocation {
-    /// A file.
-    File(PathBuf),
-    /// No durable location: records end with the process.
-    Memory,
-    /// A Redis or Valkey server.
-    Redis(RedisUrl),
-}
-
-/// URL of a Redis or Valkey server. It may contain a password, which `Debug` and `Display` leave
-/// out.
-#[derive(Clone, Eq, PartialEq)]
-pub struct RedisUrl(String);
-
-impl RedisUrl {
-    /// Returns the URL as given, with the password.
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
-        // A socket URL has its password after the path, a host URL before the host.
-        let (user, place) = match rest.rsplit_once('@') {
-            Some((_, place)) if !scheme.ends_with("+unix") => ("…@", place),
-            _ => ("", rest),
-        };
-        let (place, query) = match place.split_once('?') {
-            Some((place, _)) => (place, "?…"),
-            None => (place, ""),
-        };
-        write!(f, "{scheme}://{user}{place}{query}")
-    }
-}
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// URL schemes that Redis and Valkey clients use; `s` means TLS.
-const REDIS_SCHEMES: [&str; 10] = [
-    "redis",
-    "redis+cluster",
-    "redis+unix",
-    "rediss",
-    "rediss+cluster",
-    "valkey",
-    "valkey+cluster",
-    "valkey+unix",
-    "valkeys",
-    "valkeys+cluster",
-];
-
-impl StoreLocation {
-    /// Parses a location. The error says what was expected and leaves out the text, which may
-    /// contain a password.
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
-        let text = text.trim();
-        if text.eq_ignore_ascii_case("memory") {
-            return Ok(Self::Memory);
-        }
-        if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
-            if path.starts_with("~/") {
-                return Err(
-                    "found a path that begins with ~/, which only a shell expands; write it out, as \
-                     file:/home/YOU/longhaul.db, or let the shell do it: file:$HOME/longhaul.db",
-                );
-            }
-            return Ok(Self::File(path.into()));
-        }
-        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-        if scheme.is_some_and(|scheme| REDIS_SCHEMES.contains(&scheme)) {
-            return Ok(Self::Redis(RedisUrl(text.to_owned())));
-        }
-        Err(
-            "expected memory, file:PATH, or redis://HOST:PORT, with rediss for TLS and \
-             redis+cluster://HOST:PORT,HOST:PORT for a Cluster",
-        )
-    }
-}
-
 /// Reads the store configuration from the settings.
 ///
 /// # Errors
@@ -165,38 +68,38 @@ pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Proble
         return Err(problems);
     };
     Ok(StoreConfig {
-        memory_bytes: found.value(&asked::STORE_MEMORY)?,
-        location: found.value(&asked::STORE_AT)?,
+        memory_bytes: found.value(&settings::STORE_MEMORY)?,
+        location: found.value(&settings::STORE_AT)?,
         ttl,
-        ca_file: found.value(&asked::STORE_CA_FILE)?,
-        wait_limit: found.value(&asked::STORE_WAIT)?,
-        max_bytes: found.value(&asked::STORE_MAX_BYTES)?,
+        ca_file: found.value(&settings::STORE_CA_FILE)?,
+        wait_limit: found.value(&settings::STORE_WAIT)?,
+        max_bytes: found.value(&settings::STORE_MAX_BYTES)?,
         scope_secret,
         scope,
     })
 }
 
 fn ttl(found: &ResolvedSettings) -> Result<Duration, Problem> {
-    let ttl = found.value(&asked::STORE_TTL)?;
+    let ttl = found.value(&settings::STORE_TTL)?;
     if ttl.as_secs() == 0 {
         let reason = "expected a duration of at least a second, like 168h";
-        return Err(found.value_problem(&asked::STORE_TTL, reason.into()));
+        return Err(found.value_problem(&settings::STORE_TTL, reason.into()));
     }
     Ok(ttl)
 }
 
 fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
-    let scope = found.value(&asked::STORE_SCOPE)?;
+    let scope = found.value(&settings::STORE_SCOPE)?;
     if let CallerIdentity::Header(name) = &scope {
-        let trusted = found.value(&asked::STORE_TRUSTED_HEADERS)?;
+        let trusted = found.value(&settings::STORE_TRUSTED_HEADERS)?;
         let is_trusted = |trusted: &String| trusted.trim().eq_ignore_ascii_case(name.as_str());
         if !trusted.iter().any(is_trusted) {
             let reason = format!(
                 "found header:{name}, which any client could send; list it in {} if something in \
                  front of longhaul sets it and removes a client's own",
-                asked::STORE_TRUSTED_HEADERS.key
+                settings::STORE_TRUSTED_HEADERS.key
             );
-            return Err(found.value_problem(&asked::STORE_SCOPE, reason));
+            return Err(found.value_problem(&settings::STORE_SCOPE, reason));
         }
     }
     Ok(scope)
@@ -205,20 +108,23 @@ fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
 /// Returns the scope secret, and checks that one is set if processes share the store.
 fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
     let secret = configured_secret(found)?;
-    if secret.is_none() && matches!(found.value(&asked::STORE_AT)?, StoreLocation::Redis(_)) {
+    if secret.is_none() && matches!(found.value(&settings::STORE_AT)?, StoreLocation::Redis(_)) {
         let reason = format!(
             "replicas that share a store need a common secret: set {} to a file with {LEAST} or more \
              random characters (openssl rand -hex 32)",
-            asked::STORE_SCOPE_SECRET_FILE.key
+            settings::STORE_SCOPE_SECRET_FILE.key
         );
-        return Err(found.value_problem(&asked::STORE_SCOPE_SECRET_FILE, reason));
+        return Err(found.value_problem(&settings::STORE_SCOPE_SECRET_FILE, reason));
     }
     Ok(secret)
 }
 
 /// Reads the scope secret from the setting or from its file.
 fn configured_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
-    let (direct, file) = (&asked::STORE_SCOPE_SECRET, &asked::STORE_SCOPE_SECRET_FILE);
+    let (direct, file) = (
+        &settings::STORE_SCOPE_SECRET,
+        &settings::STORE_SCOPE_SECRET_FILE,
+    );
     let (text, path) = (found.value(direct)?, found.value(file)?);
     let check = |text: &str| -> Result<ScopeSecret, String> {
         let text = text.trim();
@@ -247,7 +153,10 @@ fn configured_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Pr
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
+
     use super::super::Config;
+    use super::super::store_location::RedisUrl;
     use super::*;
     use longhaul_core::policy::{CompactionSettings, Policy};
     use longhaul_core::units::tokens::Tokens;
@@ -277,10 +186,10 @@ mod tests {
         let words = policy.budgets.prose.to_chars() * 8;
         let most = (text.to_chars() + words) >> 10;
         assert_eq!(most, 259);
-        assert!(asked::STORE_MEMORY.doc.contains("about 260 KiB"));
+        assert!(settings::STORE_MEMORY.doc.contains("about 260 KiB"));
         let room = check(&[]).unwrap().memory_bytes >> 10;
         assert_eq!(room / 260, 252);
-        assert!(asked::STORE_MEMORY.doc.contains("room for 250"));
+        assert!(settings::STORE_MEMORY.doc.contains("room for 250"));
     }
 
     #[test]

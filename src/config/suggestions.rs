@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::settings::ALL_SETTINGS;
+use super::raw_value::Origin;
+use super::setting::Setting;
+use super::settings::ALL_SETTINGS;
 use crate::error::Problem;
 
 /// Prefix of longhaul's environment variables.
@@ -12,8 +14,21 @@ const SWITCH_PREFIX: &str = "DISABLE_";
 /// Variable with the path of the configuration file; not itself a setting.
 const CONFIG_FILE_VARIABLE: &str = "LONGHAUL_CONFIG";
 
+/// Builds the problem for a key that no setting has; `all` are the candidates to suggest.
+pub(super) fn unknown_key(
+    key: &str,
+    origin: &Origin,
+    all: impl Iterator<Item = &'static str>,
+) -> Problem {
+    Problem::UnknownKey {
+        place: origin.to_string(),
+        key: key.into(),
+        near: nearest_name(key, all).map(str::to_owned),
+    }
+}
+
 /// Returns the entry of `all` that `name` is probably a misspelling of.
-pub(super) fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // Above this similarity, people read two names as the same word.
     const NEAR: f64 = 0.8;
     all.map(|known| (strsim::jaro_winkler(known, name), known))
@@ -25,10 +40,10 @@ pub(super) fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -
 /// Returns a problem for each variable that looks like a setting but is unknown. Another program
 /// may own such a variable, so these problems never prevent a start.
 pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> {
-    let short = ALL_SETTINGS.iter().filter_map(|entry| entry.short_env());
+    let short = ALL_SETTINGS.iter().filter_map(|entry| entry.short_env);
     let short = short.filter(|name| name.starts_with(PREFIX) || name.starts_with(SWITCH_PREFIX));
     let mut known: Vec<String> = short.map(str::to_owned).collect();
-    known.extend(ALL_SETTINGS.iter().map(|entry| entry.env_name()));
+    known.extend(ALL_SETTINGS.iter().map(Setting::long_env));
     known.push(CONFIG_FILE_VARIABLE.to_owned());
     let strange = env.keys().filter(|name| !known.contains(name));
     let told = strange.filter_map(|name| {
@@ -109,9 +124,9 @@ mod tests {
     #[test]
     fn names_of_settings_and_of_others_are_nothing_to_tell() {
         for entry in ALL_SETTINGS {
-            check(&entry.env_name(), None);
+            check(&entry.long_env(), None);
             entry
-                .short_env()
+                .short_env
                 .into_iter()
                 .for_each(|name| check(name, None));
         }

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::BaseUrl;
+use super::base_url::BaseUrl;
+use super::choices::{PlacementSetting, SummaryModel, SummaryStyle};
 use super::keys::{authorization_from_setting, require_guarded_key};
-use super::layers::ResolvedSettings;
 use super::problems::Problems;
 use super::prompts::read_prompts;
-use super::settings::conversations as asked;
-use crate::config::parse::ChoiceSetting;
+use super::resolved::ResolvedSettings;
+use super::settings;
 use crate::error::Problem;
-use longhaul_core::policy::placement::Placement;
 use longhaul_core::summary::prompts::Prompts;
 use longhaul_core::units::tokens::Tokens;
 
@@ -38,17 +37,6 @@ pub struct SummaryConfig {
     pub prompts: Prompts,
 }
 
-/// Model that writes summaries.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SummaryModel {
-    /// The model with this name.
-    Named(String),
-    /// No model: digests replace old history.
-    Disabled,
-    /// The conversation's own model.
-    SameAsConversation,
-}
-
 /// Separate endpoint for summaries. It never receives a caller's credentials.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -57,50 +45,6 @@ pub struct SummaryEndpoint {
     pub base: BaseUrl,
     /// The operator's credential for the endpoint, as an Authorization header.
     pub authorization: Option<HeaderValue>,
-}
-
-/// Form in which the summary model receives the history.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SummaryStyle {
-    /// The conversation as forwarded, to reuse the provider's cache; only for summaries that no
-    /// request waits for.
-    Cached,
-    /// A transcript.
-    Transcript,
-}
-
-impl ChoiceSetting for SummaryStyle {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("transcript", Self::Transcript), ("cached", Self::Cached)];
-}
-
-/// Placement of the text that replaces old history.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PlacementSetting {
-    /// A separate message, unless the model has refused one.
-    Auto,
-    /// Merged into the adjacent user messages.
-    Merge,
-    /// A separate message.
-    Separate,
-}
-
-impl ChoiceSetting for PlacementSetting {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("separate", Self::Separate),
-        ("merge", Self::Merge),
-    ];
-}
-
-impl PlacementSetting {
-    /// Returns the placement to use before anything is learned.
-    pub(super) fn initial_placement(self) -> Placement {
-        match self {
-            Self::Auto | Self::Separate => Placement::Separate,
-            Self::Merge => Placement::Merged,
-        }
-    }
 }
 
 /// Reads the summary configuration from the settings.
@@ -116,28 +60,28 @@ pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Pr
         return Err(problems);
     };
     Ok(SummaryConfig {
-        model: found.value(&asked::SUMMARY_MODEL)?,
-        window: found.value(&asked::SUMMARY_WINDOW)?,
+        model: found.value(&settings::SUMMARY_MODEL)?,
+        window: found.value(&settings::SUMMARY_WINDOW)?,
         endpoint,
         style,
-        placement: found.value(&asked::SUMMARY_PLACEMENT)?,
-        wait_limit: found.value(&asked::SUMMARY_WAIT)?,
-        max_per_hour: found.value(&asked::SUMMARY_PER_HOUR)?,
+        placement: found.value(&settings::SUMMARY_PLACEMENT)?,
+        wait_limit: found.value(&settings::SUMMARY_WAIT)?,
+        max_per_hour: found.value(&settings::SUMMARY_PER_HOUR)?,
         prompts,
     })
 }
 
 fn read_style(found: &ResolvedSettings) -> Result<SummaryStyle, Problem> {
-    let style = found.value(&asked::SUMMARY_STYLE)?;
+    let style = found.value(&settings::SUMMARY_STYLE)?;
     if style == SummaryStyle::Cached
-        && found.value(&asked::SUMMARY_MODEL)? != SummaryModel::SameAsConversation
+        && found.value(&settings::SUMMARY_MODEL)? != SummaryModel::SameAsConversation
     {
         let reason = format!(
             "found cached, but only the conversation's own model has the conversation in its cache; \
              expected transcript, or {} = own",
-            asked::SUMMARY_MODEL.key
+            settings::SUMMARY_MODEL.key
         );
-        return Err(found.value_problem(&asked::SUMMARY_STYLE, reason));
+        return Err(found.value_problem(&settings::SUMMARY_STYLE, reason));
     }
     Ok(style)
 }
@@ -147,7 +91,7 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Pr
     let base = problems.ok_or_record(endpoint_base(found));
     let key = problems.ok_or_record(authorization_from_setting(
         found,
-        &asked::SUMMARY_API_KEY_FILE,
+        &settings::SUMMARY_API_KEY_FILE,
     ));
     let (Some(base), Some(key)) = (base, key) else {
         return Err(problems);
@@ -156,17 +100,17 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Pr
         let reason = || {
             format!(
                 "the key needs an endpoint: set {}",
-                asked::SUMMARY_UPSTREAM.key
+                settings::SUMMARY_UPSTREAM.key
             )
         };
         return key.map_or(Ok(None), |_| {
             Err(found
-                .value_problem(&asked::SUMMARY_API_KEY_FILE, reason())
+                .value_problem(&settings::SUMMARY_API_KEY_FILE, reason())
                 .into())
         });
     };
     if key.is_some() {
-        require_guarded_key(found, asked::SUMMARY_API_KEY_FILE.key)?;
+        require_guarded_key(found, settings::SUMMARY_API_KEY_FILE.key)?;
     }
     Ok(Some(SummaryEndpoint {
         base,
@@ -176,11 +120,12 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Pr
 
 /// Returns the base URL of the separate summary endpoint, if one is set.
 fn endpoint_base(found: &ResolvedSettings) -> Result<Option<BaseUrl>, Problem> {
-    let base = found.value(&asked::SUMMARY_UPSTREAM)?;
-    if base.is_some() && found.value(&asked::SUMMARY_MODEL)? == SummaryModel::SameAsConversation {
-        let model = asked::SUMMARY_MODEL.key;
+    let base = found.value(&settings::SUMMARY_UPSTREAM)?;
+    if base.is_some() && found.value(&settings::SUMMARY_MODEL)? == SummaryModel::SameAsConversation
+    {
+        let model = settings::SUMMARY_MODEL.key;
         let reason = format!("a separate endpoint has its own models: name one of them in {model}");
-        return Err(found.value_problem(&asked::SUMMARY_UPSTREAM, reason));
+        return Err(found.value_problem(&settings::SUMMARY_UPSTREAM, reason));
     }
     Ok(base)
 }

@@ -1,34 +1,15 @@
 //! The difference made by a reload: settings that apply at once, and settings that wait for a
 //! restart.
 
-use super::{RawValue, ResolvedSettings};
-use crate::config::Config;
-use crate::config::keys::require_guarded_key;
-use crate::config::model_tables::ModelTable;
-use crate::config::mounts;
-use crate::config::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
+use super::Config;
+use super::keys::require_guarded_key;
+use super::model_tables::MODEL_TABLES;
+use super::mounts::MOUNT_TABLES;
+use super::raw_value::RawValue;
+use super::resolved::ResolvedSettings;
+use super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
+use super::tables::have_same_values;
 use crate::error::Problem;
-
-/// Settings that need a restart; an entry that ends with a dot covers a section. They configure
-/// sockets, pools, threads, files, or bounds divided at start.
-const RESTART_REQUIRED: &[&str] = &[
-    "admin.listen",
-    "limits.buffered",
-    "limits.connections",
-    "limits.drain",
-    "limits.drain_delay",
-    "listen",
-    "log.",
-    "proxy.",
-    "public",
-    "store.",
-    "summary.max_per_hour",
-    "tls.",
-    "upstream.base",
-    "upstream.ca_file",
-    "upstream.connect",
-    "upstream.http2",
-];
 
 /// Settings of the upstream's key. The key belongs to that upstream alone, so both change together.
 const UPSTREAM_KEY_SETTINGS: &[&str] = &[UPSTREAM_API_KEY.key, UPSTREAM_API_KEY_FILE.key];
@@ -61,7 +42,7 @@ impl ReloadDiff {
             }
             let mut keyless = self.settings.clone();
             for (entry, raw, _) in &mut keyless.settings {
-                if UPSTREAM_KEY_SETTINGS.contains(&entry.key()) {
+                if UPSTREAM_KEY_SETTINGS.contains(&entry.key) {
                     *raw = RawValue::Text(String::new());
                 }
             }
@@ -71,7 +52,7 @@ impl ReloadDiff {
         } else {
             Config::from_resolved(&self.settings)?
         };
-        if self.deferred.contains(&mounts::LIST) {
+        if self.deferred.contains(&MOUNT_TABLES.name) {
             config.mounts.clone_from(&running.mounts);
         }
         Ok(config)
@@ -95,11 +76,11 @@ impl ResolvedSettings {
         // Both lists have the order of `ALL_SETTINGS`.
         let settings = changes.settings.settings.iter_mut().zip(&self.settings);
         for ((entry, raw, origin), (_, before, from)) in settings {
-            let key = entry.key();
+            let key = entry.key;
             if raw == before {
                 continue;
             }
-            if requires_restart(key) || (moves && UPSTREAM_KEY_SETTINGS.contains(&key)) {
+            if entry.restart || (moves && UPSTREAM_KEY_SETTINGS.contains(&key)) {
                 raw.clone_from(before);
                 origin.clone_from(from);
                 changes.deferred.push(key);
@@ -107,39 +88,15 @@ impl ResolvedSettings {
                 changes.applied.push(key);
             }
         }
-        let same = |(one, other): (&ModelTable, &ModelTable)| {
-            let values = |table: &ModelTable| -> Vec<_> {
-                let values = table.settings();
-                values.map(|(name, raw, _)| (name, raw.clone())).collect()
-            };
-            one.pattern_text() == other.pattern_text() && values(one) == values(other)
-        };
-        let (now, before) = (&changes.settings.model_tables, &self.model_tables);
-        if now.len() != before.len() || !now.iter().zip(before).all(same) {
-            changes.applied.push("model");
+        if !have_same_values(&changes.settings.model_tables, &self.model_tables) {
+            changes.applied.push(MODEL_TABLES.name);
         }
-        let said = |settings: &Self| -> Vec<Vec<(String, RawValue)>> {
-            let tables = settings.mount_tables.iter();
-            let values = |table: &mounts::MountTable| {
-                let values = table.settings();
-                values
-                    .map(|(name, raw, _)| (name.to_owned(), raw.clone()))
-                    .collect()
-            };
-            tables.map(values).collect()
-        };
-        if said(&changes.settings) != said(self) {
+        if !have_same_values(&changes.settings.mount_tables, &self.mount_tables) {
             changes.settings.mount_tables.clone_from(&self.mount_tables);
-            changes.deferred.push(mounts::LIST);
+            changes.deferred.push(MOUNT_TABLES.name);
         }
         changes
     }
-}
-
-fn requires_restart(key: &str) -> bool {
-    RESTART_REQUIRED
-        .iter()
-        .any(|from| *from == key || (from.ends_with('.') && key.starts_with(from)))
 }
 
 #[cfg(test)]
@@ -147,8 +104,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::layers::Layers;
-    use crate::config::settings::ALL_SETTINGS;
+    use crate::config::Layers;
 
     fn read(text: &str) -> ResolvedSettings {
         let dir = tempfile::tempdir().unwrap();
@@ -182,8 +138,9 @@ mod tests {
             &["listen", "log.level"],
         );
         let value = |key: &str| {
-            now.iter()
-                .find(|(entry, ..)| entry.key() == key)
+            now.settings
+                .iter()
+                .find(|(entry, ..)| entry.key == key)
                 .unwrap()
                 .1
                 .clone()
@@ -218,7 +175,7 @@ mod tests {
     fn other_mounts_wait() {
         let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
         let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
-        assert_eq!(now.mount_tables().len(), 1);
+        assert_eq!(now.mount_tables.len(), 1);
         assert!(crate::config::report(&now).contains("http://a.example"));
         check("", one, &[], &["mount"]);
         check(one, &format!("# more\n{one}"), &[], &[]);
@@ -276,59 +233,5 @@ mod tests {
         put("mount", "sk-newer");
         let after = ["sk-new to http://a", "sk-newer to http://c"];
         check(settings("a", "one", "c"), &[], after);
-    }
-
-    #[test]
-    fn what_waits_is_what_a_process_is_built_on_and_nothing_else() {
-        let waiting = ALL_SETTINGS
-            .iter()
-            .map(|entry| entry.key())
-            .filter(|key| requires_restart(key));
-        assert_eq!(
-            waiting.collect::<Vec<_>>(),
-            [
-                "listen",
-                "public",
-                "tls.certificate_file",
-                "tls.key_file",
-                "upstream.base",
-                "upstream.http2",
-                "upstream.ca_file",
-                "upstream.connect",
-                "proxy.https",
-                "proxy.http",
-                "proxy.all",
-                "proxy.except",
-                "summary.max_per_hour",
-                "store.at",
-                "store.ttl",
-                "store.wait",
-                "store.ca_file",
-                "store.max_bytes",
-                "store.memory",
-                "store.scope",
-                "store.trusted_headers",
-                "store.scope_secret_file",
-                "store.scope_secret",
-                "limits.buffered",
-                "limits.connections",
-                "limits.drain",
-                "limits.drain_delay",
-                "admin.listen",
-                "log.level",
-                "log.format"
-            ]
-        );
-    }
-
-    #[test]
-    fn every_name_is_that_of_a_setting() {
-        for from in RESTART_REQUIRED {
-            let named = ALL_SETTINGS
-                .iter()
-                .filter(|entry| requires_restart(entry.key()));
-            let named = named.filter(|entry| entry.key().starts_with(from));
-            assert!(named.count() > 0, "{from}");
-        }
     }
 }

@@ -1,0 +1,163 @@
+//! Settings whose value is one of a few words.
+
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::{Profile, PruneTrigger};
+use longhaul_core::pruning::placeholder::Placeholder;
+
+/// A setting whose value is one of a few words.
+pub(crate) trait ChoiceSetting: Copy + 'static {
+    /// Each word with its value.
+    const ALL: &'static [(&'static str, Self)];
+}
+
+/// Whether chats are read and changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Passes every request through; no body is held or parsed.
+    Off,
+    /// Reads chats, and changes them when that helps.
+    On,
+    /// Reads chats and works out what `On` would do, but changes nothing.
+    Shadow,
+}
+
+impl ChoiceSetting for Mode {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("on", Self::On),
+        ("shadow", Self::Shadow),
+        ("off", Self::Off),
+    ];
+}
+
+/// Whether HTTP/2 is offered to the upstream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Http2 {
+    /// Offered in the TLS handshake; the upstream chooses.
+    Auto,
+    /// HTTP/1.1 only.
+    Off,
+}
+
+impl ChoiceSetting for Http2 {
+    const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
+}
+
+/// Least severe log level that is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the levels every logger has")]
+pub enum LogLevel {
+    Debug,
+    Error,
+    Info,
+    Off,
+    Trace,
+    Warn,
+}
+
+impl ChoiceSetting for LogLevel {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("off", Self::Off),
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
+}
+
+/// Format of log lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum LogFormat {
+    /// JSON, an object per line.
+    Json,
+    /// Human-readable text.
+    Text,
+}
+
+impl ChoiceSetting for LogFormat {
+    const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+/// Model that writes summaries.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SummaryModel {
+    /// The model with this name.
+    Named(String),
+    /// No model: digests replace old history.
+    Disabled,
+    /// The conversation's own model.
+    SameAsConversation,
+}
+
+/// Form in which the summary model receives the history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SummaryStyle {
+    /// The conversation as forwarded, to reuse the provider's cache; only for summaries that no
+    /// request waits for.
+    Cached,
+    /// A transcript.
+    Transcript,
+}
+
+impl ChoiceSetting for SummaryStyle {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("transcript", Self::Transcript), ("cached", Self::Cached)];
+}
+
+/// Placement of the text that replaces old history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PlacementSetting {
+    /// A separate message, unless the model has refused one.
+    Auto,
+    /// Merged into the adjacent user messages.
+    Merge,
+    /// A separate message.
+    Separate,
+}
+
+impl ChoiceSetting for PlacementSetting {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("separate", Self::Separate),
+        ("merge", Self::Merge),
+    ];
+}
+
+impl PlacementSetting {
+    /// Returns the placement to use before anything is learned.
+    pub(super) fn initial_placement(self) -> Placement {
+        match self {
+            Self::Auto | Self::Separate => Placement::Separate,
+            Self::Merge => Placement::Merged,
+        }
+    }
+}
+
+impl ChoiceSetting for Profile {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("standard", Self::Standard),
+        ("local", Self::Local),
+        ("frugal", Self::Frugal),
+    ];
+}
+
+impl ChoiceSetting for PruneTrigger {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("always", Self::Always),
+        ("pressure", Self::Pressure),
+        ("mark", Self::HardMark),
+    ];
+}
+
+impl ChoiceSetting for Placeholder {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("fixed", Self::Fixed),
+        ("described", Self::Described),
+        ("index", Self::Index),
+    ];
+}

@@ -1,0 +1,50 @@
+//! Unparsed values and their origins.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::error::Problem;
+
+/// An unparsed value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum RawValue {
+    /// A list, which only the file can express as one.
+    List(Vec<String>),
+    /// Any other value, as text.
+    Text(String),
+}
+
+/// Origin of a value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Origin {
+    /// The built-in default.
+    Default,
+    /// An environment variable, by name.
+    Environment(String),
+    /// The configuration file, with the line.
+    File(PathBuf, usize),
+    /// A flag, with its dashes.
+    Flag(String),
+}
+
+impl Origin {
+    /// Builds the problem for a value from here; `key` is the setting's.
+    pub(super) fn problem(&self, key: &str, reason: String) -> Problem {
+        Problem::InvalidValue {
+            key: key.to_owned(),
+            place: self.to_string(),
+            reason,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Environment(name) => write!(f, "env {name}"),
+            Self::File(path, line) => write!(f, "file {}:{line}", path.display()),
+            Self::Flag(flag) => write!(f, "flag {flag}"),
+        }
+    }
+}

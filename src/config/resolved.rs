@@ -1,0 +1,62 @@
+//! The resolved settings, each with its value and origin.
+
+use super::raw_value::{Origin, RawValue};
+use super::setting::Setting;
+use super::tables::Table;
+use crate::error::Problem;
+
+/// A setting with its unparsed value and origin.
+pub(super) type ResolvedSetting = (&'static Setting<()>, RawValue, Origin);
+
+/// Every setting with its value and origin, the model tables, and the mount tables.
+///
+/// Invariant: each value passed its own setting's check.
+#[derive(Clone)]
+pub(crate) struct ResolvedSettings {
+    /// Settings in the order of `ALL_SETTINGS`.
+    pub(super) settings: Vec<ResolvedSetting>,
+    /// Model tables, in the order of the file.
+    pub(super) model_tables: Vec<Table>,
+    /// Mount tables, in the order of the file.
+    pub(super) mount_tables: Vec<Table>,
+}
+
+impl ResolvedSettings {
+    /// Returns the value of a setting.
+    pub(super) fn value<T>(&self, setting: &Setting<T>) -> Result<T, Problem> {
+        let built_in = RawValue::Text(setting.default.into());
+        let raw = self.find(setting.key).map_or(&built_in, |(_, raw, _)| raw);
+        (setting.parse)(raw).map_err(|reason| Origin::Default.problem(setting.key, reason))
+    }
+
+    /// Returns the origin of a setting's value.
+    pub(super) fn origin<T>(&self, setting: &Setting<T>) -> &Origin {
+        self.find(setting.key)
+            .map_or(&Origin::Default, |(_, _, origin)| origin)
+    }
+
+    /// Builds the problem for a setting's value, with its origin.
+    pub(super) fn value_problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
+        self.origin(setting).problem(setting.key, reason)
+    }
+
+    /// Returns a copy in which the values of the model table `table` replace the general ones.
+    pub(super) fn with_table(&self, table: &Table) -> Self {
+        let mut settings = self.settings.clone();
+        for (entry, raw, origin) in &mut settings {
+            if let Some((own, place)) = table.get(entry).filter(|_| entry.per_model) {
+                raw.clone_from(own);
+                origin.clone_from(place);
+            }
+        }
+        Self {
+            settings,
+            model_tables: Vec::new(),
+            mount_tables: Vec::new(),
+        }
+    }
+
+    pub(super) fn find(&self, key: &str) -> Option<&ResolvedSetting> {
+        self.settings.iter().find(|(entry, ..)| entry.key == key)
+    }
+}
