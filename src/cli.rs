@@ -23,12 +23,12 @@ use std::process::ExitCode;
 
 use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    Config, Layers, ResolvedSettings, default_toml, settings_markdown,
-    settings_with_flags as settings_flags, unknown_variables,
+    Config, Layers, ResolvedSettings, default_toml, settings_markdown, settings_with_flags,
+    unknown_variables,
 };
 use crate::error::Problem;
 use longhaul_core::summary::prompts::Prompts;
@@ -77,59 +77,32 @@ pub fn main(
         return report_problems(&[problem]);
     }
     let env = text_environment(env);
+    let own = command_matches(&matches);
+    let resolved = || resolve_settings(&matches, &env);
+    let config = || Config::from_resolved(&resolved()?);
     let done = match matches.subcommand_name() {
-        Some("check") => check::check(
-            resolve_settings(&matches, &env),
-            command_matches(&matches),
-            &env,
-        ),
-        Some("compact") => resolve_settings(&matches, &env)
-            .and_then(|found| Config::from_resolved(&found))
-            .and_then(|config| {
-                compact::compact(config, command_matches(&matches), check::upstream_key(&env))
-            }),
-        Some("completions") => print(&completions::completion_script(
-            command(),
-            command_matches(&matches),
-        )),
-        Some("defaults") => {
-            let own = command_matches(&matches);
-            if own.get_flag("prompts") {
-                print(&built_in_prompts())
-            } else if own.get_flag("table") {
-                print(&settings_markdown())
-            } else {
-                print(&default_toml())
-            }
+        Some("check") => check::check(resolved(), own, &env),
+        Some("compact") => {
+            let key = check::upstream_key(&env);
+            config().and_then(|config| compact::compact(config, own, key))
         }
-        Some("demo") => {
-            return demo::demo(command_matches(&matches))
-                .unwrap_or_else(|problems| report_problems(&problems));
-        }
-        Some("explain") => resolve_settings(&matches, &env)
-            .and_then(|found| Config::from_resolved(&found))
-            .and_then(|config| explain::explain(&config, command_matches(&matches))),
+        Some("completions") => print(&completions::completion_script(command(), own)),
+        Some("defaults") if own.get_flag("prompts") => print(&built_in_prompts()),
+        Some("defaults") if own.get_flag("table") => print(&settings_markdown()),
+        Some("defaults") => print(&default_toml()),
+        Some("demo") => return demo::demo(own).unwrap_or_else(|wrong| report_problems(&wrong)),
+        Some("explain") => config().and_then(|config| explain::explain(&config, own)),
         Some("health") => {
-            let done = resolve_settings(&matches, &env)
-                .and_then(|found| Config::from_resolved(&found))
-                .and_then(|config| health::health(&config, command_matches(&matches)));
-            return done.unwrap_or_else(|problems| report_problems(&problems));
+            let done = config().and_then(|config| health::health(&config, own));
+            return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
-        Some("man") => completions::manual_page(command(), command_matches(&matches))
-            .and_then(|page| print(&page)),
+        Some("man") => completions::manual_page(command(), own).and_then(|page| print(&page)),
         Some("run") => {
-            let done = run::run(
-                setting_layers(&matches, &env),
-                command_matches(&matches),
-                &env,
-            );
-            return done.unwrap_or_else(|problems| report_problems(&problems));
+            let done = run::run(setting_layers(&matches, &env), own, &env);
+            return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
-        Some("store") => resolve_settings(&matches, &env)
-            .and_then(|found| Config::from_resolved(&found))
-            .and_then(|config| store::store(&config, command_matches(&matches))),
-        _ => resolve_settings(&matches, &env)
-            .and_then(|found| serve::serve(found, &env, || resolve_settings(&matches, &env))),
+        Some("store") => config().and_then(|config| store::store(&config, own)),
+        _ => resolved().and_then(|found| serve::serve(found, &env, resolved)),
     };
     exit_code(done)
 }
@@ -163,18 +136,13 @@ fn command() -> Command {
         .subcommand(
             Command::new("defaults")
                 .about("Print the commented default configuration")
+                .arg(flags::switch(
+                    "prompts",
+                    "Print the built-in summary prompts instead",
+                ))
                 .arg(
-                    Arg::new("prompts")
-                        .long("prompts")
-                        .action(ArgAction::SetTrue)
-                        .help("Print the built-in summary prompts instead"),
-                )
-                .arg(
-                    Arg::new("table")
-                        .long("table")
-                        .action(ArgAction::SetTrue)
-                        .conflicts_with("prompts")
-                        .help("Print every setting in a Markdown table instead"),
+                    flags::switch("table", "Print every setting in a Markdown table instead")
+                        .conflicts_with("prompts"),
                 ),
         )
         .subcommands(completions::commands());
@@ -208,7 +176,7 @@ fn setting_layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layer
         layers.load_file(&PathBuf::from(path));
     }
     layers.apply_environment(env);
-    for (flag, entry) in settings_flags() {
+    for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {
             layers.apply_flag(entry, flag.name, value);
         }

@@ -5,10 +5,11 @@ pub(crate) mod preflight;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
+use super::flags::switch;
 use crate::cli::model_window::ModelWindow;
 use crate::cli::thousands::with_thousands;
 use crate::config::{ChoiceSetting, Config, Mode, ResolvedSettings, report, report_json};
@@ -33,18 +34,18 @@ pub(super) fn command() -> Command {
                 .help("Print this model's window at the upstream, its source, and the marks"),
         )
         .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("model")
-                .help("Print the settings as JSON: an array of key, value and source"),
+            switch(
+                "json",
+                "Print the settings as JSON: an array of key, value and source",
+            )
+            .conflicts_with("model"),
         )
         .arg(
-            Arg::new("ask")
-                .long("ask")
-                .action(ArgAction::SetTrue)
-                .requires("model")
-                .help("Also ask the upstream, with the key in OPENAI_API_KEY if it is set"),
+            switch(
+                "ask",
+                "Also ask the upstream, with the key in OPENAI_API_KEY if it is set",
+            )
+            .requires("model"),
         )
 }
 

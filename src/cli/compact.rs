@@ -4,13 +4,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderValue, Request};
 use tokio::time::Instant;
 
 use super::check::KEY_VARIABLE;
+use super::flags::switch;
 use super::pipe::{file_argument, open_input, write_output};
 use super::print_error;
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
@@ -47,12 +48,10 @@ pub(super) fn command() -> Command {
         .long_about(LONG)
         .after_help(EXAMPLES)
         .arg(file_argument())
-        .arg(
-            Arg::new("continue")
-                .long("continue")
-                .action(ArgAction::SetTrue)
-                .help("Append a user message: Continue if you have next steps"),
-        )
+        .arg(switch(
+            "continue",
+            "Append a user message: Continue if you have next steps",
+        ))
 }
 
 /// Reads a body and prints it compacted. `key` authorises the calls to the upstream.

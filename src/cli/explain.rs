@@ -9,8 +9,9 @@ pub(crate) mod verdict;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command, value_parser};
 
+use super::flags::switch;
 use super::pipe::{copy_to_output, file_argument, open_input, write_output};
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
@@ -63,19 +64,11 @@ pub(super) fn command() -> Command {
                      not, and show how much is kept, how often the prefix changes and the cost",
                 ),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("body")
-                .help("Print the report as JSON"),
-        )
-        .arg(
-            Arg::new("body")
-                .long("body")
-                .action(ArgAction::SetTrue)
-                .help("Print only the body, as mode on would forward it"),
-        )
+        .arg(switch("json", "Print the report as JSON").conflicts_with("body"))
+        .arg(switch(
+            "body",
+            "Print only the body, as mode on would forward it",
+        ))
 }
 
 /// The output format of `explain` for one request.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use http::header::HOST;
 use http::{Request, StatusCode};
 use http_body_util::Empty;
@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::flags::switch;
 use super::serve::reachable_address;
 use crate::config::{AdminListener, Config};
 use crate::error::Problem;
@@ -32,10 +33,7 @@ pub(super) fn command() -> Command {
              settings are invalid or have no admin listener.",
         )
         .arg(
-            Arg::new("ready")
-                .long("ready")
-                .action(ArgAction::SetTrue)
-                .help("Also ask whether it accepts new requests: not while shutting down"),
+            switch("ready", "Also ask whether it accepts new requests: not while shutting down"),
         )
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
+use super::flags::switch;
 use crate::cli::printable::is_printable;
 use crate::cli::thousands::with_thousands;
 use crate::config::Config;
@@ -29,12 +30,7 @@ pub(super) fn command() -> Command {
                     .value_parser(parse_scope)
                     .help("Only this caller: the 16 digits that list and stats show"),
             )
-            .arg(
-                Arg::new("json")
-                    .long("json")
-                    .action(ArgAction::SetTrue)
-                    .help("Print JSON"),
-            )
+            .arg(switch("json", "Print JSON"))
     };
     Command::new("store")
         .about("Print or delete stored conversation records; never prints their text")
