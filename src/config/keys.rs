@@ -84,7 +84,8 @@ pub(super) fn read_client_tokens(found: &ResolvedSettings) -> Result<ClientToken
 pub(super) fn upstream_authorization(
     found: &ResolvedSettings,
 ) -> Result<Option<HeaderValue>, Problem> {
-    let key = upstream_key(found)?;
+    let (direct, file) = (&UPSTREAM_API_KEY, &UPSTREAM_API_KEY_FILE);
+    let key = read_secret(found, direct, file, bearer_header)?;
     if key.is_some() {
         require_guarded_key(found, UPSTREAM_API_KEY_FILE.key)?;
     }
@@ -108,21 +109,28 @@ pub(super) fn require_guarded_key(found: &ResolvedSettings, whose: &str) -> Resu
     Ok(())
 }
 
-/// Reads the upstream's key from the setting or from its file.
-fn upstream_key(found: &ResolvedSettings) -> Result<Option<HeaderValue>, Problem> {
-    let Some(key) = found.value(&UPSTREAM_API_KEY)? else {
-        return authorization_from_setting(found, &UPSTREAM_API_KEY_FILE);
-    };
-    if found.value(&UPSTREAM_API_KEY_FILE)?.is_some() {
-        let reason = format!(
-            "{} is set too; set only one of the two",
-            UPSTREAM_API_KEY.key
-        );
-        return Err(found.value_problem(&UPSTREAM_API_KEY_FILE, reason));
+/// Reads a secret from the setting `direct`, or from the file that `file` names. Errors of `parse`
+/// must not include the secret.
+pub(super) fn read_secret<T>(
+    found: &ResolvedSettings,
+    direct: &Setting<Option<String>>,
+    file: &Setting<Option<PathBuf>>,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, Problem> {
+    match (found.value(direct)?, found.value(file)?) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            let reason = format!("{} is set too; set only one of the two", direct.key);
+            Err(found.value_problem(file, reason))
+        }
+        (Some(text), None) => parse(&text)
+            .map(Some)
+            .map_err(|reason| found.value_problem(direct, reason)),
+        (None, Some(path)) => read_secret_file(&path, KEY_BYTES)
+            .and_then(|text| parse(&text))
+            .map(Some)
+            .map_err(|reason| file_problem(found, file, &path, &reason)),
     }
-    bearer_header(&key)
-        .map(Some)
-        .map_err(|reason| found.value_problem(&UPSTREAM_API_KEY, reason))
 }
 
 /// Returns the Authorization header for the key in the file that `setting` names.
@@ -171,7 +179,7 @@ pub(super) fn unreadable_reason(error: &io::Error) -> String {
 }
 
 /// Reads the text of a file that contains a secret. Errors never include the text.
-pub(super) fn read_secret_file(path: &Path, most: u64) -> Result<String, String> {
+fn read_secret_file(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(most + 1).read_to_string(&mut text))

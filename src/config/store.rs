@@ -11,8 +11,6 @@ use super::settings;
 use super::store_location::{CallerIdentity, StoreLocation};
 use crate::error::Problem;
 
-/// Maximum bytes of a secret's file.
-const MAX_SECRET_BYTES: u64 = 16 * 1024;
 /// Minimum characters of a secret: 32 hexadecimal digits are 128 bits.
 const LEAST: usize = 32;
 
@@ -43,6 +41,15 @@ pub struct StoreConfig {
 pub struct ScopeSecret(String);
 
 impl ScopeSecret {
+    /// Parses a secret. Errors never include it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.chars().count() < LEAST {
+            return Err(format!("expected {LEAST} or more random characters"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
     /// Returns the secret itself.
     pub(crate) fn expose(&self) -> &str {
         &self.0
@@ -107,48 +114,20 @@ fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
 
 /// Returns the scope secret, and checks that one is set if processes share the store.
 fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
-    let secret = configured_secret(found)?;
-    if secret.is_none() && matches!(found.value(&settings::STORE_AT)?, StoreLocation::Redis(_)) {
-        let reason = format!(
-            "replicas that share a store need a common secret: set {} to a file with {LEAST} or more \
-             random characters (openssl rand -hex 32)",
-            settings::STORE_SCOPE_SECRET_FILE.key
-        );
-        return Err(found.value_problem(&settings::STORE_SCOPE_SECRET_FILE, reason));
-    }
-    Ok(secret)
-}
-
-/// Reads the scope secret from the setting or from its file.
-fn configured_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
     let (direct, file) = (
         &settings::STORE_SCOPE_SECRET,
         &settings::STORE_SCOPE_SECRET_FILE,
     );
-    let (text, path) = (found.value(direct)?, found.value(file)?);
-    let check = |text: &str| -> Result<ScopeSecret, String> {
-        let text = text.trim();
-        if text.chars().count() < LEAST {
-            return Err(format!("expected {LEAST} or more random characters"));
-        }
-        Ok(ScopeSecret(text.to_owned()))
-    };
-    match (text, path) {
-        (None, None) => Ok(None),
-        (Some(_), Some(_)) => {
-            let reason = format!("{} is set too; set only one of the two", direct.key);
-            Err(found.value_problem(file, reason))
-        }
-        (Some(text), None) => check(&text)
-            .map(Some)
-            .map_err(|reason| found.value_problem(direct, reason)),
-        (None, Some(path)) => keys::read_secret_file(&path, MAX_SECRET_BYTES)
-            .and_then(|text| check(&text))
-            .map(Some)
-            .map_err(|reason| {
-                found.value_problem(file, format!("{}: {reason}", keys::displayable_path(&path)))
-            }),
+    let secret = keys::read_secret(found, direct, file, ScopeSecret::parse)?;
+    if secret.is_none() && matches!(found.value(&settings::STORE_AT)?, StoreLocation::Redis(_)) {
+        let reason = format!(
+            "replicas that share a store need a common secret: set {} to a file with {LEAST} or more \
+             random characters (openssl rand -hex 32)",
+            file.key
+        );
+        return Err(found.value_problem(file, reason));
     }
+    Ok(secret)
 }
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ fn begins_with(line: &str, words: &str) -> bool {
 #[test]
 fn doc_comments_begin_with_their_subject_or_its_verb() {
     let mut sources: Vec<File> = FOLDERS.into_iter().flat_map(files).collect();
-    sources.retain(|file| has_ending(&file.path, "rs"));
+    // The doc comments of settings are user documentation.
+    sources.retain(|file| has_ending(&file.path, "rs") && file.path != "src/config/settings.rs");
     check(&sources, |file| {
         let lines = first_lines(&file.text).into_iter();
         lines
