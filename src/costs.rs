@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::models;
 use longhaul_core::collections::two_generation_cache::ShardedCache;
-use longhaul_core::cost::pricing::{BilledRequest, Cost, CostComparison, PriorRequest};
+use longhaul_core::cost::comparison::{BilledRequest, CostComparison, PriorRequest};
+use longhaul_core::cost::pricing::Cost;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;

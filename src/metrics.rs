@@ -34,13 +34,13 @@ pub(crate) trait Label: Copy + 'static {
 /// A set of counters, one for each value of a label.
 #[derive(Debug)]
 pub(crate) struct Counters<L> {
-    counts: Box<[AtomicU64]>,
+    counts: Box<[Sum]>,
     label: std::marker::PhantomData<L>,
 }
 
 impl<L: Label> Default for Counters<L> {
     fn default() -> Self {
-        let counts = L::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        let counts = L::ALL.iter().map(|_| Sum::default()).collect();
         Self {
             counts,
             label: std::marker::PhantomData,
@@ -57,14 +57,14 @@ impl<L: Label> Counters<L> {
     /// Adds `more`.
     pub(crate) fn add_many(&self, label: L, more: u64) {
         if let Some(count) = self.counts.get(label.index()) {
-            count.fetch_add(more, Ordering::Relaxed);
+            count.add(more);
         }
     }
 
     /// Returns the count of one value.
     pub(crate) fn get(&self, label: L) -> u64 {
         let count = self.counts.get(label.index());
-        count.map_or(0, |count| count.load(Ordering::Relaxed))
+        count.map_or(0, Sum::get)
     }
 
     /// Iterates over the values with their counts.
@@ -72,7 +72,7 @@ impl<L: Label> Counters<L> {
         L::ALL
             .iter()
             .zip(&self.counts)
-            .map(|(label, count)| (*label, count.load(Ordering::Relaxed)))
+            .map(|(label, count)| (*label, count.get()))
     }
 }
 
@@ -148,14 +148,17 @@ impl Sum {
 /// Token totals of the chats that were read, by the plain estimate.
 #[derive(Debug, Default)]
 pub(crate) struct ChatTokens {
-    count: Sum,
-    before: Sum,
-    after: Sum,
+    /// Number of chats.
+    pub(crate) count: Sum,
+    /// Their tokens as received.
+    pub(crate) before: Sum,
+    /// Their tokens as sent.
+    pub(crate) after: Sum,
     /// Difference of the two sums, kept as a counter of its own. Computed from two separately read
     /// sums, it would occasionally decrease, and a counter must never decrease.
-    saved: Sum,
+    pub(crate) saved: Sum,
     /// Tokens that shadow mode would have saved.
-    shadow: Sum,
+    pub(crate) shadow_saved: Sum,
 }
 
 impl ChatTokens {
@@ -173,32 +176,7 @@ impl ChatTokens {
     /// Adds a chat that was forwarded unchanged, and would have been sent with `after` tokens.
     pub(crate) fn add_shadow(&self, before: Tokens, after: Tokens) {
         self.add(before, before);
-        self.shadow.add((before - after).get());
-    }
-
-    /// Returns the number of chats.
-    pub(crate) fn count(&self) -> u64 {
-        self.count.get()
-    }
-
-    /// Returns their tokens as received.
-    pub(crate) fn before(&self) -> u64 {
-        self.before.get()
-    }
-
-    /// Returns their tokens as sent.
-    pub(crate) fn after(&self) -> u64 {
-        self.after.get()
-    }
-
-    /// Returns the tokens saved.
-    pub(crate) fn saved(&self) -> u64 {
-        self.saved.get()
-    }
-
-    /// Returns the tokens that shadow mode would have saved.
-    pub(crate) fn shadow_saved(&self) -> u64 {
-        self.shadow.get()
+        self.shadow_saved.add((before - after).get());
     }
 }
 
@@ -326,12 +304,12 @@ mod tests {
     fn what_a_shadow_would_have_saved_was_not_saved() {
         let chats = ChatTokens::default();
         chats.add_shadow(Tokens::new(100), Tokens::new(40));
-        assert_eq!((chats.before(), chats.after()), (100, 100));
-        assert_eq!(chats.shadow_saved(), 60);
-        assert_eq!(chats.saved(), 0);
+        assert_eq!((chats.before.get(), chats.after.get()), (100, 100));
+        assert_eq!(chats.shadow_saved.get(), 60);
+        assert_eq!(chats.saved.get(), 0);
         chats.add(Tokens::new(100), Tokens::new(40));
-        assert_eq!((chats.before(), chats.after()), (200, 140));
-        assert_eq!((chats.count(), chats.saved()), (2, 60));
+        assert_eq!((chats.before.get(), chats.after.get()), (200, 140));
+        assert_eq!((chats.count.get(), chats.saved.get()), (2, 60));
     }
 
     #[test]

@@ -126,9 +126,9 @@ impl Overview {
             wanted.map(|(_, count)| count).sum()
         };
         ActivityTotals {
-            chats: chats.count(),
-            tokens_before: chats.before(),
-            tokens_after: chats.after(),
+            chats: chats.count.get(),
+            tokens_before: chats.before.get(),
+            tokens_after: chats.after.get(),
             prompt_tokens: metrics.provider_tokens.prompt.get(),
             cached_tokens: metrics.provider_tokens.cached.get(),
             completion_tokens: metrics.provider_tokens.output.get(),

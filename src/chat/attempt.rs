@@ -14,7 +14,7 @@ use crate::report::ChatReport;
 use crate::request::buffered_body::FramedBody;
 use crate::request::headers;
 use crate::traces::CallPurpose;
-use longhaul_core::cost::pricing::BilledRequest;
+use longhaul_core::cost::comparison::BilledRequest;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::planning::splice::Splice;

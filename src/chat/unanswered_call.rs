@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use crate::chat::Chat;
 use crate::chat::attempt::Attempt;
-use longhaul_core::cost::pricing::BilledRequest;
+use longhaul_core::cost::comparison::BilledRequest;
 
 /// Guard for the time while a chat is being sent or its reply judged. If the guard is dropped
 /// before it is disarmed and any bytes were sent, the chat counts as one of unknown cost.

@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use longhaul_core::cost::pricing::BilledRequest;
+    use longhaul_core::cost::comparison::BilledRequest;
     use longhaul_core::dialect::chat_completions::read;
     use longhaul_core::prefix::keys::PrefixKeys;
     use longhaul_core::units::scope::Scope;

@@ -290,7 +290,7 @@ mod tests {
         account.set_report(report);
         treat(&mut account);
         drop(account);
-        assert_eq!(metrics.chats.saved(), saved);
+        assert_eq!(metrics.chats.saved.get(), saved);
         let chats = u64::from(saved > 0);
         let all = &metrics.chats;
         assert_eq!(all.count(), chats);

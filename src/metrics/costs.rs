@@ -1,7 +1,8 @@
 //! Costs and savings, and counts of calls and tokens whose price is unknown.
 
 use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Sum, UnpricedReason};
-use longhaul_core::cost::pricing::{Cost, CostComparison};
+use longhaul_core::cost::comparison::CostComparison;
+use longhaul_core::cost::pricing::Cost;
 use longhaul_core::units::usd::Usd;
 
 /// Amounts in billionths of a dollar; each only grows.

@@ -121,7 +121,8 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::config::{BaseUrl, Mount};
-    use longhaul_core::cost::pricing::{BilledRequest, Cost};
+    use longhaul_core::cost::comparison::BilledRequest;
+    use longhaul_core::cost::pricing::Cost;
     use longhaul_core::dialect::chat_completions::read;
     use longhaul_core::dialect::usage::Usage;
     use longhaul_core::prefix::keys::PrefixKeys;

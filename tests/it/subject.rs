@@ -75,7 +75,7 @@ pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
 /// Converts the product's reading of a body to the oracle's types. Unknown roles become `?`.
 pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
     let body = conversation.body();
-    let text = |literal: longhaul_core::Literal| literal.decode(body).into_owned();
+    let text = |literal: longhaul_core::json::scanner::Literal| literal.decode(body).into_owned();
     let messages = conversation.messages().iter().map(|message| Message {
         role: spelt(message.role).to_owned(),
         text: conversation.text(message).into_owned(),

@@ -5,12 +5,12 @@
 
 mod batches;
 pub mod images;
-pub mod open_calls;
+pub(crate) mod open_calls;
 pub mod parse_cache;
-pub mod reasoning_budget;
-pub mod reasoning_runs;
-pub mod token_sums;
-pub mod tool_arguments;
+pub(crate) mod reasoning_budget;
+pub(crate) mod reasoning_runs;
+pub(crate) mod token_sums;
+pub(crate) mod tool_arguments;
 pub mod unanswered;
 
 use crate::conversation::parse_cache::{MessageMemo, ParsedMessage};
@@ -43,7 +43,7 @@ pub enum Role {
 
 impl Role {
     /// Whether this is a system or developer role. Such messages are never rewritten at the head.
-    pub fn is_instruction(self) -> bool {
+    pub(crate) fn is_instruction(self) -> bool {
         matches!(self, Self::Developer | Self::System)
     }
 
@@ -382,7 +382,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Returns the request points greater than `past`, without scanning the messages before it.
-    pub fn request_points_after(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn request_points_after(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
         let first = self
             .batches
             .partition_point(|batch| batch.results.end <= past);

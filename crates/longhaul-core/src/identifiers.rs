@@ -12,7 +12,7 @@
 
 mod cue;
 mod kind;
-pub mod lexer;
+pub(crate) mod lexer;
 mod rank;
 
 use crate::conversation::tool_arguments::ToolArguments;
@@ -43,7 +43,7 @@ const MAX_DISTINCTIVE_PERCENT: usize = 70;
 /// Returns the index of the messages `covered`, at most `budget` tokens. Identifiers that appear in
 /// `present`, in the messages `stays`, or in a pinned first user message are left out. Empty if no
 /// identifiers remain.
-pub fn index_messages(
+pub(crate) fn index_messages(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     stays: Range<usize>,
@@ -65,7 +65,7 @@ pub fn index_messages(
 }
 
 /// Returns the index of a single text, at most `budget` tokens.
-pub fn index_text(text: &str, budget: Tokens) -> String {
+pub(crate) fn index_text(text: &str, budget: Tokens) -> String {
     let mut harvest = IdentifierIndex::default();
     harvest.add_text(text, IdentifierSource::Result, 0);
     harvest.render(&(0..1), Tokens::estimate_text(text), budget)

@@ -19,8 +19,6 @@ pub mod text;
 pub mod units;
 pub mod window;
 
-pub use crate::json::scanner::Literal;
-
 /// Version of everything that determines forwarded bytes: wording, token estimate, pruning and
 /// prefix hashes. A release that changes forwarded bytes raises this number and says so in the
 /// changelog.

@@ -214,7 +214,7 @@ impl Thresholds {
 
     /// Returns the size that recovery from an overflow aims at: well inside the window, and clear
     /// of the output.
-    pub fn recovery_target(&self, output: Option<Tokens>) -> Tokens {
+    pub(crate) fn recovery_target(&self, output: Option<Tokens>) -> Tokens {
         self.window
             .percent(60)
             .min(self.max_input(output) - self.window.percent(5))
@@ -362,7 +362,7 @@ impl Policy {
     }
 
     /// Returns the budgets for a summary of `history` tokens: a longer history gets a larger index.
-    pub fn budgets_for(&self, history: Tokens) -> SummaryBudgets {
+    pub(crate) fn budgets_for(&self, history: Tokens) -> SummaryBudgets {
         if self.thresholds.window >= WIDE_WINDOW {
             return self.budgets;
         }
@@ -416,7 +416,7 @@ impl Policy {
 
     /// Treats the window as a limit on input alone.
     #[must_use]
-    pub fn with_separate_output(mut self) -> Self {
+    pub(crate) fn with_separate_output(mut self) -> Self {
         self.thresholds.output = OutputWindow::Separate;
         self
     }

@@ -138,7 +138,7 @@ pub fn compose(
 
 /// Returns the model-written sections of a record's text, as the base for an update. The generated
 /// sections are rebuilt from the history.
-pub fn model_sections(text: &str) -> String {
+pub(crate) fn model_sections(text: &str) -> String {
     let mut sections = Section::parse(text);
     sections.retain(|section| !section.is_generated());
     sections::join(&sections)

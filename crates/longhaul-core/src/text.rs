@@ -1,5 +1,5 @@
 //! Texts that longhaul writes into a conversation, and the delimiters around quoted text.
 
-pub mod delimiters;
+pub(crate) mod delimiters;
 pub mod labels;
 pub mod wording;

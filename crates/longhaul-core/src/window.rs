@@ -10,7 +10,7 @@ pub mod reply_signals;
 pub mod script_ratio;
 pub mod token_ratio;
 #[cfg(feature = "exact-tokens")]
-pub mod tokenizer_ratio;
+pub(crate) mod tokenizer_ratio;
 use crate::conversation::Conversation;
 use crate::overflow::Overflow;
 use crate::policy::{CompactionSettings, Policy};
@@ -176,7 +176,7 @@ impl WindowSources {
     /// Returns the window from the upstream's model listing if that source prevails. The listing
     /// ranks above the table, but below the setting and below a refusal, which is the upstream's
     /// own last word.
-    pub fn trusted_report(&self) -> Option<Tokens> {
+    pub(crate) fn trusted_report(&self) -> Option<Tokens> {
         match self.policy_window().1 {
             SelectedSource::Default | SelectedSource::Table => self.reported,
             SelectedSource::Refusal | SelectedSource::Setting => None,

@@ -9,7 +9,7 @@
 //! - expire by time, or
 //! - are updated atomically by several threads.
 
-pub mod sharded_cache;
+pub(crate) mod sharded_cache;
 pub use sharded_cache::{ShardKey, ShardedCache};
 
 use std::borrow::Borrow;

@@ -21,7 +21,7 @@ impl Conversation<'_> {
     /// Head and tools are rounded up, so that small changes in them do not change the result. The
     /// rounding steps are fine, because each token that is counted but not present makes every
     /// prompt-cache break come earlier.
-    pub fn fixed_tokens_before(&self, from: usize) -> Tokens {
+    pub(crate) fn fixed_tokens_before(&self, from: usize) -> Tokens {
         let head = self.tokens_of(0..self.head_len());
         (head + self.params().tool_tokens).round_up_to_eighth()
             + self.tokens_of(self.head_len()..from)

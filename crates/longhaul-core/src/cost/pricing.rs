@@ -3,8 +3,6 @@
 use crate::dialect::usage::Usage;
 use crate::units::usd::{Usd, div_rounded, to_fixed_point};
 
-pub use crate::cost::comparison::{BilledRequest, CostComparison, PriorRequest};
-
 /// Trillionths of a dollar per billionth.
 const PICOS_PER_NANO: u64 = 1_000;
 
@@ -22,7 +20,7 @@ impl Price {
     }
 
     /// Returns the cost of `tokens` tokens, rounded to a billionth of a dollar.
-    pub fn cost_of(self, tokens: u32) -> Usd {
+    pub(crate) fn cost_of(self, tokens: u32) -> Usd {
         let picos = self.0.saturating_mul(u64::from(tokens));
         let nanos = div_rounded(picos, PICOS_PER_NANO);
         Usd::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
@@ -30,7 +28,7 @@ impl Price {
 
     /// Returns how much a token costs beyond `other`; zero if this price is not higher.
     #[must_use]
-    pub fn excess_over(self, other: Self) -> Self {
+    pub(crate) fn excess_over(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
@@ -62,7 +60,7 @@ impl InputPrices {
     }
 
     /// Returns the price of a token that was expected in the cache and was missed.
-    pub fn cache_miss_price(&self, usage: &Usage) -> Price {
+    pub(crate) fn cache_miss_price(&self, usage: &Usage) -> Price {
         let writes = usage.written > 0;
         self.written.filter(|_| writes).unwrap_or(self.input)
     }

@@ -4,7 +4,7 @@
 //! misread. Nesting costs one byte per level and no stack. The scanner counts the Unicode
 //! characters of string literals as it passes them, so the plain estimate needs no second pass.
 
-pub mod block_mask;
+pub(crate) mod block_mask;
 use crate::json::span::Span;
 use block_mask::{BLOCK_BYTES, BlockMask};
 use memchr::memmem::Finder;

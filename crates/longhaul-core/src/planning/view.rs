@@ -59,7 +59,7 @@ impl ForwardedView {
 
     /// Sets the placement of the summary.
     #[must_use]
-    pub fn with_placement(mut self, placement: Placement) -> Self {
+    pub(crate) fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
@@ -79,7 +79,7 @@ impl ForwardedView {
 
     /// Applies `record`: its summary, clips and dropped images.
     #[must_use]
-    pub fn with_record(mut self, record: &CompactionRecord) -> Self {
+    pub(crate) fn with_record(mut self, record: &CompactionRecord) -> Self {
         if let Some(text) = &record.text {
             self.pinned_head = PinnedHead {
                 end: record.history_from,
@@ -103,7 +103,7 @@ impl ForwardedView {
     }
 
     /// Copies the cleared results from `fold`.
-    pub fn set_cleared(&mut self, fold: &PruneState) {
+    pub(crate) fn set_cleared(&mut self, fold: &PruneState) {
         self.cleared_before = fold.cleared_before();
         self.cleared = fold
             .cleared()
@@ -116,13 +116,13 @@ impl ForwardedView {
     }
 
     /// Replaces the messages from the pinned head up to `upto` by `text`.
-    pub fn set_summary(&mut self, upto: usize, text: Arc<str>) {
+    pub(crate) fn set_summary(&mut self, upto: usize, text: Arc<str>) {
         self.summarised_until = upto.max(self.pinned_head.end);
         self.text = Some(text);
     }
 
     /// Clips results; replaces their earlier clips.
-    pub fn add_clips(&mut self, clips: impl IntoIterator<Item = Clip>) {
+    pub(crate) fn add_clips(&mut self, clips: impl IntoIterator<Item = Clip>) {
         let mut all = self.clips_by_message();
         all.extend(clips.into_iter().map(|clip| (clip.message, clip)));
         self.clips = all.into_values().collect();

@@ -99,7 +99,7 @@ pub fn deepest(conversation: &Conversation<'_>, kept: PinnedHead, upto: usize) -
 /// Returns the user request whose turn is still open at `cut`. A turn is open if the messages
 /// before `cut` end with the request itself or with results, so that the agent is still at work.
 /// Messages after `cut` do not count: their number grows.
-pub fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
+pub(crate) fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
     let before = conversation.messages().get(..cut)?;
     match before.last()?.role {
         Role::Function | Role::Tool | Role::User => {

@@ -27,7 +27,7 @@ pub struct ThrashDetector {
 impl ThrashDetector {
     /// Restarts the count at so many messages: recovery from an overflow has just used stronger
     /// means.
-    pub fn restarted_at(messages: usize) -> Self {
+    pub(crate) fn restarted_at(messages: usize) -> Self {
         Self { messages, quick: 0 }
     }
 

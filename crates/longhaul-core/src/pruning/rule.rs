@@ -169,12 +169,12 @@ impl PruneState {
     }
 
     /// Tokens freed by clearing, without results that a summary covers.
-    pub fn freed_tokens(&self) -> Tokens {
+    pub(crate) fn freed_tokens(&self) -> Tokens {
         self.freed
     }
 
     /// Tokens that clearing up to the limit would free, without results that a summary covers.
-    pub fn clearable_tokens(&self) -> Tokens {
+    pub(crate) fn clearable_tokens(&self) -> Tokens {
         self.clearable - self.clearable_summarised
     }
 
@@ -184,12 +184,12 @@ impl PruneState {
     }
 
     /// Whether the rule would fire now, at the current limit.
-    pub fn would_fire(&self, rule: &PruneRule, user_turns: u32) -> bool {
+    pub(crate) fn would_fire(&self, rule: &PruneRule, user_turns: u32) -> bool {
         user_turns >= rule.user_turns && self.clearable_text_tokens() > rule.minimum
     }
 
     /// Marks all messages before `message` as covered by a summary.
-    pub fn mark_summarised(&mut self, message: usize) {
+    pub(crate) fn mark_summarised(&mut self, message: usize) {
         let before = |end| self.results.partition_point(|result| result.message < end);
         for at in before(self.summarised_until)..before(message) {
             let Some(result) = self.results.get(at) else {
@@ -206,7 +206,7 @@ impl PruneState {
     }
 
     /// Clears the results before `message`, as a record did.
-    pub fn clear_before(&mut self, message: usize) {
+    pub(crate) fn clear_before(&mut self, message: usize) {
         let upto = self
             .results
             .partition_point(|result| result.message < message);
@@ -228,7 +228,7 @@ impl PruneState {
 
     /// Adds the results among the first `messages` messages, and pins the results that they refer
     /// to.
-    pub fn ingest_until(&mut self, messages: usize) {
+    pub(crate) fn ingest_until(&mut self, messages: usize) {
         while let Some(next) = self
             .results
             .get(self.ingested)
@@ -243,7 +243,7 @@ impl PruneState {
 
     /// Extends the clearable results up to the newest `protect` tokens, never into the newest
     /// batch.
-    pub fn extend_clearable(&mut self, protect: Tokens) {
+    pub(crate) fn extend_clearable(&mut self, protect: Tokens) {
         let newest = self
             .ingested
             .checked_sub(1)
@@ -276,7 +276,7 @@ impl PruneState {
     }
 
     /// Clears all clearable results.
-    pub fn clear_all_clearable(&mut self) {
+    pub(crate) fn clear_all_clearable(&mut self) {
         self.clear_up_to(self.clearable_end);
     }
 
@@ -301,7 +301,7 @@ impl PruneState {
     }
 
     /// Records why each retained result was kept (for `longhaul explain`).
-    pub fn assign_retention_reasons(&mut self, rule: &PruneRule, user_turns: u32) {
+    pub(crate) fn assign_retention_reasons(&mut self, rule: &PruneRule, user_turns: u32) {
         let waits = if user_turns < rule.user_turns {
             Fate::TooFewTurns
         } else {

@@ -45,7 +45,7 @@ pub fn summary_budgets(
 
 /// Like [`summary_budgets`], for callers that already know the size of the first and the newest
 /// request.
-pub fn summary_budgets_with_requests(
+pub(crate) fn summary_budgets_with_requests(
     conversation: &Conversation<'_>,
     policy: &Policy,
     covered: Range<usize>,

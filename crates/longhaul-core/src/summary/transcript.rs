@@ -14,7 +14,7 @@ const END_CHARS: usize = 500;
 const MAX_NAME_CHARS: usize = 100;
 
 /// Renders the message at `at`, without reasoning. Empty if the message has no content.
-pub fn render_message(conversation: &Conversation<'_>, at: usize) -> String {
+pub(crate) fn render_message(conversation: &Conversation<'_>, at: usize) -> String {
     let Some(message) = conversation.message(at) else {
         return String::new();
     };

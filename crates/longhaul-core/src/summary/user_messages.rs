@@ -114,7 +114,7 @@ pub(crate) fn includes_first_request(
 
 /// Renders the system and developer messages of `covered`. Agents repeat their reminders, so each
 /// distinct text is kept once, at its last position.
-pub fn render_instructions(
+pub(crate) fn render_instructions(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     budget: Tokens,

@@ -17,7 +17,7 @@ pub const CLEARED: &str = "[Old tool result content cleared]";
 pub(crate) const CLEARED_TOKENS: Tokens = Tokens::new(8);
 
 /// User message that asks the agent to continue after a compaction.
-pub const CONTINUE_TEXT: &str = "Continue if you have next steps";
+pub(crate) const CONTINUE_TEXT: &str = "Continue if you have next steps";
 
 /// Prefix of a placeholder with a description.
 pub(crate) const CLEARED_PREFIX: &str = "[Old tool result content cleared";
@@ -51,7 +51,11 @@ const FAILURE_PREFIXES: [&str; 5] = [
 ];
 
 /// Returns a placeholder that describes the call whose result was cleared.
-pub fn describe_cleared_result(tool: &str, argument: Option<&str>, tokens: Tokens) -> String {
+pub(crate) fn describe_cleared_result(
+    tool: &str,
+    argument: Option<&str>,
+    tokens: Tokens,
+) -> String {
     let argument = argument.map(|text| format!(" {text}")).unwrap_or_default();
     format!("{CLEARED_PREFIX}: {tool}{argument}, about {tokens} tokens]")
 }
@@ -65,7 +69,7 @@ pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
 
 /// Whether a raw JSON literal may match [`points_at_earlier_read`]. JSON can escape the phrases
 /// only as `\u0061`, so a literal without such an escape is searched undecoded.
-pub fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a str) -> bool {
+pub(crate) fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a str) -> bool {
     tokens <= MAX_POINTER_TOKENS && {
         let raw = raw();
         has_unicode_escape(raw) || points_at_earlier_read(tokens, || raw.into())
@@ -73,7 +77,10 @@ pub fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a s
 }
 
 /// Whether a result of `tokens` tokens only refers to an earlier read of the same file.
-pub fn points_at_earlier_read<'a>(tokens: Tokens, text: impl FnOnce() -> Cow<'a, str>) -> bool {
+pub(crate) fn points_at_earlier_read<'a>(
+    tokens: Tokens,
+    text: impl FnOnce() -> Cow<'a, str>,
+) -> bool {
     tokens <= MAX_POINTER_TOKENS
         && POINTER_PATTERN
             .as_ref()
@@ -81,7 +88,7 @@ pub fn points_at_earlier_read<'a>(tokens: Tokens, text: impl FnOnce() -> Cow<'a,
 }
 
 /// Whether a result reports a failure, judged by its first words.
-pub fn reports_failure(text: &str) -> bool {
+pub(crate) fn reports_failure(text: &str) -> bool {
     let start: String = text
         .trim_start()
         .chars()
@@ -103,7 +110,7 @@ a later message differ, the later message holds.";
 const SUMMARY_SUFFIX: &str = "[End of the record; the conversation goes on below]";
 
 /// Replaces a dropped image.
-pub const IMAGE_MARKER: &str = "[image]";
+pub(crate) const IMAGE_MARKER: &str = "[image]";
 /// Markers for other parts that are not text, in rendered messages.
 pub(crate) const AUDIO_MARKER: &str = "[audio]";
 pub(crate) const FILE_MARKER: &str = "[file]";
@@ -111,7 +118,7 @@ pub(crate) const VIDEO_MARKER: &str = "[video]";
 
 /// Maximum tokens of a clip note. The clipping functions allow for the note, so that a clipped text
 /// is not clipped again.
-pub const MAX_CLIP_NOTE: Tokens = Tokens::new(15);
+pub(crate) const MAX_CLIP_NOTE: Tokens = Tokens::new(15);
 
 /// Pattern of the opening of either summary mark, in any case. A model accepts this much as
 /// longhaul's mark.
@@ -134,7 +141,7 @@ pub fn wrap_summary(text: &str) -> String {
 }
 
 /// Returns the text inside a message of [`wrap_summary`], or `text` itself if it is not wrapped.
-pub fn unwrap_summary(text: &str) -> &str {
+pub(crate) fn unwrap_summary(text: &str) -> &str {
     let inner = text
         .strip_prefix(SUMMARY_PREFIX)
         .and_then(|rest| rest.trim_start().strip_prefix(SUMMARY_NOTE))
@@ -154,7 +161,7 @@ pub fn is_wrapped_summary(text: &str) -> bool {
 /// Returns the first `head` and the last `tail` characters of `text`, with a note between them that
 /// counts the omitted characters. A text that clipping would barely shorten, or that was already
 /// clipped to these lengths, is returned unchanged.
-pub fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+pub(crate) fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     // A text has at least as many bytes as characters, so most texts need no counting.
     if text.len() <= head + tail + MAX_CLIP_NOTE.to_chars() {
         return Cow::Borrowed(text);

@@ -29,7 +29,7 @@ impl Tokens {
     }
 
     /// Returns the plain estimate of a text with `chars` Unicode characters.
-    pub const fn estimate_chars(chars: u32) -> Self {
+    pub(crate) const fn estimate_chars(chars: u32) -> Self {
         Self(chars / CHARS_PER_TOKEN)
     }
 
@@ -71,7 +71,7 @@ impl Tokens {
     /// Rounds up to a multiple of an eighth of the largest power of two not above the value. Small
     /// changes in a measured size then usually leave the result the same. The value grows by less
     /// than an eighth.
-    pub fn round_up_to_eighth(self) -> Self {
+    pub(crate) fn round_up_to_eighth(self) -> Self {
         let power = self.0.checked_ilog2().map_or(0, |log| 1 << log);
         let step = (power / ROUNDING_STEPS).max(1);
         Self(self.0.checked_next_multiple_of(step).unwrap_or(u32::MAX))

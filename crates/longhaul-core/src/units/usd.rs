@@ -33,13 +33,13 @@ impl Usd {
 
     /// Converts a provider's cost of a reply, in dollars. Returns `None` if the value is negative
     /// or implausibly large.
-    pub fn from_dollars(dollars: f64) -> Option<Self> {
+    pub(crate) fn from_dollars(dollars: f64) -> Option<Self> {
         Self::from_plausible_nanos(to_fixed_point(dollars, 9)?)
     }
 
     /// Converts a cost in ticks, rounded to a billionth. A dollar is ten billion ticks, as xAI
     /// reports them (docs.x.ai, Cost Tracking). Returns `None` if the value is implausibly large.
-    pub fn from_ticks(ticks: u64) -> Option<Self> {
+    pub(crate) fn from_ticks(ticks: u64) -> Option<Self> {
         const TICKS_PER_NANO: u64 = 10;
         Self::from_plausible_nanos(div_rounded(ticks, TICKS_PER_NANO))
     }

@@ -90,7 +90,7 @@ impl TokenRatio {
     }
 
     /// Converts estimated tokens to provider tokens.
-    pub fn to_counted(self, estimate: Tokens) -> Tokens {
+    pub(crate) fn to_counted(self, estimate: Tokens) -> Tokens {
         estimate.scaled(Tokens::new(self.0), Tokens::new(ONE))
     }
 
@@ -117,7 +117,7 @@ impl TokenCalibration {
     ///
     /// The conversion depends on the size of the counted request alone. A count taken before a
     /// compaction therefore cannot trigger another one.
-    pub fn estimated_window(&self, window: Tokens) -> Tokens {
+    pub(crate) fn estimated_window(&self, window: Tokens) -> Tokens {
         let density = self.model_ratio.unwrap_or_default().max(self.text_ratio);
         let holds = match self.last_sample {
             None => density.to_estimated(window),
