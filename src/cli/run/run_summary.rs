@@ -8,7 +8,7 @@ use crate::metrics::{Action, Metrics};
 /// Returns the summary. `base` is the base URL that the command was given.
 pub(super) fn run_summary(metrics: &Metrics, base: &str) -> String {
     let all = &metrics.chats;
-    let (chats, before, after) = (all.count(), all.before(), all.after());
+    let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
     if chats == 0 {
         return format!(
             "longhaul: no chat came through; the command should take its endpoint from \
