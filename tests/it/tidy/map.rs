@@ -1,5 +1,5 @@
-//! Statements of ARCHITECTURE.md about the source: its paths, the file of each bound, and the rooms
-//! of the core.
+//! Statements of ARCHITECTURE.md about the source: its paths, the file of each bound, and the
+//! modules of the core.
 
 use std::path::Path;
 
@@ -72,10 +72,10 @@ fn every_bound_is_in_a_file_of_its_row() {
 }
 
 #[test]
-fn every_room_of_the_core_has_its_place() {
+fn every_module_of_the_core_has_its_place() {
     let page = page();
     let (_, list) = page
-        .split_once("The rooms of `crates/longhaul-core/src`")
+        .split_once("The modules of `crates/longhaul-core/src`")
         .unwrap();
     let (list, _) = list.split_once("\n## ").unwrap();
     let listed = quoted(list);
