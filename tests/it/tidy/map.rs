@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{File, files};
+use super::{File, files, products};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// First lines of each table of bounds.
@@ -41,8 +41,7 @@ fn every_path_exists() {
 #[test]
 fn every_bound_is_in_a_file_of_its_row() {
     let page = page();
-    let mut source = files("src");
-    source.extend(files("crates"));
+    let source = products();
     let tables = page.split(BOUNDS).skip(1);
     let rows = tables.flat_map(|table| table.lines().take_while(|line| !line.is_empty()));
     let mut bounds = 0;
