@@ -21,7 +21,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
-use crate::proxy::targets_ip_or_localhost;
+use crate::request::host_check::targets_ip_or_localhost;
 use crate::wall_clock;
 use parking_lot::RwLock;
 
@@ -195,7 +195,7 @@ fn text(status: StatusCode, body: &'static str) -> AdminPage {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::proxy::Proxy;
+    use crate::services::Services;
 
     const HERE: &str = "127.0.0.1";
     const THERE: &str = "192.0.2.7";
@@ -203,7 +203,7 @@ mod tests {
     fn admin(listen: &str) -> Admin {
         let listen = SocketAddr::new(listen.parse().unwrap(), 8485);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let overview = Overview::from_proxy(&Proxy::new(config).unwrap());
+        let overview = Overview::from_services(&Services::new(config).unwrap());
         Admin::new(overview, "[]".into(), listen)
     }
 

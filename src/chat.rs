@@ -1,17 +1,29 @@
 //! A chat request: its parsed conversation, its settings, and the steps that serve it.
+//!
+//! [`prepare`] → [`plan`] → send → [`judge`] → [`retry`] → [`settle`]. Each step takes what the
+//! earlier ones returned. [`crate::proxy`] runs them.
 
-mod attempt;
+mod adopt;
+pub(crate) mod attempt;
+pub(crate) mod explicit_compaction;
+pub(crate) mod judge;
 mod notices;
-pub(crate) mod placement;
+mod output_limit;
+mod placement;
+pub(crate) mod plan;
+pub(crate) mod prepare;
+mod recovery;
 pub(crate) mod retry;
-mod settle;
+pub(crate) mod rewrite;
+pub(crate) mod settle;
 mod summary;
-pub(crate) mod summary_task;
+mod summary_call;
+mod summary_task;
 #[cfg(test)]
-pub(crate) mod test_support;
+mod test_support;
 mod title;
 pub(crate) mod unanswered_call;
-mod window;
+pub(crate) mod window;
 
 use std::sync::Arc;
 
@@ -19,32 +31,30 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use crate::body::request_body::TransferMeter;
-use crate::config::{Mode, PlacementSetting, SummaryModel};
-use crate::dashboard::{DashboardHandle, DashboardRequest};
+use crate::chat::attempt::Attempt;
+use crate::config::{Mode, SummaryModel};
+use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
-use crate::proxy::Proxy;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers;
-use crate::request::overrides::{CompactionOverride, RequestOverrides};
-use crate::services::Shared;
+use crate::request::overrides::RequestOverrides;
+use crate::services::Services;
 use crate::traces::ParentContext;
-pub(crate) use attempt::{Attempt, PlanInputs};
 use longhaul_core::conversation::Conversation;
+use longhaul_core::cost::comparison::BilledRequest;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::dialect::chat_completions;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::Scope;
-use longhaul_core::units::tokens::Tokens;
-pub(crate) use retry::NextStep;
 
 /// Parses a chat body, unless the request must be forwarded unchanged.
 ///
 /// # Errors
 /// The reason for forwarding the request unchanged.
 pub(crate) fn read<'b>(
-    shared: &Shared,
+    services: &Services,
     head: &Parts,
     body: &'b Bytes,
     scope: Scope,
@@ -52,17 +62,18 @@ pub(crate) fn read<'b>(
     if headers::is_signed(&head.headers) {
         return Err(Bypass::Signed);
     }
-    chat_completions::read_cached(body, scope, &shared.parse_cache)
+    chat_completions::read_cached(body, scope, &services.parse_cache)
 }
 
-/// A parsed chat request, with the proxy and the route that serve it.
+/// A parsed chat request, with the services and the route for it.
 pub(crate) struct ChatRequest<'c> {
-    pub(crate) proxy: &'c Proxy,
+    pub(crate) services: &'c Arc<Services>,
     pub(crate) route: &'c Route,
     pub(crate) head: &'c Parts,
     pub(crate) body: &'c BufferedBody,
     pub(crate) conversation: &'c Conversation<'c>,
     pub(crate) scope: Scope,
+    pub(crate) overrides: RequestOverrides,
     pub(crate) meter: Arc<TransferMeter>,
     /// Trace parent of the additional calls made for this request. `None` if the calls are not
     /// traced.
@@ -75,64 +86,25 @@ pub(crate) struct Chat<'c> {
     mode: Mode,
     compact_now: bool,
     prefix_keys: PrefixKeys,
-    model: String,
+    model: Arc<str>,
     settings: CompactionSettings,
     /// Dashboard entry of this conversation.
     pub(crate) dashboard: Option<DashboardHandle>,
 }
 
 impl<'c> Chat<'c> {
-    /// Builds a chat and its plan inputs, after refreshing stored facts from other processes.
-    pub(crate) async fn prepare(came: ChatRequest<'c>) -> (Self, PlanInputs) {
-        let shared = &*came.proxy.0;
-        let wish = RequestOverrides::from_headers(&came.head.headers);
-        let model = came.conversation.model().into_owned();
-        let chains = PrefixKeys::new(came.conversation, came.scope);
-        shared
-            .store
-            .refresh_all(&chains, &shared.knowledge, &model)
-            .await;
-        let mut chat = Self {
-            mode: came.proxy.mode(came.head),
-            compact_now: wish.compaction == Some(CompactionOverride::Now),
-            settings: effective_settings(shared, wish, &model, &chains),
-            request: came,
-            prefix_keys: chains,
-            model,
-            dashboard: None,
-        };
-        let basis = chat.plan_inputs();
-        chat.dashboard = chat.register_on_dashboard(&basis);
-        (chat, basis)
-    }
-
-    /// Registers the conversation on the dashboard.
-    fn register_on_dashboard(&self, basis: &PlanInputs) -> Option<DashboardHandle> {
-        let shared = self.shared();
-        let summary = basis.adopted().and_then(|record| record.text.clone());
-        shared.recent.record_request(&DashboardRequest {
-            conversation: self.request.conversation,
-            chains: &self.prefix_keys,
-            window: basis.policy.thresholds.window,
-            summary: summary.filter(|_| shared.config.admin_show_content),
-        })
-    }
-
     /// Whether replies are held back to detect overflows.
     fn recovery_enabled(&self) -> bool {
         self.settings.recover && self.mode == Mode::On
     }
 
-    fn shared(&self) -> &'c Shared {
-        &self.request.proxy.0
+    fn services(&self) -> &'c Services {
+        self.request.services
     }
 
-    fn requested_output(&self) -> Option<Tokens> {
-        self.request.conversation.output_tokens()
-    }
-
-    fn summaries(&self) -> SummarySource {
-        match (self.mode, &self.shared().config.summary.model) {
+    /// Returns who may write a summary.
+    fn summary_source(&self) -> SummarySource {
+        match (self.mode, &self.services().config.summary.model) {
             // Shadow mode requests no summaries: each is a paid call.
             (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
                 SummarySource::Digest
@@ -142,29 +114,21 @@ impl<'c> Chat<'c> {
             }
         }
     }
-}
 
-/// Computes the settings for this request: the operator's settings for `model`, restricted by the
-/// request's own overrides.
-fn effective_settings(
-    shared: &Shared,
-    wish: RequestOverrides,
-    model: &str,
-    chains: &PrefixKeys,
-) -> CompactionSettings {
-    let mut wishes = shared.config.settings_for(model).compaction.into_owned();
-    wishes.prune &= !wish.no_prune;
-    if wish.compaction == Some(CompactionOverride::Off) {
-        wishes.proactive = false;
-        wishes.recover = false;
+    /// Returns the sizes that an attempt is billed by. In shadow mode the forwarded size is the
+    /// original one.
+    fn billed(&self, attempt: &Attempt) -> BilledRequest {
+        let before = self.request.conversation.tokens();
+        let after = match self.mode {
+            Mode::On => attempt.tokens(self.request.conversation),
+            Mode::Off | Mode::Shadow => before,
+        };
+        BilledRequest {
+            before,
+            after,
+            window: attempt.inputs.policy.thresholds.window,
+        }
     }
-    if shared.config.summary.placement == PlacementSetting::Auto {
-        wishes.placement = shared
-            .knowledge
-            .placements
-            .placement_for(model, chains.first_key());
-    }
-    wishes
 }
 
 #[cfg(test)]
@@ -177,8 +141,8 @@ mod tests {
         let (head, ()) = request.body(()).unwrap().into_parts();
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}]}"#);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let Proxy(shared) = Proxy::new(config).unwrap();
-        let read = read(&shared, &head, &body, shared.scope(&head));
+        let services = Services::new(config).unwrap();
+        let read = read(&services, &head, &body, services.scope(&head));
         assert_eq!(read.err(), expect, "{name}: {value}");
     }
 

@@ -7,4 +7,3 @@ pub(crate) mod reply_observer;
 pub(crate) mod request_log;
 pub(crate) mod send;
 pub(crate) mod tunnel;
-pub(crate) mod unknown_paths;

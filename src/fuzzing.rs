@@ -5,7 +5,7 @@ use http::uri::PathAndQuery;
 
 use crate::Config;
 use crate::config::{BaseUrl, Layers};
-use crate::proxy;
+use crate::request::paths;
 
 /// Parses the settings of a file with this text and nothing else. Returns `None` if they are
 /// invalid.
@@ -22,7 +22,7 @@ pub fn settings(text: &str) -> Option<Config> {
 pub fn mapped(base: &str, path: &str) -> Option<String> {
     let base = BaseUrl::parse(base).ok()?;
     let asked: PathAndQuery = path.parse().ok()?;
-    let mapped = proxy::mapped_path(&base, &asked).ok()?;
+    let mapped = paths::map(&base, &asked).ok()?;
     Some(mapped.as_str().to_owned())
 }
 
@@ -31,6 +31,6 @@ pub fn mapped(base: &str, path: &str) -> Option<String> {
 #[must_use]
 pub fn under(path: &str, mount: &str) -> Option<String> {
     let asked: Uri = path.parse().ok()?;
-    let rest = proxy::path_under(&asked, mount)?;
+    let rest = paths::strip_mount(&asked, mount)?;
     Some(rest.path_and_query()?.as_str().to_owned())
 }

@@ -10,7 +10,7 @@ pub(crate) use costs::CostMetrics;
 pub(crate) use histogram::{Histogram, HistogramSnapshot};
 pub(crate) use labels::{
     Action, AuxiliaryPurpose, CompactionTrigger, DurableStoreOutcome, Ending, PriceSource,
-    RetryKind, RetryOutcome, StatusClass, SummaryOutcome, UnpricedReason, UnreadReason,
+    RetryOutcome, RetryReason, StatusClass, SummaryOutcome, UnpricedReason, UnreadReason,
     WithheldReason,
 };
 
@@ -240,7 +240,7 @@ pub(crate) struct Metrics {
     /// Time that requests waited for summaries.
     pub(crate) summary_wait: Histogram,
     /// Retries, by kind and outcome.
-    pub(crate) retries: CounterMatrix<RetryKind, RetryOutcome>,
+    pub(crate) retries: CounterMatrix<RetryReason, RetryOutcome>,
     /// Bytes outside the replacements that a rewrite changed by mistake; must stay 0.
     pub(crate) corrupted_bytes: Sum,
     /// Calls of the durable store, by outcome.
@@ -320,7 +320,7 @@ mod tests {
             }
         }
         check::<Action>();
-        check::<RetryKind>();
+        check::<RetryReason>();
         check::<RetryOutcome>();
         check::<Bypass>();
         check::<Ending>();

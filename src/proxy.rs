@@ -1,38 +1,63 @@
-//! The request path: receive, read, plan, splice, send, judge, relay.
+//! The life of a request: receive, read, plan, splice, send, judge, relay.
 
-pub(crate) mod explicit_compaction;
 use std::sync::Arc;
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 
-pub(crate) use crate::dashboard::{ConversationDto, RecentConversations};
-pub(crate) use crate::exchange::relay::ReplyBody;
-pub(crate) use crate::exchange::tunnel::TunnelSlot;
-pub(crate) use crate::request::host_check::targets_ip_or_localhost;
-#[cfg(fuzzing)]
-pub(crate) use crate::request::paths::{map as mapped_path, strip_mount as path_under};
-pub(crate) use explicit_compaction::CompactedChat;
-
 use crate::body::client_body::ClientBody;
 use crate::body::peeked_body::PeekedBody;
-use crate::chat::{Attempt, Chat, ChatRequest, NextStep};
-use crate::error::Fault;
-use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
+use crate::chat::attempt::Attempt;
+use crate::chat::judge::{hold_policy, judge};
+use crate::chat::prepare::prepare;
+use crate::chat::retry::{NextStep, next_step};
+use crate::chat::rewrite::{retry_body, retry_head};
+use crate::chat::unanswered_call::UnansweredCallGuard;
+use crate::chat::window::query_upstream_window;
+use crate::chat::{Chat, ChatRequest, explicit_compaction, plan, settle};
+use crate::config::Config;
+use crate::error::{Fault, Problem};
+use crate::exchange::fault_response::answer_fault;
+use crate::exchange::relay::{ReplyBody, ReplySource, relay};
+use crate::exchange::reply_gate::HoldPolicy;
 use crate::exchange::request_log::RequestLog;
+use crate::exchange::send;
+use crate::exchange::tunnel::{TunnelSlot, upgrade};
 use crate::metrics::{Action, RetryOutcome};
 use crate::report::ChatReport;
-use crate::request::headers::BodyFraming;
+use crate::request::headers::{BodyFraming, is_upgrade_request};
+use crate::request::overrides::RequestOverrides;
+use crate::request::paths;
 use crate::request::receive::Received;
-use crate::services::Shared;
-use crate::traces::CallPurpose;
+use crate::services::Services;
 use crate::upstream::UpstreamBody;
 
-/// The reverse proxy for one upstream. Clones share all state.
+/// The reverse proxy under one set of settings. Clones share all state.
 #[derive(Clone)]
-pub(crate) struct Proxy(pub Arc<Shared>);
+pub(crate) struct Proxy {
+    pub(crate) services: Arc<Services>,
+}
 
 impl Proxy {
+    /// Creates a proxy for the upstreams of `config`, without connecting.
+    ///
+    /// # Errors
+    /// The certificate file or the store cannot be used.
+    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+        let services = Arc::new(Services::new(config)?);
+        Ok(Self { services })
+    }
+
+    /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
+    /// global limits keep their values, whatever `config` sets.
+    ///
+    /// # Errors
+    /// The summariser's endpoint cannot be used.
+    pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
+        let services = Arc::new(self.services.with_config(config)?);
+        Ok(Self { services })
+    }
+
     /// Answers a request with the upstream's reply, or with an error response for the [`Fault`]
     /// that prevented one. Dropping the future, when the client disconnects, aborts the upstream
     /// request.
@@ -42,176 +67,165 @@ impl Proxy {
         slot: &TunnelSlot,
     ) -> Response<ReplyBody> {
         let mut request = ClientBody::wrap(request);
-        let own = self.select_mount(request.uri_mut());
-        let mut account = RequestLog::start(&request, &own.0.metrics);
-        account.set_mount(own.0.mount.clone());
-        if explicit_compaction::is_compact_request(&request) {
-            return match Box::pin(own.answer_compact_request(request, &mut account)).await {
-                Ok(reply) => crate::exchange::relay::respond(reply, account),
-                Err(fault) => own.fault_response(fault, account),
-            };
-        }
+        let services = self.select_mount(request.uri_mut());
+        let mut log = RequestLog::start(&request, &services.metrics);
+        log.set_mount(services.mount.clone());
         // A connection holds its request's future in memory for as long as the reply streams. State
         // that is needed only until the reply begins is boxed, so it is freed by then.
-        match Box::pin(own.forward(request, slot, &mut account)).await {
-            Ok(reply) => crate::exchange::relay::relay(reply, account),
-            Err(fault) => own.fault_response(fault, account),
+        let reply = if explicit_compaction::is_compact_request(&request) {
+            let answer = Box::pin(explicit_compaction::answer(services, request, &mut log));
+            answer.await.map(|reply| reply.map(ReplySource::from))
+        } else {
+            let forward = Box::pin(forward(services, request, slot, &mut log));
+            forward.await.map(|reply| reply.map(ReplySource::from))
+        };
+        match reply {
+            Ok(mut reply) => {
+                if services.config.report_headers {
+                    log.report().write_headers(reply.headers_mut());
+                }
+                relay(reply, log)
+            }
+            Err(fault) => answer_fault(services, fault, log),
         }
     }
 
-    /// Selects the mount that serves `target` and strips its path prefix.
-    fn select_mount(&self, target: &mut Uri) -> &Self {
-        for proxy in &self.0.mounts {
-            let mount = proxy.0.mount.as_deref().unwrap_or_default();
-            if let Some(rest) = crate::request::paths::strip_mount(target, mount) {
+    /// Selects the upstream whose mount is a prefix of `target`, and strips that prefix.
+    fn select_mount(&self, target: &mut Uri) -> &Arc<Services> {
+        for mounted in &self.services.mounts {
+            let mount = mounted.mount.as_deref().unwrap_or_default();
+            if let Some(rest) = paths::strip_mount(target, mount) {
                 *target = rest;
-                return proxy;
+                return mounted;
             }
         }
-        self
+        &self.services
     }
 
     /// Answers a request that must not be served with the fault `why`.
     pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<ReplyBody> {
         let request = ClientBody::wrap(request);
-        let mut account = RequestLog::start(&request, &self.0.metrics);
-        account.set_path(request.uri().path());
-        self.fault_response(why, account)
+        let mut log = RequestLog::start(&request, &self.services.metrics);
+        log.set_path(request.uri().path());
+        answer_fault(&self.services, why, log)
+    }
+}
+
+/// Forwards a request: a chat by [`serve_chat`], every other request unchanged.
+async fn forward(
+    services: &Arc<Services>,
+    mut request: Request<ClientBody>,
+    slot: &TunnelSlot,
+    log: &mut RequestLog,
+) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
+    let route = send::route(services, &request, log)?;
+    let client = is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut request));
+    let (head, body) = request.into_parts();
+    if let Some(client) = client {
+        let reply = upgrade(services, &route, head, body, (client, slot), log).await?;
+        return Ok(reply.map(PeekedBody::new));
     }
 
-    async fn forward(
-        &self,
-        mut request: Request<ClientBody>,
-        slot: &TunnelSlot,
-        account: &mut RequestLog,
-    ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
-        let shared = &*self.0;
-        let route = self.route(&request, account)?;
-        let upgrade = crate::request::headers::is_upgrade_request(&request)
-            .then(|| hyper::upgrade::on(&mut request));
-        let (head, body) = request.into_parts();
-        if let Some(client) = upgrade {
-            let tunnel = (client, slot);
-            let reply = self.upgrade(&route, head, body, tunnel, account).await?;
-            return Ok(reply.map(PeekedBody::new));
+    // The reservation is held until the reply head arrives, or until a summary of the body is
+    // done if that takes longer. By then the body has been written, or the upstream has
+    // answered early and usually reads no more of the body.
+    let overrides = RequestOverrides::from_headers(&head.headers);
+    let meter = log.meter();
+    let receiving = services.receive(&head, overrides, body, meter);
+    let received = meter.measure_wait(receiving).await?;
+    let (body, framing, _reservation) = match received {
+        Received::Chat(body) => {
+            let scope = services.scope(&head);
+            let why = match crate::chat::read(services, &head, body.text(), scope) {
+                Ok(conversation) => {
+                    let request = ChatRequest {
+                        services,
+                        route: &route,
+                        head: &head,
+                        body: &body,
+                        conversation: &conversation,
+                        scope,
+                        overrides,
+                        meter: Arc::clone(meter),
+                        parent: log.trace().parent(),
+                    };
+                    return Box::pin(serve_chat(request, log)).await;
+                }
+                Err(why) => why,
+            };
+            log.set_report(ChatReport::bypassed(why));
+            body.into_request_body(log.meter())
         }
-
-        // The reservation is held until the reply head arrives, or until a summary of the body is
-        // done if that takes longer. By then the body has been written, or the upstream has
-        // answered early and usually reads no more of the body.
-        let meter = account.meter();
-        let received = meter
-            .measure_wait(self.receive(&head, body, account))
-            .await?;
-        let (body, hop, _reservation) = match received {
-            Received::Chat(body) => {
-                let scope = shared.scope(&head);
-                let why = match crate::chat::read(shared, &head, body.text(), scope) {
-                    Ok(conversation) => {
-                        let came = ChatRequest {
-                            proxy: self,
-                            route: &route,
-                            head: &head,
-                            body: &body,
-                            conversation: &conversation,
-                            scope,
-                            meter: Arc::clone(meter),
-                            parent: account.trace().parent(),
-                        };
-                        return Box::pin(self.serve_chat(came, account)).await;
-                    }
-                    Err(why) => why,
-                };
-                account.set_report(ChatReport::bypassed(why));
-                body.into_request_body(account.meter())
-            }
-            Received::Streamed {
-                body, reservation, ..
-            } => {
-                let hop = BodyFraming::for_streamed(&head, &body);
-                (body, hop, reservation)
-            }
-        };
-        let reply = self
-            .send(&route, head, body, hop, CallPurpose::First, account)
-            .await?;
-        Ok(reply.map(PeekedBody::new))
-    }
-
-    /// Serves a parsed chat: plan → splice → send → judge → relay, with at most one
-    /// [`retry`](Self::retry) after a refusal.
-    async fn serve_chat(
-        &self,
-        came: ChatRequest<'_>,
-        account: &mut RequestLog,
-    ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
-        account.record_chat(came.conversation);
-        let (chat, basis) = Chat::prepare(came).await;
-        account.set_dashboard_handle(chat.dashboard.clone());
-        let (mut first, body) = chat.plan_first_send(basis).await;
-        account.set_report(first.report.clone());
-
-        let (route, head) = (chat.request.route, chat.request.head.clone());
-        let (body, hop) = body.into_request_body(account.meter());
-        let unheard = chat.unanswered_call_guard(&first);
-        let sent = self.send(route, head, body, hop, first.purpose(), account);
-        let reply = sent.await.inspect_err(|_| unheard.disarm())?;
-        chat.query_upstream_window(reply.status());
-        let judged = self.judge(reply, chat.hold_policy(&first), account).await;
-        unheard.disarm();
-        match chat.next_step(&first, judged.verdict).await {
-            NextStep::GiveUp => first.report.add(Action::GaveUp),
-            NextStep::Relay => {}
-            NextStep::Retry(second) => {
-                let refused = self.with_report_headers(judged.response, &first.report);
-                return Ok(self.retry(&chat, &second, refused, account).await);
-            }
+        Received::Streamed {
+            body, reservation, ..
+        } => {
+            let framing = BodyFraming::for_streamed(&head, &body);
+            (body, framing, reservation)
         }
-        Ok(chat.finish(&first, judged, account).await)
-    }
+    };
+    let reply = send::send(services, &route, head, body, framing, None, log).await?;
+    Ok(reply.map(PeekedBody::new))
+}
 
-    /// Retries the chat once: splice → send. If the retry cannot be built or sent, returns
-    /// `refused`, the reply that refused the first attempt.
-    async fn retry(
-        &self,
-        chat: &Chat<'_>,
-        second: &Attempt,
-        refused: Response<PeekedBody<UpstreamBody>>,
-        account: &mut RequestLog,
-    ) -> Response<PeekedBody<UpstreamBody>> {
-        let Some(body) = chat.retry_body(second) else {
-            chat.count_retry(second, RetryOutcome::Unsound);
-            return refused;
-        };
-        let (route, head) = (chat.request.route, chat.retry_head());
-        let (body, hop) = body.into_request_body(account.meter());
-        let unheard = chat.unanswered_call_guard(second);
-        let sent = self.send(route, head, body, hop, second.purpose(), account);
-        let Ok(reply) = sent.await.inspect_err(|_| unheard.disarm()) else {
-            chat.count_retry(second, RetryOutcome::Unreachable);
-            return refused;
-        };
-        let judged = self.judge(reply, HoldPolicy::Everything, account).await;
-        unheard.disarm();
-        chat.finish(second, judged, account).await
-    }
+/// Serves a parsed chat: plan → splice → send → judge → relay, with at most one [`retry`] after a
+/// refusal.
+async fn serve_chat(
+    request: ChatRequest<'_>,
+    log: &mut RequestLog,
+) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
+    log.record_chat(request.conversation);
+    let services = request.services;
+    let (chat, inputs) = prepare(request).await;
+    log.set_dashboard_handle(chat.dashboard.clone());
+    let (first, body, report) = plan::first_send(&chat, inputs).await;
+    log.set_report(report);
 
-    /// Holds a reply until its verdict is known.
-    async fn judge(
-        &self,
-        reply: Response<UpstreamBody>,
-        holding: HoldPolicy,
-        account: &mut RequestLog,
-    ) -> JudgedReply<UpstreamBody> {
-        let shared = &*self.0;
-        let judging = crate::exchange::reply_gate::judge(
-            reply,
-            holding,
-            &shared.config.overflow_rules,
-            &shared.budget,
-        );
-        let judged = account.meter().measure_wait(judging).await;
-        account.record_verdict(judged.verdict);
-        judged
+    let (route, head) = (chat.request.route, chat.request.head.clone());
+    let (body, framing) = body.into_request_body(log.meter());
+    let guard = UnansweredCallGuard::new(&chat, &first);
+    let sent = send::send(services, route, head, body, framing, None, log);
+    let reply = sent.await.inspect_err(|_| guard.disarm())?;
+    query_upstream_window(&chat, reply.status());
+    let judged = judge(services, reply, hold_policy(&chat, &first), log).await;
+    guard.disarm();
+    match next_step(&chat, &first, judged.verdict).await {
+        NextStep::GiveUp => log.report_mut().add(Action::GaveUp),
+        NextStep::Relay => {}
+        NextStep::Retry(second) => return Ok(retry(&chat, &second, judged.response, log).await),
     }
+    Ok(settle::finish(&chat, &first, judged, log).await)
+}
+
+/// Retries the chat once: splice → send. If the retry cannot be built or sent, returns `refused`,
+/// the reply that refused the first attempt.
+async fn retry(
+    chat: &Chat<'_>,
+    second: &Attempt,
+    refused: Response<PeekedBody<UpstreamBody>>,
+    log: &mut RequestLog,
+) -> Response<PeekedBody<UpstreamBody>> {
+    let Some(body) = retry_body(&chat.request, second) else {
+        settle::count_retry(chat, second, RetryOutcome::Unsound);
+        return refused;
+    };
+    let services = chat.request.services;
+    let (route, head) = (chat.request.route, retry_head(chat.request.head));
+    let (body, framing) = body.into_request_body(log.meter());
+    let guard = UnansweredCallGuard::new(chat, second);
+    let sent = send::send(
+        services,
+        route,
+        head,
+        body,
+        framing,
+        second.retry_reason(),
+        log,
+    );
+    let Ok(reply) = sent.await.inspect_err(|_| guard.disarm()) else {
+        settle::count_retry(chat, second, RetryOutcome::Unreachable);
+        return refused;
+    };
+    let judged = judge(services, reply, HoldPolicy::Everything, log).await;
+    guard.disarm();
+    settle::finish(chat, second, judged, log).await
 }

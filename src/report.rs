@@ -96,16 +96,15 @@ impl ChatReport {
         }
     }
 
-    /// Records a retry with `view`, made by the recovery step `rung`.
-    pub(crate) fn add_retry(
+    /// Records that the recovery step `step` made `view`.
+    pub(crate) fn add_recovery(
         &mut self,
         conversation: &Conversation<'_>,
         view: &ForwardedView,
-        rung: RecoveryStep,
+        step: RecoveryStep,
     ) {
-        self.add(Action::Retry);
         self.update_sizes(conversation, view);
-        match rung {
+        match step {
             RecoveryStep::Cleared => {}
             RecoveryStep::Clipped => {
                 self.add(Action::Clip);
@@ -120,7 +119,6 @@ impl ChatReport {
 
     /// Records that the original was sent in the end, with none of the earlier changes.
     pub(crate) fn revert_to_original(&mut self) {
-        self.add(Action::Original);
         self.after = self.before;
         (self.pruned, self.reclaimed) = (0, Tokens::ZERO);
     }
@@ -225,6 +223,7 @@ mod tests {
             ..ChatReport::bypassed(Bypass::Nothing)
         };
         report.add(Action::Prune);
+        report.add(Action::Original);
         report.revert_to_original();
         assert_eq!(report.action_labels().as_deref(), Some("prune, original"));
         assert_eq!(report.after, report.before);

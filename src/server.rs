@@ -29,12 +29,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config};
 use crate::error::{Fault, Problem};
+use crate::exchange::tunnel::TunnelSlot;
 use crate::limits::{
     HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW, HTTP2_STREAMS,
     MAX_HEAD_BYTES, MAX_HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
-use crate::proxy::{Proxy, TunnelSlot};
+use crate::proxy::Proxy;
 use acceptor::Acceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
@@ -87,7 +88,7 @@ impl Server {
         let connections = config.limits.connections;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
-        proxy.wait_until_ready().await;
+        proxy.services.store.wait_until_ready().await;
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -112,7 +113,7 @@ impl Server {
         let address = local_address(&listener)?;
         refuse_self_loop(&self.bases, address).await?;
         let admin = Admin::new(
-            Overview::from_proxy(&self.reloadable.proxy()),
+            Overview::from_services(&self.reloadable.proxy().services),
             settings,
             address,
         );
@@ -123,7 +124,7 @@ impl Server {
 
     /// Returns the metrics of the proxy.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        self.reloadable.proxy().metrics()
+        Arc::clone(&self.reloadable.proxy().services.metrics)
     }
 
     /// Returns a handle to the server's current state, valid while it serves. Later changes to the
@@ -203,7 +204,7 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        current.proxy().close(until).await;
+        current.proxy().services.close(until).await;
     }
 }
 

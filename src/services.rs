@@ -1,6 +1,8 @@
 //! State that requests share.
 
-pub(crate) mod build;
+mod build;
+mod unknown_paths;
+
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -8,28 +10,32 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::budget::BufferBudget;
-use crate::config::Config;
+use crate::body::client_body::ClientBody;
+use crate::body::request_body::{RequestBody, TransferMeter};
+use crate::config::{Config, Mode};
 use crate::costs::CostTracker;
 use crate::dashboard::RecentConversations;
-use crate::exchange::unknown_paths::UnknownPaths;
+use crate::error::Fault;
 use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
-use crate::proxy::Proxy;
 use crate::request::access_keys::AccessKeys;
+use crate::request::overrides::RequestOverrides;
+use crate::request::receive::{ChatBodyReader, Received, is_chat};
 use crate::request::scope::ScopeFactory;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::units::scope::Scope;
+use unknown_paths::UnknownPaths;
 
 /// State shared by all requests under one set of settings. Clones share the caches and stores.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct Services {
     /// Path prefix of this upstream's mount. `None` for the default upstream.
     pub(crate) mount: Option<Arc<str>>,
-    /// Proxies of the mounted upstreams, longest path first.
-    pub(crate) mounts: Vec<Proxy>,
+    /// Services of the mounted upstreams, longest path first.
+    pub(crate) mounts: Vec<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,
@@ -52,51 +58,57 @@ pub(crate) struct Shared {
     pub(crate) title_permits: Arc<Semaphore>,
 }
 
-impl Shared {
+impl Services {
     /// Computes the scope of a request's caller.
     pub(crate) fn scope(&self, head: &Parts) -> Scope {
         self.scopes
             .for_request(&self.config.upstream.base, &head.headers)
     }
-}
 
-impl Proxy {
-    /// Returns the metrics of this proxy's requests.
-    pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.0.metrics)
+    /// Returns the mode that the request selects, or else the configured one.
+    pub(crate) fn mode(&self, overrides: RequestOverrides) -> Mode {
+        overrides.mode.unwrap_or(self.config.mode)
     }
 
-    /// Returns the recent conversations, for the dashboard.
-    pub(crate) fn recent(&self) -> Arc<RecentConversations> {
-        Arc::clone(&self.0.recent)
+    /// Buffers a chat's body; streams every other body.
+    pub(crate) async fn receive(
+        &self,
+        head: &Parts,
+        overrides: RequestOverrides,
+        body: ClientBody,
+        meter: &Arc<TransferMeter>,
+    ) -> Result<Received, Fault> {
+        if self.mode(overrides) == Mode::Off || !is_chat(head) {
+            return Ok(Received::Streamed {
+                body: RequestBody::from_client(body, meter),
+                reservation: None,
+                why: None,
+            });
+        }
+        self.body_reader(meter).receive(head, body).await
     }
 
-    /// Returns the guards that limit summaries.
-    pub(crate) fn guards(&self) -> Arc<SummaryGuards> {
-        Arc::clone(&self.0.summary_guards)
-    }
-
-    /// Returns the store of compaction records.
-    pub(crate) fn store(&self) -> Arc<Store> {
-        Arc::clone(&self.0.store)
-    }
-
-    /// Waits until the store can be queried, before the first request.
-    pub(crate) async fn wait_until_ready(&self) {
-        self.0.store.wait_until_ready().await;
+    /// Returns the reader of one chat body.
+    pub(crate) fn body_reader<'a>(&'a self, meter: &'a Arc<TransferMeter>) -> ChatBodyReader<'a> {
+        ChatBodyReader {
+            budget: &self.budget,
+            limit: self.config.limits.body_bytes,
+            meter,
+            metrics: &self.metrics,
+        }
     }
 
     /// Finishes after the last request. Summaries in progress are paid for, so waits for them until
     /// `until`, but only if the store outlives the process. Then closes the store.
     pub(crate) async fn close(&self, until: Instant) {
-        let (desk, store) = (&self.0.summary_jobs, &self.0.store);
-        let summaries = desk.running_count();
-        if summaries > 0 && store.is_durable() {
+        let summaries = self.summary_jobs.running_count();
+        if summaries > 0 && self.store.is_durable() {
             tracing::info!(summaries, "waiting for summaries in progress");
-            if timeout_at(until, desk.wait_until_idle()).await.is_err() {
+            let idle = self.summary_jobs.wait_until_idle();
+            if timeout_at(until, idle).await.is_err() {
                 tracing::warn!("the drain ended before all summaries; aborting the rest");
             }
         }
-        store.close().await;
+        self.store.close().await;
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod request_trace;
 #[cfg(not(feature = "otlp"))]
 mod unrecorded;
 
-pub(crate) use call_span::{CallContext, CallPurpose, CallSpan, NO_ANSWER, Operation};
+pub(crate) use call_span::{CallContext, CallSpan, NO_ANSWER, Operation};
 #[cfg(feature = "otlp")]
 pub(crate) use recorded::{ParentContext, install_tracer};
 pub(crate) use request_trace::RequestTrace;

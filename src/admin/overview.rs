@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::dashboard::{ConversationDto, RecentConversations};
 use crate::metrics::{
     Action, AuxiliaryPurpose, Counters, DurableStoreOutcome, Label, Metrics, PriceSource,
     SummaryOutcome,
 };
-use crate::proxy::{ConversationDto, Proxy, RecentConversations};
+use crate::services::Services;
 use crate::store::Store;
 use crate::summaries::{GuardHealth, SummaryGuards};
 
@@ -89,15 +90,14 @@ struct StoreHealth {
 }
 
 impl Overview {
-    /// Collects the data of `proxy`, which starts to record conversations.
-    pub(crate) fn from_proxy(proxy: &Proxy) -> Self {
-        let recent = proxy.recent();
-        recent.enable();
+    /// Collects the data of `services`, which start to record conversations.
+    pub(crate) fn from_services(services: &Services) -> Self {
+        services.recent.enable();
         Self {
-            metrics: proxy.metrics(),
-            recent,
-            store: proxy.store(),
-            guards: proxy.guards(),
+            metrics: Arc::clone(&services.metrics),
+            recent: Arc::clone(&services.recent),
+            store: Arc::clone(&services.store),
+            guards: Arc::clone(&services.summary_guards),
         }
     }
 

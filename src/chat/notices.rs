@@ -1,9 +1,11 @@
 //! Log messages for the operator about a conversation, never with its content.
 
 use crate::chat::Chat;
-use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::attempt::PlanInputs;
+use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::units::tokens::Tokens;
 
 /// Logs that a summary placement was refused.
 pub(super) fn log_placement_refused() {
@@ -13,52 +15,45 @@ pub(super) fn log_placement_refused() {
     );
 }
 
-/// Logs that nothing would fit the window learned from the refusal of `first`.
-pub(super) fn log_gave_up(first: &Attempt, basis: &PlanInputs) {
+/// Logs that nothing would fit the window learned from the refusal of a request of `tokens`.
+pub(super) fn log_gave_up(tokens: Tokens, inputs: &PlanInputs) {
     tracing::warn!(
-        tokens = first.report.after.get(),
-        window = basis.policy.thresholds.window.get(),
+        tokens = tokens.get(),
+        window = inputs.policy.thresholds.window.get(),
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
          'x-longhaul-compact: now' to retry manually. Neither helps where one message, or all that \
          must be kept, fills the window."
     );
 }
 
-impl Chat<'_> {
-    /// Logs the kind and size of the largest message of a conversation that thrashes: one that
-    /// fills its window again right after each compaction. Logged once per run of such compactions.
-    pub(super) fn log_thrash(&self, view: &ForwardedView) {
-        if !view.thrash().starts_thrashing() {
-            return;
-        }
-        let standing = self
-            .request
-            .conversation
-            .messages()
-            .iter()
-            .skip(view.summarised_until());
-        let Some(largest) = standing.max_by_key(|message| message.tokens) else {
-            return;
-        };
-        tracing::warn!(
-            kind = largest.role.label(),
-            tokens = largest.tokens.get(),
-            "a conversation fills its window again right after each compaction; from now on half \
-             as much of it is kept, and all old tool results are cleared. Reported here is its \
-             largest message"
-        );
+/// Logs the kind and size of the largest message of a conversation that thrashes: one that
+/// fills its window again right after each compaction. Logged once per run of such compactions.
+pub(super) fn log_thrash(conversation: &Conversation<'_>, view: &ForwardedView) {
+    if !view.thrash().starts_thrashing() {
+        return;
     }
+    let standing = conversation.messages().iter().skip(view.summarised_until());
+    let Some(largest) = standing.max_by_key(|message| message.tokens) else {
+        return;
+    };
+    tracing::warn!(
+        kind = largest.role.label(),
+        tokens = largest.tokens.get(),
+        "a conversation fills its window again right after each compaction; from now on half \
+         as much of it is kept, and all old tool results are cleared. Reported here is its \
+         largest message"
+    );
+}
 
-    /// Logs, once per conversation, that too few user messages prevent pruning.
-    pub(super) fn log_too_few_user_messages(&self, outlook: &RequestPlan) {
-        if outlook.blocked_by_turns
-            && let Some(key) = self.prefix_keys.first_key()
-            && self.shared().store.mark_notified(key)
-        {
-            tracing::info!(
-                "a conversation has too few user messages to clear its old tool results; \
-                 for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
-            );
-        }
+/// Logs, once per conversation, that too few user messages prevent pruning.
+pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
+    if plan.blocked_by_turns
+        && let Some(key) = chat.prefix_keys.first_key()
+        && chat.services().store.mark_notified(key)
+    {
+        tracing::info!(
+            "a conversation has too few user messages to clear its old tool results; \
+             for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
+        );
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::body::budget::Reservation;
 use crate::dashboard::DashboardHandle;
 use crate::metrics::{Metrics, SummaryOutcome as Outcome};
-use crate::proxy::Proxy;
+use crate::services::Services;
 use crate::store::LeaseOutcome;
 use crate::summaries;
 use crate::summaries::{SummaryJob, SummaryPermit};
@@ -18,7 +18,7 @@ use longhaul_core::units::scope::RecordKey;
 
 /// Everything a summary needs, independent of the request that started the task.
 pub(super) struct SummaryTask {
-    pub(super) proxy: Proxy,
+    pub(super) services: Arc<Services>,
     pub(super) job: SummaryJob,
     pub(super) permit: SummaryPermit,
     /// Key of the record.
@@ -43,9 +43,9 @@ struct SummaryOutcomeGuard<'m> {
 impl SummaryTask {
     /// Makes the summary, unless another process is making it.
     pub(super) async fn run(self) {
-        let shared = &*self.proxy.0;
-        let mut counting = SummaryOutcomeGuard::new(&shared.metrics);
-        let turn = match shared.store.acquire_summary_lease(self.key).await {
+        let services = &*self.services;
+        let mut counting = SummaryOutcomeGuard::new(&services.metrics);
+        let turn = match services.store.acquire_summary_lease(self.key).await {
             LeaseOutcome::Elsewhere => {
                 tracing::debug!("this summary is being made by another process");
                 counting.outcome = Outcome::Elsewhere;
@@ -53,20 +53,20 @@ impl SummaryTask {
             }
             LeaseOutcome::Acquired(turn) => turn,
         };
-        let _counted = shared
+        let _counted = services
             .summary_guards
             .record_start(&self.permit, &self.job.cost_meter);
-        let sighting = self.dashboard.clone();
-        let _shown = sighting.map(|sighting| sighting.begin_compaction(&self.job.cost_meter));
-        let elsewhere = shared.summary_endpoint.as_ref();
-        let upstream = elsewhere.map_or(&shared.upstream, |endpoint| &endpoint.upstream);
+        let dashboard = self.dashboard.clone();
+        let _shown = dashboard.map(|dashboard| dashboard.begin_compaction(&self.job.cost_meter));
+        let elsewhere = services.summary_endpoint.as_ref();
+        let upstream = elsewhere.map_or(&services.upstream, |endpoint| &endpoint.upstream);
         let began = Instant::now();
         let written = turn
             .renew_during(summaries::write(&self.job, upstream))
             .await;
         let took = began.elapsed();
         let seconds = took.as_secs();
-        shared.metrics.summary_duration.observe(took);
+        services.metrics.summary_duration.observe(took);
         let outcome = match written {
             Ok(record) => {
                 counting.outcome = Outcome::Made;
@@ -94,11 +94,11 @@ impl SummaryTask {
                 Err(failure)
             }
         };
-        shared.summary_guards.record_end(self.permit, outcome);
+        services.summary_guards.record_end(self.permit, outcome);
     }
 
     async fn store_record(&self, record: CompactionRecord) {
-        let store = &self.proxy.0.store;
+        let store = &self.services.store;
         let record = CompactionRecord {
             pace: self.thrash_detector,
             ..record

@@ -1,4 +1,4 @@
-//! Test support: chats prepared by a proxy without a listener.
+//! Test support: chats prepared without a listener.
 
 use std::sync::Arc;
 
@@ -7,25 +7,28 @@ use http::uri::PathAndQuery;
 use http::{Request, Version};
 use serde_json::json;
 
-use crate::chat::{Chat, ChatRequest, PlanInputs, read};
+use crate::chat::attempt::PlanInputs;
+use crate::chat::prepare::prepare;
+use crate::chat::{Chat, ChatRequest, read};
 use crate::config::Config;
 use crate::exchange::send::Route;
-use crate::proxy::Proxy;
 use crate::request::buffered_body::BufferedBody;
+use crate::request::overrides::RequestOverrides;
+use crate::services::Services;
 
 /// Header that compacts a chat of any size.
 pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// Builds a proxy for the upstream at `base`, with these changes to the default settings.
-pub(super) fn proxy(base: &str, changes: &[(&str, &str)]) -> Proxy {
+/// Builds the services for the upstream at `base`, with these changes to the default settings.
+pub(super) fn services(base: &str, changes: &[(&str, &str)]) -> Arc<Services> {
     let mut all = vec![("upstream.base", base)];
     all.extend(changes);
-    Proxy::new(Config::default_with(all).unwrap()).unwrap()
+    Arc::new(Services::new(Config::default_with(all).unwrap()).unwrap())
 }
 
 /// Prepares the chat in `text`, sent with the header `fields`, and runs `then` on it.
 pub(super) async fn meet<T>(
-    proxy: &Proxy,
+    services: &Arc<Services>,
     fields: &[(&str, &str)],
     text: String,
     then: impl AsyncFnOnce(Chat<'_>, PlanInputs) -> T,
@@ -42,20 +45,21 @@ pub(super) async fn meet<T>(
     }
     let (head, ()) = request.body(()).unwrap().into_parts();
     let body = BufferedBody::plain(Bytes::from(text));
-    let scope = proxy.0.scope(&head);
-    let conversation = read(&proxy.0, &head, body.text(), scope).unwrap();
-    let (chat, basis) = Chat::prepare(ChatRequest {
-        proxy,
+    let scope = services.scope(&head);
+    let conversation = read(services, &head, body.text(), scope).unwrap();
+    let (chat, inputs) = prepare(ChatRequest {
+        services,
         route: &route,
         head: &head,
         body: &body,
         conversation: &conversation,
         scope,
+        overrides: RequestOverrides::from_headers(&head.headers),
         meter: Arc::default(),
         parent: None,
     })
     .await;
-    then(chat, basis).await
+    then(chat, inputs).await
 }
 
 /// Builds a chat of `turns` turns, each answered with about `tokens` tokens of model text.

@@ -7,6 +7,20 @@ use crate::chat::Chat;
 use crate::chat::attempt::Attempt;
 use longhaul_core::cost::comparison::BilledRequest;
 
+/// Records a charge of unknown amount.
+pub(super) fn charge_unknown_cost(chat: &Chat<'_>, billed: BilledRequest) {
+    let services = chat.services();
+    let pending = services.costs.begin(&chat.prefix_keys, &chat.model, billed);
+    let cost = services.costs.settle(&pending, &chat.model, None);
+    services
+        .metrics
+        .costs
+        .record_chat(cost.cost, &cost.comparison);
+    if let Some(dashboard) = &chat.dashboard {
+        dashboard.record_abandoned(&cost);
+    }
+}
+
 /// Guard for the time while a chat is being sent or its reply judged. If the guard is dropped
 /// before it is disarmed and any bytes were sent, the chat counts as one of unknown cost.
 pub(crate) struct UnansweredCallGuard<'c> {
@@ -15,33 +29,17 @@ pub(crate) struct UnansweredCallGuard<'c> {
     is_over: Cell<bool>,
 }
 
-impl Chat<'_> {
-    /// Records a charge of unknown amount.
-    pub(super) fn charge_unknown_cost(&self, billed: BilledRequest) {
-        let shared = self.shared();
-        let bill = shared.costs.begin(&self.prefix_keys, &self.model, billed);
-        let spent = shared.costs.settle(&bill, &self.model, None);
-        shared
-            .metrics
-            .costs
-            .record_chat(spent.cost, &spent.comparison);
-        if let Some(sighting) = &self.dashboard {
-            sighting.record_abandoned(&spent);
-        }
-    }
-
-    /// Creates the guard before an attempt is sent. A wrapper future around the send would be
-    /// moved, so this is a guard.
-    pub(crate) fn unanswered_call_guard(&self, attempt: &Attempt) -> UnansweredCallGuard<'_> {
-        UnansweredCallGuard {
-            chat: self,
-            billed: self.billed(attempt),
+impl<'c> UnansweredCallGuard<'c> {
+    /// Creates the guard before `attempt` is sent. A wrapper future around the send would be moved,
+    /// so this is a guard.
+    pub(crate) fn new(chat: &'c Chat<'c>, attempt: &Attempt) -> Self {
+        Self {
+            chat,
+            billed: chat.billed(attempt),
             is_over: Cell::new(false),
         }
     }
-}
 
-impl UnansweredCallGuard<'_> {
     /// Disarms the guard: the outcome is known.
     pub(crate) fn disarm(&self) {
         self.is_over.set(true);
@@ -52,7 +50,7 @@ impl Drop for UnansweredCallGuard<'_> {
     fn drop(&mut self) {
         // A request that sent no bytes is not charged.
         if !self.is_over.get() && self.chat.request.meter.bytes() > 0 {
-            self.chat.charge_unknown_cost(self.billed);
+            charge_unknown_cost(self.chat, self.billed);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::{ArgMatches, Command};
@@ -14,10 +15,11 @@ use super::check::KEY_VARIABLE;
 use super::flags::switch;
 use super::pipe::{file_argument, open_input, write_output};
 use super::print_error;
+use crate::chat::explicit_compaction::{CompactedChat, compact_body};
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _};
-use crate::proxy::{CompactedChat, Proxy};
+use crate::services::Services;
 use crate::telemetry;
 use longhaul_core::dialect::continuation;
 
@@ -112,11 +114,11 @@ fn run_compaction(
     let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
     let head = request_head(key)?;
-    let proxy = build_proxy(config)?;
+    let services = Arc::new(build_services(config)?);
     let compacted = crate::cli::runtime()?
         .block_on(async {
-            let compacted = Box::pin(proxy.compact_body(head, Bytes::from(body))).await;
-            proxy.close(Instant::now()).await;
+            let compacted = Box::pin(compact_body(&services, head, Bytes::from(body))).await;
+            services.close(Instant::now()).await;
             compacted
         })
         .map_err(|fault| {
@@ -150,17 +152,17 @@ fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
         && key.is_none()
 }
 
-/// Builds the proxy from the settings. If the store is unavailable, for example because a running
+/// Builds the services from the settings. If the store is unavailable, for example because a running
 /// longhaul has locked its file, continues with a store in memory: the caller only needs the new
 /// body.
-fn build_proxy(mut config: Config) -> Result<Proxy, Problem> {
-    match Proxy::new(config.clone()) {
+fn build_services(mut config: Config) -> Result<Services, Problem> {
+    match Services::new(config.clone()) {
         Err(Problem::Store(why)) => {
             print_error(&format!("longhaul: {why}; continuing without a store\n"));
             config.store.location = StoreLocation::Memory;
-            Proxy::new(config)
+            Services::new(config)
         }
-        proxy => proxy,
+        built => built,
     }
 }
 

@@ -6,6 +6,9 @@ use http::{HeaderName, HeaderValue, Response};
 use serde::Serialize;
 
 use crate::error::{Fault, RetryAdvice};
+use crate::exchange::relay::{ReplyBody, ReplySource, relay};
+use crate::exchange::request_log::RequestLog;
+use crate::services::Services;
 
 const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
 /// The `OpenAI` SDKs do not retry a request if its response sets this header to `false`.
@@ -26,8 +29,21 @@ struct ErrorObject<'a> {
     code: &'a str,
 }
 
+/// Answers a request with `fault`, which is logged and counted.
+pub(crate) fn answer_fault(
+    services: &Services,
+    fault: Fault,
+    mut log: RequestLog,
+) -> Response<ReplyBody> {
+    services.metrics.faults.add(fault);
+    log.record_fault(fault);
+    let origin = services.config.upstream.base.origin();
+    log_fault(fault, &origin);
+    relay(fault_response(fault, &origin).map(ReplySource::from), log)
+}
+
 /// Builds the complete response for `fault`.
-pub(crate) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
+fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
     let message = fault.message(origin);
     let kind = if fault.status().is_server_error() {
         "proxy_error"
@@ -57,7 +73,7 @@ pub(crate) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
 }
 
 /// Logs `fault` for the operator.
-pub(crate) fn log_fault(fault: Fault, origin: &str) {
+fn log_fault(fault: Fault, origin: &str) {
     let (code, message) = (fault.code(), fault.message(origin));
     if fault.level() == tracing::Level::WARN {
         tracing::warn!(code, "{message}");

@@ -1,10 +1,12 @@
 //! Observes a relayed reply and, at its end, records its cost and any evidence about the window.
 
+use std::sync::Arc;
+
 use http::Response;
 
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
-use crate::proxy::Proxy;
+use crate::services::Services;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 use longhaul_core::overflow::{ReplyTail, Verdict};
@@ -23,8 +25,8 @@ pub(crate) struct ObservedRequest {
 
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
 pub(crate) struct ReplyObserver {
-    proxy: Proxy,
-    model: String,
+    services: Arc<Services>,
+    model: Arc<str>,
     observed: ObservedRequest,
     decoder: Decoder,
     tail: ReplyTail,
@@ -37,9 +39,9 @@ impl ReplyObserver {
     /// - The decoder would not fit into half of the budget. The decoder is held while the reply
     ///   streams, and the other half is left for buffering chats.
     pub(crate) fn for_reply<B>(
-        proxy: &Proxy,
+        services: &Arc<Services>,
         reply: &Response<B>,
-        model: &str,
+        model: &Arc<str>,
         observed: impl FnOnce() -> ObservedRequest,
     ) -> Option<Box<Self>> {
         if reply.status() != http::StatusCode::OK {
@@ -47,11 +49,11 @@ impl ReplyObserver {
         }
         // Only the end of the reply is kept, so its decoded length is unlimited.
         let decoder = Decoder::from_headers(reply.headers())?.with_max_bytes(u64::MAX);
-        let room = proxy.0.budget.low_priority_reservation();
+        let room = services.budget.low_priority_reservation();
         let decoder = decoder.charged_to(room).ok()?;
         Some(Box::new(Self {
-            proxy: proxy.clone(),
-            model: model.to_owned(),
+            services: Arc::clone(services),
+            model: Arc::clone(model),
             observed: observed(),
             decoder,
             tail: ReplyTail::default(),
@@ -83,8 +85,8 @@ impl ReplyObserver {
     /// Records the end of a complete reply, and adds the usage to the call's trace span. Returns
     /// the cost if the reply was successful.
     pub(crate) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
-        let shared = &*self.proxy.0;
-        let parting = self.tail.finish(&shared.config.overflow_rules);
+        let services = &*self.services;
+        let parting = self.tail.finish(&services.config.overflow_rules);
         let ObservedRequest { sent, prefix, bill } = &self.observed;
         let was_answered = match parting.verdict {
             Verdict::Fine => true,
@@ -100,15 +102,15 @@ impl ReplyObserver {
         };
         let spent = was_answered.then(|| {
             let usage = parting.usage.as_ref();
-            let spent = shared.costs.settle(bill, &self.model, usage);
-            shared
+            let spent = services.costs.settle(bill, &self.model, usage);
+            services
                 .metrics
                 .costs
                 .record_chat(spent.cost, &spent.comparison);
             spent
         });
         if let Some(usage) = &parting.usage {
-            shared.metrics.provider_tokens.add(usage);
+            services.metrics.provider_tokens.add(usage);
             if let Some(attempt) = attempt {
                 attempt.record_usage(usage);
             }
@@ -116,22 +118,24 @@ impl ReplyObserver {
         let pair = parting
             .usage
             .and_then(|usage| CountSample::new(sent.estimate, usage.input));
-        let windows = &shared.knowledge.windows;
+        let windows = &services.knowledge.windows;
         log_learned_window(windows.learn_from_reply_end(&self.model, *sent, &parting));
         if let (Some(key), Some(pair)) = (*prefix, pair) {
             let density = windows.observations(&self.model).average_ratio;
             let counted = CountedRequest { pair, density };
-            shared.store.record_count(key, &self.model, counted);
+            services.store.record_count(key, &self.model, counted);
         }
-        shared.store.publish(&shared.knowledge, &self.model);
+        services.store.publish(&services.knowledge, &self.model);
         spent
     }
 
     /// Stops observing. The request is charged with an unknown amount.
     pub(crate) fn charge_unknown_cost(&self) -> RequestCost {
-        let shared = &*self.proxy.0;
-        let spent = shared.costs.settle(&self.observed.bill, &self.model, None);
-        shared
+        let services = &*self.services;
+        let spent = services
+            .costs
+            .settle(&self.observed.bill, &self.model, None);
+        services
             .metrics
             .costs
             .record_chat(spent.cost, &spent.comparison);
@@ -142,11 +146,14 @@ impl ReplyObserver {
     /// the received part counts: it may be the cause.
     pub(crate) fn finish_broken(self) -> RequestCost {
         let spent = self.charge_unknown_cost();
-        let shared = &*self.proxy.0;
-        let error = self.tail.finish(&shared.config.overflow_rules).error_only();
-        let windows = &shared.knowledge.windows;
+        let services = &*self.services;
+        let error = self
+            .tail
+            .finish(&services.config.overflow_rules)
+            .error_only();
+        let windows = &services.knowledge.windows;
         log_learned_window(windows.learn_from_reply_end(&self.model, self.observed.sent, &error));
-        shared.store.publish(&shared.knowledge, &self.model);
+        services.store.publish(&services.knowledge, &self.model);
         spent
     }
 }
@@ -174,7 +181,7 @@ mod tests {
     use longhaul_core::units::scope::Scope;
 
     /// Creates the observer of a reply with this content coding.
-    fn observer(proxy: &Proxy, coding: &'static str) -> Option<Box<ReplyObserver>> {
+    fn observer(services: &Arc<Services>, coding: &'static str) -> Option<Box<ReplyObserver>> {
         let mut reply = Response::new(());
         let coding = HeaderValue::from_static(coding);
         reply.headers_mut().insert(CONTENT_ENCODING, coding);
@@ -186,14 +193,14 @@ mod tests {
             after: tokens,
             window: tokens,
         };
-        ReplyObserver::for_reply(proxy, &reply, "m", || ObservedRequest {
+        ReplyObserver::for_reply(services, &reply, &"m".into(), || ObservedRequest {
             sent: SentSize {
                 estimate: tokens,
                 output_limit: None,
                 is_text_only: true,
             },
             prefix: None,
-            bill: proxy.0.costs.begin(&chains, "m", billed),
+            bill: services.costs.begin(&chains, "m", billed),
         })
     }
 
@@ -203,13 +210,13 @@ mod tests {
             ("upstream.base", "http://127.0.0.1:9/v1"),
             ("limits.buffered", "72MiB"),
         ];
-        let proxy = Proxy::new(Config::default_with(config).unwrap()).unwrap();
-        let looked_at: Vec<_> = (0..9).map_while(|_| observer(&proxy, "br")).collect();
+        let services = Arc::new(Services::new(Config::default_with(config).unwrap()).unwrap());
+        let looked_at: Vec<_> = (0..9).map_while(|_| observer(&services, "br")).collect();
         assert_eq!(looked_at.len(), 2);
-        assert!(observer(&proxy, "identity").is_some());
-        let mut bodies = proxy.0.budget.reservation();
+        assert!(observer(&services, "identity").is_some());
+        let mut bodies = services.budget.reservation();
         assert_eq!(bodies.grow_to(36 << 20), Ok(()));
         drop((looked_at, bodies));
-        assert!(observer(&proxy, "br").is_some());
+        assert!(observer(&services, "br").is_some());
     }
 }

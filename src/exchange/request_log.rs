@@ -11,10 +11,10 @@ use crate::costs::RequestCost;
 use crate::dashboard::DashboardHandle;
 use crate::error::Fault;
 use crate::exchange::reply_observer::ReplyObserver;
-use crate::metrics::{Ending, Label, Metrics, StatusClass};
+use crate::metrics::{Ending, Label, Metrics, RetryReason, StatusClass};
 use crate::report::ChatReport;
 use crate::request::{paths, receive};
-use crate::traces::{CallPurpose, Operation, RequestTrace};
+use crate::traces::{Operation, RequestTrace};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
@@ -95,9 +95,9 @@ impl RequestLog {
         }
     }
 
-    /// Records that a request is sent to the upstream.
-    pub(crate) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
-        self.trace.record_send(errand, request);
+    /// Records that the request, or its retry, is sent to the upstream.
+    pub(crate) fn record_send<B>(&mut self, retry: Option<RetryReason>, request: &Request<B>) {
+        self.trace.record_send(retry, request);
     }
 
     /// Records the head of the upstream's reply, or the fault that prevented a reply.
@@ -116,14 +116,24 @@ impl RequestLog {
         self.trace.record_fault(fault);
     }
 
-    /// Sets the report on the chat.
+    /// Returns the report on the chat.
+    pub(crate) fn report(&self) -> &ChatReport {
+        &self.report
+    }
+
+    /// Returns the report on the chat, to add what a retry changes.
+    pub(crate) fn report_mut(&mut self) -> &mut ChatReport {
+        &mut self.report
+    }
+
+    /// Sets the report on the chat. Set before the chat is sent: a client that leaves ends the log.
     pub(crate) fn set_report(&mut self, report: ChatReport) {
         self.report = report;
     }
 
     /// Sets the dashboard handle of the conversation.
-    pub(crate) fn set_dashboard_handle(&mut self, sighting: Option<DashboardHandle>) {
-        self.dashboard = sighting;
+    pub(crate) fn set_dashboard_handle(&mut self, dashboard: Option<DashboardHandle>) {
+        self.dashboard = dashboard;
     }
 
     /// Records that the head of the response goes out. The proxy's overhead is the time until now,
@@ -219,11 +229,11 @@ impl Drop for RequestLog {
         if went_on {
             self.report.record_metrics(&self.metrics);
         }
-        if let Some(sighting) = &self.dashboard {
+        if let Some(dashboard) = &self.dashboard {
             if went_on {
-                sighting.record_forwarded(&self.report);
+                dashboard.record_forwarded(&self.report);
             }
-            sighting.record_end(&self.report, self.status, self.cost.as_ref());
+            dashboard.record_end(&self.report, self.status, self.cost.as_ref());
         }
         self.finish_trace();
         tracing::info!(
@@ -271,8 +281,8 @@ mod tests {
     use crate::metrics::Action;
     use longhaul_core::units::tokens::Tokens;
 
-    fn goes_on(account: &mut RequestLog) {
-        let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), account.meter());
+    fn goes_on(log: &mut RequestLog) {
+        let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), log.meter());
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
     }
@@ -283,13 +293,13 @@ mod tests {
     fn check(treat: impl FnOnce(&mut RequestLog), saved: u64) {
         let metrics = Arc::<Metrics>::default();
         let request = Request::post("/v1/chat/completions").body(()).unwrap();
-        let mut account = RequestLog::start(&request, &metrics);
+        let mut log = RequestLog::start(&request, &metrics);
         let mut report = ChatReport::default();
         (report.before, report.after) = (Tokens::new(100), Tokens::new(40));
         report.add(Action::Prune);
-        account.set_report(report);
-        treat(&mut account);
-        drop(account);
+        log.set_report(report);
+        treat(&mut log);
+        drop(log);
         assert_eq!(metrics.chats.saved.get(), saved);
         let chats = u64::from(saved > 0);
         let all = &metrics.chats;
@@ -302,13 +312,10 @@ mod tests {
     fn only_what_went_on_and_was_not_answered_by_us_counts_as_saved() {
         check(goes_on, 60);
         check(|_| (), 0);
-        check(
-            |account| account.record_fault(Fault::UpstreamUnreachable),
-            0,
-        );
-        let unanswered = |account: &mut RequestLog| {
-            goes_on(account);
-            account.record_fault(Fault::UpstreamTimedOut);
+        check(|log| log.record_fault(Fault::UpstreamUnreachable), 0);
+        let unanswered = |log: &mut RequestLog| {
+            goes_on(log);
+            log.record_fault(Fault::UpstreamTimedOut);
         };
         check(unanswered, 0);
     }

@@ -9,10 +9,9 @@ use crate::body::client_body::ClientBody;
 use crate::body::request_body::RequestBody;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
-use crate::exchange::send::Route;
-use crate::proxy::Proxy;
+use crate::exchange::send::{Route, client_reply, upstream_request};
 use crate::request::headers::BodyFraming;
-use crate::traces::CallPurpose;
+use crate::services::Services;
 use crate::upstream::UpstreamBody;
 use parking_lot::Mutex;
 
@@ -42,26 +41,24 @@ impl TunnelSlot {
     }
 }
 
-impl Proxy {
-    /// Sends a request to switch protocols. If the upstream agrees, `slot` receives both ends.
-    pub(crate) async fn upgrade(
-        &self,
-        route: &Route,
-        head: Parts,
-        body: ClientBody,
-        (client, slot): (OnUpgrade, &TunnelSlot),
-        account: &mut RequestLog,
-    ) -> Result<Response<UpstreamBody>, Fault> {
-        let body = RequestBody::from_client(body, account.meter());
-        let request = self.upstream_request(head, route, body, BodyFraming::Upgrade)?;
-        account.record_send(CallPurpose::First, &request);
-        let sent = self.0.upstream.send_upgrade(request);
-        let reply = account.meter().measure_wait(sent).await;
-        account.record_reply(&reply);
-        let mut reply = reply?;
-        if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
-            slot.fill(client, hyper::upgrade::on(&mut reply));
-        }
-        Ok(self.client_reply(reply, route))
+/// Sends a request to switch protocols. If the upstream agrees, `slot` receives both ends.
+pub(crate) async fn upgrade(
+    services: &Services,
+    route: &Route,
+    head: Parts,
+    body: ClientBody,
+    (client, slot): (OnUpgrade, &TunnelSlot),
+    log: &mut RequestLog,
+) -> Result<Response<UpstreamBody>, Fault> {
+    let body = RequestBody::from_client(body, log.meter());
+    let request = upstream_request(services, head, route, body, BodyFraming::Upgrade)?;
+    log.record_send(None, &request);
+    let sent = services.upstream.send_upgrade(request);
+    let reply = log.meter().measure_wait(sent).await;
+    log.record_reply(&reply);
+    let mut reply = reply?;
+    if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
+        slot.fill(client, hyper::upgrade::on(&mut reply));
     }
+    Ok(client_reply(services, reply, route))
 }

@@ -235,8 +235,8 @@ labels! {
 }
 
 labels! {
-    /// Kind of a retry.
-    RetryKind {
+    /// Reason for a retry, by what is sent instead.
+    RetryReason {
         /// The compacted conversation.
         Compacted = "compacted",
         /// The conversation with fewer images.
@@ -245,6 +245,18 @@ labels! {
         Original = "original",
         /// The conversation with a lower output limit.
         SmallerOutput = "smaller-output",
+    }
+}
+
+impl RetryReason {
+    /// Returns the action that a retry for this reason is reported as.
+    pub(crate) fn action(self) -> Action {
+        match self {
+            Self::Compacted => Action::Retry,
+            Self::FewerBytes => Action::FewerBytes,
+            Self::Original => Action::Original,
+            Self::SmallerOutput => Action::SmallerOutput,
+        }
     }
 }
 

@@ -20,14 +20,11 @@ use crate::body::client_body::ClientBody;
 use crate::body::coding::Decoder;
 use crate::body::peeked_body::PeekedBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
-use crate::config::{CHAT, Mode};
+use crate::config::CHAT;
 use crate::error::Fault;
-use crate::exchange::request_log::RequestLog;
 use crate::metrics::{Label, Metrics, UnreadReason};
-use crate::proxy::Proxy;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers::is_transfer_coded;
-use crate::request::overrides::RequestOverrides;
 use buffer::BodyBuffer;
 use decoding::BodyDecoding;
 
@@ -58,42 +55,6 @@ pub(crate) fn is_chat(head: &Parts) -> bool {
 /// Like [`is_chat`], for a separate method and path.
 pub(crate) fn is_chat_path(method: &Method, path: &str) -> bool {
     method == Method::POST && path.ends_with(CHAT)
-}
-
-impl Proxy {
-    /// Buffers a chat's body; streams every other body.
-    pub(crate) async fn receive(
-        &self,
-        head: &Parts,
-        body: ClientBody,
-        account: &RequestLog,
-    ) -> Result<Received, Fault> {
-        if self.mode(head) == Mode::Off || !is_chat(head) {
-            let body = RequestBody::from_client(body, account.meter());
-            return Ok(Received::Streamed {
-                body,
-                reservation: None,
-                why: None,
-            });
-        }
-        self.body_reader(account).receive(head, body).await
-    }
-
-    pub(crate) fn body_reader<'a>(&'a self, account: &'a RequestLog) -> ChatBodyReader<'a> {
-        let shared = &*self.0;
-        ChatBodyReader {
-            budget: &shared.budget,
-            limit: shared.config.limits.body_bytes,
-            meter: account.meter(),
-            metrics: &shared.metrics,
-        }
-    }
-
-    /// Returns the mode that the request's header selects, or else the configured one.
-    pub(crate) fn mode(&self, head: &Parts) -> Mode {
-        let asked = RequestOverrides::from_headers(&head.headers).mode;
-        asked.unwrap_or(self.0.config.mode)
-    }
 }
 
 /// Reader of a chat body, with its limits.

@@ -73,15 +73,15 @@ mod tests {
     use super::*;
     use crate::admin::Overview;
     use crate::config::Config;
-    use crate::proxy::Proxy;
+    use crate::services::Services;
 
     /// Starts an admin listener that serves until the set is dropped.
     async fn served() -> (SocketAddr, JoinSet<()>) {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let proxy = Proxy::new(config).unwrap();
+        let services = Services::new(config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let admin = Admin::new(Overview::from_proxy(&proxy), String::new(), address);
+        let admin = Admin::new(Overview::from_services(&services), String::new(), address);
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::new(admin)));
         (address, serving)

@@ -1,4 +1,4 @@
-//! Builds a proxy: state shared by all requests, state of one upstream, and state that changes with
+//! Builds the services: state shared by all requests, state of one upstream, and state that changes with
 //! the settings.
 
 use std::sync::Arc;
@@ -11,10 +11,9 @@ use crate::costs::CostTracker;
 use crate::error::Problem;
 use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
-use crate::proxy::Proxy;
 use crate::request::access_keys::AccessKeys;
 use crate::request::scope::ScopeFactory;
-use crate::services::Shared;
+use crate::services::Services;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
@@ -23,8 +22,8 @@ use crate::upstream::Upstream;
 /// request.
 const MAX_CONCURRENT_TITLES: usize = 2;
 
-impl Proxy {
-    /// Creates a proxy for the upstreams of `config`, without connecting.
+impl Services {
+    /// Creates the services for the upstreams of `config`, without connecting.
     ///
     /// # Errors
     /// The certificate file or the store cannot be used.
@@ -34,7 +33,7 @@ impl Proxy {
         let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
         let knowledge = ModelKnowledge::new(scopes.for_models(&config.upstream.base));
         let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
-        let mut shared = Shared {
+        let mut services = Self {
             mount: None,
             mounts: Vec::new(),
             costs: cost_tracker(&config),
@@ -54,46 +53,38 @@ impl Proxy {
             title_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_TITLES)),
             config,
         };
-        let mounts = shared.config.mounts.iter();
-        shared.mounts = mounts
+        let mounts = services.config.mounts.iter();
+        services.mounts = mounts
             .map(|mount| {
-                let own = shared.config.for_mount(mount);
-                Self(Arc::new(shared.for_mount(&mount.path, own)))
+                let own = services.config.for_mount(mount);
+                Arc::new(services.for_mount(&mount.path, own))
             })
             .collect();
-        Ok(Self(Arc::new(shared)))
+        Ok(services)
     }
 
-    /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
-    /// global limits keep their values, whatever `config` sets.
+    /// Returns a copy with new settings that shares all state. Upstreams, store and global limits
+    /// keep their values, whatever `config` sets.
     ///
     /// # Errors
     /// The summariser's endpoint cannot be used.
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
-        let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
-        self.0
-            .recent
-            .set_summaries_visible(config.admin_show_content);
-        let mounts = self.0.mounts.iter().zip(&config.mounts);
-        let mounts = mounts.map(|(proxy, mount)| {
-            let mut own = proxy.0.with_config(config.for_mount(mount));
-            own.summary_endpoint.clone_from(&summariser);
-            Self(Arc::new(own))
+        let endpoint = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
+        self.recent.set_summaries_visible(config.admin_show_content);
+        let mounts = self.mounts.iter().zip(&config.mounts);
+        let mounts = mounts.map(|(mounted, mount)| {
+            Arc::new(Self {
+                summary_endpoint: endpoint.clone(),
+                ..mounted.with_own_config(config.for_mount(mount))
+            })
         });
-        let mounts = mounts.collect();
-        let mut shared = self.0.with_config(config);
-        shared.mounts = mounts;
-        shared.summary_endpoint = summariser;
-        Ok(Self(Arc::new(shared)))
+        Ok(Self {
+            mounts: mounts.collect(),
+            summary_endpoint: endpoint.clone(),
+            ..self.with_own_config(config)
+        })
     }
-}
 
-/// Creates the cost tracker of one upstream; prices depend on its host.
-fn cost_tracker(config: &Config) -> Arc<CostTracker> {
-    Arc::new(CostTracker::new(config.upstream.base.authority().host()))
-}
-
-impl Shared {
     /// Returns a copy for another upstream, with no knowledge of its models yet.
     fn for_mount(&self, mount: &str, config: Config) -> Self {
         let scope = self.scopes.for_models(&config.upstream.base);
@@ -102,12 +93,12 @@ impl Shared {
             costs: cost_tracker(&config),
             knowledge: Arc::new(ModelKnowledge::new(scope)),
             unknown_paths: Arc::default(),
-            ..self.with_config(config)
+            ..self.with_own_config(config)
         }
     }
 
-    /// Returns a copy with other settings.
-    fn with_config(&self, config: Config) -> Self {
+    /// Returns a copy with other settings, without mounts.
+    fn with_own_config(&self, config: Config) -> Self {
         Self {
             mounts: Vec::new(),
             keys: AccessKeys::new(&config),
@@ -115,6 +106,11 @@ impl Shared {
             ..self.clone()
         }
     }
+}
+
+/// Creates the cost tracker of one upstream; prices depend on its host.
+fn cost_tracker(config: &Config) -> Arc<CostTracker> {
+    Arc::new(CostTracker::new(config.upstream.base.authority().host()))
 }
 
 #[cfg(test)]
@@ -129,8 +125,8 @@ mod tests {
     use longhaul_core::units::scope::Scope;
     use longhaul_core::units::tokens::Tokens;
 
-    /// Returns the cost that `proxy` computes for a request.
-    fn cost(proxy: &Proxy) -> Cost {
+    /// Returns the cost that `services` compute for a request.
+    fn cost(services: &Services) -> Cost {
         const MODEL: &str = "openai/gpt-5";
         let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
         let chains = PrefixKeys::new(&chat, Scope::new(&[0; 32], &[]));
@@ -143,7 +139,7 @@ mod tests {
             input: 1_000,
             ..Usage::default()
         };
-        let bills = &proxy.0.costs;
+        let bills = &services.costs;
         let open = bills.begin(&chains, MODEL, billed);
         bills.settle(&open, MODEL, Some(&usage)).cost
     }
@@ -160,11 +156,11 @@ mod tests {
             });
             config
         };
-        let proxy = Proxy::new(mounted()).unwrap();
-        let renewed = proxy.with_config(mounted()).unwrap();
-        for proxy in [proxy, renewed] {
-            assert_eq!(cost(&proxy), Cost::NotListed);
-            assert!(cost(&proxy.0.mounts[0]).amount().is_some());
+        let services = Services::new(mounted()).unwrap();
+        let renewed = services.with_config(mounted()).unwrap();
+        for services in [services, renewed] {
+            assert_eq!(cost(&services), Cost::NotListed);
+            assert!(cost(&services.mounts[0]).amount().is_some());
         }
     }
 }

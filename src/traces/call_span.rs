@@ -7,7 +7,7 @@ use http::{Method, Request, StatusCode, Uri};
 use super::ParentContext;
 use super::TraceSpan;
 use super::valid_model_name;
-use crate::metrics::{AuxiliaryPurpose, Label as _, RetryKind};
+use crate::metrics::{AuxiliaryPurpose, Label as _};
 use crate::traces::provider;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::Verdict;
@@ -16,27 +16,6 @@ use longhaul_core::overflow::Verdict;
 const CANCELLED: &str = "cancelled";
 /// Error type of a call whose reply held no answer despite a successful status.
 pub(crate) const NO_ANSWER: &str = "no_answer";
-
-/// Purpose of an upstream call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CallPurpose {
-    /// The client's request once more, since the first reply held no answer.
-    Retry(RetryKind),
-    /// The client's request.
-    First,
-    /// A request that longhaul makes for itself.
-    Auxiliary(AuxiliaryPurpose),
-}
-
-impl CallPurpose {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Retry(again) => again.label(),
-            Self::First => "first",
-            Self::Auxiliary(purpose) => purpose.label(),
-        }
-    }
-}
 
 /// Operation that a request asks for.
 #[derive(Clone, Debug)]
@@ -116,10 +95,11 @@ pub(crate) struct CallSpan {
 }
 
 impl CallSpan {
-    /// Begins the span of a call that sends `request`; `None` if it is not recorded.
+    /// Begins the span of a call that sends `request` as this `attempt`; `None` if it is not
+    /// recorded.
     pub(super) fn begin<B>(
         parent: &ParentContext,
-        errand: CallPurpose,
+        attempt: &'static str,
         asks: &Operation,
         request: &Request<B>,
     ) -> Option<Self> {
@@ -127,7 +107,7 @@ impl CallSpan {
         let uri = request.uri();
         span.set_name(asks.name(request.method()));
         asks.set_attributes(&mut span, request.method());
-        span.set("longhaul.attempt", errand.label());
+        span.set("longhaul.attempt", attempt);
         span.set("server.address", uri.host());
         span.set("server.port", port(uri));
         if let (Operation::Chat { .. }, Some(host)) = (asks, uri.host()) {
@@ -231,8 +211,7 @@ impl CallContext {
 
     /// Begins the span of a call that sends `request`; `None` if it is not recorded.
     pub(crate) fn begin_call<B>(&self, request: &Request<B>) -> Option<CallSpan> {
-        let errand = CallPurpose::Auxiliary(self.purpose);
-        CallSpan::begin(&self.parent, errand, &self.operation, request)
+        CallSpan::begin(&self.parent, self.purpose.label(), &self.operation, request)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-use super::{AttributeValue, CallPurpose, CallSpan, Operation, ParentContext, SpanBox, TraceSpan};
+use super::{AttributeValue, CallSpan, Operation, ParentContext, SpanBox, TraceSpan};
 use crate::error::Fault;
-use crate::metrics::{Ending, Label as _};
+use crate::metrics::{Ending, Label as _, RetryReason};
 use longhaul_core::overflow::Verdict;
 
 /// Trace of one request, if the request is recorded.
@@ -59,13 +59,15 @@ impl RequestTrace {
         self.set_operation(|| Operation::chat(model, Some(streaming)));
     }
 
-    /// Begins the span of a call that sends `request` upstream.
-    pub(crate) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
+    /// Begins the span of a call that sends `request` upstream: the client's request, or its retry
+    /// for this reason.
+    pub(crate) fn record_send<B>(&mut self, retry: Option<RetryReason>, request: &Request<B>) {
         if let Some(open) = &mut self.0 {
+            let attempt = retry.map_or("first", RetryReason::label);
             let parent = open.span.parent();
             open.calls += 1;
             open.call = parent
-                .and_then(|parent| CallSpan::begin(&parent, errand, &open.operation, request));
+                .and_then(|parent| CallSpan::begin(&parent, attempt, &open.operation, request));
         }
     }
 

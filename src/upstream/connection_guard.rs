@@ -9,7 +9,7 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::RequestBody;
+use crate::body::request_body::RequestBody;
 use crate::limits::LINGER;
 use crate::upstream::abort_signal::AbortSignal;
 

@@ -1,0 +1,121 @@
+//! Adopts compaction records: every later request of the conversation starts from them.
+
+use crate::chat::attempt::Attempt;
+use crate::chat::{Chat, notices};
+use crate::metrics::CompactionTrigger;
+use longhaul_core::planning::plan::RequestPlan;
+use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::units::scope::RecordKey;
+use longhaul_core::units::tokens::Tokens;
+
+/// Marker: a record was adopted, and other processes must see it before the client's next request.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(super) struct RecordAdopted;
+
+/// Adopts the records of an attempt's plan. Every later request starts from them.
+pub(super) fn adopt_plan(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    trigger: CompactionTrigger,
+) -> Option<RecordAdopted> {
+    let plan = &attempt.plan;
+    let mut adopted = None;
+    credit_remote_adoption(chat, plan);
+    if let Some(base) = plan.base.as_ref().filter(|base| !base.adopted)
+        && let Some(key) = chat.prefix_keys.key_at(base.prefix_end)
+    {
+        adopted = Some(adopt_record(
+            chat,
+            (base.prefix_end, key),
+            &base.record,
+            trigger,
+        ));
+        chat.services()
+            .summary_guards
+            .record_use(chat.request.scope, &chat.prefix_keys);
+        notices::log_thrash(chat.request.conversation, &plan.view);
+    }
+    if plan.fresh_digest {
+        let inherited = plan.base.as_ref().and_then(|base| base.record.window);
+        adopted = adopt_new_record(chat, attempt, inherited, trigger).or(adopted);
+        notices::log_thrash(chat.request.conversation, &plan.view);
+    }
+    adopted
+}
+
+/// Records the use of a summary that was made here but adopted by another process.
+fn credit_remote_adoption(chat: &Chat<'_>, plan: &RequestPlan) {
+    let base = plan.base.as_ref();
+    let base = base.filter(|base| base.adopted && base.record.summary.is_some());
+    let covers = base.map(|base| base.record.compacted_message_count);
+    if let Some(key) = covers.and_then(|covers| chat.prefix_keys.key_at(covers)) {
+        let guards = &chat.services().summary_guards;
+        guards.record_later_use(chat.request.scope, &chat.prefix_keys, key);
+    }
+}
+
+fn adopt_record(
+    chat: &Chat<'_>,
+    (at, key): (usize, RecordKey),
+    record: &CompactionRecord,
+    trigger: CompactionTrigger,
+) -> RecordAdopted {
+    let services = chat.services();
+    // If another model's record is stored at this key, store this one under a longer prefix
+    // only.
+    let near = if services.store.adopt(key, record.clone()) {
+        chat.prefix_keys.closer_than(at)
+    } else {
+        chat.prefix_keys.longer_than(at)
+    };
+    if let Some(near) = near {
+        services.store.adopt(near, record.renewed_at(at));
+    }
+    services.metrics.compactions.add(trigger);
+    RecordAdopted
+}
+
+/// Stores the record in use again under a longer prefix before the first is too far back to be
+/// looked up.
+pub(super) fn renew_record(chat: &Chat<'_>, known: &PriorRecords) {
+    if let (Some(base), Some(near)) = (&known.adopted, known.renewal) {
+        let record = base.record.renewed_at(base.prefix_end);
+        chat.services().store.adopt(near, record);
+    }
+}
+
+pub(super) fn adopt_new_record(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    window: Option<Tokens>,
+    trigger: CompactionTrigger,
+) -> Option<RecordAdopted> {
+    let (conversation, view) = (chat.request.conversation, attempt.view());
+    let known = &attempt.inputs.prior_records;
+    let prefix = chat.prefix_keys.first_at_least(view.changed_prefix_len())?;
+    let base = known.adopted.as_ref().map(|base| &base.record);
+    let done = view.to_record(conversation);
+    // If a stored record has the same text, copy the model-written part from that record.
+    let written = [&known.ready, &known.adopted]
+        .into_iter()
+        .flatten()
+        .map(|found| &found.record)
+        .find(|other| done.text.is_some() && other.text == done.text);
+    if written.is_some_and(|other| other.summary.is_some()) {
+        chat.services()
+            .summary_guards
+            .record_use(chat.request.scope, &chat.prefix_keys);
+    }
+    let record = CompactionRecord {
+        summary: written.and_then(|other| other.summary.clone()),
+        previous_summary: written.and_then(|other| other.previous_summary.clone()),
+        window,
+        tokens_before: conversation.tokens(),
+        tokens_after: view.tokens(conversation),
+        compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
+        model: (*chat.model).to_owned(),
+        ..done
+    };
+    Some(adopt_record(chat, prefix, &record, trigger))
+}

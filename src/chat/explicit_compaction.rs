@@ -1,0 +1,186 @@
+//! Explicit compaction: compacts a chat immediately and returns its new body. No upstream receives
+//! the body.
+//!
+//! The records are adopted for the conversation: the agent continues with its own history, and its
+//! next request starts from them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, Request, Response, Version};
+
+use crate::body::client_body::ClientBody;
+use crate::body::request_body::TransferMeter;
+use crate::chat::prepare::prepare;
+use crate::chat::{ChatRequest, plan, settle};
+use crate::config::{CHAT, Mode};
+use crate::error::Fault;
+use crate::exchange::request_log::RequestLog;
+use crate::exchange::send::Route;
+use crate::metrics::UnreadReason;
+use crate::report::ChatReport;
+use crate::request::buffered_body::BufferedBody;
+use crate::request::overrides::RequestOverrides;
+use crate::request::paths;
+use crate::request::receive::Received;
+use crate::services::Services;
+use crate::traces::ParentContext;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::chat_completions;
+use longhaul_core::units::tokens::Tokens;
+
+/// An explicitly compacted chat.
+pub(crate) struct CompactedChat {
+    /// The new body, or the original if compaction would save nothing.
+    pub(crate) body: Bytes,
+    /// Plain estimate of the original.
+    pub(crate) before: Tokens,
+    /// Actions taken. `None` if there were none.
+    pub(crate) outcome: Option<CompactionOutcome>,
+}
+
+/// Actions on an explicitly compacted chat.
+pub(crate) struct CompactionOutcome {
+    /// Action labels, as in the reply header `x-longhaul-action`.
+    pub(crate) action: String,
+    /// Plain estimate of the new body.
+    pub(crate) after: Tokens,
+}
+
+/// Whether a request asks for explicit compaction.
+pub(crate) fn is_compact_request(request: &Request<ClientBody>) -> bool {
+    request.method() == Method::POST && request.uri().path() == paths::COMPACT_PATH
+}
+
+/// Maps the reason that a body cannot be buffered to a fault.
+fn unread_fault(why: UnreadReason) -> Fault {
+    match why {
+        UnreadReason::Bomb | UnreadReason::Large => Fault::ChatTooLarge,
+        UnreadReason::Corrupt | UnreadReason::Encoded | UnreadReason::Trailers => Fault::NotAChat,
+        UnreadReason::Crowded => Fault::BuffersFull,
+        UnreadReason::Slow => Fault::RequestBodyBroken,
+    }
+}
+
+/// Maps the reason that a chat would be forwarded unchanged to a fault.
+fn bypass_fault(why: Bypass) -> Fault {
+    match why {
+        Bypass::TooLarge => Fault::ChatTooLarge,
+        Bypass::Duplicate
+        | Bypass::Malformed
+        | Bypass::Nothing
+        | Bypass::Shape
+        | Bypass::Signed
+        | Bypass::Unsound => Fault::NotAChat,
+    }
+}
+
+/// Answers an explicit compaction request with the compacted body.
+///
+/// # Errors
+/// The mode is off, or the body is not a valid chat or exceeds a limit.
+pub(crate) async fn answer(
+    services: &Arc<Services>,
+    request: Request<ClientBody>,
+    log: &mut RequestLog,
+) -> Result<Response<Bytes>, Fault> {
+    log.set_path(paths::COMPACT_PATH);
+    services.keys.admit(&request)?;
+    let (head, body) = request.into_parts();
+    let overrides = RequestOverrides::from_headers(&head.headers);
+    if services.mode(overrides) == Mode::Off {
+        return Err(Fault::CompactionOff);
+    }
+    let meter = log.meter();
+    let received = meter
+        .measure_wait(services.body_reader(meter).receive(&head, body))
+        .await?;
+    let body = match received {
+        Received::Chat(body) => body,
+        Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
+    };
+    let parent = log.trace().parent();
+    let (body, report) =
+        compact_buffered(services, (head, overrides), &body, meter, parent).await?;
+    let mut reply = Response::new(body);
+    let json = HeaderValue::from_static("application/json");
+    reply.headers_mut().insert(CONTENT_TYPE, json);
+    log.set_report(report);
+    Ok(reply)
+}
+
+/// Compacts a body in memory, for a caller with the credentials in `head`.
+///
+/// # Errors
+/// The mode is off, or the body is not a valid chat or exceeds a limit.
+pub(crate) async fn compact_body(
+    services: &Arc<Services>,
+    head: Parts,
+    body: Bytes,
+) -> Result<CompactedChat, Fault> {
+    let overrides = RequestOverrides::from_headers(&head.headers);
+    if services.mode(overrides) == Mode::Off {
+        return Err(Fault::CompactionOff);
+    }
+    let body = BufferedBody::plain(body);
+    let (body, report) =
+        compact_buffered(services, (head, overrides), &body, &Arc::default(), None).await?;
+    let done = report.action_labels().map(|action| CompactionOutcome {
+        action,
+        after: report.after,
+    });
+    Ok(CompactedChat {
+        body,
+        before: report.before,
+        outcome: done,
+    })
+}
+
+async fn compact_buffered(
+    services: &Arc<Services>,
+    (head, overrides): (Parts, RequestOverrides),
+    body: &BufferedBody,
+    meter: &Arc<TransferMeter>,
+    parent: Option<ParentContext>,
+) -> Result<(Bytes, ChatReport), Fault> {
+    let scope = services.scope(&head);
+    let conversation = chat_completions::read(body.text()).map_err(bypass_fault)?;
+    let route = chat_route(services, &head)?;
+    let (chat, inputs) = prepare(ChatRequest {
+        services,
+        route: &route,
+        head: &head,
+        body,
+        conversation: &conversation,
+        scope,
+        overrides,
+        meter: Arc::clone(meter),
+        parent,
+    })
+    .await;
+    let Some((attempt, new, report)) = plan::explicit_compaction(&chat, inputs).await else {
+        let report = ChatReport::untouched(&conversation, Bypass::Nothing);
+        return Ok((body.text().clone(), report));
+    };
+    settle::finish_explicit_compaction(&chat, &attempt).await;
+    Ok((new.body.into_bytes(), report))
+}
+
+/// Returns the route to the upstream's chat path, with the caller's own query. The summary is
+/// requested there.
+fn chat_route(services: &Services, head: &Parts) -> Result<Route, Fault> {
+    let query = head.uri.query();
+    let asked = query.map_or_else(
+        || format!("/v1{CHAT}"),
+        |query| format!("/v1{CHAT}?{query}"),
+    );
+    let asked: PathAndQuery = asked.parse().map_err(|_| Fault::InvalidTarget)?;
+    Ok(Route {
+        mapped: paths::map(&services.config.upstream.base, &asked)?,
+        requested: asked,
+        client_version: Version::HTTP_11,
+    })
+}

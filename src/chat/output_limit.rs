@@ -1,0 +1,82 @@
+//! Output limits that leave enough space for the prompt.
+
+use crate::chat::attempt::Attempt;
+use crate::chat::retry::SuspectedOverflow;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::units::tokens::Tokens;
+
+/// Upstream tokens per 100 estimated tokens, used without an upstream count. Real tokenizers
+/// counted up to 1.3 times the plain estimate on mixed code and prose.
+const TOKENIZER_MARGIN_PERCENT: u32 = 130;
+/// Tokens left free when an output limit is lowered to fit the window.
+const OUTPUT_MARGIN: Tokens = Tokens::new(256);
+/// Lowest output limit: this, or a quarter of the requested limit if that is less. A truncated tool
+/// call is useless, and compacting history can make space instead.
+const MIN_OUTPUT: Tokens = Tokens::new(1_024);
+/// Share of the window above which an empty reply may be an overflow.
+pub(super) const NEAR_WINDOW_PERCENT: u32 = 75;
+
+/// Returns the output limit that fits beside `view`. `None` if the requested limit can stay or
+/// too little is left.
+///
+/// Recovery reserves only part of a large output, and a limit above half the window would be
+/// refused again, however short the history. All numbers are upstream tokens, scaled by the
+/// upstream's count of the refused request.
+pub(super) fn reduced_output(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    refused: &SuspectedOverflow,
+) -> Option<Tokens> {
+    let asked = conversation.output_tokens()?;
+    let limit = Tokens::new(refused.overflow.limit?);
+    let view = view.tokens(conversation);
+    let input = refused.overflow.used.map_or_else(
+        || view.percent(TOKENIZER_MARGIN_PERCENT),
+        |used| view.scaled(Tokens::new(used), refused.tokens),
+    );
+    let left = limit - input - OUTPUT_MARGIN;
+    let is_enough = left > Tokens::ZERO && !conversation.grants_reasoning_tokens(left);
+    (asked > limit.divided_by(2) && asked > left && is_enough).then_some(left)
+}
+
+/// Lowers the output limit when the upstream did not count the whole prompt and the plain
+/// estimate shows that a lower limit suffices.
+pub(super) fn lower_output_by_estimate(
+    conversation: &Conversation<'_>,
+    first: &Attempt,
+    refused: &SuspectedOverflow,
+) -> Option<ForwardedView> {
+    let SuspectedOverflow { tokens, overflow } = refused;
+    let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) else {
+        return None;
+    };
+    let limit = Tokens::new(limit);
+    if tokens.percent(TOKENIZER_MARGIN_PERCENT) >= limit.percent(NEAR_WINDOW_PERCENT) {
+        return None;
+    }
+    lower_output(conversation, first, limit, None)
+}
+
+/// Lowers the output limit to what the window leaves, in the key that the client used. Returns
+/// `None` if that would not help or would leave too little.
+pub(super) fn lower_output(
+    conversation: &Conversation<'_>,
+    first: &Attempt,
+    limit: Tokens,
+    input: Option<Tokens>,
+) -> Option<ForwardedView> {
+    let asked = conversation.output_tokens()?;
+    let input =
+        input.unwrap_or_else(|| first.tokens(conversation).percent(TOKENIZER_MARGIN_PERCENT));
+    let left = limit - input - OUTPUT_MARGIN;
+    // Reasoning uses the output first, and no provider allows a reasoning budget of the whole
+    // output.
+    let starved = conversation.grants_reasoning_tokens(left - MIN_OUTPUT);
+    if left >= asked || left < asked.divided_by(4).min(MIN_OUTPUT) || starved {
+        return None;
+    }
+    let mut view = first.view().clone();
+    view.set_output_limit(left);
+    Some(view)
+}

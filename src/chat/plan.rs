@@ -1,0 +1,263 @@
+//! Second step: plans what is sent of a chat, and builds the body of the first send.
+
+use tokio::time::Instant;
+
+use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::{Chat, rewrite, summary};
+use crate::config::Mode;
+use crate::metrics::Action;
+use crate::report::ChatReport;
+use crate::request::buffered_body::FramedBody;
+use crate::store::RewriteTolerance;
+use crate::summaries::CALL_TIMEOUT;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::planning::plan::{
+    RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
+    plan_with_digest,
+};
+use longhaul_core::policy::cut_point;
+use longhaul_core::policy::cut_point::PinnedHead;
+use longhaul_core::policy::record::{PriorRecords, RecordMatch};
+
+/// Plans the first send and builds its body. An unsound rewrite is replaced by the original
+/// body.
+pub(crate) async fn first_send(
+    chat: &Chat<'_>,
+    mut inputs: PlanInputs,
+) -> (Attempt, FramedBody, ChatReport) {
+    let plan = plan_request(chat, &mut inputs).await;
+    let spliced = match chat.mode {
+        Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
+        Mode::Off | Mode::Shadow => Ok(None),
+    };
+    let (plan, report, sending) = match spliced {
+        Ok(sending) => {
+            let mut report = plan_report(chat.request.conversation, &plan);
+            if chat.mode == Mode::Shadow && report.bypass().is_none() {
+                report.add(Action::Shadow);
+            }
+            (plan, report, sending)
+        }
+        Err(why) => {
+            let plan = plan_unmodified(chat.request.conversation, &inputs.policy);
+            let report = ChatReport::untouched(chat.request.conversation, why);
+            (plan, report, None)
+        }
+    };
+    let sending = sending.unwrap_or_else(|| chat.request.body.original());
+    let first = Attempt {
+        inputs,
+        plan,
+        retry: None,
+    };
+    (first, sending, report)
+}
+
+/// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save
+/// nothing.
+pub(super) async fn explicit_compaction(
+    chat: &Chat<'_>,
+    mut inputs: PlanInputs,
+) -> Option<(Attempt, FramedBody, ChatReport)> {
+    let plan = compact_explicitly(chat, &mut inputs).await?;
+    let sending = rewrite::rewritten_body(&chat.request, &plan.view).ok()??;
+    let report = plan_report(chat.request.conversation, &plan);
+    let attempt = Attempt {
+        inputs,
+        plan,
+        retry: None,
+    };
+    Some((attempt, sending, report))
+}
+
+/// Reports the actions of `plan` on the conversation.
+fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatReport {
+    let written = |found: &RecordMatch| found.record.summary.is_some();
+    let stands = if !plan.fresh_digest && plan.base.as_ref().is_some_and(written) {
+        Action::Summary
+    } else {
+        Action::Digest
+    };
+    ChatReport::for_view(conversation, &plan.view, stands)
+}
+
+/// Plans the request. If the conversation does not fit, waits for a summary; if none arrives in
+/// time, uses a digest.
+async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
+    if chat.compact_now {
+        return plan_immediate_compaction(chat, inputs).await;
+    }
+    match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
+        RewriteTolerance::All => {}
+        RewriteTolerance::ClearingOnly => return plan_clearing_only(chat, inputs),
+        RewriteTolerance::Nothing => {
+            return plan_unmodified(chat.request.conversation, &inputs.policy);
+        }
+    }
+    let plan = current_plan(chat, inputs);
+    let SummaryNeed::Now(covers) = plan.need else {
+        return plan;
+    };
+    let still = |inputs: &PlanInputs| match current_plan(chat, inputs).need {
+        SummaryNeed::Now(covers) => Some(covers),
+        SummaryNeed::Nothing | SummaryNeed::InBackground(_) => None,
+    };
+    summary::wait_for_any_summary(chat, inputs, covers, still).await;
+    let plan = current_plan(chat, inputs);
+    if matches!(plan.need, SummaryNeed::Now(_)) {
+        return plan_with_digest(
+            chat.request.conversation,
+            &inputs.policy,
+            &inputs.prior_records,
+        );
+    }
+    plan
+}
+
+/// Plans by clearing alone, for a model that refused summaries. No summary is used or
+/// requested.
+fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+    let conversation = chat.request.conversation;
+    let known = PriorRecords {
+        ready: None,
+        ..inputs.prior_records.clone()
+    };
+    let plan = plan(conversation, &inputs.policy, &known, chat.summary_source());
+    if plan.view.is_summarised() {
+        return plan_unmodified(conversation, &inputs.policy);
+    }
+    RequestPlan {
+        need: SummaryNeed::Nothing,
+        ..plan
+    }
+}
+
+/// Plans an immediate compaction, regardless of thresholds.
+async fn plan_immediate_compaction(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
+    match compact_immediately(chat, inputs).await {
+        Some(plan) => plan,
+        None => current_plan(chat, inputs),
+    }
+}
+
+/// Plans the request from the records known now.
+fn current_plan(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+    let PlanInputs {
+        policy,
+        prior_records: known,
+        ..
+    } = inputs;
+    plan(
+        chat.request.conversation,
+        policy,
+        known,
+        chat.summary_source(),
+    )
+}
+
+/// Plans an explicit compaction. Waits for the summary as long as a call may take.
+async fn compact_explicitly(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
+    let wait = chat.services().config.summary.wait_limit.max(CALL_TIMEOUT);
+    inputs.deadline = Some(Instant::now() + wait);
+    compact_immediately(chat, inputs).await
+}
+
+/// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing.
+async fn compact_immediately(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
+    let conversation = chat.request.conversation;
+    let messages = conversation.messages().len();
+    let PlanInputs {
+        policy,
+        prior_records: known,
+        ..
+    } = &*inputs;
+    let records = [&known.ready, &known.adopted].into_iter().flatten();
+    let last = records.max_by_key(|found| found.record.compacted_message_count);
+    let covered = last.map(|found| found.record.compacted_message_count);
+    let kept = PinnedHead::new(conversation, policy, known.adopted.as_ref());
+    let cut = if last.is_some_and(|found| found.record.pace.was_compacted_at(messages)) {
+        // Do not pay again for a repeated request, even if it is counted differently by now.
+        covered
+    } else {
+        cut_point::find(conversation, policy, kept, messages)
+            .or_else(|| cut_point::deepest(conversation, kept, messages))
+            .or(covered)
+    }?;
+    // Do not pay for a range that a record already covers.
+    if chat.summary_source() == SummarySource::Model && covered.is_none_or(|covered| cut > covered)
+    {
+        summary::wait_for_summary(chat, inputs, cut).await;
+    }
+    plan_explicit_compaction(conversation, &inputs.policy, &inputs.prior_records, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use longhaul_core::dialect::bypass::Bypass;
+    use longhaul_core::policy::record::CompactionRecord;
+
+    use super::*;
+    use crate::chat::test_support::{meet, services};
+
+    /// Plans the first send of the chat in `text` with these prior records; also returns the
+    /// original bytes.
+    async fn first(text: &str, known: PriorRecords) -> (Attempt, FramedBody, ChatReport, Bytes) {
+        let services = services("http://127.0.0.1:9/v1", &[]);
+        meet(&services, &[], text.to_owned(), async |chat, inputs| {
+            let (attempt, sending, report) = first_send(
+                &chat,
+                PlanInputs {
+                    prior_records: known,
+                    ..inputs
+                },
+            )
+            .await;
+            (attempt, sending, report, chat.request.body.text().clone())
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
+        let text = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
+        let (_, sending, _, came) = first(text, PriorRecords::default()).await;
+        let forwarded = sending.body.into_bytes();
+        assert_eq!(
+            forwarded.as_ptr(),
+            came.as_ptr(),
+            "the same bytes, not equal ones"
+        );
+        assert_eq!(forwarded.len(), came.len());
+    }
+
+    #[tokio::test]
+    async fn a_rewrite_that_is_not_sound_is_neither_sent_nor_told_of() {
+        let text = r#"{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"two"},{"role":"user","content":"three"}]}"#;
+        // The cut falls between a call and its result.
+        let record = CompactionRecord {
+            text: Some("-".into()),
+            history_from: 1,
+            compacted_message_count: 2,
+            ..CompactionRecord::default()
+        };
+        let adopted = RecordMatch {
+            prefix_end: 3,
+            adopted: true,
+            record: Arc::new(record),
+        };
+        let known = PriorRecords {
+            adopted: Some(adopted),
+            ..PriorRecords::default()
+        };
+        let (attempt, sending, report, came) = first(text, known).await;
+        assert_eq!(report.bypass(), Some(Bypass::Unsound));
+        assert_eq!(sending.body.into_bytes(), came);
+        assert!(!attempt.view().is_summarised());
+        assert!(attempt.plan.base.is_none(), "there is no record to adopt");
+        assert_eq!(report.action_labels(), None);
+        assert_eq!(report.after, report.before);
+    }
+}

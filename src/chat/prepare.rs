@@ -1,0 +1,95 @@
+//! First step: from a parsed request to a chat with its settings, and the inputs of its plan.
+
+use std::sync::Arc;
+
+use crate::chat::attempt::PlanInputs;
+use crate::chat::{Chat, ChatRequest, window};
+use crate::config::PlacementSetting;
+use crate::dashboard::{DashboardHandle, DashboardRequest};
+use crate::request::overrides::{CompactionOverride, RequestOverrides};
+use crate::services::Services;
+use longhaul_core::policy::CompactionSettings;
+use longhaul_core::prefix::keys::PrefixKeys;
+
+/// Builds a chat and its plan inputs, after refreshing stored facts from other processes.
+pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) {
+    let services = request.services;
+    let overrides = request.overrides;
+    let model: Arc<str> = request.conversation.model().into();
+    let prefix_keys = PrefixKeys::new(request.conversation, request.scope);
+    services
+        .store
+        .refresh_all(&prefix_keys, &services.knowledge, &model)
+        .await;
+    let mut chat = Chat {
+        mode: services.mode(overrides),
+        compact_now: overrides.compaction == Some(CompactionOverride::Now),
+        settings: effective_settings(services, overrides, &model, &prefix_keys),
+        request,
+        prefix_keys,
+        model,
+        dashboard: None,
+    };
+    let inputs = plan_inputs(&chat);
+    chat.dashboard = register_on_dashboard(&chat, &inputs);
+    (chat, inputs)
+}
+
+/// Computes the settings for this request: the operator's settings for `model`, restricted by the
+/// request's own overrides.
+fn effective_settings(
+    services: &Services,
+    overrides: RequestOverrides,
+    model: &str,
+    prefix_keys: &PrefixKeys,
+) -> CompactionSettings {
+    let mut settings = services.config.settings_for(model).compaction.into_owned();
+    settings.prune &= !overrides.no_prune;
+    if overrides.compaction == Some(CompactionOverride::Off) {
+        settings.proactive = false;
+        settings.recover = false;
+    }
+    if services.config.summary.placement == PlacementSetting::Auto {
+        settings.placement = services
+            .knowledge
+            .placements
+            .placement_for(model, prefix_keys.first_key());
+    }
+    settings
+}
+
+/// Registers the conversation on the dashboard.
+fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<DashboardHandle> {
+    let services = chat.services();
+    let summary = inputs.adopted().and_then(|record| record.text.clone());
+    services.recent.record_request(&DashboardRequest {
+        conversation: chat.request.conversation,
+        chains: &chat.prefix_keys,
+        window: inputs.policy.thresholds.window,
+        summary: summary.filter(|_| services.config.admin_show_content),
+    })
+}
+
+/// Looks up the prior records of this conversation and builds the policy.
+fn plan_inputs(chat: &Chat<'_>) -> PlanInputs {
+    let services = chat.services();
+    let known = services.store.prior_records(&chat.prefix_keys);
+    let adopted = known.adopted.as_ref().map(|found| &*found.record);
+    let policy = window::window_sources(chat, adopted).calibrated_policy(
+        &chat.settings,
+        chat.request.conversation,
+        || {
+            window::counts(
+                services,
+                &chat.model,
+                chat.request.conversation,
+                &chat.prefix_keys,
+            )
+        },
+    );
+    PlanInputs {
+        policy,
+        prior_records: known,
+        deadline: None,
+    }
+}

@@ -1,0 +1,126 @@
+//! Recovery from an overflow: learns the window and plans a retry that fits.
+
+use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::output_limit::NEAR_WINDOW_PERCENT;
+use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
+use crate::chat::{Chat, notices, output_limit, summary, window};
+use longhaul_core::overflow::Overflow;
+use longhaul_core::planning::plan::{RequestPlan, SummarySource};
+use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::Policy;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::empty_reply::EmptyReplyCause;
+use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
+
+/// Runs recovery for the window learned from the refusal.
+pub(super) async fn recover_from_overflow(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    overflow: Overflow,
+) -> NextStep {
+    let conversation = chat.request.conversation;
+    let tokens = first.tokens(conversation);
+    let refused = SuspectedOverflow { tokens, overflow };
+    if refused.is_empty_reply() && !size_may_explain_empty_reply(chat, first) {
+        return NextStep::Relay;
+    }
+    if let Some(view) = output_limit::lower_output_by_estimate(conversation, first, &refused) {
+        let why = Retry::SmallerOutput { refused: None };
+        return NextStep::retry(first.with_view(view, why));
+    }
+    let before = window::smallest_refused_window(chat, &first.inputs);
+    adopt_window(chat, &refused);
+    let mut inputs = inputs_after_refusal(chat, first, &refused, before);
+    let Some((mut view, step)) = run_recovery(chat, first, &mut inputs).await else {
+        notices::log_gave_up(tokens, &inputs);
+        return NextStep::GiveUp;
+    };
+    if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {
+        view.set_output_limit(left);
+    }
+    let why = Retry::Compacted { step, refused };
+    NextStep::retry(Attempt::retry(inputs, RequestPlan::from_view(view), why))
+}
+
+/// Learns the refused window at once if no accepted request contradicts it. The client may
+/// leave before there is proof, and send the conversation again.
+fn adopt_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+    let windows = &chat.services().knowledge.windows;
+    if !refused.is_empty_reply()
+        && refused.tokens > windows.observations(&chat.model).largest_accepted
+    {
+        windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+    }
+}
+
+/// Computes the plan inputs for the window learned from a refusal, combined with the window
+/// known `before`.
+fn inputs_after_refusal(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    refused: &SuspectedOverflow,
+    before: Option<Tokens>,
+) -> PlanInputs {
+    let learned = window_from_repeated_refusal(refused.tokens, &refused.overflow, before);
+    let window = to_two_digits(learned);
+    let set = chat
+        .services()
+        .config
+        .settings_for(&chat.model)
+        .configured_window();
+    let window = set.map_or(window, |set| set.min(window));
+    PlanInputs {
+        policy: Policy::new(&chat.settings, window).with_actual_window(learned),
+        ..first.inputs.clone()
+    }
+}
+
+/// Runs the recovery steps and waits for the summary that they ask for, if any.
+async fn run_recovery(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    inputs: &mut PlanInputs,
+) -> Option<(ForwardedView, RecoveryStep)> {
+    let recovery = |inputs: &PlanInputs, summaries| {
+        let (policy, known) = (&inputs.policy, &inputs.prior_records);
+        plan_recovery(
+            chat.request.conversation,
+            policy,
+            known,
+            first.view(),
+            summaries,
+        )
+    };
+    let mut recovered = recovery(inputs, chat.summary_source());
+    if let RecoveryDecision::Summarise(covers) = recovered {
+        let still = |inputs: &PlanInputs| match recovery(inputs, chat.summary_source()) {
+            RecoveryDecision::Summarise(covers) => Some(covers),
+            RecoveryDecision::GiveUp | RecoveryDecision::Retry(..) => None,
+        };
+        summary::wait_for_any_summary(chat, inputs, covers, still).await;
+        recovered = recovery(inputs, SummarySource::Digest);
+    }
+    match recovered {
+        RecoveryDecision::Summarise(_) | RecoveryDecision::GiveUp => None,
+        RecoveryDecision::Retry(view, step) => Some((view, step)),
+    }
+}
+
+/// Whether the size of a request may explain its empty reply. This is so near the window. If
+/// the window is only assumed, an earlier empty reply to a request no larger is enough.
+fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt) -> bool {
+    let tokens = first.tokens(chat.request.conversation);
+    let inputs = &first.inputs;
+    let is_near = tokens >= inputs.policy.thresholds.window.percent(NEAR_WINDOW_PERCENT);
+    match chat
+        .services()
+        .knowledge
+        .windows
+        .record_empty_reply(&chat.model, tokens)
+    {
+        EmptyReplyCause::LikelySize => is_near || window::window_is_assumed(chat, inputs),
+        EmptyReplyCause::PossiblySize => is_near,
+        EmptyReplyCause::UnrelatedToSize => false,
+    }
+}

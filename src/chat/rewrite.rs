@@ -1,0 +1,52 @@
+//! The bodies that the views of a chat produce.
+
+use http::request::Parts;
+
+use crate::chat::ChatRequest;
+use crate::chat::attempt::Attempt;
+use crate::chat::retry::Retry;
+use crate::request::buffered_body::FramedBody;
+use crate::request::headers;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::planning::view::ForwardedView;
+
+/// Builds the retry's body, or `None` if it would equal the refused one or the rewrite is not
+/// sound.
+pub(crate) fn retry_body(request: &ChatRequest<'_>, second: &Attempt) -> Option<FramedBody> {
+    if let Some(Retry::Original { .. }) = second.retry {
+        return Some(request.body.original());
+    }
+    rewritten_body(request, second.view()).ok().flatten()
+}
+
+/// Builds the retry's head.
+pub(crate) fn retry_head(head: &Parts) -> Parts {
+    let mut head = head.clone();
+    head.headers = headers::for_retry(head.headers);
+    head
+}
+
+/// Builds the body that `view` produces, or `None` if the view changes nothing.
+///
+/// # Errors
+/// The rewrite is not sound and must not be sent.
+pub(super) fn rewritten_body(
+    request: &ChatRequest<'_>,
+    view: &ForwardedView,
+) -> Result<Option<FramedBody>, Bypass> {
+    let conversation = request.conversation;
+    let Some(plan) = view.replacements(conversation) else {
+        return Ok(None);
+    };
+    let spliced = Splice::new(conversation, &plan).and_then(|splice| {
+        let sending = request.body.spliced(&splice);
+        let strays = splice.corrupted_bytes(sending.body.chunks());
+        request.services.metrics.corrupted_bytes.add(strays as u64);
+        (strays == 0).then_some(sending)
+    });
+    if spliced.is_none() {
+        tracing::warn!("discarding a rewrite that is not sound");
+    }
+    spliced.map(Some).ok_or(Bypass::Unsound)
+}

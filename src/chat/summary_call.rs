@@ -1,0 +1,195 @@
+//! Builds the calls that summarise a chat.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use crate::body::request_body::{RequestBody, TransferMeter};
+use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::summary_task::SummaryTask;
+use crate::chat::{Chat, ChatRequest, window};
+use crate::config::Config;
+use crate::config::{SummaryModel, SummaryStyle};
+use crate::exchange::send::upstream_request;
+use crate::metrics::AuxiliaryPurpose;
+use crate::request::headers;
+use crate::request::headers::BodyFraming;
+use crate::summaries::{CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
+use crate::traces::CallContext;
+use crate::{models, wall_clock};
+use longhaul_core::conversation::Conversation;
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::thrash::ThrashDetector;
+use longhaul_core::summary::request::{cached_style_body, is_rebuild_due};
+use longhaul_core::units::scope::RecordKey;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::RefusalWindow;
+
+/// Returns the thrash detector with one more compaction at this point.
+fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) -> ThrashDetector {
+    let pace = inputs.adopted().map(|record| record.pace);
+    let pace = pace.unwrap_or_default();
+    pace.after_compaction(conversation, conversation.messages().len())
+}
+
+/// Creates the permit for a summary up to `cut`.
+pub(super) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
+    let tokens = chat.request.conversation.tokens();
+    let guards = &chat.services().summary_guards;
+    guards.permit(chat.request.scope, &chat.prefix_keys, cut, tokens)
+}
+
+/// Builds the head of a summary call: with the caller's own credentials, or with those of the
+/// summary endpoint if one is configured.
+pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
+    if let Some(endpoint) = &request.services.summary_endpoint {
+        return Some((endpoint.request_head(), SummaryTarget::Dedicated));
+    }
+    let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
+    let (head, framing) = (request.head.clone(), BodyFraming::Length(0));
+    let request = upstream_request(request.services, head, request.route, empty, framing);
+    let (mut head, _) = request.ok()?.into_parts();
+    head.headers = headers::for_summary(&head.headers);
+    Some((head, SummaryTarget::Conversation))
+}
+
+/// Returns the summarising model and its window. The name is `None` for the conversation's own
+/// model.
+fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) {
+    let services = chat.services();
+    let set = services.config.summary.window;
+    match &services.config.summary.model {
+        SummaryModel::Named(name) => {
+            let marks = || {
+                let sayings = window::model_window_sources(services, name, None);
+                sayings.policy(&chat.settings).thresholds
+            };
+            (Some(name.clone()), set.unwrap_or_else(|| marks().window))
+        }
+        SummaryModel::Disabled | SummaryModel::SameAsConversation => {
+            (None, set.unwrap_or(inputs.policy.thresholds.window))
+        }
+    }
+}
+
+/// Returns the host that writes summaries.
+pub(super) fn summary_host(config: &Config) -> &str {
+    let endpoint = config.summary.endpoint.as_ref();
+    let base = endpoint.map_or(&config.upstream.base, |endpoint| &endpoint.base);
+    base.authority().host()
+}
+
+/// Returns the model that writes summaries.
+fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
+    match &chat.services().config.summary.model {
+        SummaryModel::Named(name) => name,
+        SummaryModel::Disabled | SummaryModel::SameAsConversation => &chat.model,
+    }
+}
+
+/// Returns the trace origin of additional calls, or `None` if the request is not traced.
+pub(super) fn origin(
+    request: &ChatRequest<'_>,
+    purpose: AuxiliaryPurpose,
+    model: &str,
+) -> Option<CallContext> {
+    let parent = request.parent.clone()?;
+    Some(CallContext::new(parent, purpose, model))
+}
+
+/// Creates the cost meter of a summary's calls.
+fn cost_meter(chat: &Chat<'_>) -> CostMeter {
+    let services = chat.services();
+    let prices = models::prices(summary_host(&services.config), summary_model(chat));
+    CostMeter::new(&services.metrics, AuxiliaryPurpose::Summary, prices)
+}
+
+/// Builds the body of a summary call in `cached` style, which repeats the conversation as
+/// forwarded. Returns `None` if the style is not configured or not possible.
+pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> Option<String> {
+    let summary = &chat.services().config.summary;
+    let (inputs, conversation) = (&attempt.inputs, chat.request.conversation);
+    let count = inputs.adopted().map_or(0, |base| base.compaction_count);
+    // A rebuilt summary needs the raw history, but the forwarded conversation has only its last
+    // summary.
+    if summary.style != SummaryStyle::Cached || is_rebuild_due(count) {
+        return None;
+    }
+    let spliced = match attempt.view().replacements(conversation) {
+        Some(plan) => Some(Splice::new(conversation, &plan)?.apply()),
+        None => None,
+    };
+    let forwarded = match &spliced {
+        Some(bytes) => str::from_utf8(bytes).ok()?,
+        None => conversation.body(),
+    };
+    let (policy, prompts) = (&inputs.policy, &summary.prompts);
+    cached_style_body(conversation, forwarded, covers, policy, prompts)
+}
+
+/// Builds the summary job.
+pub(super) fn job(
+    chat: &Chat<'_>,
+    inputs: &PlanInputs,
+    covers: usize,
+    calls: usize,
+) -> Option<SummaryJob> {
+    let services = chat.services();
+    let (head, place) = summary_head(&chat.request)?;
+    let (model, window) = summariser(chat, inputs);
+    let PlanInputs {
+        policy,
+        prior_records: known,
+        ..
+    } = inputs;
+    Some(SummaryJob {
+        body: chat.request.body.text().clone(),
+        head,
+        summarised_until: covers,
+        // The next summary extends the newest one, whether or not that is in use.
+        base_record: known.ready.clone().or_else(|| known.adopted.clone()),
+        policy: policy.clone(),
+        prompts: services.config.summary.prompts.clone(),
+        model,
+        window,
+        target: place,
+        cached_style_body: None,
+        cost_meter: Arc::new(cost_meter(chat)),
+        call_context: origin(
+            &chat.request,
+            AuxiliaryPurpose::Summary,
+            summary_model(chat),
+        ),
+        max_calls: calls,
+        // A limit in provider tokens is rescaled for each call.
+        learned_window: match window::model_window_sources(services, &chat.model, inputs.adopted())
+            .refusal
+        {
+            Some(RefusalWindow::Estimated(_)) => Some(policy.prune_thresholds.window),
+            Some(RefusalWindow::Stated { .. }) | None => None,
+        },
+        now: wall_clock::unix_seconds(),
+    })
+}
+
+/// Wraps the job in a task.
+pub(super) fn summary_task(
+    chat: &Chat<'_>,
+    inputs: &PlanInputs,
+    key: RecordKey,
+    permit: SummaryPermit,
+    job: SummaryJob,
+) -> SummaryTask {
+    SummaryTask {
+        services: Arc::clone(chat.request.services),
+        permit,
+        key,
+        renewal_key: chat.prefix_keys.closer_than(job.summarised_until),
+        thrash_detector: next_thrash_detector(chat.request.conversation, inputs),
+        dashboard: chat.dashboard.clone(),
+        writer: summary_model(chat).to_owned(),
+        _reservation: chat.request.body.reservation(),
+        job,
+    }
+}
