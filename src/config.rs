@@ -1,28 +1,28 @@
 //! The program's configuration, resolved from its layers.
 
-pub(crate) mod base_url;
+mod base_url;
 mod choices;
-pub(crate) mod compaction;
+mod compaction;
 mod file;
 mod keys;
 mod layers;
 mod listener;
-pub(crate) mod model_tables;
+mod model_tables;
 mod mounts;
-pub(crate) mod parse;
+mod parse;
 mod problems;
 mod prompts;
 mod proxies;
 mod raw_value;
-pub(crate) mod redact;
-pub(crate) mod reload;
+mod redact;
+mod reload;
 mod render;
 mod resolved;
 mod setting;
 mod settings;
 mod store;
 mod store_location;
-pub(crate) mod suggestions;
+mod suggestions;
 mod summary;
 mod tables;
 
