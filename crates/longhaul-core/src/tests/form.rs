@@ -1,4 +1,5 @@
-//! Compares the forwarded bytes of every recorded session with those of this [`FORM_VERSION`].
+//! Compares the forwarded bytes of every recorded session, and the summary requests of some, with
+//! those of this [`FORM_VERSION`].
 
 use crate::FORM_VERSION;
 use crate::dialect::chat_completions::read;
@@ -7,12 +8,17 @@ use crate::planning::splice::Splice;
 use crate::policy::record::PriorRecords;
 use crate::policy::{CompactionSettings, Policy};
 use crate::pruning::placeholder::Placeholder;
+use crate::summary::prompts::Prompts;
+use crate::summary::request::{
+    MAX_BACKGROUND_CALLS, RequestTemplate, SummariserLimits, SummaryRequest, cached_style_body,
+};
+use crate::summary::title;
 use crate::units::tokens::Tokens;
 use flate2::read::GzDecoder;
 use std::fmt::Write;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Window sizes in tokens, from one that keeps little of a session to one that holds most of them
 /// whole.
@@ -50,10 +56,8 @@ fn forwarded(body: &[u8], policy: &Policy) -> String {
     blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
 }
 
-/// A failure means that prompt caches and stored records of the previous release are useless after
-/// an update. Raise the version and say so in the changelog, or fix the change.
-#[test]
-fn forwarded_bytes_are_those_of_the_form_version() {
+/// Opens every recorded session, with its name.
+fn recorded_sessions() -> Vec<(String, Vec<u8>)> {
     let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sessions");
     let mut files: Vec<_> = fs::read_dir(sessions)
         .unwrap()
@@ -61,18 +65,110 @@ fn forwarded_bytes_are_those_of_the_form_version() {
         .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
         .collect();
     files.sort();
-    let policies = policies();
-    let mut table = format!("form {FORM_VERSION}, windows {WINDOWS:?}, described, index\n");
-    for file in files {
+    let open = |file: PathBuf| {
         let mut body = Vec::new();
         let bytes = fs::read(&file).unwrap();
         GzDecoder::new(&*bytes).read_to_end(&mut body).unwrap();
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
-        table.push_str(name.trim_end_matches(".json.gz"));
+        (name.trim_end_matches(".json.gz").to_owned(), body)
+    };
+    files.into_iter().map(open).collect()
+}
+
+/// A failure means that prompt caches and stored records of the previous release are useless after
+/// an update. Raise the version and say so in the changelog, or fix the change.
+#[test]
+fn forwarded_bytes_are_those_of_the_form_version() {
+    let policies = policies();
+    let mut table = format!("form {FORM_VERSION}, windows {WINDOWS:?}, described, index\n");
+    for (name, body) in recorded_sessions() {
+        table.push_str(&name);
         for policy in &policies {
             write!(table, " {}", forwarded(&body, policy)).unwrap();
         }
         table.push('\n');
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// Members of a request that a summary call takes over, changes or leaves out.
+const MEMBERS: [&str; 4] = [
+    "",
+    r#""models":["a","b"], "provider":{"order":["x"]},"max_tokens":9000,"stream":false,"reasoning_effort":"low","prompt_cache_key":"k\u0041","stream_options":{"include_usage" : true},"stop":"x","#,
+    r#""user":"u","max_completion_tokens":9000,"thinking":{"type": "disabled"},"reasoning":{"effort":"high"},"tool_choice":"required","response_format":{},"#,
+    r#""stream":true,"reasoning":{"max_tokens":2000},"enable_thinking":false,"n":2,"#,
+];
+
+/// Returns the start of the hash of these request bodies, or a dash if there are none.
+fn hashed(bodies: impl IntoIterator<Item = String>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut count = 0;
+    for body in bodies {
+        assert!(read(body.as_bytes()).is_ok(), "{body}");
+        hasher.update(body.as_bytes());
+        count += 1;
+    }
+    if count == 0 {
+        return "-".to_owned();
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+/// Returns every kind of call for a summary or a title of the first half of `body`.
+fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
+    let conversation = read(body.as_bytes()).unwrap();
+    let cuts = conversation.boundaries();
+    let cut = cuts[cuts.len() / 2];
+    let prompts = Prompts::default();
+    let covered = conversation.head_len()..cut;
+    let limits = SummariserLimits {
+        window: policy.thresholds.window,
+        max_calls: MAX_BACKGROUND_CALLS,
+    };
+    let request = SummaryRequest::new(
+        &conversation,
+        covered,
+        None,
+        &policy.budgets,
+        &prompts,
+        limits,
+    );
+    let transcript = |template: &RequestTemplate<'_>| {
+        let parts = request
+            .iter()
+            .flat_map(|it| (0..it.parts.len()).map(move |at| (it, at)));
+        hashed(parts.map(|(it, at)| it.call_body(at, (at > 0).then_some("so far"), template)))
+    };
+    let own = RequestTemplate::from_request(&conversation, None);
+    let other = RequestTemplate::from_request(&conversation, Some("small"));
+    [
+        transcript(&own),
+        transcript(&other),
+        transcript(&other.clone().for_other_endpoint()),
+        hashed(cached_style_body(
+            &conversation,
+            body,
+            cut,
+            policy,
+            &prompts,
+        )),
+        hashed(title::request_body(&conversation, &other)),
+    ]
+}
+
+/// A failure means that a provider's cache, its routing or its limits apply to a summary
+/// differently than in the previous release.
+#[test]
+fn summary_requests_are_those_of_the_form_version() {
+    let policy = Policy::new(&CompactionSettings::default(), Tokens::new(WINDOWS[2]));
+    let mut table = "own model, other model, other endpoint, cached, title\n".to_owned();
+    for (name, body) in recorded_sessions().into_iter().step_by(9) {
+        let body = String::from_utf8(body).unwrap();
+        for members in MEMBERS {
+            let body = body.replacen('{', &["{", members].concat(), 1);
+            let calls = summary_calls(&body, &policy).join(" ");
+            writeln!(table, "{name} {calls}").unwrap();
+        }
     }
     insta::assert_snapshot!(table);
 }
