@@ -42,8 +42,8 @@ use crate::services::Services;
 use crate::traces::ParentContext;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::comparison::BilledRequest;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::dialect::chat_completions;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -62,7 +62,8 @@ pub(crate) fn read<'b>(
     if headers::is_signed(&head.headers) {
         return Err(Bypass::Signed);
     }
-    chat_completions::read_cached(body, scope, &services.parse_cache)
+    let dialect = Dialect::of_path(head.uri.path()).ok_or(Bypass::Shape)?;
+    dialect.read_cached(body, scope, &services.parse_cache)
 }
 
 /// A parsed chat request, with the services and the route for it.

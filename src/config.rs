@@ -32,7 +32,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use base_url::BaseUrl;
-pub(crate) use base_url::CHAT;
 pub(crate) use choices::ChoiceSetting;
 pub use choices::{Http2, LogFormat, LogLevel, Mode, PlacementSetting, SummaryModel, SummaryStyle};
 pub use compaction::WindowOrigin;

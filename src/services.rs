@@ -20,7 +20,7 @@ use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
-use crate::request::receive::{ChatBodyReader, Received, is_chat};
+use crate::request::receive::{ChatBodyReader, Received, chat_dialect};
 use crate::request::scope::ScopeFactory;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
@@ -78,7 +78,9 @@ impl Services {
         body: ClientBody,
         meter: &Arc<TransferMeter>,
     ) -> Result<Received, Fault> {
-        if self.mode(overrides) == Mode::Off || !is_chat(head) {
+        if self.mode(overrides) == Mode::Off
+            || chat_dialect(&head.method, head.uri.path()).is_none()
+        {
             return Ok(Received::Streamed {
                 body: RequestBody::from_client(body, meter),
                 reservation: None,

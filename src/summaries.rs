@@ -33,7 +33,7 @@ use crate::metrics::{Label as _, SummaryOutcome as Outcome};
 use crate::traces::CallContext;
 use crate::upstream::Upstream;
 use longhaul_core::conversation::Conversation;
-use longhaul_core::dialect::chat_completions;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::sse::FinishReason;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
@@ -56,6 +56,8 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A summary to write.
 pub(crate) struct SummaryJob {
+    /// The dialect of the client's request and of the calls.
+    pub(crate) dialect: Dialect,
     /// The client's original request. The task outlives the request and parses this copy again.
     pub(crate) body: Bytes,
     /// The head of the request to the upstream, with the caller's credentials.
@@ -155,7 +157,8 @@ pub(crate) async fn write(
     job: &SummaryJob,
     upstream: &Upstream,
 ) -> Result<CompactionRecord, SummaryError> {
-    let conversation = chat_completions::read(&job.body).map_err(|_| SummaryError::NothingToAsk)?;
+    let read = job.dialect.read(&job.body);
+    let conversation = read.map_err(|_| SummaryError::NothingToAsk)?;
     let kept = PinnedHead::new(&conversation, &job.policy, job.base_record.as_ref());
     let covered = kept.end..job.summarised_until;
     let replaced = conversation.tokens_of(covered.clone());

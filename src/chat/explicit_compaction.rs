@@ -16,7 +16,7 @@ use crate::body::client_body::ClientBody;
 use crate::body::request_body::TransferMeter;
 use crate::chat::prepare::prepare;
 use crate::chat::{ChatRequest, plan, settle};
-use crate::config::{CHAT, Mode};
+use crate::config::Mode;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::Route;
@@ -28,8 +28,8 @@ use crate::request::paths;
 use crate::request::receive::Received;
 use crate::services::Services;
 use crate::traces::ParentContext;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::dialect::chat_completions;
 use longhaul_core::units::tokens::Tokens;
 
 /// An explicitly compacted chat.
@@ -147,8 +147,8 @@ async fn compact_buffered(
     parent: Option<ParentContext>,
 ) -> Result<(Bytes, ChatReport), Fault> {
     let scope = services.scope(&head);
-    let conversation = chat_completions::read(body.text()).map_err(bypass_fault)?;
-    let route = chat_route(services, &head)?;
+    let conversation = Dialect::read_any(body.text()).map_err(bypass_fault)?;
+    let route = chat_route(services, &head, conversation.dialect())?;
     let (chat, inputs) = prepare(ChatRequest {
         services,
         route: &route,
@@ -169,14 +169,13 @@ async fn compact_buffered(
     Ok((new.body.into_bytes(), report))
 }
 
-/// Returns the route to the upstream's chat path, with the caller's own query. The summary is
-/// requested there.
-fn chat_route(services: &Services, head: &Parts) -> Result<Route, Fault> {
-    let query = head.uri.query();
-    let asked = query.map_or_else(
-        || format!("/v1{CHAT}"),
-        |query| format!("/v1{CHAT}?{query}"),
-    );
+/// Returns the route to the upstream's path for `dialect`, with the caller's own query. The summary
+/// is requested there.
+fn chat_route(services: &Services, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
+    let mut asked = format!("/v1{}", dialect.path());
+    if let Some(query) = head.uri.query() {
+        asked.extend(["?", query]);
+    }
     let asked: PathAndQuery = asked.parse().map_err(|_| Fault::InvalidTarget)?;
     Ok(Route {
         mapped: paths::map(&services.config.upstream.base, &asked)?,

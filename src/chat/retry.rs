@@ -5,7 +5,6 @@ use crate::chat::{Chat, output_limit, placement, recovery, window};
 use crate::metrics::RetryReason;
 use crate::report::ChatReport;
 use longhaul_core::conversation::{Conversation, images};
-use longhaul_core::dialect::chat_completions::has_negative_output_limit;
 use longhaul_core::overflow::{Evidence, Overflow, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::planning::recovery::RecoveryStep;
@@ -171,7 +170,9 @@ pub(crate) async fn next_step(chat: &Chat<'_>, first: &Attempt, verdict: Verdict
 fn is_negative_parameter_error(conversation: &Conversation<'_>, overflow: &Overflow) -> bool {
     overflow.excess.is_some()
         && overflow.limit.is_none()
-        && has_negative_output_limit(conversation.body())
+        && conversation
+            .dialect()
+            .has_negative_output_limit(conversation.body())
 }
 
 /// Retries with the original instead of the rewrite, if the original is estimated to fit or the

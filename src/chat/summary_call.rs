@@ -44,7 +44,10 @@ pub(super) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
 /// summary endpoint if one is configured.
 pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
     if let Some(endpoint) = &request.services.summary_endpoint {
-        return Some((endpoint.request_head(), SummaryTarget::Dedicated));
+        return Some((
+            endpoint.request_head(request.conversation.dialect()),
+            SummaryTarget::Dedicated,
+        ));
     }
     let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
     let (head, framing) = (request.head.clone(), BodyFraming::Length(0));
@@ -95,7 +98,12 @@ pub(super) fn origin(
     model: &str,
 ) -> Option<CallContext> {
     let parent = request.parent.clone()?;
-    Some(CallContext::new(parent, purpose, model))
+    Some(CallContext::new(
+        parent,
+        purpose,
+        request.conversation.dialect(),
+        model,
+    ))
 }
 
 /// Creates the cost meter of a summary's calls.
@@ -144,6 +152,7 @@ pub(super) fn job(
         ..
     } = inputs;
     Some(SummaryJob {
+        dialect: chat.request.conversation.dialect(),
         body: chat.request.body.text().clone(),
         head,
         summarised_until: covers,

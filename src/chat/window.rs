@@ -4,7 +4,6 @@ use http::StatusCode;
 
 use crate::chat::Chat;
 use crate::chat::attempt::PlanInputs;
-use crate::config::CHAT;
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::models;
 use crate::models::HostKind;
@@ -142,7 +141,7 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     // For a deployment, the path selects the model, whatever name is in the body.
     let path = chat.request.route.mapped.path();
     let Some(prefix) = path
-        .strip_suffix(CHAT)
+        .strip_suffix(chat.request.conversation.dialect().path())
         .filter(|prefix| !prefix.contains("/deployments/"))
     else {
         return;

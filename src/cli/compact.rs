@@ -21,7 +21,7 @@ use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _};
 use crate::services::Services;
 use crate::telemetry;
-use longhaul_core::dialect::continuation;
+use longhaul_core::planning::continuation;
 
 const LONG: &str = "\
 Reads the body of a chat completion request, has its old history summarised, and prints the body with

@@ -16,8 +16,8 @@ use super::pipe::{copy_to_output, file_argument, open_input, write_output};
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::dialect::chat_completions;
 use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
@@ -176,7 +176,7 @@ fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedRe
     if u64::try_from(body.len()).is_ok_and(|length| length > config.limits.body_bytes) {
         return Err(Bypass::TooLarge.into());
     }
-    let conversation = chat_completions::read(body)?;
+    let conversation = Dialect::read_any(body)?;
     let window = ModelWindow::for_model(config, &conversation.model(), None);
     let policy = window.policy_for(&conversation);
     let outlook = plan(

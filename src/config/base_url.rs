@@ -4,9 +4,7 @@ use std::fmt;
 
 use http::HeaderValue;
 use http::uri::{Authority, Scheme, Uri};
-
-/// Path of chat completions, which agents append to the base URL.
-pub(crate) const CHAT: &str = "/chat/completions";
+use longhaul_core::dialect::Dialect;
 
 /// An `http://` or `https://` base URL.
 ///
@@ -46,8 +44,8 @@ impl BaseUrl {
         let path = parts.path_and_query.map_or_else(String::new, |path| {
             path.path().trim_end_matches('/').to_owned()
         });
-        if path.ends_with(CHAT) {
-            return Err(BaseUrlError::ChatPath);
+        if let Some(dialect) = Dialect::of_path(&path) {
+            return Err(BaseUrlError::ChatPath(dialect));
         }
         Ok(Self {
             scheme,
@@ -100,8 +98,11 @@ impl fmt::Display for BaseUrl {
 /// Reason why a text is not a base URL. Never includes the text, which may contain a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum BaseUrlError {
-    #[error("a base URL does not include {CHAT}, which agents append; give the part before it")]
-    ChatPath,
+    #[error(
+        "a base URL does not include {}, which agents append; give the part before it",
+        .0.path()
+    )]
+    ChatPath(Dialect),
     #[error("a base URL cannot contain a user or password; agents send their own key")]
     Credentials,
     #[error("expected a URL like https://openrouter.ai/api/v1")]
@@ -159,7 +160,7 @@ mod tests {
             "https://h/v1/chat/completions",
             "https://h/chat/completions/",
         ] {
-            check(whole, Err(BaseUrlError::ChatPath));
+            check(whole, Err(BaseUrlError::ChatPath(Dialect::ChatCompletions)));
         }
     }
 

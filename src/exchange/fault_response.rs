@@ -3,31 +3,16 @@
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response};
-use serde::Serialize;
 
 use crate::error::{Fault, RetryAdvice};
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::request_log::RequestLog;
 use crate::services::Services;
+use longhaul_core::dialect::Dialect;
 
 const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
 /// The `OpenAI` SDKs do not retry a request if its response sets this header to `false`.
 const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
-
-/// Error response of the `OpenAI` API, with members in the order that the API uses.
-#[derive(Serialize)]
-struct ErrorEnvelope<'a> {
-    error: ErrorObject<'a>,
-}
-
-#[derive(Serialize)]
-struct ErrorObject<'a> {
-    message: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    param: Option<&'a str>,
-    code: &'a str,
-}
 
 /// Answers a request with `fault`, which is logged and counted.
 pub(crate) fn answer_fault(
@@ -39,25 +24,14 @@ pub(crate) fn answer_fault(
     log.record_fault(fault);
     let origin = services.config.upstream.base.origin();
     log_fault(fault, &origin);
-    relay(fault_response(fault, &origin).map(ReplySource::from), log)
+    let reply = fault_response(fault, &origin, log.reply_dialect());
+    relay(reply.map(ReplySource::from), log)
 }
 
-/// Builds the complete response for `fault`.
-fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
-    let message = fault.message(origin);
-    let kind = if fault.status().is_server_error() {
-        "proxy_error"
-    } else {
-        "invalid_request_error"
-    };
-    let error = ErrorObject {
-        message: &message,
-        kind,
-        param: None,
-        code: fault.code(),
-    };
-    // The value holds nothing but text, so serialising cannot fail.
-    let body = serde_json::to_vec(&ErrorEnvelope { error }).unwrap_or_default();
+/// Builds the complete response for `fault`, in the error format of `dialect`.
+fn fault_response(fault: Fault, origin: &str, dialect: Dialect) -> Response<Bytes> {
+    let is_server_error = fault.status().is_server_error();
+    let body = dialect.error_body(is_server_error, fault.code(), &fault.message(origin));
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = fault.status();
     let headers = response.headers_mut();
@@ -90,7 +64,7 @@ mod tests {
     #[test]
     fn every_fault_is_an_error_object_of_the_api() {
         for fault in Fault::ALL {
-            let answer = fault_response(*fault, "https://example.com");
+            let answer = fault_response(*fault, "https://example.com", Dialect::ChatCompletions);
             let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             let error = body["error"].as_object().unwrap();
             let keys: Vec<&String> = error.keys().collect();
@@ -103,7 +77,7 @@ mod tests {
     #[test]
     fn sdks_are_told_where_repeating_is_useless() {
         let told = |fault| {
-            fault_response(fault, "x")
+            fault_response(fault, "x", Dialect::ChatCompletions)
                 .headers()
                 .get(SHOULD_RETRY_HEADER)
                 .cloned()

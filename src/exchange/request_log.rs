@@ -16,6 +16,7 @@ use crate::report::ChatReport;
 use crate::request::{paths, receive};
 use crate::traces::{Operation, RequestTrace};
 use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
 
@@ -72,6 +73,11 @@ impl RequestLog {
         self.trace.set_operation(|| operation(&self.method, path));
     }
 
+    /// Returns the dialect of longhaul's own replies: that of the path, or else the most common one.
+    pub(crate) fn reply_dialect(&self) -> Dialect {
+        Dialect::of_path(&self.path).unwrap_or(Dialect::ChatCompletions)
+    }
+
     /// Sets the mount that serves the request.
     pub(crate) fn set_mount(&mut self, mount: Option<Arc<str>>) {
         self.mount = mount;
@@ -91,7 +97,9 @@ impl RequestLog {
     pub(crate) fn record_chat(&mut self, conversation: &Conversation<'_>) {
         if self.trace.is_recorded() {
             let streaming = conversation.params().streaming;
-            self.trace.record_chat(&conversation.model(), streaming);
+            let dialect = conversation.dialect();
+            self.trace
+                .record_chat(dialect, &conversation.model(), streaming);
         }
     }
 
@@ -258,8 +266,9 @@ impl Drop for RequestLog {
 
 /// Returns the operation that a span reports for `path`.
 fn operation(method: &Method, path: &str) -> Operation {
-    if receive::is_chat_path(method, path) {
+    if let Some(dialect) = receive::chat_dialect(method, path) {
         Operation::Chat {
+            dialect,
             model: None,
             streaming: None,
         }

@@ -3,6 +3,7 @@
 mod buffer;
 mod decoding;
 
+use longhaul_core::dialect::Dialect;
 use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,6 @@ use crate::body::client_body::ClientBody;
 use crate::body::coding::Decoder;
 use crate::body::peeked_body::PeekedBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
-use crate::config::CHAT;
 use crate::error::Fault;
 use crate::metrics::{Label, Metrics, UnreadReason};
 use crate::request::buffered_body::BufferedBody;
@@ -47,14 +47,9 @@ pub(crate) enum Received {
     },
 }
 
-/// Whether the request is a chat completion. Azure and gateways serve chats under longer paths.
-pub(crate) fn is_chat(head: &Parts) -> bool {
-    is_chat_path(&head.method, head.uri.path())
-}
-
-/// Like [`is_chat`], for a separate method and path.
-pub(crate) fn is_chat_path(method: &Method, path: &str) -> bool {
-    method == Method::POST && path.ends_with(CHAT)
+/// Returns the dialect of a request if it is a chat.
+pub(crate) fn chat_dialect(method: &Method, path: &str) -> Option<Dialect> {
+    Dialect::of_path(path).filter(|_| method == Method::POST)
 }
 
 /// Reader of a chat body, with its limits.
@@ -228,7 +223,7 @@ mod tests {
             .uri(target)
             .body(())
             .unwrap();
-        is_chat(&request.into_parts().0)
+        chat_dialect(request.method(), request.uri().path()).is_some()
     }
 
     #[test]

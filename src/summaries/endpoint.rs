@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
-use crate::config::{CHAT, SummaryConfig, UpstreamConfig};
+use crate::config::{BaseUrl, SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
 use crate::upstream::Upstream;
+use longhaul_core::dialect::Dialect;
 
 /// Destination of summaries if it is not the conversation's upstream.
 pub(crate) struct SummaryUpstream {
     pub(crate) upstream: Arc<Upstream>,
-    uri: Uri,
+    base: BaseUrl,
     headers: HeaderMap,
 }
 
@@ -34,15 +34,6 @@ impl SummaryUpstream {
         let base = &endpoint.base;
         let mut config = like.clone();
         config.base = base.clone();
-        let path = format!("{}{CHAT}", base.path());
-        let uri = PathAndQuery::try_from(path).ok().and_then(|path| {
-            Uri::builder()
-                .scheme(base.scheme().clone())
-                .authority(base.authority().clone())
-                .path_and_query(path)
-                .build()
-                .ok()
-        });
         let mut headers = HeaderMap::new();
         headers.insert(HOST, base.host().clone());
         let json = HeaderValue::from_static("application/json");
@@ -53,18 +44,23 @@ impl SummaryUpstream {
         }
         Ok(Some(Self {
             upstream: Arc::new(Upstream::new(&config)?),
-            // A valid base always gives a valid target. If it ever did not, calls would fail to
-            // connect.
-            uri: uri.unwrap_or_default(),
+            base: base.clone(),
             headers,
         }))
     }
 
     /// Returns the head of a request to the endpoint. It holds nothing from a caller.
-    pub(crate) fn request_head(&self) -> Parts {
+    pub(crate) fn request_head(&self, dialect: Dialect) -> Parts {
+        let path = [self.base.path(), dialect.path()].concat();
+        let uri = Uri::builder()
+            .scheme(self.base.scheme().clone())
+            .authority(self.base.authority().clone())
+            .path_and_query(path)
+            .build();
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
-        head.uri = self.uri.clone();
+        // A valid base always gives a valid target. If it ever did not, calls would fail to connect.
+        head.uri = uri.unwrap_or_default();
         head.headers = self.headers.clone();
         head
     }

@@ -9,6 +9,7 @@ use super::TraceSpan;
 use super::valid_model_name;
 use crate::metrics::{AuxiliaryPurpose, Label as _};
 use crate::traces::provider;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::Verdict;
 
@@ -22,6 +23,8 @@ pub(crate) const NO_ANSWER: &str = "no_answer";
 pub(crate) enum Operation {
     /// A chat. Model and streaming are set once the body was read.
     Chat {
+        /// The dialect of the chat.
+        dialect: Dialect,
         /// The requested model.
         model: Option<Box<str>>,
         /// Whether the client asked for a streamed answer.
@@ -33,9 +36,13 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Creates a chat with `model`; an implausible name is omitted.
-    pub(super) fn chat(model: &str, streaming: Option<bool>) -> Self {
+    pub(super) fn chat(dialect: Dialect, model: &str, streaming: Option<bool>) -> Self {
         let model = valid_model_name(model).map(Into::into);
-        Self::Chat { model, streaming }
+        Self::Chat {
+            dialect,
+            model,
+            streaming,
+        }
     }
 
     /// Returns the span's name. The set of names is small, whatever clients request.
@@ -50,7 +57,7 @@ impl Operation {
     /// Returns the API route.
     pub(super) fn route(&self) -> Option<&str> {
         match self {
-            Self::Chat { .. } => Some("/chat/completions"),
+            Self::Chat { dialect, .. } => Some(dialect.path()),
             Self::Other(route) => route.as_deref(),
         }
     }
@@ -61,7 +68,10 @@ impl Operation {
             "http.request.method",
             standard_method(method).unwrap_or("_OTHER"),
         );
-        if let Self::Chat { model, streaming } = self {
+        if let Self::Chat {
+            model, streaming, ..
+        } = self
+        {
             span.set("gen_ai.operation.name", "chat");
             span.set("gen_ai.request.model", model.as_deref());
             span.set("gen_ai.request.stream", *streaming);
@@ -200,8 +210,13 @@ pub(crate) struct CallContext {
 
 impl CallContext {
     /// Creates the context of calls for `purpose` to `model`, under `parent`.
-    pub(crate) fn new(parent: ParentContext, purpose: AuxiliaryPurpose, model: &str) -> Self {
-        let asks = Operation::chat(model, None);
+    pub(crate) fn new(
+        parent: ParentContext,
+        purpose: AuxiliaryPurpose,
+        dialect: Dialect,
+        model: &str,
+    ) -> Self {
+        let asks = Operation::chat(dialect, model, None);
         Self {
             parent,
             purpose,
@@ -227,12 +242,16 @@ mod tests {
     #[test]
     fn a_chat_is_called_by_its_model_where_that_may_be_a_name() {
         check(
-            &Operation::chat("openai/gpt-5", None),
+            &Operation::chat(Dialect::ChatCompletions, "openai/gpt-5", None),
             "POST",
             "chat openai/gpt-5",
         );
         for none in ["", &"m".repeat(129)] {
-            check(&Operation::chat(none, Some(true)), "POST", "chat");
+            check(
+                &Operation::chat(Dialect::ChatCompletions, none, Some(true)),
+                "POST",
+                "chat",
+            );
         }
     }
 

@@ -5,6 +5,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use super::{AttributeValue, CallSpan, Operation, ParentContext, SpanBox, TraceSpan};
 use crate::error::Fault;
 use crate::metrics::{Ending, Label as _, RetryReason};
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::Verdict;
 
 /// Trace of one request, if the request is recorded.
@@ -55,8 +56,8 @@ impl RequestTrace {
     }
 
     /// Records that a chat for `model` was read, and whether its answer is streamed.
-    pub(crate) fn record_chat(&mut self, model: &str, streaming: bool) {
-        self.set_operation(|| Operation::chat(model, Some(streaming)));
+    pub(crate) fn record_chat(&mut self, dialect: Dialect, model: &str, streaming: bool) {
+        self.set_operation(|| Operation::chat(dialect, model, Some(streaming)));
     }
 
     /// Begins the span of a call that sends `request` upstream: the client's request, or its retry

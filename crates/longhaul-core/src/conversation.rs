@@ -1,19 +1,18 @@
 //! A parsed conversation: its messages as spans of the body, and the structure they form.
 //!
-//! This module is independent of any dialect's keys;
-//! [`chat_completions`](crate::dialect::chat_completions) fills in its types.
+//! This module names no dialect's keys; each [`Dialect`] fills in these types.
 
 mod batches;
 pub mod images;
 pub(crate) mod open_calls;
 pub mod parse_cache;
-pub(crate) mod reasoning_budget;
 pub(crate) mod reasoning_runs;
 pub(crate) mod token_sums;
 pub(crate) mod tool_arguments;
 pub mod unanswered;
 
 use crate::conversation::parse_cache::{MessageMemo, ParsedMessage};
+use crate::dialect::Dialect;
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -71,7 +70,7 @@ impl Role {
     }
 }
 
-/// The value of a message's `content` key.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
     /// The key is missing.
@@ -121,8 +120,8 @@ pub struct ContentPart {
     pub span: Span,
     /// The text, if the part has one.
     pub text: Option<Literal>,
-    /// The value of `cache_control`, if the part has one.
-    pub cache_control: Option<Span>,
+    /// The value of the cache mark, if the part has one.
+    pub cache_mark: Option<Span>,
     /// Plain estimate of the part; zero for text, which counts with its message.
     pub tokens: Tokens,
 }
@@ -163,30 +162,11 @@ pub struct Message {
     pub(super) cached: Option<Arc<ParsedMessage>>,
 }
 
-/// The key that limits the output of a request. Upstreams differ in which key they accept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum OutputKey {
-    /// `max_completion_tokens`.
-    MaxCompletionTokens,
-    /// `max_tokens`.
-    MaxTokens,
-}
-
-impl OutputKey {
-    /// Returns the spelling of the key.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MaxCompletionTokens => "max_completion_tokens",
-            Self::MaxTokens => "max_tokens",
-        }
-    }
-}
-
 /// The output limit of a request, with its position so that it can be lowered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OutputLimit {
-    /// The key that holds the limit.
-    pub key: OutputKey,
+    /// The key that holds the limit. Upstreams differ in which key they accept.
+    pub key: Literal,
     /// The number literal.
     pub span: Span,
     /// The limit, in tokens.
@@ -200,7 +180,7 @@ pub struct RequestParams {
     pub model: Option<Literal>,
     /// Whether the request asks for a streamed reply.
     pub streaming: bool,
-    /// `max_completion_tokens`, else `max_tokens`.
+    /// The limit of output tokens.
     pub output_limit: Option<OutputLimit>,
     /// Plain estimate of the tool and function schemas.
     pub tool_tokens: Tokens,
@@ -210,6 +190,8 @@ pub struct RequestParams {
     pub routing: Vec<(Literal, Span)>,
     /// Keys and values that control whether and how much the model reasons.
     pub thinking: Vec<(Literal, Span)>,
+    /// Reasoning tokens that the request grants; zero if it states none.
+    pub reasoning_budget: Tokens,
 }
 
 /// A parsed request body.
@@ -217,6 +199,7 @@ pub struct RequestParams {
 /// Invariant: the spans of `messages` ascend and do not overlap.
 #[derive(Debug)]
 pub struct Conversation<'a> {
+    dialect: Dialect,
     body: &'a str,
     params: RequestParams,
     messages: Vec<Message>,
@@ -235,6 +218,7 @@ pub struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// Builds a conversation from the parts a dialect parsed; finds batches and boundaries.
     pub(super) fn new(
+        dialect: Dialect,
         body: &'a str,
         envelope: RequestParams,
         messages: Vec<Message>,
@@ -242,6 +226,7 @@ impl<'a> Conversation<'a> {
         calls: Vec<ToolCall>,
     ) -> Self {
         let mut read = Self {
+            dialect,
             body,
             params: envelope,
             reasoning_runs: reasoning_runs::runs(&messages),
@@ -266,6 +251,11 @@ impl<'a> Conversation<'a> {
         read
     }
 
+    /// Returns the dialect of the body.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// Returns the request body.
     pub fn body(&self) -> &'a str {
         self.body
@@ -286,6 +276,13 @@ impl<'a> Conversation<'a> {
     /// Returns the requested output limit, if the request has one.
     pub fn output_tokens(&self) -> Option<Tokens> {
         self.params.output_limit.map(|output| output.tokens)
+    }
+
+    /// Whether the request grants at least `output` reasoning tokens. The provider refuses a
+    /// request whose output limit does not exceed that budget.
+    pub fn grants_reasoning_tokens(&self, output: Tokens) -> bool {
+        let granted = self.params.reasoning_budget;
+        granted > Tokens::ZERO && granted >= output
     }
 
     /// Returns all messages, in order.

@@ -5,14 +5,197 @@
 
 pub mod bypass;
 pub mod chat_completions;
-pub mod content_json;
-pub mod continuation;
 pub mod sse;
 pub mod usage;
+
+use crate::FORM_VERSION;
+use crate::conversation::parse_cache::ParseCache;
+use crate::conversation::{Conversation, Message};
+use crate::dialect::bypass::Bypass;
+use crate::summary::request::RequestTemplate;
+use crate::units::scope::Scope;
+use crate::units::tokens::Tokens;
 
 /// An API's wire format.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Dialect {
     /// `POST …/chat/completions`.
     ChatCompletions,
+}
+
+impl Dialect {
+    /// All dialects.
+    const ALL: [Self; 1] = [Self::ChatCompletions];
+
+    /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|dialect| path.ends_with(dialect.path()))
+    }
+
+    /// Returns the path that clients append to a base URL.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => chat_completions::PATH,
+        }
+    }
+
+    /// Returns the version of the forwarded bytes. The versions of two dialects differ, so that
+    /// neither uses records or cached parses of the other.
+    pub(crate) fn form_version(self) -> u32 {
+        match self {
+            Self::ChatCompletions => FORM_VERSION,
+        }
+    }
+
+    /// Reads a request body in one pass, recording spans only. Checks the keys that longhaul uses
+    /// strictly and ignores all others.
+    ///
+    /// # Errors
+    /// The reason to forward the body unchanged.
+    pub fn read(self, body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+        match self {
+            Self::ChatCompletions => chat_completions::read(body),
+        }
+    }
+
+    /// Like [`read`](Self::read), but takes messages that `cache` has for `scope` from the cache.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub fn read_cached<'a>(
+        self,
+        body: &'a [u8],
+        scope: Scope,
+        cache: &ParseCache,
+    ) -> Result<Conversation<'a>, Bypass> {
+        match self {
+            Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
+        }
+    }
+
+    /// Reads a body that came without a path, in the first dialect whose shape it has.
+    ///
+    /// # Errors
+    /// The body has no dialect's shape, or is unusable.
+    pub fn read_any(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+        let mut readings = Self::ALL.into_iter().map(|dialect| dialect.read(body));
+        let first = readings.find(|reading| !matches!(reading, Err(Bypass::Shape)));
+        first.unwrap_or(Err(Bypass::Shape))
+    }
+
+    /// Whether a body asks for a negative number of output tokens.
+    ///
+    /// A client that subtracts its prompt from its assumed window does so once nothing is left. The
+    /// upstream's error about that number says nothing about the upstream's own window.
+    pub fn has_negative_output_limit(self, body: &str) -> bool {
+        match self {
+            Self::ChatCompletions => chat_completions::output_limit::is_negative(body),
+        }
+    }
+
+    /// Returns the key of a mark that asks the provider to cache the prompt up to there. Agents
+    /// move such marks between requests.
+    pub(crate) fn cache_mark_key(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => chat_completions::CACHE_MARK_KEY,
+        }
+    }
+
+    /// Formats `text` as the content of `message`: a string if the content was a string, or one
+    /// text part if it was an array. The part carries the array's last cache mark. Returns `None`
+    /// if the message has no content.
+    pub(crate) fn content_in_shape(
+        self,
+        conversation: &Conversation<'_>,
+        message: &Message,
+        text: &str,
+    ) -> Option<String> {
+        match self {
+            Self::ChatCompletions => {
+                chat_completions::writer::content_in_shape(conversation, message, text)
+            }
+        }
+    }
+
+    /// Formats a text part of `text`, a JSON string, with the value of a cache mark.
+    pub(crate) fn text_part(self, text: &str, cache_mark: Option<&str>) -> String {
+        match self {
+            Self::ChatCompletions => chat_completions::writer::text_part(text, cache_mark),
+        }
+    }
+
+    /// Formats a user message with `content`, a JSON value.
+    pub(crate) fn user_message(self, content: &str) -> String {
+        match self {
+            Self::ChatCompletions => chat_completions::writer::user_message(content),
+        }
+    }
+
+    /// Returns the whole body of a call for a summary. The body requests a stream, because many
+    /// proxies close a connection that stays idle while a summary is generated.
+    pub(crate) fn summary_request(
+        self,
+        template: &RequestTemplate<'_>,
+        system: &str,
+        user: &str,
+        output: Tokens,
+    ) -> String {
+        match self {
+            Self::ChatCompletions => {
+                chat_completions::summary_request::body(template, system, user, output)
+            }
+        }
+    }
+
+    /// Returns the body `forwarded` with its messages truncated at byte `upto` and the JSON string
+    /// `prompt` appended as a user message.
+    pub(crate) fn append_summary_prompt(
+        self,
+        forwarded: &str,
+        upto: usize,
+        prompt: &str,
+        output: Tokens,
+    ) -> Option<String> {
+        match self {
+            Self::ChatCompletions => {
+                chat_completions::summary_request::append_prompt(forwarded, upto, prompt, output)
+            }
+        }
+    }
+
+    /// Formats the body of an error reply of longhaul itself.
+    pub fn error_body(self, is_server_error: bool, code: &str, message: &str) -> Vec<u8> {
+        match self {
+            Self::ChatCompletions => chat_completions::errors::body(is_server_error, code, message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dialect_is_known_by_the_end_of_a_path() {
+        let chat = Some(Dialect::ChatCompletions);
+        for (path, expect) in [
+            ("/v1/chat/completions", chat),
+            ("/openai/deployments/x/chat/completions", chat),
+            ("/v1/chat/completions/", None),
+            ("/v1/completions", None),
+            ("", None),
+        ] {
+            assert_eq!(Dialect::of_path(path), expect, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_body_without_a_path_is_read_by_its_shape() {
+        let read = |body: &str| Dialect::read_any(body.as_bytes()).map(|it| it.dialect());
+        let dialect = Ok(Dialect::ChatCompletions);
+        assert_eq!(read(r#"{"messages":[]}"#), dialect);
+        assert_eq!(read(r#"{"input":[]}"#), Err(Bypass::Shape));
+        assert_eq!(read("{"), Err(Bypass::Malformed));
+    }
 }

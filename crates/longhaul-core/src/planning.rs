@@ -1,6 +1,7 @@
 //! Plans of how a conversation is forwarded, and the splice that carries one out.
 
 pub mod agent_compaction;
+pub mod continuation;
 pub mod plan;
 pub mod recovery;
 pub mod replay;

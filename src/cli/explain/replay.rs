@@ -14,7 +14,7 @@ use crate::config::{
 };
 use crate::error::Problem;
 use crate::models;
-use longhaul_core::dialect::chat_completions;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::Policy;
 use longhaul_mock_model::ModelOptions;
 
@@ -55,7 +55,7 @@ impl SessionReplay {
         let session = RecordedSession::read(file)?;
         let last = session.requests().last().map(|asked| asked.body);
         let last = last.unwrap_or_default();
-        let conversation = chat_completions::read(&last)
+        let conversation = Dialect::read_any(&last)
             .map_err(|bypass| invalid_session(file, UntouchedReason::from(bypass).description()))?;
         let model = conversation.model().into_owned();
         let window = ModelWindow::for_model(config, &model, None);

@@ -1,7 +1,7 @@
 //! The rewritten body: replacements spliced in, every other byte unchanged.
 
 use crate::conversation::Conversation;
-use crate::dialect::content_json;
+use crate::json::quote::quote;
 use crate::json::span::Span;
 use crate::planning::plan::{Replacement, Replacements};
 use crate::policy::placement;
@@ -201,11 +201,11 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
         }
         Replacement::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
-            let text = content_json::quote(wording::IMAGE_MARKER);
-            let mark = content_json::cache_control_member(conversation, part.cache_control);
+            let mark = part.cache_mark.map(|mark| mark.slice(conversation.body()));
+            let text = quote(wording::IMAGE_MARKER);
             Some(ByteEdit {
                 delete: part.span,
-                insert: format!("{{\"type\":\"text\",\"text\":{text}{mark}}}"),
+                insert: conversation.dialect().text_part(&text, mark),
             })
         }
         Replacement::Output { tokens } => Some(ByteEdit {
@@ -219,7 +219,9 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
             }
             Some(ByteEdit {
                 delete: message.content.span()?,
-                insert: content_json::content_in_shape(conversation, message, text)?,
+                insert: conversation
+                    .dialect()
+                    .content_in_shape(conversation, message, text)?,
             })
         }
     }

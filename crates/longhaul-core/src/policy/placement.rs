@@ -1,7 +1,8 @@
 //! Placement of the summary: a message of its own, or merged into the adjacent user messages.
 
 use crate::conversation::{Content, Conversation, Message};
-use crate::dialect::content_json::quote;
+use crate::dialect::Dialect;
+use crate::json::quote::quote;
 use crate::json::span::Span;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -83,11 +84,11 @@ pub(crate) fn history_edit(
         behind.map(|behind| ContentJson::from_message(body, behind)),
     ];
     let said: Option<Vec<ContentJson<'_>>> = said.into_iter().flatten().collect();
-    let content = join_contents(said?);
+    let content = join_contents(said?, conversation.dialect());
     let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
     match (before, behind) {
         (None, None) => {
-            let message = format!("{{\"role\":\"user\",\"content\":{content}}}");
+            let message = conversation.dialect().user_message(&content);
             Some((first.span.extended_to(last.span), message))
         }
         (Some(before), None) => {
@@ -163,16 +164,16 @@ impl<'s> ContentJson<'s> {
     }
 
     /// Converts the content to array elements.
-    fn into_parts(self) -> Cow<'s, str> {
+    fn into_parts(self, dialect: Dialect) -> Cow<'s, str> {
         match self {
             Self::Parts(parts) => parts.into(),
-            Self::Text(text) => format!("{{\"type\":\"text\",\"text\":{text}}}").into(),
+            Self::Text(text) => dialect.text_part(&text, None).into(),
         }
     }
 }
 
 /// Joins contents: to a string if all are strings, otherwise to an array of parts.
-fn join_contents(said: Vec<ContentJson<'_>>) -> String {
+fn join_contents(said: Vec<ContentJson<'_>>, dialect: Dialect) -> String {
     if let Some(texts) = said
         .iter()
         .map(ContentJson::inner)
@@ -180,7 +181,7 @@ fn join_contents(said: Vec<ContentJson<'_>>) -> String {
     {
         return format!("\"{}\"", texts.join("\\n\\n"));
     }
-    let parts = said.into_iter().map(ContentJson::into_parts);
+    let parts = said.into_iter().map(|content| content.into_parts(dialect));
     let parts: Vec<Cow<'_, str>> = parts.filter(|parts| !parts.is_empty()).collect();
     format!("[{}]", parts.join(","))
 }

@@ -4,9 +4,9 @@
 //! strings into parts. None of these may change the key. The hash covers role, text, images, names
 //! and arguments of calls, all as spelt. An id counts by the position of its call.
 
-use crate::FORM_VERSION;
 use crate::conversation::parse_cache::PrefixHashStep;
 use crate::conversation::{Content, ContentPart, Conversation, Message, PartKind, Role};
+use crate::dialect::Dialect;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::units::scope::{PrefixHash, RecordKey, Scope, hash_field, length_bytes};
 
@@ -44,7 +44,8 @@ impl PrefixKeys {
     /// Hashes a conversation without its leading system and developer messages, whose dates and
     /// working directories change.
     pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
-        let start = blake3::keyed_hash(scope.bytes(), &FORM_VERSION.to_le_bytes());
+        let form = conversation.dialect().form_version();
+        let start = blake3::keyed_hash(scope.bytes(), &form.to_le_bytes());
         let mut link: PrefixHash = start.into();
         let tag = scope.tag();
         let head = conversation.head_len();
@@ -229,7 +230,7 @@ fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, me
         Content::Text(text) => hash_field(hasher, b't', text.raw(body)),
         Content::Parts(_) => {
             for part in conversation.parts(message) {
-                hash_part(hasher, body, part);
+                hash_part(hasher, conversation, part);
             }
         }
     }
@@ -243,7 +244,8 @@ fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, me
     }
 }
 
-fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &ContentPart) {
+fn hash_part(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, part: &ContentPart) {
+    let body = conversation.body();
     match (part.kind, part.text) {
         (PartKind::Text, Some(text)) if text.chars() == 0 => {}
         (PartKind::Text, Some(text)) => hash_field(hasher, b't', text.raw(body)),
@@ -256,7 +258,7 @@ fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &ContentPart) {
             | PartKind::Video,
             _,
         ) => {
-            let mut members = members(part.span.slice(body));
+            let mut members = members(part.span.slice(body), conversation.dialect());
             members.sort_unstable();
             for (key, value) in members {
                 hash_field(hasher, b'k', key);
@@ -267,11 +269,11 @@ fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &ContentPart) {
 }
 
 /// Returns the keys and values of an object, except its cache mark, which agents move.
-fn members(object: &str) -> Vec<(&str, &str)> {
+fn members(object: &str, dialect: Dialect) -> Vec<(&str, &str)> {
     let mut members = Vec::new();
     let read = Scanner::new(object).object(|scanner, key| {
         let value = scanner.value()?;
-        if key.decode(object) != "cache_control" {
+        if key.decode(object) != dialect.cache_mark_key() {
             members.push((key.raw(object), value.slice(object)));
         }
         Ok::<(), NotJson>(())

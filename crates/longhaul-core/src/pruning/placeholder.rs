@@ -2,8 +2,8 @@
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Content, Conversation, Message, ToolCall};
-use crate::dialect::content_json;
 use crate::identifiers;
+use crate::json::quote::needs_no_escape;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -142,11 +142,13 @@ fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -
         if there > 6 * words.len() + 2 {
             return true;
         }
-        if content_json::needs_no_escape(words) {
+        if needs_no_escape(words) {
             return there > words.len() + 2;
         }
     }
-    let stands = content_json::content_in_shape(conversation, message, words);
+    let stands = conversation
+        .dialect()
+        .content_in_shape(conversation, message, words);
     content
         .zip(stands)
         .is_some_and(|(content, stands)| stands.len() < content.len())

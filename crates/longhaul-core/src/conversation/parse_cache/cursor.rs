@@ -12,6 +12,7 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::{ContentPart, Message, Role, ToolCall};
+use crate::dialect::Dialect;
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use std::sync::Arc;
@@ -71,14 +72,14 @@ impl CacheHit {
 
 impl ParseCache {
     /// Creates a cursor for a body of the caller `scope`, before the first message.
-    pub(crate) fn cursor(&self, scope: Scope) -> ParseCursor<'_> {
+    pub(crate) fn cursor(&self, scope: Scope, dialect: Dialect) -> ParseCursor<'_> {
         let [key, ..] = self.key;
         let (words, _) = scope.bytes().as_chunks();
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
         ParseCursor {
             cache: self,
             scope,
-            prefix_state: words.fold(key, mix),
+            prefix_state: words.fold(mix(key, dialect.form_version().into()), mix),
             consecutive_hits: 0,
             page_key: 0,
         }

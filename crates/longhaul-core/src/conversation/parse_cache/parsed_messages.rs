@@ -111,7 +111,7 @@ impl Shift {
             kind: part.kind,
             span: self.span(part.span),
             text: self.literal(part.text),
-            cache_control: part.cache_control.map(|mark| self.span(mark)),
+            cache_mark: part.cache_mark.map(|mark| self.span(mark)),
             tokens: part.tokens,
         }
     }

@@ -1,17 +1,16 @@
 //! The output limit of a request.
 
-use serde::Deserialize;
-
-use crate::conversation::{OutputKey, OutputLimit};
+use crate::conversation::OutputLimit;
 use crate::dialect::bypass::Bypass;
-use crate::json::scanner::Scanner;
+use crate::json::scanner::{Literal, Scanner};
 use crate::units::tokens::Tokens;
+use serde::Deserialize;
 
 /// Reads a limit of output tokens. Returns `None` unless the value is a non-negative integer; the
 /// upstream refuses other values itself.
 pub(super) fn read_output_limit(
     scanner: &mut Scanner<'_>,
-    key: OutputKey,
+    key: Literal,
 ) -> Result<Option<OutputLimit>, Bypass> {
     let span = scanner.value()?;
     let number = span.slice(scanner.text()).parse().ok();
@@ -22,11 +21,8 @@ pub(super) fn read_output_limit(
     }))
 }
 
-/// Whether a body asks for a negative number of output tokens.
-///
-/// A client that subtracts its prompt from its assumed window does so once nothing is left. The
-/// upstream's error about that number says nothing about the upstream's own window.
-pub fn has_negative_output_limit(body: &str) -> bool {
+/// See [`Dialect::has_negative_output_limit`](crate::dialect::Dialect::has_negative_output_limit).
+pub(in crate::dialect) fn is_negative(body: &str) -> bool {
     #[derive(Deserialize)]
     struct Asked {
         max_completion_tokens: Option<i64>,
@@ -54,7 +50,7 @@ mod tests {
             ("{}", false),
             ("", false),
         ] {
-            assert_eq!(has_negative_output_limit(body), expect, "{body}");
+            assert_eq!(is_negative(body), expect, "{body}");
         }
     }
 }

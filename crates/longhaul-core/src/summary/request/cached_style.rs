@@ -2,29 +2,10 @@
 //! cache applies.
 
 use crate::conversation::Conversation;
-use crate::dialect::chat_completions::read;
-use crate::dialect::content_json::quote;
-use crate::json::scanner::{NotJson, Scanner};
+use crate::json::quote::quote;
 use crate::policy::Policy;
 use crate::summary::prompts::Prompts;
 use crate::summary::request::{fill_prompt, max_output, open_turn_prompt, parts};
-use crate::units::tokens::Tokens;
-
-/// Keys of the client's request that are dropped because they would spoil a summary: extra choices,
-/// stop sequences, output formats, forced tool calls, paid searches, and output that longhaul does
-/// not read. `stream_options` stays, so that the cost is known.
-const DROPPED_KEYS: [&str; 10] = [
-    "function_call",
-    "logprobs",
-    "n",
-    "plugins",
-    "prediction",
-    "response_format",
-    "stop",
-    "tool_choice",
-    "top_logprobs",
-    "web_search_options",
-];
 
 /// Returns the body of a summary call for all of `conversation` before `cut`. The body repeats
 /// `forwarded` byte for byte up to that point, then appends one message with the prompt.
@@ -41,7 +22,8 @@ pub fn cached_style_body(
     policy: &Policy,
     prompts: &Prompts,
 ) -> Option<String> {
-    let sent = read(forwarded.as_bytes()).ok()?;
+    let dialect = conversation.dialect();
+    let sent = dialect.read(forwarded.as_bytes()).ok()?;
     // Both bodies have the same messages after the cut.
     let behind = conversation.messages().len().checked_sub(cut)?;
     let repeated = sent.messages().len().checked_sub(behind)?;
@@ -59,47 +41,16 @@ pub fn cached_style_body(
     if size > policy.thresholds.actual_window || sent.grants_reasoning_tokens(output) {
         return None;
     }
-    append_prompt(forwarded, last.span.end(), &quote(&asks), output)
-}
-
-/// Returns `forwarded` with its messages truncated at byte `upto` and the JSON string `asks`
-/// appended as a user message.
-fn append_prompt(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<String> {
-    let mut members: Vec<String> = Vec::new();
-    let mut streams = false;
-    let read = Scanner::new(forwarded).object(|scanner, key| {
-        let value = scanner.value()?;
-        let name = key.decode(forwarded);
-        let spelt = key.span().slice(forwarded);
-        let written = match &*name {
-            "messages" => {
-                let messages = forwarded.get(value.start()..upto).unwrap_or_default();
-                format!("{spelt}:{messages},{{\"role\":\"user\",\"content\":{asks}}}]")
-            }
-            "max_tokens" | "max_completion_tokens" => format!("{spelt}:{output}"),
-            "stream" => {
-                streams = true;
-                format!("{spelt}:true")
-            }
-            name if DROPPED_KEYS.contains(&name) => return Ok(()),
-            _ => format!("{spelt}:{}", value.slice(forwarded)),
-        };
-        members.push(written);
-        Ok::<(), NotJson>(())
-    });
-    read.ok()?;
-    if !streams {
-        members.push("\"stream\":true".to_owned());
-    }
-    Some(format!("{{{}}}", members.join(",")))
+    dialect.append_summary_prompt(forwarded, last.span.end(), &quote(&asks), output)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+    use crate::dialect::chat_completions::read;
     use crate::policy::CompactionSettings;
+    use crate::units::tokens::Tokens;
+    use serde_json::Value;
 
     const BODY: &str = r#"{ "model":"m", "n":2, "plugins":[{"id":"web"}], "web_search_options":{}, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
         "messages" : [ {"role":"system","content":"s"} ,{"content":"do \u0041", "role":"user"},

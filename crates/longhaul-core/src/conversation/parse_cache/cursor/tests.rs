@@ -4,6 +4,7 @@ use super::*;
 use crate::conversation::Conversation;
 use crate::conversation::parse_cache::Fingerprint;
 use crate::conversation::parse_cache::parsed_messages::GENERATION_MESSAGES;
+use crate::dialect::Dialect;
 use crate::dialect::chat_completions::{read, read_cached};
 use proptest::prelude::*;
 
@@ -29,7 +30,7 @@ fn shown(conversation: &Conversation<'_>) -> String {
 fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
     let plain = read(body.as_bytes()).unwrap();
     let messages = plain.messages();
-    let mut thread = recall.cursor(scope(caller));
+    let mut thread = recall.cursor(scope(caller), Dialect::ChatCompletions);
     let (mut at, mut met, mut pages) = (0, 0, 0);
     while let Some(message) = messages.get(at) {
         let start = message.span.start();
@@ -147,7 +148,7 @@ fn what_is_kept_is_bounded_and_what_is_used_stays() {
     let met = (0..3 * GENERATION_MESSAGES).filter(|number| {
         let message = user(&number.to_string());
         recall
-            .cursor(scope(1))
+            .cursor(scope(1), Dialect::ChatCompletions)
             .lookup(&format!("{message}]}}"))
             .is_some()
     });

@@ -1,39 +1,31 @@
 //! The reasoning budget that a request grants its model.
 
-use crate::conversation::Conversation;
 use crate::json::scanner::{NotJson, Scanner};
+use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
-impl Conversation<'_> {
-    /// Whether the request grants at least `output` reasoning tokens, by Anthropic's
-    /// `thinking.budget_tokens` or OpenRouter's `reasoning.max_tokens`. The provider refuses a
-    /// request whose output limit does not exceed that budget.
-    pub fn grants_reasoning_tokens(&self, output: Tokens) -> bool {
-        let grants = |name: &str, value: &str| {
-            let tokens = value.parse::<u64>();
-            matches!(name, "budget_tokens" | "max_tokens")
-                && tokens.is_ok_and(|tokens| tokens > 0 && tokens >= u64::from(output.get()))
-        };
-        let is_off = |name: &str, value: &str| {
-            matches!(
-                (name, value),
-                ("enabled", "false") | ("type", "\"disabled\"")
-            )
-        };
-        let mut wishes = self.params().thinking.iter();
-        wishes.any(|(_, wish)| {
-            let wish = wish.slice(self.body());
-            let (mut is_enough, mut off) = (false, false);
-            let read = Scanner::new(wish).object(|scanner, key| {
-                let (name, value) = (key.decode(wish), scanner.value()?.slice(wish));
-                is_enough |= grants(&name, value);
-                off |= is_off(&name, value);
-                Ok::<(), NotJson>(())
-            });
-            // A value that is not an object grants no number of tokens.
-            read.is_ok() && is_enough && !off
-        })
+/// Reads a reasoning option. Returns its span and the tokens that it grants: Anthropic's
+/// `thinking.budget_tokens` or OpenRouter's `reasoning.max_tokens`, unless reasoning is off.
+pub(super) fn read_reasoning_option(scanner: &mut Scanner<'_>) -> Result<(Span, Tokens), NotJson> {
+    if scanner.peek() != Some(b'{') {
+        return Ok((scanner.value()?, Tokens::ZERO));
     }
+    let (mut granted, mut is_off) = (0, false);
+    let span = scanner.object(|scanner, key| {
+        let value = scanner.value()?;
+        let text = scanner.text();
+        match (&*key.decode(text), value.slice(text)) {
+            ("budget_tokens" | "max_tokens", number) => {
+                granted = granted.max(number.parse::<u64>().unwrap_or_default());
+            }
+            ("enabled", "false") | ("type", "\"disabled\"") => is_off = true,
+            _ => {}
+        }
+        Ok::<(), NotJson>(())
+    })?;
+    let granted = if is_off { 0 } else { granted };
+    let granted = u32::try_from(granted).unwrap_or(u32::MAX);
+    Ok((span, Tokens::new(granted)))
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! Continuation message: asks the agent to continue after a compacted conversation.
 
-use crate::dialect::chat_completions;
-use crate::dialect::content_json::quote;
+use crate::dialect::Dialect;
+use crate::json::quote::quote;
 use crate::text::wording::CONTINUE_TEXT;
 
 /// Appends a user message that asks to continue; copies everything else of `body`. Returns `None`
 /// if the body is not a chat or has no messages.
 pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
-    let conversation = chat_completions::read(body).ok()?;
+    let conversation = Dialect::read_any(body).ok()?;
     let end = conversation.messages().last()?.span.end();
     let (before, behind) = body.split_at_checked(end)?;
-    let message = format!(r#",{{"role":"user","content":{}}}"#, quote(CONTINUE_TEXT));
-    Some([before, message.as_bytes(), behind].concat())
+    let message = conversation.dialect().user_message(&quote(CONTINUE_TEXT));
+    Some([before, b",", message.as_bytes(), behind].concat())
 }
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ fn a_null_is_read_as_nothing() {
         let part = format!(r#"{{"type":"text","text":"a","cache_control":{value}}}"#);
         let body = message(&format!(r#""content":[{part}]"#));
         let conversation = read(body.as_bytes()).unwrap();
-        let span = conversation.parts(&conversation.messages()[0])[0].cache_control;
+        let span = conversation.parts(&conversation.messages()[0])[0].cache_mark;
         span.map(|span| span.slice(&body).to_owned())
     };
     let ephemeral = r#"{"type":"ephemeral"}"#;

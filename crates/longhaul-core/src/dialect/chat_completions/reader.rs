@@ -1,0 +1,486 @@
+//! Reader of a request body.
+
+use super::called_function::CalledFunction;
+use super::estimate;
+use super::keys::{RequestKey, SeenKeys, known_key};
+use super::output_limit::read_output_limit;
+use super::reasoning_budget::read_reasoning_option;
+use super::values::{part_kind_from_type, role_from_name};
+use crate::conversation::parse_cache::{ParseCache, ParseCursor};
+use crate::conversation::{
+    Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
+};
+use crate::dialect::Dialect;
+use crate::dialect::bypass::Bypass;
+use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::span::Span;
+use crate::units::scope::Scope;
+use crate::units::tokens::Tokens;
+use std::ops::Range;
+
+const DIALECT: Dialect = Dialect::ChatCompletions;
+/// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
+/// names in use are shorter than 100 bytes.
+const MAX_MODEL_NAME_BYTES: usize = 512;
+/// Most messages, parts and calls of one body together. Data derived from an empty message takes
+/// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
+const MAX_PIECES: usize = 262_144;
+/// Overhead of one message in common chat templates.
+const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
+
+impl From<NotJson> for Bypass {
+    fn from(_: NotJson) -> Self {
+        Self::Malformed
+    }
+}
+
+/// See [`Dialect::read`].
+///
+/// # Errors
+/// See [`Dialect::read`].
+pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+    read_with(body, RequestReader::default())
+}
+
+/// See [`Dialect::read_cached`].
+///
+/// # Errors
+/// See [`Dialect::read`].
+pub fn read_cached<'a>(
+    body: &'a [u8],
+    scope: Scope,
+    recall: &ParseCache,
+) -> Result<Conversation<'a>, Bypass> {
+    let reader = RequestReader {
+        cursor: Some(recall.cursor(scope, DIALECT)),
+        ..RequestReader::default()
+    };
+    read_with(body, reader)
+}
+
+fn read_with<'a>(
+    body: &'a [u8],
+    mut reader: RequestReader<'_>,
+) -> Result<Conversation<'a>, Bypass> {
+    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
+    let mut scanner = Scanner::new(body);
+    if scanner.peek() != Some(b'{') {
+        scanner.value()?;
+        scanner.finish()?;
+        return Err(Bypass::Shape);
+    }
+    let mut seen = SeenKeys::default();
+    scanner.object(|scanner, key| reader.request_member(scanner, key, &mut seen))?;
+    scanner.finish()?;
+    if !seen.contains(RequestKey::Messages) {
+        return Err(Bypass::Shape);
+    }
+    let RequestReader {
+        params: envelope,
+        messages,
+        parts,
+        calls,
+        ..
+    } = reader;
+    Ok(Conversation::new(
+        DIALECT, body, envelope, messages, parts, calls,
+    ))
+}
+
+/// State of one pass over a body.
+#[derive(Default)]
+struct RequestReader<'r> {
+    params: RequestParams,
+    messages: Vec<Message>,
+    parts: Vec<ContentPart>,
+    calls: Vec<ToolCall>,
+    /// Cursor over the cached messages, if there is a cache.
+    cursor: Option<ParseCursor<'r>>,
+}
+
+/// Reads a string, or null as `None`. Any other type is an error.
+pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
+    match scanner.peek() {
+        Some(b'"') => Ok(Some(scanner.string()?)),
+        Some(b'n') => {
+            scanner.value()?;
+            Ok(None)
+        }
+        _ => Err(wrong_type(scanner)),
+    }
+}
+
+/// Distinguishes a value of the wrong type from text that is not JSON.
+fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
+    scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
+}
+
+impl RequestReader<'_> {
+    fn request_member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: Literal,
+        seen: &mut SeenKeys,
+    ) -> Result<(), Bypass> {
+        let spelt = key;
+        let Some(key) = known_key(scanner, key) else {
+            return Ok(scanner.skip()?);
+        };
+        match key {
+            RequestKey::MaxCompletionTokens => {
+                seen.insert_once(key)?;
+                if let Some(limit) = read_output_limit(scanner, spelt)? {
+                    self.params.output_limit = Some(limit);
+                }
+            }
+            RequestKey::MaxTokens => {
+                seen.insert_once(key)?;
+                let limit = read_output_limit(scanner, spelt)?;
+                self.params.output_limit = self.params.output_limit.or(limit);
+            }
+            RequestKey::Messages => {
+                seen.insert_once(key)?;
+                if scanner.peek() != Some(b'[') {
+                    return Err(wrong_type(scanner));
+                }
+                scanner.array(|scanner| self.message(scanner))?;
+            }
+            RequestKey::Model => {
+                seen.insert_once(key)?;
+                let model = string_or_null(scanner)?;
+                if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
+                    return Err(Bypass::Shape);
+                }
+                self.params.model = model;
+            }
+            RequestKey::PromptCache => {
+                if scanner.peek() == Some(b'"') {
+                    self.params.prompt_cache_key = Some(scanner.string()?);
+                } else {
+                    scanner.skip()?;
+                }
+            }
+            RequestKey::Routing => {
+                let value = scanner.value()?;
+                self.params.routing.push((spelt, value));
+            }
+            RequestKey::Reasoning | RequestKey::Thinking => {
+                let (value, granted) = read_reasoning_option(scanner)?;
+                self.params.reasoning_budget = self.params.reasoning_budget.max(granted);
+                self.params.thinking.push((spelt, value));
+            }
+            RequestKey::Stream => {
+                seen.insert_once(key)?;
+                let span = scanner.value()?;
+                self.params.streaming = span.slice(scanner.text()) == "true";
+            }
+            RequestKey::Tools => {
+                let schemas = scanner.value()?.slice(scanner.text());
+                self.params.tool_tokens += Tokens::estimate_text(schemas);
+            }
+            RequestKey::Arguments
+            | RequestKey::CacheControl
+            | RequestKey::Content
+            | RequestKey::Detail
+            | RequestKey::Function
+            | RequestKey::FunctionCall
+            | RequestKey::Id
+            | RequestKey::ImageUrl
+            | RequestKey::Name
+            | RequestKey::Refusal
+            | RequestKey::Role
+            | RequestKey::Text
+            | RequestKey::ToolCallId
+            | RequestKey::ToolCalls
+            | RequestKey::Type => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    /// Checks that another message, part or call may be stored.
+    fn check_piece_limit(&self) -> Result<(), Bypass> {
+        let pieces = self.messages.len() + self.parts.len() + self.calls.len();
+        if pieces < MAX_PIECES {
+            Ok(())
+        } else {
+            Err(Bypass::TooLarge)
+        }
+    }
+
+    /// Reads a message, or skips all cached messages with one look-up.
+    fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let ahead = scanner.remaining();
+        if let Some(thread) = &mut self.cursor
+            && let Some(met) = thread.lookup(ahead)
+        {
+            let span = scanner.advance(met.len())?;
+            met.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
+            thread.store_page(scanner.text(), &self.messages);
+            return Ok(());
+        }
+        let mut seen = SeenKeys::default();
+        let mut draft = MessageDraft {
+            parts: self.parts.len()..self.parts.len(),
+            calls: self.calls.len()..self.calls.len(),
+            ..MessageDraft::default()
+        };
+        let span = scanner.object(|scanner, key| {
+            let Some(key) = known_key(scanner, key) else {
+                return Ok(scanner.skip()?);
+            };
+            self.message_member(scanner, key, &mut seen, &mut draft)
+        })?;
+        let role = draft.role.ok_or(Bypass::Shape)?;
+        let mut message = self.build_message(span, role, draft);
+        if let Some(thread) = &mut self.cursor {
+            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
+            let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
+            thread.store(ahead, &mut message, parts, calls);
+        }
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// Reads one member of a message.
+    fn message_member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: RequestKey,
+        seen: &mut SeenKeys,
+        draft: &mut MessageDraft,
+    ) -> Result<(), Bypass> {
+        match key {
+            RequestKey::Content => {
+                seen.insert_once(key)?;
+                draft.content = self.content(scanner)?;
+                if matches!(draft.content, Content::Parts(_)) {
+                    draft.parts.end = self.parts.len();
+                }
+            }
+            RequestKey::FunctionCall | RequestKey::ToolCalls => {
+                seen.insert_once(key)?;
+                match scanner.peek() {
+                    Some(b'[') => drop(scanner.array(|scanner| self.call(scanner))?),
+                    Some(b'{') => self.call(scanner)?,
+                    Some(b'n') => scanner.skip()?,
+                    _ => return Err(wrong_type(scanner)),
+                }
+                draft.calls.end = self.calls.len();
+            }
+            RequestKey::Name => {
+                seen.insert_once(key)?;
+                draft.name = string_or_null(scanner)?;
+            }
+            RequestKey::Reasoning => {
+                seen.insert_once(key)?;
+                let span = scanner.value()?;
+                if span.slice(scanner.text()) != "null" {
+                    draft.has_reasoning = true;
+                    // Some providers return the same reasoning under several keys and require it
+                    // back that way.
+                    let thought = char_count(span.slice(scanner.text()));
+                    draft.reasoning_chars = draft.reasoning_chars.max(thought);
+                }
+            }
+            RequestKey::Refusal => {
+                seen.insert_once(key)?;
+                let span = scanner.value()?;
+                draft.refusal_chars = char_count(span.slice(scanner.text()));
+            }
+            RequestKey::Role => {
+                seen.insert_once(key)?;
+                let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
+                draft.role = Some(role_from_name(&role.decode(scanner.text())));
+            }
+            RequestKey::ToolCallId => {
+                seen.insert_once(key)?;
+                draft.tool_call_id = string_or_null(scanner)?;
+            }
+            RequestKey::Arguments
+            | RequestKey::CacheControl
+            | RequestKey::Detail
+            | RequestKey::Function
+            | RequestKey::Id
+            | RequestKey::ImageUrl
+            | RequestKey::MaxCompletionTokens
+            | RequestKey::MaxTokens
+            | RequestKey::Messages
+            | RequestKey::Model
+            | RequestKey::PromptCache
+            | RequestKey::Routing
+            | RequestKey::Stream
+            | RequestKey::Text
+            | RequestKey::Thinking
+            | RequestKey::Tools
+            | RequestKey::Type => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    fn content(&mut self, scanner: &mut Scanner<'_>) -> Result<Content, Bypass> {
+        match scanner.peek() {
+            Some(b'"') => Ok(Content::Text(scanner.string()?)),
+            Some(b'[') => Ok(Content::Parts(scanner.array(|scanner| self.part(scanner))?)),
+            Some(b'n') => {
+                scanner.value()?;
+                Ok(Content::Null)
+            }
+            _ => Err(wrong_type(scanner)),
+        }
+    }
+
+    fn part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let mut seen = SeenKeys::default();
+        let mut kind = PartKind::Other;
+        let mut text = None;
+        let mut cache_mark = None;
+        let mut is_coarse = false;
+        let span = scanner.object(|scanner, key| {
+            match known_key(scanner, key) {
+                Some(RequestKey::Type) => {
+                    seen.insert_once(RequestKey::Type)?;
+                    let name = string_or_null(scanner)?;
+                    kind = name.map_or(PartKind::Other, |name| {
+                        part_kind_from_type(&name.decode(scanner.text()))
+                    });
+                }
+                Some(RequestKey::Text) => {
+                    seen.insert_once(RequestKey::Text)?;
+                    text = string_or_null(scanner)?;
+                }
+                Some(RequestKey::Detail | RequestKey::ImageUrl) => {
+                    is_coarse |= estimate::read_low_detail(scanner)?;
+                }
+                Some(RequestKey::CacheControl) => {
+                    seen.insert_once(RequestKey::CacheControl)?;
+                    let value = scanner.value()?;
+                    cache_mark = (value.slice(scanner.text()) != "null").then_some(value);
+                }
+                _ => scanner.skip()?,
+            }
+            Ok::<(), Bypass>(())
+        })?;
+        self.parts.push(ContentPart {
+            kind,
+            span,
+            text,
+            cache_mark,
+            tokens: estimate::part_tokens(kind, is_coarse, span.slice(scanner.text())),
+        });
+        Ok(())
+    }
+
+    /// Reads an element of `tool_calls`, or a legacy `function_call`, which has name and arguments
+    /// one level higher.
+    fn call(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let mut seen = SeenKeys::default();
+        let mut id = None;
+        let mut beside = CalledFunction::default();
+        let mut inside = CalledFunction::default();
+        scanner.object(|scanner, key| match known_key(scanner, key) {
+            Some(RequestKey::Id) => {
+                seen.insert_once(RequestKey::Id)?;
+                id = string_or_null(scanner)?;
+                Ok(())
+            }
+            Some(RequestKey::Function) if scanner.peek() == Some(b'{') => {
+                seen.insert_once(RequestKey::Function)?;
+                let mut inner = SeenKeys::default();
+                scanner.object(|scanner, key| inside.read_member(scanner, key, &mut inner))?;
+                Ok(())
+            }
+            _ => beside.read_member(scanner, key, &mut seen),
+        })?;
+        // Some servers repeat the name beside `function`; the upstream uses the inner one.
+        self.calls.push(ToolCall {
+            id,
+            name: inside.name.or(beside.name),
+            arguments: inside.arguments.or(beside.arguments),
+        });
+        Ok(())
+    }
+
+    fn build_message(&self, span: Span, role: Role, draft: MessageDraft) -> Message {
+        let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
+        let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
+        let text_chars = match draft.content {
+            Content::Text(text) => text.chars(),
+            Content::Absent | Content::Null | Content::Parts(_) => parts
+                .iter()
+                .filter(|part| part.kind == PartKind::Text)
+                .filter_map(|part| part.text)
+                .fold(0_u32, |sum, text| sum.saturating_add(text.chars())),
+        };
+        let call_chars = calls
+            .iter()
+            .flat_map(|call| [call.name, call.arguments])
+            .flatten()
+            .fold(0_u32, |sum, part| sum.saturating_add(part.chars()));
+        let other: Tokens = parts.iter().map(|part| part.tokens).sum();
+        let chars = text_chars
+            .saturating_add(call_chars)
+            .saturating_add(draft.reasoning_chars)
+            .saturating_add(draft.refusal_chars);
+        Message {
+            span,
+            role,
+            content: draft.content,
+            tool_call_id: draft.tool_call_id,
+            name: draft.name,
+            has_reasoning: draft.has_reasoning,
+            text_tokens: Tokens::estimate_chars(text_chars),
+            tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
+            parts: draft.parts,
+            calls: draft.calls,
+            cached: None,
+        }
+    }
+}
+
+/// A partially read message.
+struct MessageDraft {
+    role: Option<Role>,
+    content: Content,
+    tool_call_id: Option<Literal>,
+    name: Option<Literal>,
+    has_reasoning: bool,
+    reasoning_chars: u32,
+    refusal_chars: u32,
+    parts: Range<usize>,
+    calls: Range<usize>,
+}
+
+impl Default for MessageDraft {
+    fn default() -> Self {
+        Self {
+            role: None,
+            content: Content::Absent,
+            tool_call_id: None,
+            name: None,
+            has_reasoning: false,
+            reasoning_chars: 0,
+            refusal_chars: 0,
+            parts: 0..0,
+            calls: 0..0,
+        }
+    }
+}
+
+fn char_count(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

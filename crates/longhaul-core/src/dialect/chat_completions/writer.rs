@@ -1,0 +1,92 @@
+//! JSON that longhaul writes into a request: user messages, text parts and replacement contents.
+
+use crate::conversation::{Content, Conversation, Message};
+use crate::dialect::chat_completions::CACHE_MARK_KEY;
+use crate::json::quote::quote;
+
+/// See [`Dialect::content_in_shape`](crate::dialect::Dialect::content_in_shape).
+pub(in crate::dialect) fn content_in_shape(
+    conversation: &Conversation<'_>,
+    message: &Message,
+    text: &str,
+) -> Option<String> {
+    let text = quote(text);
+    match message.content {
+        Content::Absent | Content::Null => None,
+        Content::Text(_) => Some(text),
+        Content::Parts(_) => {
+            let mut marks = conversation
+                .parts(message)
+                .iter()
+                .filter_map(|part| part.cache_mark);
+            let mark = marks
+                .next_back()
+                .map(|mark| mark.slice(conversation.body()));
+            let mut content = String::from("[");
+            push_text_part(&mut content, &text, mark);
+            content.push(']');
+            Some(content)
+        }
+    }
+}
+
+/// Formats a text part of `text`, a JSON string, with the value of a cache mark.
+pub(in crate::dialect) fn text_part(text: &str, cache_mark: Option<&str>) -> String {
+    let mut part = String::new();
+    push_text_part(&mut part, text, cache_mark);
+    part
+}
+
+fn push_text_part(out: &mut String, text: &str, cache_mark: Option<&str>) {
+    out.extend(["{\"type\":\"text\",\"text\":", text]);
+    if let Some(mark) = cache_mark {
+        out.extend([",\"", CACHE_MARK_KEY, "\":", mark]);
+    }
+    out.push('}');
+}
+
+/// Formats a user message with `content`, a JSON value.
+pub(in crate::dialect) fn user_message(content: &str) -> String {
+    ["{\"role\":\"user\",\"content\":", content, "}"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+
+    fn check(content: &str, expect: Option<&str>) {
+        let body =
+            format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"1","content":{content}}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        let message = &conversation.messages()[0];
+        let stands = content_in_shape(&conversation, message, "say \"x\"");
+        assert_eq!(stands.as_deref(), expect, "{content}");
+    }
+
+    #[test]
+    fn a_string_stays_a_string_and_an_array_becomes_one_part() {
+        check(r#""12 files""#, Some(r#""say \"x\"""#));
+        let part = r#"[{"type":"text","text":"say \"x\""}]"#;
+        check("[]", Some(part));
+        check(
+            r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
+            Some(part),
+        );
+    }
+
+    #[test]
+    fn the_last_cache_mark_of_an_array_stays_as_it_was_written() {
+        check(
+            r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type": "ephemeral", "ttl":"1h"}},{"type":"text","text":"c"}]"#,
+            Some(
+                r#"[{"type":"text","text":"say \"x\"","cache_control":{"type": "ephemeral", "ttl":"1h"}}]"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn what_has_no_content_gets_none() {
+        check("null", None);
+    }
+}
