@@ -24,7 +24,7 @@ pub(crate) fn answer_fault(
     log.record_fault(fault);
     let origin = services.config.upstream.base.origin();
     log_fault(fault, &origin);
-    let reply = fault_response(fault, &origin, log.reply_dialect());
+    let reply = fault_response(fault, &origin, log.error_dialect());
     relay(reply.map(ReplySource::from), log)
 }
 

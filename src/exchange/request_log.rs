@@ -73,9 +73,9 @@ impl RequestLog {
         self.trace.set_operation(|| operation(&self.method, path));
     }
 
-    /// Returns the dialect of longhaul's own replies: that of the path, or else the most common one.
-    pub(crate) fn reply_dialect(&self) -> Dialect {
-        Dialect::of_path(&self.path).unwrap_or(Dialect::ChatCompletions)
+    /// Returns the dialect of longhaul's own error reply to the request.
+    pub(crate) fn error_dialect(&self) -> Dialect {
+        Dialect::of_error_reply(&self.path)
     }
 
     /// Sets the mount that serves the request.

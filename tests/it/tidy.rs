@@ -1,6 +1,7 @@
 //! Rules for the source itself: sizes, first lines, words, levels, labels.
 
 mod complaints;
+mod dialect;
 mod faults;
 mod labels;
 mod levels;

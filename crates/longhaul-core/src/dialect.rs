@@ -33,6 +33,12 @@ impl Dialect {
         all.find(|dialect| path.ends_with(dialect.path()))
     }
 
+    /// Returns the dialect of longhaul's own error replies to `path`. Clients of an unknown API get
+    /// the most common format.
+    pub fn of_error_reply(path: &str) -> Self {
+        Self::of_path(path).unwrap_or(Self::ChatCompletions)
+    }
+
     /// Returns the path that clients append to a base URL.
     pub fn path(self) -> &'static str {
         match self {

@@ -1,7 +1,6 @@
 //! JSON that longhaul writes into a request: user messages, text parts and replacement contents.
 
 use crate::conversation::{Content, Conversation, Message};
-use crate::dialect::chat_completions::CACHE_MARK_KEY;
 use crate::json::quote::quote;
 
 /// See [`Dialect::content_in_shape`](crate::dialect::Dialect::content_in_shape).
@@ -22,30 +21,23 @@ pub(in crate::dialect) fn content_in_shape(
             let mark = marks
                 .next_back()
                 .map(|mark| mark.slice(conversation.body()));
-            let mut content = String::from("[");
-            push_text_part(&mut content, &text, mark);
-            content.push(']');
-            Some(content)
+            Some(wrapped_text_part("[", &text, mark, "]"))
         }
     }
 }
 
-/// Formats a text part of `text`, a JSON string, with the value of a cache mark.
+/// See [`Dialect::text_part`](crate::dialect::Dialect::text_part).
 pub(in crate::dialect) fn text_part(text: &str, cache_mark: Option<&str>) -> String {
-    let mut part = String::new();
-    push_text_part(&mut part, text, cache_mark);
-    part
+    wrapped_text_part("", text, cache_mark, "")
 }
 
-fn push_text_part(out: &mut String, text: &str, cache_mark: Option<&str>) {
-    out.extend(["{\"type\":\"text\",\"text\":", text]);
-    if let Some(mark) = cache_mark {
-        out.extend([",\"", CACHE_MARK_KEY, "\":", mark]);
-    }
-    out.push('}');
+fn wrapped_text_part(before: &str, text: &str, cache_mark: Option<&str>, behind: &str) -> String {
+    let (key, mark) = cache_mark.map_or(("", ""), |mark| (",\"cache_control\":", mark));
+    let part = "{\"type\":\"text\",\"text\":";
+    [before, part, text, key, mark, "}", behind].concat()
 }
 
-/// Formats a user message with `content`, a JSON value.
+/// See [`Dialect::user_message`](crate::dialect::Dialect::user_message).
 pub(in crate::dialect) fn user_message(content: &str) -> String {
     ["{\"role\":\"user\",\"content\":", content, "}"].concat()
 }

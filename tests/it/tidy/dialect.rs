@@ -1,0 +1,210 @@
+//! The keys of an API stand in the dialect room of the core, and nowhere else in the product.
+//!
+//! Code that names a key reads or writes one dialect only. Everything else goes through `Dialect`,
+//! so that the compiler lists what a new dialect must provide.
+
+use super::{File, check, files};
+
+const CORE: &str = "crates/longhaul-core/src/";
+/// Words that occur nowhere but in a body or a path of chat completions.
+const KEYS: [&str; 17] = [
+    "[DONE]",
+    "cache_control",
+    "chat/completions",
+    "choices",
+    "completion_tokens",
+    "finish_reason",
+    "function_call",
+    "image_url",
+    "include_usage",
+    "max_completion_tokens",
+    "max_tokens",
+    "prompt_cache_key",
+    "prompt_tokens",
+    "reasoning_content",
+    "stream_options",
+    "tool_call_id",
+    "tool_calls",
+];
+/// Keys that are common words. They count if they are a whole literal, or quoted within one.
+const COMMON_KEYS: [&str; 4] = ["content", "delta", "messages", "role"];
+/// Names by which code reaches past `Dialect`.
+const NAMES: [&str; 2] = ["ChatCompletions", "chat_completions::"];
+
+/// Start of a path, and the words that files there may use: every word if none is listed.
+type Exemption = (&'static str, &'static [&'static str]);
+
+const EXEMPT: [Exemption; 6] = [
+    // An agent of the demonstration, which speaks to the proxy like any client.
+    ("src/cli/demo/", &[]),
+    // Headings of tables.
+    ("src/cli/explain/table.rs", &["role"]),
+    ("src/cli/store.rs", &["messages"]),
+    // Help for a user who sent another body.
+    ("src/error.rs", &["chat/completions"]),
+    // A label of a metric.
+    ("src/metrics/labels.rs", &["tool_calls"]),
+    // Errors of upstreams, which name keys of requests in running text.
+    ("crates/longhaul-core/src/overflow/table", &[]),
+];
+
+fn is_exempt(path: &str, word: &str, exemption: &Exemption) -> bool {
+    let (start, words) = exemption;
+    path.starts_with(start) && (words.is_empty() || words.contains(&word))
+}
+
+/// Returns the source files of the product, without those that consist of tests.
+fn product() -> Vec<File> {
+    let mut found = files("src");
+    found.extend(files(CORE.trim_end_matches('/')));
+    found.retain(|file| {
+        let path = &*file.path;
+        let is_test = path.contains("/tests/") || path.contains("/tests.rs");
+        let in_room = path.starts_with(&format!("{CORE}dialect"));
+        path.ends_with(".rs") && !is_test && !in_room && !path.ends_with("/test_support.rs")
+    });
+    found
+}
+
+/// The product's code in a file: without its tests, and without comments on lines of their own.
+fn code(file: &File) -> String {
+    let tests = file.text.split_once("#[cfg(test)]\nmod tests {");
+    let product = tests.map_or(&*file.text, |(product, _)| product);
+    let lines = product.lines();
+    let code = lines.filter(|line| !line.trim_start().starts_with("//"));
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the texts of all string and byte-string literals, with quotation marks unescaped.
+fn literals(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find(['"', '\'']) {
+        let (before, from) = rest.split_at(at);
+        if from.starts_with('\'') {
+            // A quotation mark may be a character; any other apostrophe is passed alone.
+            let quotation = ["'\"'", "'\\\"'"]
+                .into_iter()
+                .find(|it| from.starts_with(it));
+            rest = &from[quotation.map_or(1, str::len)..];
+            continue;
+        }
+        let hashes = before.len() - before.trim_end_matches('#').len();
+        let is_raw = before[..at - hashes].ends_with('r');
+        let text = &from[1..];
+        let end = if is_raw {
+            text.find(&format!("\"{}", "#".repeat(hashes)))
+        } else {
+            let mut escaped = false;
+            text.find(|letter| {
+                let ends = letter == '"' && !escaped;
+                escaped = letter == '\\' && !escaped;
+                ends
+            })
+        };
+        let end = end.unwrap_or(text.len());
+        found.push(text[..end].replace("\\\"", "\""));
+        rest = text.get(end + 1..).unwrap_or_default();
+    }
+    found
+}
+
+/// Whether `text` contains `word` with no letter, digit or underscore on either side.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(word).any(|(at, word)| {
+        let (before, behind) = (&text[..at], &text[at + word.len()..]);
+        !before.ends_with(is_part) && !behind.starts_with(is_part)
+    })
+}
+
+/// Returns the words of a dialect that a file of the product uses: keys in literals, keys as fields
+/// that serde reads, and names of the dialect itself.
+fn words(file: &File) -> Vec<&'static str> {
+    let code = code(file);
+    let literals = literals(&code);
+    let in_literal = |key: &str| literals.iter().any(|text| has_word(text, key));
+    let alone = |key: &str| {
+        let quoted = format!("\"{key}\"");
+        let is = |text: &String| text == key || text.contains(&quoted);
+        literals.iter().any(is)
+    };
+    let has_serde = code.contains("Deserialize");
+    let field = |key: &str| {
+        let begins = format!("{key}: ");
+        has_serde
+            && code
+                .lines()
+                .any(|line| line.trim_start().starts_with(&begins))
+    };
+    let mut found: Vec<&str> = Vec::new();
+    found.extend(KEYS.iter().filter(|key| in_literal(key) || field(key)));
+    found.extend(COMMON_KEYS.iter().filter(|key| alone(key)));
+    found.extend(NAMES.iter().filter(|name| code.contains(**name)));
+    found
+}
+
+#[test]
+fn keys_of_an_api_stand_in_the_dialect_room() {
+    check(&product(), |file| {
+        let is_exempt = |word: &&str| EXEMPT.iter().any(|it| is_exempt(&file.path, word, it));
+        let wrong = words(file).into_iter().filter(|word| !is_exempt(word));
+        wrong.map(|word| format!("names {word:?}")).collect()
+    });
+}
+
+#[test]
+fn every_exemption_of_a_key_is_in_use() {
+    let product = product();
+    for exemption in &EXEMPT {
+        let uses = |file: &File| {
+            let words = words(file);
+            let mut words = words.iter();
+            words.any(|word| is_exempt(&file.path, word, exemption))
+        };
+        assert!(product.iter().any(uses), "{exemption:?}");
+    }
+}
+
+#[test]
+fn a_key_is_found_in_every_form_of_a_literal_and_not_elsewhere() {
+    let found = |text: &str| {
+        words(&File {
+            path: "src/chat.rs".to_owned(),
+            text: text.to_owned(),
+        })
+    };
+    for (text, expect) in [
+        (r#"let key = "max_tokens";"#, "max_tokens"),
+        (r#"let key = b"\"finish_reason\"";"#, "finish_reason"),
+        (r##"let part = r#"{"image_url":"x"}"#;"##, "image_url"),
+        (r#"let message = "{\"role\":1}";"#, "role"),
+        (r#"value.get("content")"#, "content"),
+        (r#"let quotation = ('"', b'"', '\"', "delta");"#, "delta"),
+        (r#"fn of<'a>(text: &'a str) { take("choices") }"#, "choices"),
+        (
+            r#"let path = "/v1/chat/completions?x";"#,
+            "chat/completions",
+        ),
+        (
+            "#[derive(Deserialize)]\nstruct Reply {\n    choices: X,\n}",
+            "choices",
+        ),
+        (
+            "let all = chat_completions::read(body);",
+            "chat_completions::",
+        ),
+    ] {
+        assert_eq!(found(text), [expect], "{text}");
+    }
+    for text in [
+        "// Not \"max_tokens\".",
+        "let tool_calls = 1;",
+        r#"let label = "longhaul_max_tokens_total";"#,
+        r#"let words = "the role of messages";"#,
+        "struct Reply {\n    choices: X,\n}",
+        "#[cfg(test)]\nmod tests {\n    let key = \"max_tokens\";\n}",
+    ] {
+        assert_eq!(found(text), [""; 0], "{text}");
+    }
+}
