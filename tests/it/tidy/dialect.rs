@@ -3,7 +3,7 @@
 //! Code that names a key reads or writes one dialect only. Everything else goes through `Dialect`,
 //! so that the compiler lists what a new dialect must provide.
 
-use super::{File, check, files};
+use super::{File, check, files, has_ending};
 
 const CORE: &str = "crates/longhaul-core/src/";
 /// Words that occur nowhere but in a body or a path of chat completions.
@@ -61,7 +61,7 @@ fn product() -> Vec<File> {
         let path = &*file.path;
         let is_test = path.contains("/tests/") || path.contains("/tests.rs");
         let in_room = path.starts_with(&format!("{CORE}dialect"));
-        path.ends_with(".rs") && !is_test && !in_room && !path.ends_with("/test_support.rs")
+        has_ending(path, "rs") && !is_test && !in_room && !path.ends_with("/test_support.rs")
     });
     found
 }

@@ -144,7 +144,7 @@ fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
     [
         transcript(&own),
         transcript(&other),
-        transcript(&other.clone().for_other_endpoint()),
+        transcript(&other.for_other_endpoint()),
         hashed(cached_style_body(
             &conversation,
             body,

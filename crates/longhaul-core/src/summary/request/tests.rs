@@ -110,7 +110,7 @@ fn a_summary_is_counted_where_the_client_has_its_streams_counted() {
             let request: Value = serde_json::from_str(&request).unwrap();
             request["stream_options"] == json!({"include_usage": true})
         };
-        (counts(&frame), counts(&frame.clone().for_other_endpoint()))
+        (counts(&frame), counts(&frame.for_other_endpoint()))
     };
     let asked = r#","stream_options":{"include_usage" : true}"#;
     assert_eq!(
