@@ -5,6 +5,7 @@
 
 pub mod bypass;
 pub mod chat_completions;
+pub(crate) mod request_template;
 pub mod sse;
 pub mod usage;
 
@@ -12,7 +13,7 @@ use crate::FORM_VERSION;
 use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{Conversation, Message};
 use crate::dialect::bypass::Bypass;
-use crate::summary::request::RequestTemplate;
+use crate::dialect::request_template::RequestTemplate;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 

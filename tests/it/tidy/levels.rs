@@ -47,8 +47,8 @@ const CORE: Levels = Levels {
         &["collections", "json"],
         &["units"],
         &["text"],
-        &["conversation"],
-        &["dialect", "identifiers"],
+        &["conversation", "dialect"],
+        &["identifiers"],
         &["overflow", "prefix", "pruning"],
         &["policy"],
         &["summary", "window"],
@@ -56,7 +56,8 @@ const CORE: Levels = Levels {
         &["cost"],
         &["lib"],
     ],
-    together: &[],
+    // A conversation carries its dialect, which reads and writes conversations.
+    together: &[("conversation", "dialect"), ("dialect", "conversation")],
 };
 
 /// Facilities that the pure core must not use: runtime, network, logs, clock, files, environment.

@@ -2,9 +2,9 @@
 
 pub mod cached_style;
 mod parts;
-pub mod template;
 
 use crate::conversation::Conversation;
+pub use crate::dialect::request_template::RequestTemplate;
 use crate::policy::SummaryBudgets;
 use crate::policy::cut_point::open_turn;
 use crate::summary;
@@ -14,7 +14,6 @@ use crate::text::wording;
 use crate::units::tokens::Tokens;
 pub use cached_style::cached_style_body;
 use std::ops::Range;
-pub use template::RequestTemplate;
 
 /// Maximum calls of a background job; each call is paid for. History that does not fit is condensed
 /// to a digest.

@@ -1,9 +1,9 @@
 //! Request bodies of summary calls.
 
 use crate::dialect::chat_completions::writer::user_message;
+use crate::dialect::request_template::RequestTemplate;
 use crate::json::quote::quote;
 use crate::json::scanner::{NotJson, Scanner};
-use crate::summary::request::RequestTemplate;
 use crate::units::tokens::Tokens;
 
 /// Keys of the client's request that are dropped because they would spoil a summary: extra choices,
