@@ -312,8 +312,11 @@ mod tests {
         assert_eq!(metrics.chats.saved.get(), saved);
         let chats = u64::from(saved > 0);
         let all = &metrics.chats;
-        assert_eq!(all.count(), chats);
-        assert_eq!((all.before(), all.after()), (100 * chats, 40 * chats));
+        assert_eq!(all.count.get(), chats);
+        assert_eq!(
+            (all.before.get(), all.after.get()),
+            (100 * chats, 40 * chats)
+        );
         assert_eq!(metrics.actions.get(Action::Prune), chats);
     }
 
