@@ -186,7 +186,7 @@ async fn serve_chat(
     let sent = send::send(services, route, head, body, framing, None, log);
     let reply = sent.await.inspect_err(|_| guard.disarm())?;
     query_upstream_window(&chat, reply.status());
-    let judged = judge(services, reply, hold_policy(&chat, &first), log).await;
+    let judged = judge(&chat, reply, hold_policy(&chat, &first), log).await;
     guard.disarm();
     match next_step(&chat, &first, judged.verdict).await {
         NextStep::GiveUp => log.report_mut().add(Action::GaveUp),
@@ -225,7 +225,7 @@ async fn retry(
         settle::count_retry(chat, second, RetryOutcome::Unreachable);
         return refused;
     };
-    let judged = judge(services, reply, HoldPolicy::Everything, log).await;
+    let judged = judge(chat, reply, HoldPolicy::Everything, log).await;
     guard.disarm();
     settle::finish(chat, second, judged, log).await
 }

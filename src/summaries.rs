@@ -34,7 +34,7 @@ use crate::traces::CallContext;
 use crate::upstream::Upstream;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::dialect::sse::FinishReason;
+use longhaul_core::dialect::reply::FinishReason;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
@@ -250,7 +250,14 @@ async fn request_summary(
     let origin = job.call_context.as_ref();
     let answer = timeout(
         CALL_TIMEOUT,
-        send_call(upstream, &job.head, body, &job.cost_meter, origin),
+        send_call(
+            upstream,
+            job.dialect,
+            &job.head,
+            body,
+            &job.cost_meter,
+            origin,
+        ),
     )
     .await
     .map_err(|_| SummaryError::TimedOut)??;
@@ -266,14 +273,18 @@ async fn request_summary(
 /// The call failed or was not answered.
 pub(crate) async fn request_title(
     upstream: &Upstream,
+    dialect: Dialect,
     head: &Parts,
     body: String,
     till: &CostMeter,
     origin: Option<&CallContext>,
 ) -> Result<Option<Title>, SummaryError> {
-    let answer = timeout(CALL_TIMEOUT, send_call(upstream, head, body, till, origin))
-        .await
-        .map_err(|_| SummaryError::TimedOut)??;
+    let answer = timeout(
+        CALL_TIMEOUT,
+        send_call(upstream, dialect, head, body, till, origin),
+    )
+    .await
+    .map_err(|_| SummaryError::TimedOut)??;
     let read = || title::parse(&answer.text);
     Ok((answer.finish == FinishReason::Stop).then(read).flatten())
 }
@@ -288,6 +299,7 @@ fn request_origin<B>(request: &Request<B>) -> String {
 /// Sends one call and reads its reply.
 async fn send_call(
     upstream: &Upstream,
+    dialect: Dialect,
     head: &Parts,
     body: String,
     till: &CostMeter,
@@ -313,7 +325,7 @@ async fn send_call(
         }
     };
     asked.record_status(reply.status());
-    let answer = reply::read(reply).await;
+    let answer = reply::read(reply, dialect).await;
     match &answer {
         Ok(answer) => asked.finish_answered(answer.usage.as_ref()),
         Err(SummaryError::Refused(_)) => asked.finish_refused(),

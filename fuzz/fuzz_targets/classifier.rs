@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::{ReplyClassifier, ClassifierRules, ClassifierStep, Verdict};
 
 fuzz_target!(|input: &[u8]| {
@@ -34,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn read(status: u16, body: &[u8], size: usize) -> Verdict {
-    let Some(mut reading) = ReplyClassifier::new(status, ClassifierRules::standard()) else {
+    let Some(mut reading) = ReplyClassifier::new(Dialect::ChatCompletions, status, ClassifierRules::standard()) else {
         return Verdict::Fine;
     };
     for chunk in body.chunks(size) {

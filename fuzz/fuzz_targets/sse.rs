@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::dialect::sse::{Event, Splitter, classify_event};
+use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::reply::EventInfo;
+use longhaul_core::dialect::sse::{Event, Splitter};
 
 use literal::Found;
 
@@ -31,6 +33,6 @@ fn keep(found: &mut Vec<Found>, event: Event<'_>) {
         event.dropped, 0,
         "inputs here are far below what an event may hold"
     );
-    let _: longhaul_core::dialect::sse::EventInfo = classify_event(event);
+    let _: EventInfo = Dialect::ChatCompletions.classify_event(event);
     found.push((event.name.to_vec(), event.data.to_vec()));
 }

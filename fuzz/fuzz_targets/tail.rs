@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::{ReplyEnd, ClassifierRules, ReplyTail};
 
 fuzz_target!(|input: &[u8]| {
@@ -16,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn read(body: &[u8], size: usize) -> ReplyEnd {
-    let mut tail = ReplyTail::default();
+    let mut tail = ReplyTail::new(Dialect::ChatCompletions);
     for chunk in body.chunks(size) {
         tail.push(chunk);
     }

@@ -7,7 +7,6 @@ use crate::chat::{Chat, window};
 use crate::exchange::reply_gate;
 use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
 use crate::exchange::request_log::RequestLog;
-use crate::services::Services;
 use crate::upstream::UpstreamBody;
 
 /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
@@ -28,13 +27,15 @@ pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
 
 /// Holds the reply to an attempt until its verdict is known.
 pub(crate) async fn judge(
-    services: &Services,
+    chat: &Chat<'_>,
     reply: Response<UpstreamBody>,
     holding: HoldPolicy,
     log: &mut RequestLog,
 ) -> JudgedReply<UpstreamBody> {
+    let services = chat.services();
+    let dialect = chat.request.conversation.dialect();
     let rules = &services.config.overflow_rules;
-    let judging = reply_gate::judge(reply, holding, rules, &services.budget);
+    let judging = reply_gate::judge(reply, dialect, holding, rules, &services.budget);
     let judged = log.meter().measure_wait(judging).await;
     log.record_verdict(judged.verdict);
     judged

@@ -50,6 +50,7 @@ fn observer<B>(
     let estimate = attempt.tokens(chat.request.conversation);
     ReplyObserver::for_reply(chat.request.services, reply, &chat.model, || {
         ObservedRequest {
+            dialect: chat.request.conversation.dialect(),
             sent: SentSize {
                 estimate,
                 output_limit: chat.request.conversation.output_tokens(),

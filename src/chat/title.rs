@@ -61,10 +61,11 @@ pub(super) fn request_title(chat: &Chat<'_>) {
     let till = CostMeter::new(&services.metrics, AuxiliaryPurpose::Title, prices);
     let origin = summary_call::origin(&chat.request, AuxiliaryPurpose::Title, model);
     let (upstream, dashboard) = (Arc::clone(upstream), dashboard.clone());
-    let model = model.clone();
+    let (dialect, model) = (chat.request.conversation.dialect(), model.clone());
     tokio::spawn(async move {
         let host = head.uri.host().map(str::to_owned);
-        let title = summaries::request_title(&upstream, &head, body, &till, origin.as_ref()).await;
+        let title =
+            summaries::request_title(&upstream, dialect, &head, body, &till, origin.as_ref()).await;
         if let Some(failure) = dashboard.record_title(&model, title, &till) {
             tracing::warn!(
                 why = failure.label(),

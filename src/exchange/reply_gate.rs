@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use crate::body::budget::BufferBudget;
 use crate::body::coding::Decoder;
 use crate::body::peeked_body::{PeekedBody, ReadAhead};
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
 
 /// Maximum bytes held of one reply, as received. Errors are small, and the head of a stream before
@@ -53,6 +54,7 @@ pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
 /// Judges a reply, waiting no longer than the verdict takes. `budget` accounts for the decoder.
 pub(crate) async fn judge<B>(
     response: Response<B>,
+    dialect: Dialect,
     holding: HoldPolicy,
     rules: &ClassifierRules,
     budget: &BufferBudget,
@@ -76,7 +78,7 @@ where
                 .charged_to(budget.reservation())
                 .ok()
         };
-        match ReplyClassifier::new(status, rules).zip(decoder()) {
+        match ReplyClassifier::new(dialect, status, rules).zip(decoder()) {
             Some((reading, decoder)) if may_be_held(&held) => {
                 // A timeout drops the future between two frames, so no bytes are lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))

@@ -9,6 +9,7 @@ use crate::costs::{PendingCost, RequestCost};
 use crate::services::Services;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::{ReplyTail, Verdict};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
@@ -17,6 +18,7 @@ use longhaul_core::window::token_ratio::CountSample;
 
 /// A sent request, as far as its observer needs it.
 pub(crate) struct ObservedRequest {
+    pub(crate) dialect: Dialect,
     pub(crate) sent: SentSize,
     /// Key of the stable prefix of the original request, which later requests share.
     pub(crate) prefix: Option<RecordKey>,
@@ -51,12 +53,13 @@ impl ReplyObserver {
         let decoder = Decoder::from_headers(reply.headers())?.with_max_bytes(u64::MAX);
         let room = services.budget.low_priority_reservation();
         let decoder = decoder.charged_to(room).ok()?;
+        let observed = observed();
         Some(Box::new(Self {
             services: Arc::clone(services),
             model: Arc::clone(model),
-            observed: observed(),
+            tail: ReplyTail::new(observed.dialect),
+            observed,
             decoder,
-            tail: ReplyTail::default(),
         }))
     }
 
@@ -87,7 +90,12 @@ impl ReplyObserver {
     pub(crate) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
         let services = &*self.services;
         let parting = self.tail.finish(&services.config.overflow_rules);
-        let ObservedRequest { sent, prefix, bill } = &self.observed;
+        let ObservedRequest {
+            dialect: _,
+            sent,
+            prefix,
+            bill,
+        } = &self.observed;
         let was_answered = match parting.verdict {
             Verdict::Fine => true,
             // A failed reply is charged if it contains text or counted input.
@@ -194,6 +202,7 @@ mod tests {
             window: tokens,
         };
         ReplyObserver::for_reply(services, &reply, &"m".into(), || ObservedRequest {
+            dialect: Dialect::ChatCompletions,
             sent: SentSize {
                 estimate: tokens,
                 output_limit: None,

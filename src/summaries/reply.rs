@@ -1,6 +1,5 @@
 //! Parses a summariser's reply, streamed or whole, into its text and finish reason.
 
-mod completion;
 pub(crate) mod error_status;
 
 use bytes::Bytes;
@@ -9,8 +8,9 @@ use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::summaries::SummaryError;
-use completion::Completion;
-use longhaul_core::dialect::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
+use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::reply::{CompletionPart, EventKind, FinishReason};
+use longhaul_core::dialect::sse::{Event, Splitter};
 use longhaul_core::dialect::usage::Usage;
 
 /// Maximum number of bytes read of one reply. A summary has a few kilobytes; the rest of a stream
@@ -31,8 +31,11 @@ pub(super) struct SummariserReply {
 /// Reads a reply to its end.
 ///
 /// # Errors
-/// The reply is a refusal by its status or its body, breaks off, or exceeds [`ANSWER_BYTES`].
-pub(super) async fn read<B>(reply: Response<B>) -> Result<SummariserReply, SummaryError>
+/// The reply is a refusal by its status or its body, breaks off, or exceeds [`MAX_REPLY_BYTES`].
+pub(super) async fn read<B>(
+    reply: Response<B>,
+    dialect: Dialect,
+) -> Result<SummariserReply, SummaryError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -53,11 +56,12 @@ where
             return Err(SummaryError::Unreachable);
         }
         whole.extend_from_slice(chunk);
-        splitter.push(chunk, |event: Event<'_>| heard.push_event(&event));
+        splitter.push(chunk, |event: Event<'_>| heard.push_event(dialect, event));
     }
-    splitter.finish(|event: Event<'_>| heard.push_event(&event));
-    if let Some(completion) = Completion::parse(&whole) {
-        heard.has_generated |= classify_event(Event::unnamed(&whole)).kind == EventKind::Content;
+    splitter.finish(|event: Event<'_>| heard.push_event(dialect, event));
+    if let Some(completion) = dialect.read_completion(&whole) {
+        let info = dialect.classify_event(Event::unnamed(&whole));
+        heard.has_generated |= info.kind == EventKind::Content;
         heard.push_completion(&completion);
     }
     heard.into_reply(status)
@@ -78,40 +82,39 @@ struct ReplyCollector {
 }
 
 impl ReplyCollector {
-    fn push_event(&mut self, event: &Event<'_>) {
-        if event.data == b"[DONE]" {
-            // Some servers send no finish reason, only `[DONE]`.
-            self.finish = self.finish.or(Some(FinishReason::Stop));
-            return;
+    fn push_event(&mut self, dialect: Dialect, event: Event<'_>) {
+        match dialect.classify_event(event).kind {
+            EventKind::Content => self.has_generated = true,
+            EventKind::Done => {
+                // Some servers send no finish reason, only `[DONE]`.
+                self.finish = self.finish.or(Some(FinishReason::Stop));
+                return;
+            }
+            EventKind::Empty | EventKind::Error | EventKind::Usage => {}
         }
         if event.name == b"error" {
-            self.has_failed = true;
-            let text = str::from_utf8(event.data.trim_ascii()).ok();
-            self.error_status = text
-                .and_then(error_status::from_error_json)
-                .or(self.error_status);
+            self.push_error(str::from_utf8(event.data.trim_ascii()).unwrap_or_default());
         }
-        self.has_generated |= classify_event(*event).kind == EventKind::Content;
-        if let Some(chunk) = Completion::parse(event.data) {
+        if let Some(chunk) = dialect.read_completion(event.data) {
             self.push_completion(&chunk);
         }
     }
 
+    /// Adds an error, as JSON.
+    fn push_error(&mut self, error: &str) {
+        self.has_failed = true;
+        self.error_status = error_status::from_error_json(error).or(self.error_status);
+    }
+
     /// Adds a chunk of a stream, or a whole completion.
-    fn push_completion(&mut self, completion: &Completion<'_>) {
-        if let Some(error) = completion.error() {
-            self.has_failed = true;
-            self.error_status = error_status::from_error_json(error).or(self.error_status);
+    fn push_completion(&mut self, part: &CompletionPart<'_>) {
+        if let Some(error) = part.error {
+            self.push_error(error);
         }
-        self.usage = completion.usage().or(self.usage);
-        let Some(choice) = completion.choice() else {
-            return;
-        };
-        for said in choice.messages() {
-            self.text.push_str(said.text());
-            self.has_tool_calls |= said.has_tool_calls();
-        }
-        self.finish = choice.finish().or(self.finish);
+        self.text.push_str(&part.text);
+        self.has_tool_calls |= part.has_tool_calls;
+        self.finish = part.finish.or(self.finish);
+        self.usage = part.usage.or(self.usage);
     }
 
     /// Returns the reply that was read under `status`. An error is a refusal if nothing was
@@ -147,7 +150,7 @@ mod tests {
     async fn check(status: u16, body: &str, expect: Result<(&str, FinishReason), SummaryError>) {
         let body = RequestBody::from_bytes(Bytes::from(body.to_owned()), &Arc::default());
         let reply = Response::builder().status(status).body(body);
-        let answer = read(reply.unwrap()).await;
+        let answer = read(reply.unwrap(), Dialect::ChatCompletions).await;
         let expect = expect.map(|(text, finish)| SummariserReply {
             text: text.to_owned(),
             finish,
@@ -253,7 +256,11 @@ mod tests {
         let whole = format!("{{\"choices\":[],\"usage\":{usage}}}");
         for body in [streamed, whole] {
             let reply = Response::new(Full::new(Bytes::from(body)));
-            let usage = read(reply).await.unwrap().usage.unwrap();
+            let usage = read(reply, Dialect::ChatCompletions)
+                .await
+                .unwrap()
+                .usage
+                .unwrap();
             assert_eq!(usage.input, 7);
             assert!(usage.cost.is_some());
         }
@@ -294,7 +301,10 @@ mod tests {
         check(200, r#"{"error":"no"}"#, refused(200)).await;
         let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
         let reply = Response::new(Full::new(Bytes::from(counted)));
-        assert_eq!(read(reply).await.unwrap().finish, FinishReason::Other);
+        assert_eq!(
+            read(reply, Dialect::ChatCompletions).await.unwrap().finish,
+            FinishReason::Other
+        );
     }
 
     #[tokio::test]

@@ -5,6 +5,8 @@
 
 pub mod bypass;
 pub mod chat_completions;
+mod finish_reason;
+pub mod reply;
 pub(crate) mod request_template;
 pub mod sse;
 pub mod usage;

@@ -35,8 +35,9 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::dialect::sse;
-use crate::dialect::sse::{Event, EventKind, Splitter};
+use crate::dialect::Dialect;
+use crate::dialect::reply::EventKind;
+use crate::dialect::sse::{Event, Splitter};
 use error_details::ErrorDetails;
 
 pub use classifier::ReplyClassifier;
@@ -150,28 +151,31 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdi
 }
 
 /// Classifies a complete JSON body with a success status in which no answer was found so far.
-fn classify_unanswered(body: &[u8], rules: &ClassifierRules) -> Verdict {
-    if sse::classify_event(Event::unnamed(body)).kind == EventKind::Content {
+fn classify_unanswered(dialect: Dialect, body: &[u8], rules: &ClassifierRules) -> Verdict {
+    let info = dialect.classify_event(Event::unnamed(body));
+    if info.kind == EventKind::Content {
         return Verdict::Fine;
     }
+    let key = dialect.answer_key();
+    let has_output = info.output.is_some_and(|tokens| tokens > 0);
     match serde_json::from_slice::<Value>(body) {
-        Ok(value) if error_details::states_error(&value) => {
+        Ok(value) if error_details::states_error(&value, key) => {
             classify_failure(|nodes| nodes.add_value(&value), rules)
         }
-        Ok(value) if error_details::lacks_choices(&value) => Verdict::Failed,
+        Ok(value) if !has_output && error_details::has_empty_answer(&value, key) => Verdict::Failed,
         // Possibly an answer in the shape of another API.
         Ok(_) | Err(_) => Verdict::Fine,
     }
 }
 
 /// Classifies an event, or a JSON body, with a success status. Only an explicit error is read.
-fn classify_stated_error(event: Event<'_>, rules: &ClassifierRules) -> Verdict {
+fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: &ClassifierRules) -> Verdict {
     let named = event.name == b"error";
-    if !named && sse::classify_event(event).kind == EventKind::Content {
+    if !named && dialect.classify_event(event).kind == EventKind::Content {
         return Verdict::Fine;
     }
     match serde_json::from_slice::<Value>(event.data) {
-        Ok(value) if named || error_details::states_error(&value) => {
+        Ok(value) if named || error_details::states_error(&value, dialect.answer_key()) => {
             classify_failure(|nodes| nodes.add_value(&value), rules)
         }
         Err(_) if named => {

@@ -10,7 +10,7 @@ pub mod transcript;
 pub mod user_messages;
 
 use crate::conversation::Conversation;
-use crate::dialect::sse::FinishReason;
+use crate::dialect::reply::FinishReason;
 use crate::policy::SummaryBudgets;
 use crate::units::tokens::Tokens;
 use digest::append_generated_sections;

@@ -14,6 +14,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::*;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::{ClassifierRules, Evidence, Overflow};
 
 const REFUSED: &str =
@@ -174,7 +175,14 @@ async fn judge_within<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    crate::exchange::reply_gate::judge(response, holding, ClassifierRules::standard(), budget).await
+    crate::exchange::reply_gate::judge(
+        response,
+        Dialect::ChatCompletions,
+        holding,
+        ClassifierRules::standard(),
+        budget,
+    )
+    .await
 }
 
 #[tokio::test(start_paused = true)]

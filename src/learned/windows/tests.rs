@@ -1,7 +1,8 @@
 //! Learning of windows.
 
 use super::*;
-use longhaul_core::dialect::sse::FinishReason;
+use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::reply::FinishReason;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::ReplyEnd;
 use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
@@ -34,7 +35,8 @@ fn sent(estimate: u32) -> SentSize {
 const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
 
 fn overflow() -> Overflow {
-    let mut reading = ReplyClassifier::new(400, ClassifierRules::standard()).unwrap();
+    let mut reading =
+        ReplyClassifier::new(Dialect::ChatCompletions, 400, ClassifierRules::standard()).unwrap();
     assert_eq!(reading.push(REFUSED), ClassifierStep::Hold);
     let verdict = reading.finish();
     let Verdict::Overflow(overflow) = verdict else {

@@ -1,5 +1,6 @@
 //! Text from a model is always an answer: the texts of the recorded sessions, one by one.
 
+use longhaul_core::dialect::Dialect;
 use longhaul_core::overflow::{
     ClassifierRules, ClassifierStep, ReplyClassifier, ReplyEnd, ReplyTail, Verdict,
 };
@@ -33,13 +34,14 @@ fn texts(body: &[u8]) -> Vec<String> {
 
 /// Checks that a reply counts as an answer from its beginning, and that its end carries no signal.
 fn check(reply: &str) {
-    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    let mut reading =
+        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     let verdict = match reading.push(reply.as_bytes()) {
         ClassifierStep::Hold => reading.finish(),
         ClassifierStep::Settled(verdict) => verdict,
     };
     assert_eq!(verdict, Verdict::Fine, "{reply}");
-    let mut tail = ReplyTail::default();
+    let mut tail = ReplyTail::new(Dialect::ChatCompletions);
     tail.push(reply.as_bytes());
     let nothing = ReplyEnd {
         usage: None,

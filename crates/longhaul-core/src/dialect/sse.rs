@@ -1,14 +1,9 @@
 //! Splits a byte stream of server-sent events into events, however it is chunked.
 
-pub mod event_info;
-pub mod finish_reason;
 #[cfg(test)]
 mod tests;
 
 use memchr::{memchr, memchr2};
-
-pub use event_info::{EventInfo, EventKind, classify_event};
-pub use finish_reason::FinishReason;
 
 /// Maximum number of data bytes kept per event; the rest is only counted.
 ///

@@ -1,38 +1,49 @@
 //! Detects that a JSON body is an answer before the whole body has arrived.
 
-/// Key of the array that has an element only in answers.
-const CHOICES: &[u8] = b"choices";
-
-/// Byte-wise JSON scanner that detects the first element of the top-level member `choices`.
+/// Byte-wise JSON scanner that detects the first element of an array at the top, the member
+/// that has an element only in answers.
 ///
-/// Errors have no such member, or an empty or null one. Input that is not JSON is never mistaken
+/// Errors lack the member, or it is empty or null. Input that is not JSON is never mistaken
 /// for an answer because of its strings.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AnswerScanner {
+    /// Key of the member.
+    key: &'static [u8],
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Length of the prefix of `choices` that the current top-level string matches; `None` after a
+    /// Length of the prefix of the key that the current top-level string matches; `None` after a
     /// mismatch.
     matched_bytes: Option<usize>,
-    position: ChoicesPosition,
+    position: ScanPosition,
 }
 
-/// Progress towards the first element of `choices`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum ChoicesPosition {
+/// Progress towards the first element of the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ScanPosition {
     /// Inside the array, before its first element.
     InArray,
     /// At any other position.
-    #[default]
     Elsewhere,
-    /// After a top-level string that equals `choices`.
+    /// After a top-level string that equals the key.
     AfterName,
-    /// After the colon that follows the key `choices`.
+    /// After the colon that follows the key.
     AfterColon,
 }
 
 impl AnswerScanner {
+    /// Creates a scanner for the member with this key.
+    pub(super) fn new(key: &'static str) -> Self {
+        Self {
+            key: key.as_bytes(),
+            depth: 0,
+            in_string: false,
+            escaped: false,
+            matched_bytes: None,
+            position: ScanPosition::Elsewhere,
+        }
+    }
+
     /// Scans the next bytes and returns whether the body is an answer.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().any(|&byte| self.scan_byte(byte))
@@ -46,13 +57,13 @@ impl AnswerScanner {
         if byte.is_ascii_whitespace() {
             return false;
         }
-        if self.position == ChoicesPosition::InArray && byte != b']' {
+        if self.position == ScanPosition::InArray && byte != b']' {
             return true;
         }
         self.position = match (self.position, byte) {
-            (ChoicesPosition::AfterName, b':') => ChoicesPosition::AfterColon,
-            (ChoicesPosition::AfterColon, b'[') => ChoicesPosition::InArray,
-            _ => ChoicesPosition::Elsewhere,
+            (ScanPosition::AfterName, b':') => ScanPosition::AfterColon,
+            (ScanPosition::AfterColon, b'[') => ScanPosition::InArray,
+            _ => ScanPosition::Elsewhere,
         };
         match byte {
             b'"' => {
@@ -75,14 +86,14 @@ impl AnswerScanner {
             b'\\' => self.escaped = true,
             b'"' => {
                 self.in_string = false;
-                if self.matched_bytes == Some(CHOICES.len()) {
-                    self.position = ChoicesPosition::AfterName;
+                if self.matched_bytes == Some(self.key.len()) {
+                    self.position = ScanPosition::AfterName;
                 }
             }
             _ => {
                 self.matched_bytes = self
                     .matched_bytes
-                    .filter(|&at| CHOICES.get(at) == Some(&byte))
+                    .filter(|&at| self.key.get(at) == Some(&byte))
                     .map(|at| at + 1);
             }
         }
@@ -94,9 +105,9 @@ mod tests {
     use super::*;
 
     fn check(body: &str, answer: bool) {
-        let whole = AnswerScanner::default().scan(body.as_bytes());
+        let whole = AnswerScanner::new("choices").scan(body.as_bytes());
         assert_eq!(whole, answer, "{body}");
-        let mut piecewise = AnswerScanner::default();
+        let mut piecewise = AnswerScanner::new("choices");
         let seen = body.bytes().any(|byte| piecewise.scan(&[byte]));
         assert_eq!(seen, answer, "{body}");
     }

@@ -1,5 +1,6 @@
 //! Classifies a reply incrementally from its decompressed bytes.
 
+use crate::dialect::Dialect;
 use crate::dialect::sse::Splitter;
 use crate::overflow::answer_scanner::AnswerScanner;
 use crate::overflow::body_format::BodyFormat;
@@ -9,6 +10,7 @@ use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_refusal, clas
 /// Incremental classifier of one reply.
 #[derive(Debug)]
 pub struct ReplyClassifier<'a> {
+    dialect: Dialect,
     rules: &'a ClassifierRules,
     status: u16,
     state: ClassifierState,
@@ -35,7 +37,7 @@ enum ClassifierState {
 impl<'a> ReplyClassifier<'a> {
     /// Creates a classifier for a reply with this status. Returns `None` if the status rules out
     /// any action.
-    pub fn new(status: u16, rules: &'a ClassifierRules) -> Option<Self> {
+    pub fn new(dialect: Dialect, status: u16, rules: &'a ClassifierRules) -> Option<Self> {
         let state = if status < 300 {
             ClassifierState::Undetected
         } else {
@@ -44,6 +46,7 @@ impl<'a> ReplyClassifier<'a> {
         let can_matter =
             (200..300).contains(&status) || (status >= 400 && !rules.is_vetoed_status(status));
         can_matter.then_some(Self {
+            dialect,
             rules,
             status,
             state,
@@ -81,12 +84,15 @@ impl<'a> ReplyClassifier<'a> {
     /// Returns the verdict at the end of the body.
     pub fn finish(self) -> Verdict {
         let Self {
+            dialect,
             rules,
             status,
             state,
         } = self;
         match state {
-            ClassifierState::Json { bytes, answer: _ } => classify_unanswered(&bytes, rules),
+            ClassifierState::Json { bytes, answer: _ } => {
+                classify_unanswered(dialect, &bytes, rules)
+            }
             ClassifierState::Refusal(bytes) => classify_refusal(status, &bytes, rules),
             ClassifierState::Stream { splitter, mut head } => {
                 let mut step = ClassifierStep::Hold;
@@ -112,12 +118,12 @@ impl<'a> ReplyClassifier<'a> {
         self.state = match form {
             BodyFormat::Json => ClassifierState::Json {
                 bytes: Vec::new(),
-                answer: AnswerScanner::default(),
+                answer: AnswerScanner::new(self.dialect.answer_key()),
             },
             BodyFormat::Other => return ClassifierStep::Settled(Verdict::Failed),
             BodyFormat::Stream => ClassifierState::Stream {
                 splitter: Splitter::default(),
-                head: StreamHead::default(),
+                head: StreamHead::new(self.dialect),
             },
         };
         self.push(rest)

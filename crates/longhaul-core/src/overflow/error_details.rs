@@ -1,8 +1,8 @@
 //! Collects messages, codes and paths from an error reply, through any wrapping.
 //!
 //! Gateways wrap errors in errors: an object in an array, JSON in a string in a `metadata.raw`, a
-//! status line before a JSON tail. Text under `choices` is model output and is never read. Keys
-//! that are not listed here are ignored too.
+//! status line before a JSON tail. Keys that are not listed here are ignored, and so is the model's
+//! output below them.
 
 #[cfg(test)]
 mod tests;
@@ -127,12 +127,14 @@ impl ErrorDetails {
     }
 }
 
-/// Whether the body of a successful reply states an error at its top level.
-pub(super) fn states_error(value: &Value) -> bool {
+/// Whether the body of a successful reply states an error at its top level. Answers have a member
+/// `answer_key`.
+pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
     let Value::Object(members) = value else {
-        return value
-            .as_array()
-            .is_some_and(|all| all.iter().take(MAX_ELEMENTS).any(states_error));
+        return value.as_array().is_some_and(|all| {
+            let mut first = all.iter().take(MAX_ELEMENTS);
+            first.any(|element| states_error(element, answer_key))
+        });
     };
     let filled = |key: &str| members.get(key).is_some_and(is_non_empty);
     // A zero `code` in an envelope means success.
@@ -149,15 +151,14 @@ pub(super) fn states_error(value: &Value) -> bool {
             .get("response")
             .and_then(|response| response.get("error"))
             .is_some_and(is_non_empty)
-        || (filled("code") && filled("message") && !members.contains_key("choices") && !is_zero)
+        || (filled("code") && filled("message") && !members.contains_key(answer_key) && !is_zero)
 }
 
-/// Whether a body has a `choices` member without elements, and nothing was generated.
-pub(super) fn lacks_choices(value: &Value) -> bool {
-    let choices = value.get("choices");
-    let generated = value.pointer("/usage/completion_tokens");
-    choices.is_some_and(|choices| !is_non_empty(choices))
-        && generated.and_then(Value::as_u64).unwrap_or(0) == 0
+/// Whether a body has the member of an answer, but without an element.
+pub(super) fn has_empty_answer(value: &Value, answer_key: &str) -> bool {
+    value
+        .get(answer_key)
+        .is_some_and(|answer| !is_non_empty(answer))
 }
 
 fn is_non_empty(value: &Value) -> bool {

@@ -1,6 +1,8 @@
 //! Classifies a stream with a success status by its first events, up to the first conclusive one.
 
-use crate::dialect::sse::{Event, EventKind, FinishReason, classify_event};
+use crate::dialect::Dialect;
+use crate::dialect::reply::{EventKind, FinishReason};
+use crate::dialect::sse::Event;
 use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_stated_error};
 
 /// Progress of the classification of a reply that the proxy holds back.
@@ -13,17 +15,28 @@ pub enum ClassifierStep {
 }
 
 /// Finish reason and token counts from the events so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct StreamHead {
+    dialect: Dialect,
     finish: Option<FinishReason>,
     input: Option<u32>,
     output: Option<u32>,
 }
 
 impl StreamHead {
+    /// Creates the state before the first event.
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            finish: None,
+            input: None,
+            output: None,
+        }
+    }
+
     /// Reads the next event.
     pub fn push(&mut self, event: Event<'_>, rules: &ClassifierRules) -> ClassifierStep {
-        let seen = classify_event(event);
+        let seen = self.dialect.classify_event(event);
         self.finish = seen.finish.or(self.finish);
         self.input = seen.input.or(self.input);
         self.output = seen.output.or(self.output);
@@ -36,7 +49,9 @@ impl StreamHead {
                 ClassifierStep::Settled(Verdict::Overflow(Overflow::stated(None, None)))
             }
             EventKind::Empty | EventKind::Usage => ClassifierStep::Hold,
-            EventKind::Error => ClassifierStep::Settled(classify_stated_error(event, rules)),
+            EventKind::Error => {
+                ClassifierStep::Settled(classify_stated_error(self.dialect, event, rules))
+            }
         }
     }
 

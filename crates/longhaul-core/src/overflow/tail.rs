@@ -1,21 +1,17 @@
 //! Reads the end of a relayed reply: token counts, finish reason and errors.
 
-pub(super) mod last_values;
-pub(super) mod stream_ends;
+mod stream_ends;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
-
-use crate::dialect::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
+use crate::dialect::Dialect;
+use crate::dialect::reply::{EndFacts, EventKind, FinishReason};
+use crate::dialect::sse::{Event, Splitter};
 use crate::dialect::usage::Usage;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::{ClassifierRules, Verdict, classify_stated_error};
-use last_values::{
-    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last_values,
-};
 
 /// Maximum number of bytes kept from one reply while it passes. The bound is several times the
 /// longest final events in use, which contain filter results, timings or a wrapped error.
@@ -23,8 +19,9 @@ pub const TAIL_BYTES: usize = 4 * 1024;
 
 /// Buffer of the last bytes of a successful reply while it passes. The buffer allocates nothing
 /// before the first byte, and never more than [`TAIL_BYTES`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReplyTail {
+    dialect: Dialect,
     buffer: VecDeque<u8>,
     /// Whether bytes before `buffer` were discarded.
     is_truncated: bool,
@@ -47,6 +44,16 @@ pub struct ReplyEnd {
 }
 
 impl ReplyTail {
+    /// Creates the buffer of a reply in this dialect.
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            buffer: VecDeque::new(),
+            is_truncated: false,
+            format: None,
+        }
+    }
+
     /// Adds the next decompressed bytes. The result does not depend on how the bytes are split into
     /// chunks.
     pub fn push(&mut self, chunk: &[u8]) {
@@ -78,13 +85,14 @@ impl ReplyTail {
 
     /// Returns the facts from the end of the reply; `rules` classify its errors.
     pub fn finish(mut self, rules: &ClassifierRules) -> ReplyEnd {
+        let dialect = self.dialect;
         let kept = &*self.buffer.make_contiguous();
         let mut parting = ReplyEnd::unread(self.is_truncated);
         match (self.format, self.is_truncated) {
-            (Some(BodyFormat::Json), false) => parting.read(Event::unnamed(kept), rules),
-            (Some(BodyFormat::Json), true) => parting.read_fields(kept),
+            (Some(BodyFormat::Json), false) => parting.read(dialect, Event::unnamed(kept), rules),
+            (Some(BodyFormat::Json), true) => parting.read_facts(dialect, kept),
             (Some(BodyFormat::Stream), lost_head) => {
-                parting.read_stream(events_with_start(kept, lost_head), rules);
+                parting.read_stream(dialect, events_with_start(kept, lost_head), rules);
             }
             // An HTML page or a line of text is never an answer.
             (Some(BodyFormat::Other), _) => parting.verdict = Verdict::Failed,
@@ -102,8 +110,8 @@ impl ReplyTail {
         let kept: Vec<u8> = self.buffer.iter().copied().collect();
         let (mut is_done, mut parting) = (false, ReplyEnd::unread(false));
         for_each_event(events_with_start(&kept, self.is_truncated), |event| {
-            is_done |= classify_event(event).kind == EventKind::Done;
-            parting.read_fields(event.data);
+            is_done |= self.dialect.classify_event(event).kind == EventKind::Done;
+            parting.read_facts(self.dialect, event.data);
         });
         is_done || (parting.finish.is_some() && parting.usage.is_some())
     }
@@ -139,14 +147,14 @@ impl ReplyEnd {
     }
 
     /// Reads a stream: the events at both ends, and those in between only if they may add a fact.
-    fn read_stream(&mut self, events: &[u8], rules: &ClassifierRules) {
+    fn read_stream(&mut self, dialect: Dialect, events: &[u8], rules: &ClassifierRules) {
         let first = if self.has_content {
             0
         } else {
             stream_ends::first_events_len(events)
         };
         let (first, rest) = events.split_at_checked(first).unwrap_or((events, &[]));
-        for_each_event(first, |event| self.read(event, rules));
+        for_each_event(first, |event| self.read(dialect, event, rules));
         let (between, last) = rest
             .split_at_checked(stream_ends::last_events_start(rest))
             .unwrap_or_default();
@@ -155,13 +163,15 @@ impl ReplyEnd {
             finish: None,
             ..*self
         };
-        for_each_event(last, |event| ended.read(event, rules));
+        for_each_event(last, |event| ended.read(dialect, event, rules));
         // If a fact is stated more than once, the last statement counts.
-        let tells_all = (ended.finish.is_some() || !stream_ends::may_state_finish_reason(between))
-            && (ended.usage.is_some() || !stream_ends::may_state_usage(between))
-            && stream_ends::is_plain(between);
+        let later = EndFacts {
+            finish: ended.finish,
+            usage: ended.usage,
+        };
+        let tells_all = !dialect.may_add_to_end(between, later) && stream_ends::is_plain(between);
         if !self.has_content || !tells_all {
-            return for_each_event(rest, |event| self.read(event, rules));
+            return for_each_event(rest, |event| self.read(dialect, event, rules));
         }
         let full = self
             .finish
@@ -174,15 +184,15 @@ impl ReplyEnd {
     }
 
     /// Reads a complete event, or a complete body.
-    fn read(&mut self, event: Event<'_>, rules: &ClassifierRules) {
-        self.read_fields(event.data);
+    fn read(&mut self, dialect: Dialect, event: Event<'_>, rules: &ClassifierRules) {
+        self.read_facts(dialect, event.data);
         if self.has_content && !may_be_error(event) {
             return;
         }
-        match classify_event(event).kind {
+        match dialect.classify_event(event).kind {
             EventKind::Content => self.has_content = true,
             EventKind::Done | EventKind::Empty | EventKind::Usage => {}
-            EventKind::Error => match classify_stated_error(event, rules) {
+            EventKind::Error => match classify_stated_error(dialect, event, rules) {
                 Verdict::Fine => {}
                 Verdict::Failed if self.verdict != Verdict::Fine => {}
                 verdict @ (Verdict::Failed
@@ -195,34 +205,16 @@ impl ReplyEnd {
         }
     }
 
-    /// Reads the fields near the top of a JSON text, which may lack its beginning.
-    fn read_fields(&mut self, json: &[u8]) {
-        let usage = last_values(json, &USAGE).find_map(Usage::from_object);
-        let timings = || last_values(json, &TIMINGS).find_map(Usage::from_timings);
-        self.usage = usage.or_else(timings).or(self.usage);
+    /// Reads the facts near the top of a JSON text, which may lack its beginning.
+    fn read_facts(&mut self, dialect: Dialect, json: &[u8]) {
+        let EndFacts { finish, usage } = dialect.read_end(json);
+        self.usage = usage.or(self.usage);
         let generated = self.usage.and_then(|usage| usage.output);
         self.has_content |= generated.is_some_and(|tokens| tokens > 0);
         if self.finish != Some(FinishReason::WindowFull) {
-            self.finish = finish_reason(json).or(self.finish);
+            self.finish = finish.or(self.finish);
         }
     }
-}
-
-/// Returns the finish reason of the last choice in a JSON text. A full window takes precedence,
-/// whichever field states it.
-fn finish_reason(json: &[u8]) -> Option<FinishReason> {
-    // Anthropic's key, beside `finish_reason` or in its place.
-    let anthropic = last_values(json, &STOP_REASON);
-    let stated: Vec<Value> = last_values(json, &FINISH_REASON).chain(anthropic).collect();
-    let native: Vec<Value> = last_values(json, &NATIVE_FINISH_REASON).collect();
-    let is_full = |reason: &Value| reason == FinishReason::WINDOW_FULL;
-    if stated.iter().chain(&native).any(is_full) {
-        return Some(FinishReason::WindowFull);
-    }
-    stated
-        .iter()
-        .find_map(Value::as_str)
-        .map(FinishReason::parse)
 }
 
 /// Calls `each` for every event; the last event may be cut off.
@@ -256,5 +248,5 @@ fn events_after_first_blank_line(kept: &[u8]) -> &[u8] {
 fn may_be_error(event: Event<'_>) -> bool {
     let data = event.data.trim_ascii();
     let is_object = data.starts_with(b"{") && data.ends_with(b"}");
-    !event.name.is_empty() || !is_object || ERROR.occurs_in(data) || FAILED.occurs_in(data)
+    !event.name.is_empty() || !is_object || stream_ends::mentions_error(data)
 }

@@ -33,7 +33,11 @@ fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict 
 }
 
 fn judged<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
-    let Some(mut reading) = ReplyClassifier::new(status, ClassifierRules::standard()) else {
+    let Some(mut reading) = ReplyClassifier::new(
+        Dialect::ChatCompletions,
+        status,
+        ClassifierRules::standard(),
+    ) else {
         return Verdict::Fine;
     };
     for piece in pieces {
@@ -255,7 +259,7 @@ proptest! {
     #[test]
     fn any_bytes_have_a_verdict(status in 100u16..600, bytes: Vec<u8>) {
         read(status, [bytes.as_slice()]);
-        classify_stated_error(Event { name: b"error", data: &bytes, dropped: 0 }, ClassifierRules::standard());
+        classify_stated_error(Dialect::ChatCompletions, Event { name: b"error", data: &bytes, dropped: 0 }, ClassifierRules::standard());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Detection of a window from the end of a reply: the window was full, or the server silently
 //! truncated the prompt to it.
 
-use crate::dialect::sse::FinishReason;
+use crate::dialect::reply::FinishReason;
 use crate::dialect::usage::Usage;
 use crate::overflow::{Evidence, Overflow, ReplyEnd, Verdict};
 use crate::units::tokens::Tokens;

@@ -6,7 +6,7 @@ use super::*;
 
 fn check_states(expect: bool, replies: &[Value]) {
     for reply in replies {
-        assert_eq!(states_error(reply), expect, "{reply}");
+        assert_eq!(states_error(reply, "choices"), expect, "{reply}");
     }
 }
 

@@ -1,9 +1,15 @@
 //! Finds the events at both ends of a stream, so that those in between can be skipped: nearly all
 //! of them are pieces of text.
 
+use memchr::memmem::Finder;
 use memchr::{memchr_iter, memrchr_iter};
 
-use crate::overflow::tail::last_values::{ERROR, FAILED, REASON, TIMINGS, USAGE, WINDOW_FULL};
+use crate::json::last_values::SearchTerm;
+
+/// Part of the key or the type of most errors.
+static ERROR: SearchTerm = SearchTerm::new(|| Finder::new("error"));
+/// Part of the type of all other errors.
+static FAILED: SearchTerm = SearchTerm::new(|| Finder::new("failed"));
 
 /// Number of events read from the beginning, if it is kept: the role, and the first words.
 const FIRST_EVENTS: usize = 3;
@@ -35,16 +41,18 @@ fn is_blank_line(events: &[u8], at: usize) -> bool {
     line.ends_with(b"\n")
 }
 
-/// Whether all events are unnamed objects without a word for an error or a full window.
+/// Whether the text contains a word for an error.
+pub(super) fn mentions_error(text: &[u8]) -> bool {
+    ERROR.occurs_in(text) || FAILED.occurs_in(text)
+}
+
+/// Whether all events are unnamed objects without a word for an error.
 pub(super) fn is_plain(events: &[u8]) -> bool {
-    let is_said = [&ERROR, &FAILED, &WINDOW_FULL]
-        .iter()
-        .any(|word| word.occurs_in(events));
     let mut start = 0;
     let mut lines = memchr_iter(b'\n', events)
         .chain([events.len()])
         .map(|end| events.get(std::mem::replace(&mut start, end + 1)..end));
-    !is_said && lines.all(|line| line.is_some_and(is_plain_line))
+    !mentions_error(events) && lines.all(|line| line.is_some_and(is_plain_line))
 }
 
 fn is_plain_line(line: &[u8]) -> bool {
@@ -52,21 +60,6 @@ fn is_plain_line(line: &[u8]) -> bool {
     let object = || line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
     let is_object = |data: &[u8]| data.starts_with(b"{") && data.ends_with(b"}");
     line.is_empty() || line.starts_with(b":") || object().is_some_and(is_object)
-}
-
-/// Whether any of these events may state a finish reason. Many providers send a null reason in each
-/// event.
-pub(super) fn may_state_finish_reason(events: &[u8]) -> bool {
-    let states = |rest: &[u8]| {
-        let value = rest.trim_ascii_start().strip_prefix(b":");
-        value.is_some_and(|value| !value.trim_ascii_start().starts_with(b"null"))
-    };
-    REASON.text_after_each(events).any(states)
-}
-
-/// Whether any of these events may report token counts.
-pub(super) fn may_state_usage(events: &[u8]) -> bool {
-    USAGE.occurs_in(events) || TIMINGS.occurs_in(events)
 }
 
 #[cfg(test)]
@@ -130,7 +123,6 @@ mod tests {
         let wrong = [
             "data: {\"error\":1}\n\n",
             "data: {\"type\":\"response.failed\"}\n\n",
-            "data: {\"stop_reason\":\"model_context_window_exceeded\"}\n\n",
             "data: {\n\n",
             "data: }\n\n",
             "data: [DONE]\n\n",
@@ -141,30 +133,5 @@ mod tests {
             let among = format!("data: {{}}\n\n{wrong}data: {{}}\n\n");
             assert!(!is_plain(among.as_bytes()), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn a_reason_that_is_null_is_none() {
-        for none in [
-            "{}",
-            r#"{"finish_reason":null}"#,
-            r#"{"stop_reason" : null}"#,
-            r#""_reason""#,
-        ] {
-            assert!(!may_state_finish_reason(none.as_bytes()), "{none}");
-        }
-        for some in [
-            r#"{"finish_reason":"stop"}"#,
-            r#"{"native_finish_reason" : 1,"finish_reason":null}"#,
-        ] {
-            assert!(may_state_finish_reason(some.as_bytes()), "{some}");
-        }
-    }
-
-    #[test]
-    fn counts_stand_under_either_of_two_keys() {
-        assert!(may_state_usage(br#"{"usage":{}}"#));
-        assert!(may_state_usage(br#"{"timings":{}}"#));
-        assert!(!may_state_usage(br#"{"content":"b"}"#));
     }
 }

@@ -141,7 +141,7 @@ fn stream(events: &[&str]) -> String {
 }
 
 fn read(reply: &[u8], chunk: usize) -> ReplyEnd {
-    let mut tail = ReplyTail::default();
+    let mut tail = ReplyTail::new(Dialect::ChatCompletions);
     for chunk in reply.chunks(chunk) {
         tail.push(chunk);
         assert!(tail.buffer.len() <= TAIL_BYTES && tail.buffer.capacity() <= TAIL_BYTES);
@@ -343,7 +343,7 @@ fn a_stream_is_read_from_its_first_whole_event_on() {
 #[test]
 fn a_stream_is_whole_where_nothing_more_is_to_be_told() {
     let is_whole = |reply: &str| {
-        let mut tail = ReplyTail::default();
+        let mut tail = ReplyTail::new(Dialect::ChatCompletions);
         tail.push(reply.as_bytes());
         tail.is_complete()
     };
@@ -407,7 +407,7 @@ proptest! {
         let lost = reply.len() > TAIL_BYTES;
         let kept = &reply.as_bytes()[reply.len().saturating_sub(TAIL_BYTES)..];
         let mut all = ReplyEnd::unread(lost);
-        for_each_event(events_with_start(kept, lost), |event| all.read(event, ClassifierRules::standard()));
+        for_each_event(events_with_start(kept, lost), |event| all.read(Dialect::ChatCompletions, event, ClassifierRules::standard()));
         let found = read(reply.as_bytes(), reply.len().max(1));
         // A reply that does not begin as a stream is not read as one.
         if reply.starts_with(['d', ':', 'e', 'i']) {

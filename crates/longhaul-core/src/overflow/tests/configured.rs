@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::dialect::Dialect;
 use crate::overflow::{
     ClassifierRules, ClassifierStep, MAX_PATTERN_BYTES, MAX_PATTERNS, Overflow, PatternError,
     ReplyClassifier, Verdict,
@@ -13,7 +14,7 @@ fn verdict(message: &str, patterns: &[&str]) -> Verdict {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.into()).collect();
     let rules = ClassifierRules::with_patterns(&patterns).unwrap();
     let body = json!({ "error": { "message": message } }).to_string();
-    let mut reading = ReplyClassifier::new(400, &rules).unwrap();
+    let mut reading = ReplyClassifier::new(Dialect::ChatCompletions, 400, &rules).unwrap();
     assert_eq!(reading.push(body.as_bytes()), ClassifierStep::Hold);
     reading.finish()
 }

@@ -5,6 +5,7 @@ use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{Ast, RepetitionKind};
 use serde_json::{Value, json};
 
+use crate::dialect::Dialect;
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::table::{RuleRow, RuleTable, TABLE};
 use crate::overflow::tests::replies::{Answer, fixtures};
@@ -20,7 +21,8 @@ struct Case {
 
 impl Case {
     fn verdict(&self, rules: &ClassifierRules) -> Verdict {
-        let Some(mut reading) = ReplyClassifier::new(self.status, rules) else {
+        let Some(mut reading) = ReplyClassifier::new(Dialect::ChatCompletions, self.status, rules)
+        else {
             return Verdict::Fine;
         };
         left_alone(match reading.push(self.body.as_bytes()) {

@@ -9,18 +9,21 @@ use crate::overflow::*;
 
 #[test]
 fn an_answer_is_let_go_at_its_first_choice() {
-    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    let mut reading =
+        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     let head = br#" {"id":"\"choices\":[1","a":["choices",[2]],"b":{"choices":[3]},"c":"choices","#;
     assert_eq!(reading.push(head), ClassifierStep::Hold);
     assert_eq!(reading.push(br#""choices" : [ "#), ClassifierStep::Hold);
     assert_eq!(reading.push(b"{"), ClassifierStep::Settled(Verdict::Fine));
-    let mut other = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    let mut other =
+        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     assert_eq!(other.push(br#"["choices",[{"id":1"#), ClassifierStep::Hold);
 }
 
 #[test]
 fn a_stream_is_let_go_at_its_first_content_and_not_before() {
-    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    let mut reading =
+        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     for held in [
         ": OPENROUTER PROCESSING\n\n",
         "data: {\"choices\":[],\"prompt_filter_results\":[{}]}\n\n",

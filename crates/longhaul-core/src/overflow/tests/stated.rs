@@ -13,7 +13,11 @@ fn event<'a>(name: &'a str, data: &'a str) -> Event<'a> {
 
 /// Checks whether an event of a successful stream is read as an error.
 fn check(name: &str, data: &str, expect: Verdict) {
-    let found = classify_stated_error(event(name, data), ClassifierRules::standard());
+    let found = classify_stated_error(
+        Dialect::ChatCompletions,
+        event(name, data),
+        ClassifierRules::standard(),
+    );
     assert_eq!(found, expect, "{name}: {data}");
 }
 

@@ -36,7 +36,7 @@ fn a_reply_of_four_kibibytes_is_whole() {
 
 #[test]
 fn the_room_doubles_only_when_it_is_full_and_stops_at_the_bound() {
-    let mut tail = ReplyTail::default();
+    let mut tail = ReplyTail::new(Dialect::ChatCompletions);
     tail.push(b" ");
     assert_eq!(tail.buffer.capacity(), 0, "before anything has passed");
     let rooms: Vec<usize> = (0..45)

@@ -8,11 +8,8 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use crate::dialect::sse::FinishReason;
-
-/// Maximum depth of a reply's own fields: in an element of an array at the top, as in
-/// `choices[0].finish_reason`. A deeper key may be model output, such as call arguments that some
-/// server gives as an object.
+/// Maximum depth of a reply's own fields: in an element of an array at the top. A deeper key may be
+/// model output, such as call arguments that some server gives as an object.
 const MAX_LEVELS: usize = 3;
 
 /// Maximum number of occurrences of one key that are examined: one a choice, and more choices than
@@ -21,20 +18,21 @@ const MAX_KEYS: usize = 16;
 
 /// Search term with its precompiled finder, since the last events of a stream are searched for
 /// several terms and contain few. The term for a key includes its quotation marks.
-pub(super) struct SearchTerm(LazyLock<Finder<'static>>);
+pub(crate) struct SearchTerm(LazyLock<Finder<'static>>);
 
 impl SearchTerm {
-    const fn new(finder: fn() -> Finder<'static>) -> Self {
+    /// Creates a term; `finder` runs at its first use.
+    pub(crate) const fn new(finder: fn() -> Finder<'static>) -> Self {
         Self(LazyLock::new(finder))
     }
 
     /// Whether the term occurs anywhere in `json`.
-    pub(super) fn occurs_in(&self, json: &[u8]) -> bool {
+    pub(crate) fn occurs_in(&self, json: &[u8]) -> bool {
         self.0.find(json).is_some()
     }
 
     /// Returns the rest of `json` after each occurrence.
-    pub(super) fn text_after_each<'a>(
+    pub(crate) fn text_after_each<'a>(
         &'static self,
         json: &'a [u8],
     ) -> impl Iterator<Item = &'a [u8]> {
@@ -44,24 +42,9 @@ impl SearchTerm {
     }
 }
 
-/// Part of the key or the type of most errors.
-pub(super) static ERROR: SearchTerm = SearchTerm::new(|| Finder::new("error"));
-/// Part of the type of all other errors.
-pub(super) static FAILED: SearchTerm = SearchTerm::new(|| Finder::new("failed"));
-pub(super) static FINISH_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""finish_reason""#));
-pub(super) static NATIVE_FINISH_REASON: SearchTerm =
-    SearchTerm::new(|| Finder::new(r#""native_finish_reason""#));
-/// End of every key that states a finish reason.
-pub(super) static REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#"_reason""#));
-pub(super) static STOP_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""stop_reason""#));
-pub(super) static TIMINGS: SearchTerm = SearchTerm::new(|| Finder::new(r#""timings""#));
-pub(super) static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
-pub(super) static WINDOW_FULL: SearchTerm =
-    SearchTerm::new(|| Finder::new(FinishReason::WINDOW_FULL));
-
 /// Returns the values of `key` near the top of `json`, last one first. Values that do not
 /// deserialise to `T` are skipped.
-pub(super) fn last_values<'a, T: Deserialize<'a> + 'a>(
+pub(crate) fn last_values<'a, T: Deserialize<'a> + 'a>(
     json: &'a [u8],
     key: &'static SearchTerm,
 ) -> impl Iterator<Item = T> + 'a {
@@ -122,6 +105,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
 
     fn check(json: &str, expect: &[Value]) {
         let found: Vec<Value> = last_values(json.as_bytes(), &USAGE).collect();

@@ -1,5 +1,10 @@
 //! Finish reasons: one table for the words of every provider.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::Deserializer;
+
 /// Reason why an answer ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FinishReason {
@@ -28,6 +33,12 @@ impl FinishReason {
             Self::WINDOW_FULL => Self::WindowFull,
             _ => Self::Other,
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for FinishReason {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Cow::deserialize(from).map(|reason: Cow<'_, str>| Self::parse(&reason))
     }
 }
 

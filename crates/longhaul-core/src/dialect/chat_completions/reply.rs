@@ -1,0 +1,174 @@
+//! Reader of replies: chunks of a stream, and whole completions.
+//!
+//! Gateways mix in keys and events of sibling APIs, so the reader recognises those too. Everything
+//! else is skipped, never stored: a reply may consist of brackets only, and a parsed tree of those
+//! takes forty times their size.
+
+pub(crate) mod end;
+mod message;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
+use crate::dialect::sse::Event;
+use crate::json::lenient::{Lenient, is_non_empty, parse};
+use message::Message;
+use usage::UsageObject;
+
+/// Key of the array that has an element in answers only.
+pub(crate) const ANSWER_KEY: &str = "choices";
+
+/// Classifies an event. Text and arguments are skipped and never copied.
+pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
+    let data = event.data.trim_ascii();
+    EventInfo::from_kind(if data.starts_with(b"[DONE]") {
+        EventKind::Done
+    } else if event.dropped > 0 {
+        EventKind::Content
+    } else if event.name == b"error" {
+        EventKind::Error
+    } else if data.is_empty() {
+        EventKind::Empty
+    } else if let Some(chunk) = Completion::parse(data) {
+        return chunk.event_info();
+    } else {
+        EventKind::Error
+    })
+}
+
+/// Reads a chunk or a whole completion. Returns `None` for anything else. Of several choices, only
+/// the first is read: longhaul requests one.
+pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
+    let completion = Completion::parse(json)?;
+    let first = completion.choices().next().flatten();
+    let messages = || first.iter().flat_map(Choice::messages);
+    Some(CompletionPart {
+        error: completion.error.map(RawValue::get),
+        finish: first.as_ref().and_then(Choice::finish),
+        has_tool_calls: messages().any(|message| message.has_tool_calls),
+        text: messages()
+            .map(Message::text)
+            .fold(Cow::default(), |all, text| all + text),
+        usage: completion.usage.0.and_then(|usage| usage.usage()),
+    })
+}
+
+/// A chunk of a stream, or a whole completion.
+#[derive(Deserialize)]
+struct Completion<'a> {
+    #[serde(default, borrow)]
+    choices: Option<Vec<&'a RawValue>>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error_message: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error_type: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    errors: Option<&'a RawValue>,
+    #[serde(default, borrow, rename = "type")]
+    event_type: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    usage: Lenient<UsageObject<'a>>,
+}
+
+impl<'a> Completion<'a> {
+    /// Parses a JSON object. Returns `None` for anything else; serde would read an array by
+    /// position.
+    fn parse(json: &'a [u8]) -> Option<Self> {
+        let is_object = json.trim_ascii_start().starts_with(b"{");
+        is_object.then(|| serde_json::from_slice(json).ok())?
+    }
+
+    /// Returns each choice; `None` for an element that is not a choice.
+    fn choices(&self) -> impl Iterator<Item = Option<Choice<'a>>> {
+        self.choices.iter().flatten().copied().map(parse)
+    }
+
+    fn event_info(&self) -> EventInfo {
+        let (mut has_content, mut finish) = (false, None);
+        for choice in self.choices() {
+            // A choice in an unknown shape is never taken for an empty one.
+            has_content |= choice.as_ref().is_none_or(Choice::has_content);
+            finish = finish.or_else(|| choice?.finish());
+        }
+        let usage = self.usage.0.as_ref();
+        EventInfo {
+            kind: if has_content {
+                EventKind::Content
+            } else {
+                self.empty_kind()
+            },
+            finish,
+            input: usage.and_then(|usage| usage.prompt_tokens.tokens()),
+            output: usage.and_then(|usage| usage.completion_tokens.tokens()),
+        }
+    }
+
+    /// Returns the kind of an event whose choices have no content.
+    fn empty_kind(&self) -> EventKind {
+        let errors = [self.error, self.error_message, self.error_type, self.errors];
+        if errors.into_iter().flatten().any(is_non_empty) {
+            return EventKind::Error;
+        }
+        match self.event_type.map(RawValue::get) {
+            Some(r#""error""# | r#""response.failed""#) => EventKind::Error,
+            Some(other) if self.choices.is_none() && !precedes_output(other) => EventKind::Content,
+            Some(_) | None => {
+                let has_choices = self.choices.as_ref().is_some_and(|all| !all.is_empty());
+                if has_choices || self.usage.0.is_none() {
+                    EventKind::Empty
+                } else {
+                    EventKind::Usage
+                }
+            }
+        }
+    }
+}
+
+/// Whether an event type of a sibling API, as JSON, precedes any output.
+fn precedes_output(event_type: &str) -> bool {
+    matches!(
+        event_type.trim_matches('"'),
+        "message_start" | "ping" | "response.created" | "response.in_progress" | "response.queued"
+    )
+}
+
+/// A choice of a completion.
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default, borrow)]
+    delta: Option<Message<'a>>,
+    #[serde(default, borrow)]
+    message: Option<Message<'a>>,
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default)]
+    finish_reason: Lenient<FinishReason>,
+    #[serde(default)]
+    native_finish_reason: Lenient<FinishReason>,
+}
+
+impl<'a> Choice<'a> {
+    /// Returns the delta and the message, whichever are present.
+    fn messages(&self) -> impl Iterator<Item = &Message<'a>> {
+        self.delta.iter().chain(&self.message)
+    }
+
+    fn has_content(&self) -> bool {
+        self.messages().any(|message| message.has_content) || self.text.is_some_and(is_non_empty)
+    }
+
+    fn finish(&self) -> Option<FinishReason> {
+        let native = self.native_finish_reason.0;
+        native
+            .filter(|reason| *reason == FinishReason::WindowFull)
+            .or(self.finish_reason.0)
+    }
+}

@@ -1,0 +1,97 @@
+//! Delta or message of a choice.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::json::lenient::{is_non_empty, parse};
+
+/// A delta or a message.
+#[derive(Default)]
+pub(super) struct Message<'a> {
+    content: Option<&'a RawValue>,
+    /// Whether there is content beside the role.
+    ///
+    /// The keys that carry content differ by provider and grow by the month. So the code lists the
+    /// few keys that carry none.
+    pub(super) has_content: bool,
+    pub(super) has_tool_calls: bool,
+}
+
+impl<'a> Message<'a> {
+    /// Returns the text: a string, or the text parts of an array. Reasoning is in parts of other
+    /// types.
+    pub(super) fn text(&self) -> Cow<'a, str> {
+        let Some(content) = self.content else {
+            return Cow::default();
+        };
+        if let Some(Text(text)) = parse(content) {
+            return text;
+        }
+        let parts: Vec<&RawValue> = serde_json::from_str(content.get()).unwrap_or_default();
+        let texts = parts.into_iter().filter_map(parse::<Part<'_>>);
+        texts
+            .filter(|part| part.kind == "text")
+            .map(|part| part.text)
+            .collect::<String>()
+            .into()
+    }
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum MessageKey {
+    Content,
+    Obfuscation,
+    Role,
+    ToolCalls,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Message<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a delta or a message")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut message = Message::default();
+                while let Some((key, value)) = map.next_entry::<MessageKey, &RawValue>()? {
+                    let is_filled = is_non_empty(value);
+                    match key {
+                        MessageKey::Content => message.content = Some(value),
+                        MessageKey::ToolCalls => {
+                            message.has_tool_calls = is_filled && value.get().starts_with('[');
+                        }
+                        MessageKey::Obfuscation | MessageKey::Role => continue,
+                        MessageKey::Other => {}
+                    }
+                    message.has_content |= is_filled;
+                }
+                Ok(message)
+            }
+        }
+
+        from.deserialize_map(Members)
+    }
+}

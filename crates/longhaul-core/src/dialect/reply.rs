@@ -1,0 +1,114 @@
+//! Facts that replies state in every dialect, and the dispatch to the reader of each dialect.
+
+use std::borrow::Cow;
+
+use crate::dialect::Dialect;
+use crate::dialect::chat_completions::reply;
+use crate::dialect::sse::Event;
+use crate::dialect::usage::Usage;
+
+pub use crate::dialect::finish_reason::FinishReason;
+
+/// Kind of an event, by its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Text, reasoning, a refusal or a tool call: the model is answering.
+    Content,
+    /// The mark that ends a stream.
+    Done,
+    /// An event without content: a role, a finish reason, a keep-alive, the announcement of a
+    /// response.
+    Empty,
+    /// An error, or data that is not a piece of a reply; `overflow` classifies it.
+    Error,
+    /// Token counts alone.
+    Usage,
+}
+
+/// Kind, finish reason and token counts of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventInfo {
+    /// Kind of the event.
+    pub kind: EventKind,
+    /// Finish reason, if the event states one.
+    pub finish: Option<FinishReason>,
+    /// Prompt tokens as the provider counts them.
+    pub input: Option<u32>,
+    /// Generated tokens as the provider counts them.
+    pub output: Option<u32>,
+}
+
+impl EventInfo {
+    /// Creates the information of an event that states its kind only.
+    pub(super) fn from_kind(kind: EventKind) -> Self {
+        Self {
+            kind,
+            finish: None,
+            input: None,
+            output: None,
+        }
+    }
+}
+
+/// Text and facts of a completion, or of a piece of a streamed one.
+#[derive(Debug)]
+pub struct CompletionPart<'a> {
+    /// The error, as JSON, if there is one.
+    pub error: Option<&'a str>,
+    /// Finish reason, if stated.
+    pub finish: Option<FinishReason>,
+    /// Whether the model calls a tool.
+    pub has_tool_calls: bool,
+    /// Generated text, without reasoning.
+    pub text: Cow<'a, str>,
+    /// Usage, if reported.
+    pub usage: Option<Usage>,
+}
+
+/// Facts at the end of a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct EndFacts {
+    /// Finish reason, if stated.
+    pub finish: Option<FinishReason>,
+    /// Usage, if reported.
+    pub usage: Option<Usage>,
+}
+
+impl Dialect {
+    /// Returns the key of the array that has an element in answers only, at the top of a body.
+    pub fn answer_key(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => reply::ANSWER_KEY,
+        }
+    }
+
+    /// Classifies an event, or a whole body as an event. Text is skipped and never copied.
+    pub fn classify_event(self, event: Event<'_>) -> EventInfo {
+        match self {
+            Self::ChatCompletions => reply::classify_event(event),
+        }
+    }
+
+    /// Reads the data of an event, or a whole body. Returns `None` for anything but a piece of a
+    /// completion.
+    pub fn read_completion(self, json: &[u8]) -> Option<CompletionPart<'_>> {
+        match self {
+            Self::ChatCompletions => reply::read_completion(json),
+        }
+    }
+
+    /// Returns the last facts near the top of a JSON text, which may lack its beginning.
+    pub fn read_end(self, json: &[u8]) -> EndFacts {
+        match self {
+            Self::ChatCompletions => reply::end::read_end(json),
+        }
+    }
+
+    /// Whether any of these events may state a fact that `later`, the facts of the events after
+    /// them, lacks or yields to. Cheap: nothing is parsed.
+    pub fn may_add_to_end(self, events: &[u8], later: EndFacts) -> bool {
+        match self {
+            Self::ChatCompletions => reply::end::may_add_to(later, events),
+        }
+    }
+}
