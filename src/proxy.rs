@@ -126,10 +126,10 @@ async fn forward(
         return Ok(reply.map(PeekedBody::new));
     }
 
-    // The reservation is held until the reply head arrives, or until a summary of the body is
-    // done if that takes longer. By then the body has been written, or the upstream has
-    // answered early and usually reads no more of the body.
     let overrides = RequestOverrides::from_headers(&head.headers);
+    // The reservation is held until the reply head arrives, or until a summary of the body is done
+    // if that takes longer. By then the body has been written, or the upstream has answered early
+    // and usually reads no more of the body.
     let meter = log.meter();
     let receiving = services.receive(&head, overrides, body, meter);
     let received = meter.measure_wait(receiving).await?;
@@ -167,8 +167,8 @@ async fn forward(
     Ok(reply.map(PeekedBody::new))
 }
 
-/// Serves a parsed chat: plan → splice → send → judge → relay, with at most one [`retry`] after a
-/// refusal.
+/// Serves a parsed chat: prepare → plan → send → judge → settle, with at most one [`retry`] after a
+/// refusal. The log has the report from before the send on, since a client may leave at any time.
 async fn serve_chat(
     request: ChatRequest<'_>,
     log: &mut RequestLog,
