@@ -37,7 +37,7 @@ fn declared_in(line: &str) -> Option<&str> {
 fn is_counted(file: &File) -> bool {
     let path = &file.path;
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
-    path.ends_with(".rs") && !is_test && !path.contains("/dialect/")
+    super::has_ending(path, "rs") && !is_test && !path.contains("/dialect/")
 }
 
 #[test]
