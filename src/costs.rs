@@ -61,25 +61,25 @@ impl CostTracker {
     /// Begins tracking a request that is sent.
     pub(crate) fn begin(
         &self,
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         model: &str,
         billed: BilledRequest,
     ) -> PendingCost {
         let model = hash_model(model);
         let before = || {
-            let mut keys = chains.newest_first().take(MAX_LOOKBACK);
+            let mut keys = prefix_keys.newest_first().take(MAX_LOOKBACK);
             keys.find_map(|(_, key)| self.prior(&(key, model)))
         };
         PendingCost {
             billed,
             prior: (billed.after < billed.before).then(before).flatten(),
-            key: chains.newest().map(|(_, key)| (key, model)),
+            key: prefix_keys.newest().map(|(_, key)| (key, model)),
         }
     }
 
     /// Whether this exact request of a conversation was answered before.
-    pub(crate) fn has_answered(&self, chains: &PrefixKeys, model: &str) -> bool {
-        let newest = chains.newest();
+    pub(crate) fn has_answered(&self, prefix_keys: &PrefixKeys, model: &str) -> bool {
+        let newest = prefix_keys.newest();
         newest.is_some_and(|(_, key)| self.prior(&(key, hash_model(model))).is_some())
     }
 
@@ -141,7 +141,7 @@ mod tests {
     const MODEL: &str = "openai/gpt-5";
 
     /// Builds the prefix keys of a conversation after `turns` turns.
-    fn chains(turns: usize) -> PrefixKeys {
+    fn prefix_keys(turns: usize) -> PrefixKeys {
         let turn = r#"{"role":"user","content":"go"},{"role":"assistant","content":"done"}"#;
         let messages = vec![turn; turns].join(",");
         let body = format!("{{\"messages\":[{messages}]}}");
@@ -170,11 +170,14 @@ mod tests {
     fn the_first_cut_is_paid_for_and_the_next_request_saves() {
         let bills = CostTracker::new("openrouter.ai");
         let spend = |turns, billed, usage: Usage| {
-            let chains = chains(turns);
-            let open = bills.begin(&chains, MODEL, billed);
-            assert!(!bills.has_answered(&chains, MODEL));
+            let prefix_keys = prefix_keys(turns);
+            let open = bills.begin(&prefix_keys, MODEL, billed);
+            assert!(!bills.has_answered(&prefix_keys, MODEL));
             let spent = bills.settle(&open, MODEL, Some(&usage));
-            assert!(bills.has_answered(&chains, MODEL) && !bills.has_answered(&chains, "another"));
+            assert!(
+                bills.has_answered(&prefix_keys, MODEL)
+                    && !bills.has_answered(&prefix_keys, "another")
+            );
             let known = spent.cost.amount().unwrap();
             [
                 known,
@@ -195,19 +198,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_a_provider_cached_an_hour_ago_is_cached_no_more() {
         let bills = CostTracker::new("openrouter.ai");
-        let chains = chains(1);
-        let open = bills.begin(&chains, MODEL, billed(60_000, 60_000));
+        let prefix_keys = prefix_keys(1);
+        let open = bills.begin(&prefix_keys, MODEL, billed(60_000, 60_000));
         bills.settle(&open, MODEL, Some(&usage(60_000, 0)));
         tokio::time::advance(CACHE_LIFETIME.saturating_sub(Duration::from_secs(1))).await;
-        assert!(bills.has_answered(&chains, MODEL));
+        assert!(bills.has_answered(&prefix_keys, MODEL));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!bills.has_answered(&chains, MODEL));
+        assert!(!bills.has_answered(&prefix_keys, MODEL));
     }
 
     #[test]
     fn where_nobody_knows_the_price_what_was_taken_out_is_counted_and_not_priced() {
         let bills = CostTracker::new("127.0.0.1");
-        let open = bills.begin(&chains(1), MODEL, billed(60_000, 40_000));
+        let open = bills.begin(&prefix_keys(1), MODEL, billed(60_000, 40_000));
         let spent = bills.settle(&open, MODEL, Some(&usage(40_000, 0)));
         assert_eq!(spent.cost, Cost::NotListed);
         assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));

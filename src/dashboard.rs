@@ -82,7 +82,7 @@ impl RecentConversations {
         if !self.enabled.load(Ordering::Acquire) {
             return None;
         }
-        let key = arrival.chains.first_key()?;
+        let key = arrival.prefix_keys.first_key()?;
         let known = self.update(key, |seen| seen.progress()).unwrap_or_default();
         // A long history takes time to read, so it is read outside the lock.
         let news = RequestDelta::from_request(arrival, known);

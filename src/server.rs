@@ -161,7 +161,7 @@ impl Server {
             }
             sleep(drain_delay).await;
         };
-        let mut door = Acceptor::new(listener, connections as usize, "limits.connections");
+        let mut acceptor = Acceptor::new(listener, connections as usize, "limits.connections");
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);
@@ -175,7 +175,7 @@ impl Server {
                     }
                     continue;
                 }
-                accepted = door.accept() => accepted,
+                accepted = acceptor.accept() => accepted,
             };
             let Some((socket, place)) = accepted else {
                 continue;
@@ -193,7 +193,7 @@ impl Server {
             });
         }
 
-        drop(door);
+        drop(acceptor);
         drop(stopping);
         let until = Instant::now() + drain;
         let ended = timeout_at(until, async { while tasks.join_next().await.is_some() {} }).await;

@@ -136,11 +136,11 @@ impl Store {
     /// stored, and `knowledge` with their facts about the model. Waits at most `store.wait`.
     pub(crate) async fn refresh_all(
         &self,
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         knowledge: &ModelKnowledge,
         model: &str,
     ) {
-        let facts = self.refresh(chains, || knowledge.key(model)).await;
+        let facts = self.refresh(prefix_keys, || knowledge.key(model)).await;
         if let Some(facts) = facts {
             knowledge.merge_remote(model, facts);
         }
@@ -159,19 +159,19 @@ impl Store {
     /// durable store.
     async fn refresh(
         &self,
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         model: impl FnOnce() -> RecordKey,
     ) -> Option<ModelFacts> {
         match &self.tiered {
             // A refresh is a large future. Boxing it keeps it out of the future of every chat.
-            Some(tier) => Some(Box::pin(tier.refresh(chains, model())).await),
+            Some(tier) => Some(Box::pin(tier.refresh(prefix_keys, model())).await),
             None => None,
         }
     }
 
     /// Returns the prior records of a conversation.
-    pub(crate) fn prior_records(&self, chains: &PrefixKeys) -> PriorRecords {
-        self.memory.prior_records(chains)
+    pub(crate) fn prior_records(&self, prefix_keys: &PrefixKeys) -> PriorRecords {
+        self.memory.prior_records(prefix_keys)
     }
 
     /// Stores a record that is not in use yet, in memory and durably. An existing record stays.
@@ -212,21 +212,25 @@ impl Store {
     }
 
     /// Records how much of a rewrite the conversation's model has accepted.
-    pub(crate) fn record_rewrite_acceptance(&self, chains: &PrefixKeys, takes: RewriteTolerance) {
-        let before = self.rewrite_tolerance(chains);
-        if let Some((_, key)) = chains.stable_prefix()
+    pub(crate) fn record_rewrite_acceptance(
+        &self,
+        prefix_keys: &PrefixKeys,
+        takes: RewriteTolerance,
+    ) {
+        let before = self.rewrite_tolerance(prefix_keys);
+        if let Some((_, key)) = prefix_keys.stable_prefix()
             && before != RewriteTolerance::All
             && before != takes
         {
-            let model = self.sealer.note_name(chains.model());
+            let model = self.sealer.note_name(prefix_keys.model());
             self.memory.record_rewrite_acceptance(key, model, takes);
         }
     }
 
     /// Returns how much of a rewrite the conversation's model accepts.
-    pub(crate) fn rewrite_tolerance(&self, chains: &PrefixKeys) -> RewriteTolerance {
-        let model = || self.sealer.note_name(chains.model());
-        self.memory.rewrite_tolerance(chains, model)
+    pub(crate) fn rewrite_tolerance(&self, prefix_keys: &PrefixKeys) -> RewriteTolerance {
+        let model = || self.sealer.note_name(prefix_keys.model());
+        self.memory.rewrite_tolerance(prefix_keys, model)
     }
 
     /// Marks the conversation with this prefix as notified. Returns whether it was not marked
@@ -247,10 +251,14 @@ impl Store {
     }
 
     /// Returns the last token count of `model` for a conversation.
-    pub(crate) fn last_count(&self, chains: &PrefixKeys, model: &str) -> Option<CountedRequest> {
+    pub(crate) fn last_count(
+        &self,
+        prefix_keys: &PrefixKeys,
+        model: &str,
+    ) -> Option<CountedRequest> {
         self.memory
             .counts
-            .newest(chains, self.sealer.note_name(model))
+            .newest(prefix_keys, self.sealer.note_name(model))
     }
 
     /// Waits until earlier writes are durable and visible to other processes, for at most

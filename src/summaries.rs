@@ -276,12 +276,12 @@ pub(crate) async fn request_title(
     dialect: Dialect,
     head: &Parts,
     body: String,
-    till: &CostMeter,
+    meter: &CostMeter,
     origin: Option<&CallContext>,
 ) -> Result<Option<Title>, SummaryError> {
     let answer = timeout(
         CALL_TIMEOUT,
-        send_call(upstream, dialect, head, body, till, origin),
+        send_call(upstream, dialect, head, body, meter, origin),
     )
     .await
     .map_err(|_| SummaryError::TimedOut)??;
@@ -302,7 +302,7 @@ async fn send_call(
     dialect: Dialect,
     head: &Parts,
     body: String,
-    till: &CostMeter,
+    meter: &CostMeter,
     origin: Option<&CallContext>,
 ) -> Result<reply::SummariserReply, SummaryError> {
     let body = Bytes::from(body);
@@ -315,7 +315,7 @@ async fn send_call(
     );
     let place = request_origin(&request);
     let attempt = origin.and_then(|origin| origin.begin_call(&request));
-    let mut asked = PaidCall::new(till, attempt);
+    let mut asked = PaidCall::new(meter, attempt);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {

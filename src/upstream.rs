@@ -97,8 +97,8 @@ impl Upstream {
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
         let mut request = self.with_proxy_authorization(request);
-        let claim = ConnectionGuard::for_request(&mut request);
-        await_reply(client.request(request), claim).await
+        let guard = ConnectionGuard::for_request(&mut request);
+        await_reply(client.request(request), guard).await
     }
 
     /// Adds the credentials of a forward proxy, if the request goes through one.
@@ -115,14 +115,14 @@ impl Upstream {
 /// response future: the guard ends the connection while the connection still carries this request.
 async fn await_reply(
     mut reply: ResponseFuture,
-    claim: Option<ConnectionGuard>,
+    guard: Option<ConnectionGuard>,
 ) -> Result<Response<UpstreamBody>, Fault> {
     let reply = (&mut reply)
         .await
         .map_err(|error| client_error::to_fault(&error))?;
     Ok(UpstreamBody::wrap(
         reply,
-        claim.and_then(ConnectionGuard::into_answered),
+        guard.and_then(ConnectionGuard::into_answered),
     ))
 }
 

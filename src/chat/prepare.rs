@@ -64,7 +64,7 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
     let summary = inputs.adopted().and_then(|record| record.text.clone());
     services.recent.record_request(&DashboardRequest {
         conversation: chat.request.conversation,
-        chains: &chat.prefix_keys,
+        prefix_keys: &chat.prefix_keys,
         window: inputs.policy.thresholds.window,
         summary: summary.filter(|_| services.config.admin_show_content),
     })

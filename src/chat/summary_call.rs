@@ -65,8 +65,8 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
     match &services.config.summary.model {
         SummaryModel::Named(name) => {
             let marks = || {
-                let sayings = window::model_window_sources(services, name, None);
-                sayings.policy(&chat.settings).thresholds
+                let sources = window::model_window_sources(services, name, None);
+                sources.policy(&chat.settings).thresholds
             };
             (Some(name.clone()), set.unwrap_or_else(|| marks().window))
         }

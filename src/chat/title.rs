@@ -58,15 +58,16 @@ pub(super) fn request_title(chat: &Chat<'_>) {
     };
     let host = summary_call::summary_host(&services.config);
     let prices = models::prices(host, model);
-    let till = CostMeter::new(&services.metrics, AuxiliaryPurpose::Title, prices);
+    let meter = CostMeter::new(&services.metrics, AuxiliaryPurpose::Title, prices);
     let origin = summary_call::origin(&chat.request, AuxiliaryPurpose::Title, model);
     let (upstream, dashboard) = (Arc::clone(upstream), dashboard.clone());
     let (dialect, model) = (chat.request.conversation.dialect(), model.clone());
     tokio::spawn(async move {
         let host = head.uri.host().map(str::to_owned);
         let title =
-            summaries::request_title(&upstream, dialect, &head, body, &till, origin.as_ref()).await;
-        if let Some(failure) = dashboard.record_title(&model, title, &till) {
+            summaries::request_title(&upstream, dialect, &head, body, &meter, origin.as_ref())
+                .await;
+        if let Some(failure) = dashboard.record_title(&model, title, &meter) {
             tracing::warn!(
                 why = failure.label(),
                 status = failure.status(),

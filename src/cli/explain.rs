@@ -179,13 +179,13 @@ fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedRe
     let conversation = Dialect::read_any(body)?;
     let window = ModelWindow::for_model(config, &conversation.model(), None);
     let policy = window.policy_for(&conversation);
-    let outlook = plan(
+    let plan = plan(
         &conversation,
         &policy,
         &PriorRecords::default(),
         SummarySource::Digest,
     );
-    let forwarded = match outlook.view.replacements(&conversation) {
+    let forwarded = match plan.view.replacements(&conversation) {
         None => Err(Bypass::Nothing),
         Some(plan) => match Splice::new(&conversation, &plan) {
             Some(splice) => Ok(splice.apply()),
@@ -199,7 +199,7 @@ fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedRe
         source,
         &conversation,
         &policy,
-        &outlook.view,
+        &plan.view,
         untouched,
     );
     Ok(Explanation {

@@ -204,14 +204,14 @@ fn store_location(at: &StoreLocation) -> String {
 
 /// Summarises the features that the settings enable for chats.
 fn enabled_features(config: &Config) -> String {
-    let wishes = &config.compaction;
+    let settings = &config.compaction;
     let word = |on: bool| if on { "on" } else { "off" };
     let by = match &config.summary.model {
         SummaryModel::Named(model) => format!("by {model}"),
         SummaryModel::Disabled => "none: digests replace them".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
-    let summaries = if wishes.proactive {
+    let summaries = if settings.proactive {
         by
     } else {
         "only after an overflow".to_owned()
@@ -224,8 +224,8 @@ fn enabled_features(config: &Config) -> String {
     };
     format!(
         "clearing {} · summaries {summaries} · recovery {} · {window}",
-        word(wishes.prune),
-        word(wishes.recover),
+        word(settings.prune),
+        word(settings.recover),
     )
 }
 

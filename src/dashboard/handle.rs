@@ -21,7 +21,7 @@ use longhaul_core::units::tokens::Tokens;
 /// A request to record.
 pub(crate) struct DashboardRequest<'a> {
     pub(crate) conversation: &'a Conversation<'a>,
-    pub(crate) chains: &'a PrefixKeys,
+    pub(crate) prefix_keys: &'a PrefixKeys,
     pub(crate) window: Tokens,
     /// The summary that replaces the history, if it may be shown.
     pub(crate) summary: Option<Arc<str>>,
@@ -119,9 +119,9 @@ impl DashboardHandle {
         &self,
         model: &str,
         title: Result<Option<Title>, SummaryError>,
-        till: &CostMeter,
+        meter: &CostMeter,
     ) -> Option<SummaryError> {
-        let (paid, unknown) = till.total();
+        let (paid, unknown) = meter.total();
         let failure = title.as_ref().err().copied();
         let is_news = self
             .recent
@@ -141,13 +141,13 @@ impl DashboardHandle {
     }
 
     /// Records that a summary is being made, until the returned guard is dropped.
-    pub(crate) fn begin_compaction(self, till: &Arc<CostMeter>) -> CompactionGuard {
+    pub(crate) fn begin_compaction(self, meter: &Arc<CostMeter>) -> CompactionGuard {
         let since = wall_clock::unix_millis();
         self.update(|seen| seen.compacting.push(since));
         CompactionGuard {
             handle: self,
             since,
-            meter: Arc::clone(till),
+            meter: Arc::clone(meter),
         }
     }
 

@@ -29,7 +29,7 @@ fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T 
     let conversation = read(body.as_bytes()).unwrap();
     then(&DashboardRequest {
         conversation: &conversation,
-        chains: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
+        prefix_keys: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
         window: Tokens::new(1_000),
         summary: Some("summary".into()),
     })
@@ -102,7 +102,7 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
     let recent = shown();
     arrive(&recent, 1);
     let (mut seen, key) = arrival(1, |arrival| {
-        let key = arrival.chains.first_key().unwrap();
+        let key = arrival.prefix_keys.first_key().unwrap();
         (DashboardEntry::new(key, None), key)
     });
     // Both requests were read before either was applied.

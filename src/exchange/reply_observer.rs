@@ -89,18 +89,18 @@ impl ReplyObserver {
     /// the cost if the reply was successful.
     pub(crate) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
         let services = &*self.services;
-        let parting = self.tail.finish(&services.config.overflow_rules);
+        let reply_end = self.tail.finish(&services.config.overflow_rules);
         let ObservedRequest {
             dialect: _,
             sent,
             prefix,
             bill,
         } = &self.observed;
-        let was_answered = match parting.verdict {
+        let was_answered = match reply_end.verdict {
             Verdict::Fine => true,
             // A failed reply is charged if it contains text or counted input.
             Verdict::Failed => {
-                parting.has_content || parting.usage.is_some_and(|usage| usage.input > 0)
+                reply_end.has_content || reply_end.usage.is_some_and(|usage| usage.input > 0)
             }
             Verdict::TooManyBytes
             | Verdict::Malformed
@@ -109,7 +109,7 @@ impl ReplyObserver {
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {
-            let usage = parting.usage.as_ref();
+            let usage = reply_end.usage.as_ref();
             let spent = services.costs.settle(bill, &self.model, usage);
             services
                 .metrics
@@ -117,17 +117,17 @@ impl ReplyObserver {
                 .record_chat(spent.cost, &spent.comparison);
             spent
         });
-        if let Some(usage) = &parting.usage {
+        if let Some(usage) = &reply_end.usage {
             services.metrics.provider_tokens.add(usage);
             if let Some(attempt) = attempt {
                 attempt.record_usage(usage);
             }
         }
-        let pair = parting
+        let pair = reply_end
             .usage
             .and_then(|usage| CountSample::new(sent.estimate, usage.input));
         let windows = &services.knowledge.windows;
-        log_learned_window(windows.learn_from_reply_end(&self.model, *sent, &parting));
+        log_learned_window(windows.learn_from_reply_end(&self.model, *sent, &reply_end));
         if let (Some(key), Some(pair)) = (*prefix, pair) {
             let density = windows.observations(&self.model).average_ratio;
             let counted = CountedRequest { pair, density };
@@ -194,7 +194,7 @@ mod tests {
         let coding = HeaderValue::from_static(coding);
         reply.headers_mut().insert(CONTENT_ENCODING, coding);
         let body = read(br#"{"messages":[{"role":"user","content":"hi"}]}"#).unwrap();
-        let chains = PrefixKeys::new(&body, Scope::new(&[0; 32], &[]));
+        let prefix_keys = PrefixKeys::new(&body, Scope::new(&[0; 32], &[]));
         let tokens = Tokens::new(10);
         let billed = BilledRequest {
             before: tokens,
@@ -209,7 +209,7 @@ mod tests {
                 is_text_only: true,
             },
             prefix: None,
-            bill: services.costs.begin(&chains, "m", billed),
+            bill: services.costs.begin(&prefix_keys, "m", billed),
         })
     }
 

@@ -82,7 +82,7 @@ mod tests {
         })
     }
 
-    fn lore() -> impl Strategy<Value = ModelFacts> {
+    fn facts() -> impl Strategy<Value = ModelFacts> {
         let density = (1_u32..4)
             .prop_map(|counted| TokenRatio::from_counts(Tokens::new(counted), Tokens::new(2)));
         let refusals = prop::sample::select(vec![
@@ -107,9 +107,9 @@ mod tests {
     proptest! {
         #[test]
         fn who_hears_of_whom_first_and_how_often_makes_no_difference(
-            one in lore(),
-            two in lore(),
-            three in lore(),
+            one in facts(),
+            two in facts(),
+            three in facts(),
         ) {
             prop_assert_eq!(one.merge(two), two.merge(one));
             prop_assert_eq!(one.merge(two).merge(three), one.merge(two.merge(three)));
@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_never_learned_says_nothing(one in lore()) {
+        fn what_was_never_learned_says_nothing(one in facts()) {
             prop_assert_eq!(one.merge(ModelFacts::default()), one);
         }
     }

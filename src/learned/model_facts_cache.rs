@@ -60,19 +60,19 @@ impl ModelFactsCache {
 
     /// Merges facts that this process learned. Returns whether the durable store may lack some of
     /// them.
-    pub(crate) fn merge_learned(&self, model: RecordKey, lore: ModelFacts) -> SyncState {
+    pub(crate) fn merge_learned(&self, model: RecordKey, facts: ModelFacts) -> SyncState {
         let mut there = SyncState::Synced;
         self.update(model, |kept| {
-            let lore = kept
+            let facts = kept
                 .facts
                 .without_future_facts()
-                .merge(lore.without_future_facts());
-            if lore == kept.facts {
+                .merge(facts.without_future_facts());
+            if facts == kept.facts {
                 return kept;
             }
             there = SyncState::Incomplete;
             CachedFacts {
-                facts: lore,
+                facts,
                 is_synced: false,
             }
         });
@@ -85,13 +85,13 @@ impl ModelFactsCache {
         let mut there = SyncState::Synced;
         let theirs = theirs.without_future_facts();
         self.update(model, |kept| {
-            let lore = kept.facts.without_future_facts().merge(theirs);
-            let is_settled = lore == theirs;
+            let facts = kept.facts.without_future_facts().merge(theirs);
+            let is_settled = facts == theirs;
             if !is_settled {
                 there = SyncState::Incomplete;
             }
             CachedFacts {
-                facts: lore,
+                facts,
                 is_synced: is_settled,
             }
         });

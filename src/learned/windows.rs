@@ -178,15 +178,15 @@ impl ModelObservations {
         }
     }
 
-    fn record_reply_end(&mut self, sent: SentSize, parting: &ReplyEnd) -> Option<Tokens> {
-        let usage = parting.usage;
+    fn record_reply_end(&mut self, sent: SentSize, reply_end: &ReplyEnd) -> Option<Tokens> {
+        let usage = reply_end.usage;
         // The count of a picture or a file reveals nothing about the token ratio of text.
         if sent.is_text_only
             && let Some(pair) = usage.and_then(|usage| CountSample::new(sent.estimate, usage.input))
         {
             self.record_count(pair);
         }
-        let note = self.detector.observe_reply(sent, parting);
+        let note = self.detector.observe_reply(sent, reply_end);
         let cut_to = self.learned_window().and_then(|holds| holds.cut_to);
         if cut_to.is_some_and(|cut_to| self.detector.largest_prompt() > cut_to) {
             self.set_learned(None);
@@ -265,29 +265,33 @@ impl LearnedWindows {
     }
 
     /// Returns the policy window that applies to this conversation alone, if any.
-    pub(crate) fn conversation_window(&self, chains: &PrefixKeys) -> Option<Tokens> {
-        self.by_conversation.get(chains)
+    pub(crate) fn conversation_window(&self, prefix_keys: &PrefixKeys) -> Option<Tokens> {
+        self.by_conversation.get(prefix_keys)
     }
 
     /// Records that the retry of a refused request was refused, too. The window that this refusal
     /// reveals applies to this conversation alone, whatever the model accepted from others.
     pub(crate) fn learn_from_second_refusal(
         &self,
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         request: Tokens,
         overflow: &Overflow,
     ) {
         let window = to_two_digits(window_from_repeated_refusal(
             request,
             overflow,
-            self.conversation_window(chains),
+            self.conversation_window(prefix_keys),
         ));
-        self.by_conversation.learn(chains, window);
+        self.by_conversation.learn(prefix_keys, window);
     }
 
     /// Records that the model accepted a request of this size from this conversation.
-    pub(crate) fn record_accepted_in_conversation(&self, chains: &PrefixKeys, request: Tokens) {
-        self.by_conversation.record_accepted(chains, request);
+    pub(crate) fn record_accepted_in_conversation(
+        &self,
+        prefix_keys: &PrefixKeys,
+        request: Tokens,
+    ) {
+        self.by_conversation.record_accepted(prefix_keys, request);
     }
 
     /// Records the end of a reply. Returns the window in use from now on, if it is new.
@@ -295,11 +299,11 @@ impl LearnedWindows {
         &self,
         model: &str,
         sent: SentSize,
-        parting: &ReplyEnd,
+        reply_end: &ReplyEnd,
     ) -> Option<Tokens> {
         let mut learned = None;
         self.update(model, |shown| {
-            learned = shown.record_reply_end(sent, parting);
+            learned = shown.record_reply_end(sent, reply_end);
         });
         learned
     }

@@ -80,9 +80,9 @@ impl BufferedBody {
     /// Returns the original bytes, in their original coding.
     pub(crate) fn original(&self) -> FramedBody {
         let bytes = self.encoded.as_ref().unwrap_or(&self.text).clone();
-        let hop = BodyFraming::Length(bytes.len());
+        let framing = BodyFraming::Length(bytes.len());
         let body = ChunkedBytes::from(bytes);
-        FramedBody { body, framing: hop }
+        FramedBody { body, framing }
     }
 
     /// Converts the original bytes for sending, with their framing and budget reservation.
@@ -90,20 +90,20 @@ impl BufferedBody {
         self,
         meter: &Arc<TransferMeter>,
     ) -> (RequestBody, BodyFraming, Option<Reservation>) {
-        let (body, hop) = self.original().into_request_body(meter);
-        (body, hop, self.reservation.and_then(Arc::into_inner))
+        let (body, framing) = self.original().into_request_body(meter);
+        (body, framing, self.reservation.and_then(Arc::into_inner))
     }
 
     /// Applies `splice`, which must be of this text. The result has no content coding: the client
     /// chose the coding for its own bytes, and not every upstream accepts one.
     pub(crate) fn spliced(&self, splice: &Splice<'_>) -> FramedBody {
         let body = self.pieces(splice);
-        let hop = if self.encoded.is_some() {
+        let framing = if self.encoded.is_some() {
             BodyFraming::DecodedLength(body.len())
         } else {
             BodyFraming::Length(body.len())
         };
-        FramedBody { body, framing: hop }
+        FramedBody { body, framing }
     }
 
     /// Collects long retained runs as slices of the original buffer, and copies everything between

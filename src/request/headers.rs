@@ -72,7 +72,7 @@ pub(crate) fn is_upgrade_request<B>(request: &Request<B>) -> bool {
 }
 
 /// Returns the request's fields for the upstream, in their order; `Host` names the upstream.
-pub(crate) fn request(head: &Parts, host: &HeaderValue, hop: BodyFraming) -> HeaderMap {
+pub(crate) fn request(head: &Parts, host: &HeaderValue, framing: BodyFraming) -> HeaderMap {
     let named = connection_fields(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len() + 2);
     if !head.headers.contains_key(HOST) {
@@ -84,7 +84,7 @@ pub(crate) fn request(head: &Parts, host: &HeaderValue, hop: BodyFraming) -> Hea
                 vacant.insert(host.clone());
             }
         } else if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
-            match hop {
+            match framing {
                 BodyFraming::Unchanged | BodyFraming::Chunked | BodyFraming::Upgrade => {
                     _ = kept.append(name, value.clone());
                 }
@@ -96,14 +96,14 @@ pub(crate) fn request(head: &Parts, host: &HeaderValue, hop: BodyFraming) -> Hea
             if accepts_trailers(value) && !kept.contains_key(TE) {
                 kept.append(TE, HeaderValue::from_static("trailers"));
             }
-        } else if is_forwarded(name, &named, hop) {
+        } else if is_forwarded(name, &named, framing) {
             kept.append(name, value.clone());
         }
     }
     if head.version == Version::HTTP_2 {
         join_cookies(&mut kept);
     }
-    match hop {
+    match framing {
         BodyFraming::Unchanged | BodyFraming::Upgrade => {}
         BodyFraming::Chunked => {
             _ = kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -133,11 +133,11 @@ pub(crate) fn for_retry(headers: HeaderMap) -> HeaderMap {
 }
 
 /// Whether a request field is forwarded; not for framing, `Host` or `TE`.
-fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, hop: BodyFraming) -> bool {
-    if matches!(hop, BodyFraming::Upgrade) && (name == CONNECTION || name == UPGRADE) {
+fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, framing: BodyFraming) -> bool {
+    if matches!(framing, BodyFraming::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;
     }
-    if matches!(hop, BodyFraming::DecodedLength(_)) && name == CONTENT_ENCODING {
+    if matches!(framing, BodyFraming::DecodedLength(_)) && name == CONTENT_ENCODING {
         return false;
     }
     name != EXPECT && !name.as_str().starts_with(LONGHAUL_PREFIX) && !is_hop_by_hop(name, named)

@@ -97,22 +97,22 @@ mod tests {
         // The socket does not listen, so every accept fails.
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut door = Acceptor::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");
-        assert!(door.accept().await.is_none());
-        let first = door.failure_logged_at;
+        let mut acceptor = Acceptor::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");
+        assert!(acceptor.accept().await.is_none());
+        let first = acceptor.failure_logged_at;
         assert!(first.is_some());
-        assert!(door.accept().await.is_none());
-        assert_eq!(door.failure_logged_at, first);
+        assert!(acceptor.accept().await.is_none());
+        assert_eq!(acceptor.failure_logged_at, first);
         advance(LOG_INTERVAL).await;
-        assert!(door.accept().await.is_none());
-        assert!(door.failure_logged_at > first);
-        assert_eq!(door.limit_logged_at, None);
+        assert!(acceptor.accept().await.is_none());
+        assert!(acceptor.failure_logged_at > first);
+        assert_eq!(acceptor.limit_logged_at, None);
     }
 
-    async fn is_waiting(door: &mut Acceptor) -> bool {
+    async fn is_waiting(acceptor: &mut Acceptor) -> bool {
         tokio::select! {
             biased;
-            _ = door.accept() => false,
+            _ = acceptor.accept() => false,
             () = std::future::ready(()) => true,
         }
     }
@@ -121,19 +121,19 @@ mod tests {
     async fn that_no_place_is_left_is_told_once_a_minute() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut door = Acceptor::new(listener, 1, "one");
+        let mut acceptor = Acceptor::new(listener, 1, "one");
         let _clients = (
             TcpStream::connect(address).await.unwrap(),
             TcpStream::connect(address).await.unwrap(),
         );
-        let (_, place) = door.accept().await.unwrap();
-        assert_eq!(door.limit_logged_at, None);
-        assert!(is_waiting(&mut door).await);
-        let first = door.limit_logged_at;
+        let (_, place) = acceptor.accept().await.unwrap();
+        assert_eq!(acceptor.limit_logged_at, None);
+        assert!(is_waiting(&mut acceptor).await);
+        let first = acceptor.limit_logged_at;
         assert!(first.is_some());
-        assert!(is_waiting(&mut door).await);
-        assert_eq!(door.limit_logged_at, first);
+        assert!(is_waiting(&mut acceptor).await);
+        assert_eq!(acceptor.limit_logged_at, first);
         drop(place);
-        assert!(door.accept().await.is_some());
+        assert!(acceptor.accept().await.is_some());
     }
 }

@@ -27,13 +27,13 @@ const ADMIN_CONNECTIONS: usize = 32;
 
 /// Serves until dropped, which ends all its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let mut door = Acceptor::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
+    let mut acceptor = Acceptor::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
     let mut tasks = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             // Reaps finished tasks, so that the set does not grow with uptime.
             Some(_) = tasks.join_next() => continue,
-            accepted = door.accept() => accepted,
+            accepted = acceptor.accept() => accepted,
         };
         let Some((socket, place)) = accepted else {
             continue;

@@ -129,7 +129,7 @@ mod tests {
     fn cost(services: &Services) -> Cost {
         const MODEL: &str = "openai/gpt-5";
         let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
-        let chains = PrefixKeys::new(&chat, Scope::new(&[0; 32], &[]));
+        let prefix_keys = PrefixKeys::new(&chat, Scope::new(&[0; 32], &[]));
         let billed = BilledRequest {
             before: Tokens::new(1_000),
             after: Tokens::new(1_000),
@@ -140,7 +140,7 @@ mod tests {
             ..Usage::default()
         };
         let bills = &services.costs;
-        let open = bills.begin(&chains, MODEL, billed);
+        let open = bills.begin(&prefix_keys, MODEL, billed);
         bills.settle(&open, MODEL, Some(&usage)).cost
     }
 

@@ -41,8 +41,12 @@ impl Default for CountCache {
 
 impl CountCache {
     /// Returns the newest count of a conversation, if any.
-    pub(super) fn newest(&self, chains: &PrefixKeys, model: NoteName) -> Option<CountedRequest> {
-        let mut keys = chains.newest_first().take(MAX_LOOKBACK);
+    pub(super) fn newest(
+        &self,
+        prefix_keys: &PrefixKeys,
+        model: NoteName,
+    ) -> Option<CountedRequest> {
+        let mut keys = prefix_keys.newest_first().take(MAX_LOOKBACK);
         keys.find_map(|(_, key)| self.by_prefix.get(&(key, model)))
     }
 

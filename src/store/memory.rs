@@ -114,10 +114,10 @@ impl MemoryStore {
     }
 
     /// Returns the prior records of a conversation.
-    pub(super) fn prior_records(&self, chains: &PrefixKeys) -> PriorRecords {
+    pub(super) fn prior_records(&self, prefix_keys: &PrefixKeys) -> PriorRecords {
         let has_records = self.ever_stored.records.load(Ordering::Acquire);
         PriorRecords::look_up(
-            chains,
+            prefix_keys,
             |key| {
                 if !has_records {
                     return None;
@@ -134,20 +134,20 @@ impl MemoryStore {
     ///
     /// The list ends with the prefix that the deepest adopted and confirmed record was made for.
     /// That prefix is read too, so that its record stays in use in the durable store.
-    pub(super) fn keys_to_refresh(&self, chains: &PrefixKeys) -> Vec<RecordKey> {
+    pub(super) fn keys_to_refresh(&self, prefix_keys: &PrefixKeys) -> Vec<RecordKey> {
         let mut keys = Vec::new();
         let mut deepest = 0;
-        for (at, key) in chains.newest_first() {
+        for (at, key) in prefix_keys.newest_first() {
             if at < deepest {
                 break;
             }
             keys.push(key);
             let kept = self.records.get(&key);
             if let Some(kept) = kept.filter(|kept| kept.is_confirmed() && kept.is_adopted())
-                && kept.record.keeps_newest_unit(chains)
-                && kept.record.model == chains.model()
+                && kept.record.keeps_newest_unit(prefix_keys)
+                && kept.record.model == prefix_keys.model()
             {
-                deepest = deepest.max(kept.record.prefix_end(at, chains.head_len()));
+                deepest = deepest.max(kept.record.prefix_end(at, prefix_keys.head_len()));
             }
         }
         keys
@@ -268,14 +268,14 @@ impl MemoryStore {
     /// the conversation counts.
     pub(super) fn rewrite_tolerance(
         &self,
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         model: impl FnOnce() -> NoteName,
     ) -> RewriteTolerance {
         if !self.ever_stored.refusals.load(Ordering::Acquire) {
             return RewriteTolerance::All;
         }
         let model = model();
-        let mut prefixes = chains.newest_first().map(|(_, key)| key);
+        let mut prefixes = prefix_keys.newest_first().map(|(_, key)| key);
         let shown = prefixes.find_map(|key| {
             self.tolerances.get(&(key, model)).or_else(|| {
                 let models = self.refused.get(&key)?;

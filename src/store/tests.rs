@@ -24,7 +24,7 @@ fn memory(room: u64) -> Store {
 }
 
 /// Returns the keys of a conversation whose roles alternate.
-fn chains(said: &[&str]) -> PrefixKeys {
+fn prefix_keys(said: &[&str]) -> PrefixKeys {
     chains_of(0, said)
 }
 
@@ -46,8 +46,8 @@ fn record(text: &str) -> CompactionRecord {
     }
 }
 
-fn key(chains: &PrefixKeys, messages: usize) -> RecordKey {
-    chains.key_at(messages).unwrap()
+fn key(prefix_keys: &PrefixKeys, messages: usize) -> RecordKey {
+    prefix_keys.key_at(messages).unwrap()
 }
 
 /// Returns where a record was found, and its text.
@@ -58,37 +58,37 @@ fn said(found: Option<&RecordMatch>) -> Option<(usize, &str)> {
 #[track_caller]
 fn check(
     store: &Store,
-    chains: &PrefixKeys,
+    prefix_keys: &PrefixKeys,
     adopted: Option<(usize, &str)>,
     ready: Option<(usize, &str)>,
 ) {
-    let known = store.prior_records(chains);
+    let known = store.prior_records(prefix_keys);
     assert_eq!(said(known.adopted.as_ref()), adopted);
     assert_eq!(said(known.ready.as_ref()), ready);
 }
 
 #[test]
 fn the_first_writer_wins() {
-    let (store, chains) = (memory(ROOM), chains(&["a", "b"]));
+    let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b"]));
     store
         .memory
-        .insert_if_absent(key(&chains, 2), record("first"));
+        .insert_if_absent(key(&prefix_keys, 2), record("first"));
     store
         .memory
-        .insert_if_absent(key(&chains, 2), record("second"));
-    check(&store, &chains, None, Some((2, "first")));
-    store.adopt(key(&chains, 2), record("third"));
-    check(&store, &chains, Some((2, "first")), None);
+        .insert_if_absent(key(&prefix_keys, 2), record("second"));
+    check(&store, &prefix_keys, None, Some((2, "first")));
+    store.adopt(key(&prefix_keys, 2), record("third"));
+    check(&store, &prefix_keys, Some((2, "first")), None);
 }
 
 #[test]
 fn adopted_is_for_ever() {
-    let (store, chains) = (memory(ROOM), chains(&["a", "b"]));
-    store.adopt(key(&chains, 2), record("first"));
+    let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b"]));
+    store.adopt(key(&prefix_keys, 2), record("first"));
     store
         .memory
-        .insert_if_absent(key(&chains, 2), record("second"));
-    check(&store, &chains, Some((2, "first")), None);
+        .insert_if_absent(key(&prefix_keys, 2), record("second"));
+    check(&store, &prefix_keys, Some((2, "first")), None);
 }
 
 #[test]
@@ -123,49 +123,54 @@ fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
 
 #[test]
 fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
-    let (store, chains) = (memory(ROOM), chains(&["a", "b", "c", "d", "e", "f"]));
-    store.adopt(key(&chains, 1), record("one"));
+    let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b", "c", "d", "e", "f"]));
+    store.adopt(key(&prefix_keys, 1), record("one"));
     store
         .memory
-        .insert_if_absent(key(&chains, 2), record("two"));
-    store.adopt(key(&chains, 3), record("three"));
-    check(&store, &chains, Some((3, "three")), None);
+        .insert_if_absent(key(&prefix_keys, 2), record("two"));
+    store.adopt(key(&prefix_keys, 3), record("three"));
+    check(&store, &prefix_keys, Some((3, "three")), None);
     store
         .memory
-        .insert_if_absent(key(&chains, 4), record("four"));
+        .insert_if_absent(key(&prefix_keys, 4), record("four"));
     store
         .memory
-        .insert_if_absent(key(&chains, 5), record("five"));
-    check(&store, &chains, Some((3, "three")), Some((5, "five")));
+        .insert_if_absent(key(&prefix_keys, 5), record("five"));
+    check(&store, &prefix_keys, Some((3, "three")), Some((5, "five")));
 }
 
 #[test]
 fn a_fork_and_an_undo_find_what_they_share() {
     let store = memory(ROOM);
-    let whole = chains(&["a", "b", "c", "d"]);
+    let whole = prefix_keys(&["a", "b", "c", "d"]);
     store.adopt(key(&whole, 2), record("two"));
     store.adopt(key(&whole, 4), record("four"));
     check(&store, &whole, Some((4, "four")), None);
     check(
         &store,
-        &chains(&["a", "b", "c", "D"]),
+        &prefix_keys(&["a", "b", "c", "D"]),
         Some((2, "two")),
         None,
     );
-    check(&store, &chains(&["a", "b", "c"]), Some((2, "two")), None);
-    check(&store, &chains(&["A", "b", "c", "d"]), None, None);
+    check(
+        &store,
+        &prefix_keys(&["a", "b", "c"]),
+        Some((2, "two")),
+        None,
+    );
+    check(&store, &prefix_keys(&["A", "b", "c", "d"]), None, None);
 }
 
 #[test]
 fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
     let store = memory(ROOM);
     let said = vec!["x"; 1_500];
-    store.adopt(key(&chains(&said[..10]), 10), record("one"));
+    store.adopt(key(&prefix_keys(&said[..10]), 10), record("one"));
     let mut times = 0;
     for upto in (20..said.len()).step_by(20) {
-        let chains = chains(&said[..upto]);
-        check(&store, &chains, Some((10, "one")), None);
-        let known = store.prior_records(&chains);
+        let prefix_keys = prefix_keys(&said[..upto]);
+        check(&store, &prefix_keys, Some((10, "one")), None);
+        let known = store.prior_records(&prefix_keys);
         if let Some(key) = known.renewal {
             store.adopt(key, known.adopted.unwrap().record.renewed_at(10));
             times += 1;
@@ -180,30 +185,30 @@ fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
 #[test]
 fn a_record_that_is_kept_once_more_hides_none_that_was_made_for_more() {
     let store = memory(ROOM);
-    let chains = chains(&["x"; 400]);
-    store.adopt(key(&chains, 10), record("one"));
-    let known = store.prior_records(&chains);
+    let prefix_keys = prefix_keys(&["x"; 400]);
+    store.adopt(key(&prefix_keys, 10), record("one"));
+    let known = store.prior_records(&prefix_keys);
     store.adopt(known.renewal.unwrap(), record("one").renewed_at(10));
-    check(&store, &chains, Some((10, "one")), None);
-    assert!(store.prior_records(&chains).renewal.is_none());
+    check(&store, &prefix_keys, Some((10, "one")), None);
+    assert!(store.prior_records(&prefix_keys).renewal.is_none());
     store
         .memory
-        .insert_if_absent(key(&chains, 350), record("two"));
-    check(&store, &chains, Some((10, "one")), Some((350, "two")));
-    store.adopt(key(&chains, 350), record("two"));
-    check(&store, &chains, Some((350, "two")), None);
+        .insert_if_absent(key(&prefix_keys, 350), record("two"));
+    check(&store, &prefix_keys, Some((10, "one")), Some((350, "two")));
+    store.adopt(key(&prefix_keys, 350), record("two"));
+    check(&store, &prefix_keys, Some((350, "two")), None);
 }
 
 #[test]
 fn one_that_waits_is_kept_once_more_too_and_hides_none_in_use_that_was_made_for_more() {
     let store = memory(ROOM);
-    let chains = chains(&["x"; 400]);
+    let prefix_keys = prefix_keys(&["x"; 400]);
     store
         .memory
-        .insert_if_absent(key(&chains, 400), record("one").renewed_at(10));
-    check(&store, &chains, None, Some((10, "one")));
-    store.adopt(key(&chains, 350), record("two"));
-    check(&store, &chains, Some((350, "two")), None);
+        .insert_if_absent(key(&prefix_keys, 400), record("one").renewed_at(10));
+    check(&store, &prefix_keys, None, Some((10, "one")));
+    store.adopt(key(&prefix_keys, 350), record("two"));
+    check(&store, &prefix_keys, Some((350, "two")), None);
 }
 
 #[test]
@@ -250,9 +255,9 @@ fn another_caller_finds_nothing() {
 #[test]
 fn a_conversation_is_met_by_any_of_its_prefixes() {
     let store = memory(ROOM);
-    store.mark_seen(key(&chains(&["a", "b"]), 2));
-    assert!(store.prior_records(&chains(&["a", "b", "c"])).seen);
-    assert!(!store.prior_records(&chains(&["a", "x", "c"])).seen);
+    store.mark_seen(key(&prefix_keys(&["a", "b"]), 2));
+    assert!(store.prior_records(&prefix_keys(&["a", "b", "c"])).seen);
+    assert!(!store.prior_records(&prefix_keys(&["a", "x", "c"])).seen);
 }
 
 #[test]
@@ -261,15 +266,15 @@ fn its_bytes_are_bounded_and_the_newest_stay() {
     let store = memory(room);
     let texts: Vec<String> = (0..100).map(|at| format!("{at:04096}")).collect();
     for text in &texts {
-        let chains = chains(&[text]);
+        let prefix_keys = prefix_keys(&[text]);
         // Looked up first, as by any request, so that no later record counts for more than an
         // earlier one.
-        store.prior_records(&chains);
-        store.adopt(key(&chains, 1), record(text));
+        store.prior_records(&prefix_keys);
+        store.adopt(key(&prefix_keys, 1), record(text));
         store.memory.records.run_pending_tasks();
         assert!(store.memory.records.weighted_size() <= room);
-        check(&store, &chains, Some((1, text)), None);
+        check(&store, &prefix_keys, Some((1, text)), None);
     }
-    check(&store, &chains(&[&texts[0]]), None, None);
+    check(&store, &prefix_keys(&[&texts[0]]), None, None);
     assert!(store.memory.records.entry_count() > 10);
 }

@@ -99,9 +99,9 @@ impl TieredStore {
 
     /// Updates memory with the durable store's entries for a conversation, and for the model whose
     /// own key is `model`. Returns the facts known about that model.
-    pub(super) async fn refresh(&self, chains: &PrefixKeys, model: RecordKey) -> ModelFacts {
+    pub(super) async fn refresh(&self, prefix_keys: &PrefixKeys, model: RecordKey) -> ModelFacts {
         let inner = &*self.inner;
-        let keys = inner.memory.keys_to_refresh(chains);
+        let keys = inner.memory.keys_to_refresh(prefix_keys);
         let of_model = if inner.may_have_newer_facts(model) {
             &[model][..]
         } else {
@@ -167,8 +167,8 @@ impl TieredStore {
 
     /// Merges what this process has learned about the model with this key, and queues a write if it
     /// is new.
-    pub(super) fn publish_model_facts(&self, model: RecordKey, lore: ModelFacts) {
-        if self.inner.model_facts.merge_learned(model, lore) == SyncState::Incomplete {
+    pub(super) fn publish_model_facts(&self, model: RecordKey, facts: ModelFacts) {
+        if self.inner.model_facts.merge_learned(model, facts) == SyncState::Incomplete {
             self.queue_write(model, vec![PendingChange::ModelFacts]);
         }
     }

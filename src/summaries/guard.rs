@@ -140,42 +140,42 @@ impl SummaryGuards {
     pub(crate) fn permit(
         &self,
         scope: Scope,
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         cut: RecordKey,
         tokens: Tokens,
     ) -> SummaryPermit {
         SummaryPermit {
             scope,
-            conversation: chains.conversation_key().unwrap_or(cut),
+            conversation: prefix_keys.conversation_key().unwrap_or(cut),
             cut,
             tokens,
-            failure_streak: self.backoff.streak(chains),
+            failure_streak: self.backoff.streak(prefix_keys),
             background: None,
         }
     }
 
     /// Whether a client may wait for a summary now.
-    pub(crate) fn allows(&self, ticket: &SummaryPermit) -> bool {
-        self.count_withheld(self.withheld_reason(ticket))
+    pub(crate) fn allows(&self, permit: &SummaryPermit) -> bool {
+        self.count_withheld(self.withheld_reason(permit))
     }
 
     /// Like [`allows`](Self::allows), for calls other than summaries: a refusal is not counted as a
     /// withheld summary.
-    pub(crate) fn allows_title(&self, ticket: &SummaryPermit) -> bool {
-        self.withheld_reason(ticket).is_none()
+    pub(crate) fn allows_title(&self, permit: &SummaryPermit) -> bool {
+        self.withheld_reason(permit).is_none()
     }
 
     /// Returns the reason to withhold a summary, if any.
-    fn withheld_reason(&self, ticket: &SummaryPermit) -> Option<WithheldReason> {
-        let paused = self.callers.get(ticket.scope).paused_until;
+    fn withheld_reason(&self, permit: &SummaryPermit) -> Option<WithheldReason> {
+        let paused = self.callers.get(permit.scope).paused_until;
         if paused.is_some_and(|until| Instant::now() < until) {
             return Some(WithheldReason::Throttled);
         }
-        let failed = ticket.failure_streak;
-        if failed.is_some_and(|failed| failed.is_open(ticket.tokens)) {
+        let failed = permit.failure_streak;
+        if failed.is_some_and(|failed| failed.is_open(permit.tokens)) {
             return Some(WithheldReason::Breaker);
         }
-        self.hourly.reached_cap(ticket.scope, ticket.conversation)
+        self.hourly.reached_cap(permit.scope, permit.conversation)
     }
 
     /// Whether no reason withholds a summary. Counts the reason if there is one.
@@ -190,25 +190,25 @@ impl SummaryGuards {
     /// slot is taken until the permit is dropped.
     pub(crate) fn try_acquire_background(
         &self,
-        mut ticket: SummaryPermit,
+        mut permit: SummaryPermit,
     ) -> Option<SummaryPermit> {
-        let (scopes, scope) = (&self.callers, ticket.scope);
+        let (scopes, scope) = (&self.callers, permit.scope);
         let throttled = scopes.get(scope).background_paused_until;
-        let why = if !self.unused.allows_another(scope, ticket.conversation) {
+        let why = if !self.unused.allows_another(scope, permit.conversation) {
             Some(WithheldReason::Unused)
         } else if throttled.is_some_and(|until| Instant::now() < until) {
             Some(WithheldReason::Throttled)
         } else {
             None
         };
-        if !self.count_withheld(why) || !self.allows(&ticket) {
+        if !self.count_withheld(why) || !self.allows(&permit) {
             return None;
         }
         scopes.update(scope, |state| {
             if state.in_background {
                 return None;
             }
-            ticket.background = Some(BackgroundSlot {
+            permit.background = Some(BackgroundSlot {
                 callers: scopes.clone(),
                 scope,
             });
@@ -217,7 +217,7 @@ impl SummaryGuards {
                 ..state
             })
         });
-        ticket.background.is_some().then_some(ticket)
+        permit.background.is_some().then_some(permit)
     }
 
     /// Records that the upstream throttled a chat of this caller.
@@ -234,14 +234,15 @@ impl SummaryGuards {
     /// caps until the returned value is dropped. If it was charged, it counts for an hour.
     pub(crate) fn record_start(
         &self,
-        ticket: &SummaryPermit,
-        till: &Arc<CostMeter>,
+        permit: &SummaryPermit,
+        meter: &Arc<CostMeter>,
     ) -> HourlyReservation {
-        self.hourly.reserve(ticket.scope, ticket.conversation, till)
+        self.hourly
+            .reserve(permit.scope, permit.conversation, meter)
     }
 
     /// Records the end of a job.
-    pub(crate) fn record_end(&self, ticket: SummaryPermit, outcome: Result<(), SummaryError>) {
+    pub(crate) fn record_end(&self, permit: SummaryPermit, outcome: Result<(), SummaryError>) {
         let SummaryPermit {
             scope,
             conversation,
@@ -249,7 +250,7 @@ impl SummaryGuards {
             tokens,
             failure_streak: failed,
             background: behind,
-        } = ticket;
+        } = permit;
         match outcome {
             Ok(()) => {
                 self.callers.update(scope, |state| {
@@ -284,15 +285,16 @@ impl SummaryGuards {
     }
 
     /// Records that the upstream accepted a request of this conversation that uses a new summary.
-    pub(crate) fn record_use(&self, scope: Scope, chains: &PrefixKeys) {
-        self.unused.record_use(scope, chains.conversation_key());
+    pub(crate) fn record_use(&self, scope: Scope, prefix_keys: &PrefixKeys) {
+        self.unused
+            .record_use(scope, prefix_keys.conversation_key());
     }
 
     /// Records that the upstream accepted a request that starts from the record `made`, and not as
     /// the first request to do so. If this process made that summary, another process was the first
     /// to use it.
-    pub(crate) fn record_later_use(&self, scope: Scope, chains: &PrefixKeys, made: RecordKey) {
-        if let Some(conversation) = chains.conversation_key()
+    pub(crate) fn record_later_use(&self, scope: Scope, prefix_keys: &PrefixKeys, made: RecordKey) {
+        if let Some(conversation) = prefix_keys.conversation_key()
             && self.unused.is_newest(conversation, made)
         {
             self.unused.record_use(scope, Some(conversation));

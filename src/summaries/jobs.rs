@@ -262,89 +262,89 @@ mod tests {
 
     #[tokio::test]
     async fn who_asks_for_the_same_waits_for_the_same() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let (two, _unused, _) = job(&starts);
-        let mut waiters = [desk.join(key(), one), desk.join(key(), two)];
+        let mut waiters = [jobs.join(key(), one), jobs.join(key(), two)];
         finish.send(()).unwrap();
         for waiter in &mut waiters {
             waiter.completed().await;
         }
         assert_eq!(starts.load(Ordering::Relaxed), 1);
-        assert!(!desk.is_running(key()));
+        assert!(!jobs.is_running(key()));
     }
 
     #[tokio::test]
     async fn a_job_under_way_is_joined_by_who_asks_for_any_of_several() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
-        assert!(desk.join_any([key()]).is_none());
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        assert!(jobs.join_any([key()]).is_none());
         let (one, finish, _) = job(&starts);
-        let first = desk.join(key(), one);
-        assert!(desk.join_any([]).is_none());
-        let mut second = desk.join_any([key()]).unwrap();
+        let first = jobs.join(key(), one);
+        assert!(jobs.join_any([]).is_none());
+        let mut second = jobs.join_any([key()]).unwrap();
         drop(first);
-        assert_eq!(desk.running_count(), 1);
+        assert_eq!(jobs.running_count(), 1);
         finish.send(()).unwrap();
         second.completed().await;
-        assert_eq!(desk.running_count(), 0);
+        assert_eq!(jobs.running_count(), 0);
     }
 
     #[tokio::test]
     async fn a_job_ends_with_the_last_who_waits_for_it() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
-        let first = desk.join(key(), one);
-        let second = desk.join(key(), async {});
+        let first = jobs.join(key(), one);
+        let second = jobs.join(key(), async {});
         drop(first);
-        assert!(desk.is_running(key()));
+        assert!(jobs.is_running(key()));
         drop(second);
-        assert!(!desk.is_running(key()));
+        assert!(!jobs.is_running(key()));
         assert!(dropped.await.is_err(), "the job was dropped");
     }
 
     #[tokio::test]
     async fn asked_again_after_all_have_left_a_job_runs_to_its_end() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, _) = job(&starts);
-        drop(desk.join(key(), one));
+        drop(jobs.join(key(), one));
         let (two, finish, dropped) = job(&starts);
-        drop(desk.join(key(), two));
+        drop(jobs.join(key(), two));
         // By now the runtime has dropped the aborted job.
         yield_now().await;
-        assert!(desk.is_running(key()));
+        assert!(jobs.is_running(key()));
         finish.send(()).unwrap();
         assert!(dropped.await.is_err());
-        assert!(!desk.is_running(key()));
+        assert!(!jobs.is_running(key()));
     }
 
     #[tokio::test]
     async fn an_aborted_job_leaves_its_successor_where_it_is() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
-        drop(desk.join(key(), one));
+        drop(jobs.join(key(), one));
         let (two, finish, _) = job(&starts);
-        let mut second = desk.join(key(), two);
+        let mut second = jobs.join(key(), two);
         assert!(dropped.await.is_err());
         let (three, _unused, _) = job(&starts);
-        let mut third = desk.join(key(), three);
+        let mut third = jobs.join(key(), three);
         finish.send(()).unwrap();
         second.completed().await;
         third.completed().await;
         assert_eq!(starts.load(Ordering::Relaxed), 1);
-        assert!(!desk.is_running(key()));
+        assert!(!jobs.is_running(key()));
     }
 
     #[tokio::test]
     async fn who_waited_for_a_job_that_has_ended_ends_no_other() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
-        let mut late = desk.join(key(), one);
+        let mut late = jobs.join(key(), one);
         finish.send(()).unwrap();
         late.completed().await;
         let (two, finish, _) = job(&starts);
-        let mut second = desk.join(key(), two);
+        let mut second = jobs.join(key(), two);
         drop(late);
-        assert!(desk.is_running(key()));
+        assert!(jobs.is_running(key()));
         finish.send(()).unwrap();
         second.completed().await;
         assert_eq!(starts.load(Ordering::Relaxed), 2);
@@ -352,10 +352,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_in_the_background_needs_nobody() {
-        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, dropped) = job(&starts);
-        desk.start_detached(key(), one);
-        assert!(desk.is_running(key()));
+        jobs.start_detached(key(), one);
+        assert!(jobs.is_running(key()));
         finish.send(()).unwrap();
         assert!(dropped.await.is_err());
     }
@@ -371,15 +371,15 @@ mod tests {
 
     #[test]
     fn a_job_that_is_asked_for_while_the_process_ends_is_over_at_once() {
-        let desk = SummaryJobs::default();
+        let jobs = SummaryJobs::default();
         let runtime = Builder::new_current_thread().build().unwrap();
-        let asks = AsksAtItsEnd(desk.clone());
+        let asks = AsksAtItsEnd(jobs.clone());
         runtime.spawn(async move {
             let _asks = asks;
             pending::<()>().await;
         });
         runtime.block_on(yield_now());
         drop(runtime);
-        assert!(!desk.is_running(key()));
+        assert!(!jobs.is_running(key()));
     }
 }

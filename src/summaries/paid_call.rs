@@ -15,9 +15,9 @@ pub(super) struct PaidCall<'t> {
 }
 
 impl<'t> PaidCall<'t> {
-    pub(super) fn new(till: &'t CostMeter, attempt: Option<CallSpan>) -> Self {
+    pub(super) fn new(meter: &'t CostMeter, attempt: Option<CallSpan>) -> Self {
         Self {
-            metered: till.start_call(),
+            metered: meter.start_call(),
             span: attempt,
         }
     }

@@ -43,7 +43,7 @@ impl ConnectionGuard {
     /// of the request body.
     pub(super) fn into_answered(mut self) -> Option<Self> {
         self.is_answered = true;
-        Some(self).filter(|claim| !claim.is_body_taken())
+        Some(self).filter(|guard| !guard.is_body_taken())
     }
 
     /// Whether the connection has taken the whole request body.

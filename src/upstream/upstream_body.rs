@@ -27,12 +27,12 @@ impl UpstreamBody {
     /// Replaces the body of `reply`.
     pub(super) fn wrap(
         reply: Response<Incoming>,
-        claim: Option<ConnectionGuard>,
+        guard: Option<ConnectionGuard>,
     ) -> Response<Self> {
         let (head, body) = reply.into_parts();
         let download = Self {
             body,
-            guard: claim,
+            guard,
             is_refusal: head.status.is_client_error() || head.status.is_server_error(),
             has_ended: false,
         };
@@ -43,13 +43,13 @@ impl UpstreamBody {
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
         let is_over = self.has_ended || self.body.is_end_stream();
-        let Some(claim) = self.guard.take() else {
+        let Some(guard) = self.guard.take() else {
             return;
         };
         if self.is_refusal || !is_over {
-            claim.abort();
+            guard.abort();
         } else {
-            claim.abort_after_linger();
+            guard.abort_after_linger();
         }
     }
 }

@@ -173,14 +173,14 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    fn new(window: Tokens, wishes: &CompactionSettings) -> Self {
+    fn new(window: Tokens, settings: &CompactionSettings) -> Self {
         let usable = window - REPLY_RESERVE.min(window.divided_by(8));
-        let hard = wishes.hard.resolve(usable, HARD_PERCENT);
-        let room = match wishes.hard {
+        let hard = settings.hard.resolve(usable, HARD_PERCENT);
+        let room = match settings.hard {
             ThresholdSetting::Percent(_) => usable,
             ThresholdSetting::Tokens(tokens) => usable.min(tokens),
         };
-        let ahead = match (wishes.soft, wishes.hard) {
+        let ahead = match (settings.soft, settings.hard) {
             (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
                 hard.percent(SOFT_BELOW_HARD_PERCENT)
             }
@@ -193,7 +193,7 @@ impl Thresholds {
             output: OutputWindow::Shared,
             usable,
             capacity: room,
-            soft: wishes.soft.resolve(usable, SOFT_PERCENT).min(ahead),
+            soft: settings.soft.resolve(usable, SOFT_PERCENT).min(ahead),
             hard,
             pressure: room.percent(60),
             // 78 is 70% as a share of the 90% hard mark, rounded up.
@@ -305,11 +305,11 @@ pub struct Policy {
 
 impl Policy {
     /// Derives the policy from `wishes` for a model with a window of `window` tokens.
-    pub fn new(wishes: &CompactionSettings, window: Tokens) -> Self {
-        let marks = Thresholds::new(window, wishes);
+    pub fn new(settings: &CompactionSettings, window: Tokens) -> Self {
+        let marks = Thresholds::new(window, settings);
         let wide = window >= WIDE_WINDOW;
         let share = window.divided_by(10);
-        let (when, protect, minimum, user_turns) = match wishes.profile {
+        let (when, protect, minimum, user_turns) = match settings.profile {
             Profile::Auto if !wide => (PruneTrigger::HardMark, share, Tokens::ZERO, 0),
             Profile::Auto | Profile::Standard => (
                 PruneTrigger::Always,
@@ -326,29 +326,29 @@ impl Policy {
             ),
         };
         let rule = PruneRule {
-            protect: wishes.protect.unwrap_or(protect),
-            minimum: wishes.minimum.unwrap_or(minimum),
-            user_turns: wishes.user_turns.unwrap_or(user_turns),
-            exempt_tools: wishes.exempt_tools.clone(),
-            keep_errors: wishes.keep_errors,
-            placeholder: wishes.placeholder,
+            protect: settings.protect.unwrap_or(protect),
+            minimum: settings.minimum.unwrap_or(minimum),
+            user_turns: settings.user_turns.unwrap_or(user_turns),
+            exempt_tools: settings.exempt_tools.clone(),
+            keep_errors: settings.keep_errors,
+            placeholder: settings.placeholder,
         };
         let clearing = [rule.protect, rule.protect.min(share)];
-        let keep_recent = keep_recent(wishes, &marks);
+        let keep_recent = keep_recent(settings, &marks);
         let budgets = SummaryBudgets::new(&marks, keep_recent);
         Self {
-            prune: wishes
+            prune: settings
                 .prune
-                .then(|| (wishes.prune_trigger.unwrap_or(when), rule)),
-            recovery_protect: (wishes.prune && wishes.recover).then_some(clearing),
-            proactive: wishes.proactive,
-            recover: wishes.recover,
+                .then(|| (settings.prune_trigger.unwrap_or(when), rule)),
+            recovery_protect: (settings.prune && settings.recover).then_some(clearing),
+            proactive: settings.proactive,
+            recover: settings.recover,
             keep_recent,
             max_pinned_first: Tokens::new(2_000).min(share),
             prune_summary_size: budgets.nominal(),
             prune_thresholds: marks,
             budgets,
-            placement: wishes.placement,
+            placement: settings.placement,
             thresholds: marks,
         }
     }
@@ -388,9 +388,9 @@ impl Policy {
     /// how large they are, and which size fits. It never changes what the pruning rule clears, nor
     /// whether the first user message is kept.
     #[must_use]
-    pub fn with_window(mut self, wishes: &CompactionSettings, tokens: Tokens) -> Self {
-        self.thresholds = Thresholds::new(tokens, wishes);
-        self.keep_recent = keep_recent(wishes, &self.thresholds);
+    pub fn with_window(mut self, settings: &CompactionSettings, tokens: Tokens) -> Self {
+        self.thresholds = Thresholds::new(tokens, settings);
+        self.keep_recent = keep_recent(settings, &self.thresholds);
         self.budgets = SummaryBudgets::new(&self.thresholds, self.keep_recent);
         self
     }
@@ -403,11 +403,11 @@ impl Policy {
     /// agree. Otherwise they are those of `holds`, rounded down to a sixteenth of the window so
     /// that small differences have no effect.
     #[must_use]
-    pub fn with_counted_window(mut self, wishes: &CompactionSettings, holds: Tokens) -> Self {
+    pub fn with_counted_window(mut self, settings: &CompactionSettings, holds: Tokens) -> Self {
         let Thresholds { window, output, .. } = self.thresholds;
         if holds < self.thresholds.hard {
             let step = window.divided_by(WINDOW_STEPS).get().max(1);
-            self = self.with_window(wishes, Tokens::new(holds.get() / step * step));
+            self = self.with_window(settings, Tokens::new(holds.get() / step * step));
             self.thresholds.output = output;
         }
         self.thresholds.actual_window = holds;
@@ -440,8 +440,8 @@ impl Policy {
 
 /// Returns the tokens of recent history to keep verbatim. A configured value is limited to half of
 /// the capacity, which leaves room for the summary and for what follows.
-fn keep_recent(wishes: &CompactionSettings, marks: &Thresholds) -> Tokens {
-    wishes.keep_recent.map_or_else(
+fn keep_recent(settings: &CompactionSettings, marks: &Thresholds) -> Tokens {
+    settings.keep_recent.map_or_else(
         || Tokens::new(20_000).min(marks.capacity.percent(11)),
         |wish| wish.min(marks.capacity.divided_by(2)),
     )

@@ -189,11 +189,11 @@ impl WindowSources {
     }
 
     /// Builds the policy of `wishes` for this model.
-    pub fn policy(&self, wishes: &CompactionSettings) -> Policy {
+    pub fn policy(&self, settings: &CompactionSettings) -> Policy {
         let (window, believed) = self.policy_window();
-        let policy = Policy::new(wishes, window);
+        let policy = Policy::new(settings, window);
         match (self.trusted_report(), self.table) {
-            (Some(asked), _) => policy.with_window(wishes, asked),
+            (Some(asked), _) => policy.with_window(settings, asked),
             (None, Some(TableWindow::Input(_))) if believed == SelectedSource::Table => {
                 policy.with_separate_output()
             }
@@ -205,11 +205,11 @@ impl WindowSources {
     /// window from a refusal of the same conversation is in estimated tokens already.
     pub fn calibrated_policy(
         &self,
-        wishes: &CompactionSettings,
+        settings: &CompactionSettings,
         conversation: &Conversation<'_>,
         counts: impl FnOnce() -> TokenCalibration,
     ) -> Policy {
-        let policy = self.policy(wishes);
+        let policy = self.policy(settings);
         // Most requests are far below every threshold at any token ratio.
         if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.pressure) {
             return policy;
@@ -221,15 +221,15 @@ impl WindowSources {
                 // The text is about as dense as the refused text, whose window is more accurate
                 // than any ratio.
                 if holds <= refused + refused.divided_by(DENSITY_TOLERANCE) {
-                    policy.with_window(wishes, to_two_digits(refused))
+                    policy.with_window(settings, to_two_digits(refused))
                 } else {
-                    policy.with_counted_window(wishes, holds)
+                    policy.with_counted_window(settings, holds)
                 }
             }
             (SelectedSource::Default | SelectedSource::Setting | SelectedSource::Table, _)
             | (SelectedSource::Refusal, None) => {
                 let holds = counts().estimated_window(policy.thresholds.window);
-                policy.with_counted_window(wishes, holds)
+                policy.with_counted_window(settings, holds)
             }
         }
     }
@@ -257,31 +257,31 @@ mod tests {
     }
 
     /// Checks the policy window, its source, and the window that the thresholds follow.
-    fn check(sayings: WindowSources, window: u32, believed: SelectedSource, marks: u32) {
-        let policy = sayings.policy(&CompactionSettings::default());
+    fn check(sources: WindowSources, window: u32, believed: SelectedSource, marks: u32) {
+        let policy = sources.policy(&CompactionSettings::default());
         let window = k(window);
-        assert_eq!(sayings.policy_window(), (window, believed), "{sayings:?}");
-        assert_eq!(policy.prune_thresholds.window, window, "{sayings:?}");
-        assert_eq!(policy.thresholds.window, k(marks), "{sayings:?}");
+        assert_eq!(sources.policy_window(), (window, believed), "{sources:?}");
+        assert_eq!(policy.prune_thresholds.window, window, "{sources:?}");
+        assert_eq!(policy.thresholds.window, k(marks), "{sources:?}");
     }
 
     #[test]
     fn each_is_believed_before_the_next() {
-        let mut sayings = NOTHING;
-        check(sayings, 200, SelectedSource::Default, 200);
-        sayings.table = Some(TableWindow::Total(Tokens::new(128_000)));
-        check(sayings, 128, SelectedSource::Table, 128);
-        sayings.reported = Some(k(32));
-        check(sayings, 128, SelectedSource::Table, 32);
-        sayings.refusal = Some(RefusalWindow::Estimated(k(24)));
-        check(sayings, 24, SelectedSource::Refusal, 24);
-        sayings.setting = Some(k(16));
-        check(sayings, 16, SelectedSource::Setting, 16);
+        let mut sources = NOTHING;
+        check(sources, 200, SelectedSource::Default, 200);
+        sources.table = Some(TableWindow::Total(Tokens::new(128_000)));
+        check(sources, 128, SelectedSource::Table, 128);
+        sources.reported = Some(k(32));
+        check(sources, 128, SelectedSource::Table, 32);
+        sources.refusal = Some(RefusalWindow::Estimated(k(24)));
+        check(sources, 24, SelectedSource::Refusal, 24);
+        sources.setting = Some(k(16));
+        check(sources, 16, SelectedSource::Setting, 16);
     }
 
     #[test]
     fn a_setting_that_a_refusal_disproves_gives_way() {
-        let sayings = WindowSources {
+        let sources = WindowSources {
             setting: Some(k(64)),
             refusal: Some(RefusalWindow::Stated {
                 stated: k(32),
@@ -290,36 +290,36 @@ mod tests {
             reported: Some(k(128)),
             ..NOTHING
         };
-        check(sayings, 32, SelectedSource::Refusal, 32);
+        check(sources, 32, SelectedSource::Refusal, 32);
     }
 
     #[test]
     fn what_is_asked_may_be_more_than_what_is_assumed() {
-        let sayings = WindowSources {
+        let sources = WindowSources {
             reported: Some(k(1_000)),
             ..NOTHING
         };
-        check(sayings, 200, SelectedSource::Default, 1_000);
-        assert!(NOTHING.is_assumed() && !sayings.is_assumed());
+        check(sources, 200, SelectedSource::Default, 1_000);
+        assert!(NOTHING.is_assumed() && !sources.is_assumed());
     }
 
     #[test]
     fn a_limit_on_input_leaves_the_output_its_own_room_where_the_table_is_believed() {
-        let mut sayings = WindowSources {
+        let mut sources = WindowSources {
             table: Some(TableWindow::Input(Tokens::new(272_000))),
             ..NOTHING
         };
-        let output = |sayings: WindowSources| {
-            sayings
+        let output = |sources: WindowSources| {
+            sources
                 .policy(&CompactionSettings::default())
                 .thresholds
                 .output
         };
-        assert_eq!(output(sayings), OutputWindow::Separate);
-        sayings.reported = Some(k(400));
-        assert_eq!(output(sayings), OutputWindow::Shared);
-        sayings.setting = Some(k(100));
-        assert_eq!(output(sayings), OutputWindow::Shared);
+        assert_eq!(output(sources), OutputWindow::Separate);
+        sources.reported = Some(k(400));
+        assert_eq!(output(sources), OutputWindow::Shared);
+        sources.setting = Some(k(100));
+        assert_eq!(output(sources), OutputWindow::Shared);
     }
 
     /// Builds a conversation with `text` as its only message.
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_a_refusal_confirms_stays_the_operators() {
-        let sayings = WindowSources {
+        let sources = WindowSources {
             setting: Some(k(32)),
             refusal: Some(RefusalWindow::Stated {
                 stated: k(32),
@@ -337,7 +337,7 @@ mod tests {
             }),
             ..NOTHING
         };
-        check(sayings, 32, SelectedSource::Setting, 32);
+        check(sources, 32, SelectedSource::Setting, 32);
     }
 
     #[test]
@@ -390,24 +390,24 @@ mod tests {
 
     #[test]
     fn what_a_conversation_was_shown_for_itself_counts_where_it_is_less() {
-        let refused = |sayings: WindowSources, own| {
-            sayings
+        let refused = |sources: WindowSources, own| {
+            sources
                 .with_conversation_window(own)
                 .refusal
                 .map(RefusalWindow::tokens)
         };
         assert_eq!(refused(NOTHING, None), None);
         assert_eq!(refused(NOTHING, Some(k(8))), Some(k(8)));
-        let sayings = WindowSources {
+        let sources = WindowSources {
             refusal: Some(RefusalWindow::Stated {
                 stated: k(32),
                 refused: k(9),
             }),
             ..NOTHING
         };
-        assert_eq!(refused(sayings, Some(k(31))), Some(k(31)));
-        assert_eq!(sayings.with_conversation_window(Some(k(32))), sayings);
-        assert_eq!(sayings.with_conversation_window(None), sayings);
+        assert_eq!(refused(sources, Some(k(31))), Some(k(31)));
+        assert_eq!(sources.with_conversation_window(Some(k(32))), sources);
+        assert_eq!(sources.with_conversation_window(None), sources);
     }
 
     #[test]
@@ -440,13 +440,13 @@ mod tests {
 
     #[test]
     fn a_conversation_near_its_marks_is_asked_how_it_is_counted_unless_a_refusal_said_so() {
-        let sayings = WindowSources {
+        let sources = WindowSources {
             default: k(8),
             ..NOTHING
         };
         // 7,000 of 8,000 tokens are usable, and the first threshold is at 4,200. At the highest
         // ratio, a provider may count that much for a quarter as many estimated tokens.
-        let holds = |sayings: WindowSources, tokens: u32| {
+        let holds = |sources: WindowSources, tokens: u32| {
             let asked = Cell::new(false);
             let counts = || {
                 asked.set(true);
@@ -460,19 +460,19 @@ mod tests {
             let conversation = read(body.as_bytes()).unwrap();
             assert_eq!(conversation.tokens(), Tokens::new(tokens));
             let policy =
-                sayings.calibrated_policy(&CompactionSettings::default(), &conversation, counts);
+                sources.calibrated_policy(&CompactionSettings::default(), &conversation, counts);
             (policy.thresholds.actual_window.get(), asked.get())
         };
-        assert_eq!(holds(sayings, 1_049), (8_000, false));
-        assert_eq!(holds(sayings, 1_050), (7_000, true));
+        assert_eq!(holds(sources, 1_049), (8_000, false));
+        assert_eq!(holds(sources, 1_050), (7_000, true));
         let set = WindowSources {
             setting: Some(k(8)),
-            ..sayings
+            ..sources
         };
         assert_eq!(holds(set, 1_050), (7_000, true));
         let refused = |refused| WindowSources {
             refusal: Some(refused),
-            ..sayings
+            ..sources
         };
         let estimated = refused(RefusalWindow::Estimated(k(8)));
         assert_eq!(holds(estimated, 1_050), (8_000, false));

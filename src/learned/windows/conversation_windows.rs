@@ -42,15 +42,15 @@ impl Default for ConversationWindows {
 
 impl ConversationWindows {
     /// Returns the window of a conversation, for a day after the refusal.
-    pub(super) fn get(&self, chains: &PrefixKeys) -> Option<Tokens> {
+    pub(super) fn get(&self, prefix_keys: &PrefixKeys) -> Option<Tokens> {
         if !self.has_entries.load(Ordering::Acquire) {
             return None;
         }
         let mut shown = self.by_prefix.lock();
-        let mut prefixes = chains.newest_first();
+        let mut prefixes = prefix_keys.newest_first();
         let found = prefixes.find_map(|(_, key)| {
             let found = shown.get(&key);
-            found.filter(|found| found.model == chains.model())
+            found.filter(|found| found.model == prefix_keys.model())
         })?;
         let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
         found
@@ -60,22 +60,22 @@ impl ConversationWindows {
     }
 
     /// Stores the window of a conversation.
-    pub(super) fn learn(&self, chains: &PrefixKeys, window: Tokens) {
+    pub(super) fn learn(&self, prefix_keys: &PrefixKeys, window: Tokens) {
         self.has_entries.store(true, Ordering::Release);
-        self.insert(chains, Some(window));
+        self.insert(prefix_keys, Some(window));
     }
 
     /// Discards the conversation's window if it is smaller than this accepted request.
-    pub(super) fn record_accepted(&self, chains: &PrefixKeys, request: Tokens) {
-        if self.get(chains).is_some_and(|window| request > window) {
-            self.insert(chains, None);
+    pub(super) fn record_accepted(&self, prefix_keys: &PrefixKeys, request: Tokens) {
+        if self.get(prefix_keys).is_some_and(|window| request > window) {
+            self.insert(prefix_keys, None);
         }
     }
 
-    fn insert(&self, chains: &PrefixKeys, window: Option<Tokens>) {
-        if let Some((_, key)) = chains.stable_prefix() {
+    fn insert(&self, prefix_keys: &PrefixKeys, window: Option<Tokens>) {
+        if let Some((_, key)) = prefix_keys.stable_prefix() {
             let shown = ConversationWindow {
-                model: chains.model().to_owned(),
+                model: prefix_keys.model().to_owned(),
                 window: Timestamped::superseding(None, wall_clock::unix_millis(), window),
             };
             self.by_prefix.lock().insert(key, shown);
@@ -118,9 +118,9 @@ mod tests {
     fn what_is_larger_and_accepted_ends_it() {
         let own = ConversationWindows::default();
         let accepted = |words: &[&str], request| {
-            let chains = conversation("m", words);
-            own.record_accepted(&chains, Tokens::new(request));
-            own.get(&chains)
+            let prefix_keys = conversation("m", words);
+            own.record_accepted(&prefix_keys, Tokens::new(request));
+            own.get(&prefix_keys)
         };
         own.learn(&conversation("m", &["a"]), Tokens::new(10));
         assert_eq!(accepted(&["a", "b"], 10), Some(Tokens::new(10)));

@@ -10,7 +10,7 @@ use longhaul_core::window::reply_signals::SentSize;
 use longhaul_core::window::window_from_refusal;
 
 /// Builds the end of a reply with these counts.
-fn parting(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
+fn reply_end(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
     ReplyEnd {
         usage: Some(Usage {
             input,
@@ -121,7 +121,7 @@ fn a_window_that_a_larger_request_disproves_is_forgotten() {
 #[test]
 fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
     let windows = LearnedWindows::default();
-    let stop = |input| parting(input, 5, FinishReason::Stop);
+    let stop = |input| reply_end(input, 5, FinishReason::Stop);
     for (estimate, input, learned) in [(10_000, 4_000, None), (12_000, 3_900, Some(4_096))] {
         windows.record_accepted("m", Tokens::new(estimate));
         let ended = windows.learn_from_reply_end("m", sent(estimate), &stop(input));
@@ -142,7 +142,7 @@ fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
 fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
     let windows = LearnedWindows::default();
     windows.record_accepted("m", Tokens::new(10_000));
-    let full = parting(10_000, 2_000, FinishReason::WindowFull);
+    let full = reply_end(10_000, 2_000, FinishReason::WindowFull);
     let learned = windows.learn_from_reply_end("m", sent(10_000), &full);
     assert_eq!(learned, Some(Tokens::new(12_000)));
     assert_eq!(windows.observations("m").window(), learned);
@@ -162,7 +162,7 @@ fn what_another_process_never_learned_erases_nothing_here() {
     let (one, other) = (LearnedWindows::default(), LearnedWindows::default());
     one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     let learned = Some(Tokens::new(24_000));
-    _ = other.learn_from_reply_end("m", sent(10_000), &parting(12_000, 5, FinishReason::Stop));
+    _ = other.learn_from_reply_end("m", sent(10_000), &reply_end(12_000, 5, FinishReason::Stop));
     assert!(other.observations("m").average_ratio.is_some());
     assert_eq!(exchanged(&one, &other), [learned; 2]);
     assert_eq!(
@@ -237,7 +237,7 @@ fn what_pictures_and_files_are_counted_at_says_nothing_of_text() {
         is_text_only: false,
         ..sent(10_000)
     };
-    _ = windows.learn_from_reply_end("m", file, &parting(50_000, 5, FinishReason::Stop));
+    _ = windows.learn_from_reply_end("m", file, &reply_end(50_000, 5, FinishReason::Stop));
     assert_eq!(windows.observations("m").average_ratio, None);
 }
 
@@ -246,7 +246,11 @@ fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
     let windows = LearnedWindows::default();
     let mut told = Vec::new();
     for input in [10_000, 10_100, 10_200, 20_000, 20_000] {
-        _ = windows.learn_from_reply_end("m", sent(10_000), &parting(input, 5, FinishReason::Stop));
+        _ = windows.learn_from_reply_end(
+            "m",
+            sent(10_000),
+            &reply_end(input, 5, FinishReason::Stop),
+        );
         told.push(windows.observations("m").published_ratio);
     }
     assert!(told[0].is_some());
@@ -259,7 +263,7 @@ fn a_suspicion_changes_nothing() {
     let windows = LearnedWindows::default();
     windows.record_accepted("m", Tokens::new(10_000));
     let ended =
-        windows.learn_from_reply_end("m", sent(10_000), &parting(4_000, 5, FinishReason::Stop));
+        windows.learn_from_reply_end("m", sent(10_000), &reply_end(4_000, 5, FinishReason::Stop));
     assert_eq!((ended, windows.observations("m").window()), (None, None));
     assert!(
         windows
@@ -272,7 +276,7 @@ fn a_suspicion_changes_nothing() {
 fn refused_in_a_stream() -> ReplyEnd {
     ReplyEnd {
         verdict: Verdict::Overflow(overflow()),
-        ..parting(0, 0, FinishReason::Stop)
+        ..reply_end(0, 0, FinishReason::Stop)
     }
 }
 

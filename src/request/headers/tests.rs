@@ -12,13 +12,13 @@ fn lines(map: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-fn check(hop: BodyFraming, fields: &[(&str, &str)], expect: &[&str]) {
+fn check(framing: BodyFraming, fields: &[(&str, &str)], expect: &[&str]) {
     let mut builder = Request::builder();
     for (name, value) in fields {
         builder = builder.header(*name, *value);
     }
     let (head, ()) = builder.body(()).unwrap().into_parts();
-    let kept = request(&head, &HeaderValue::from_static("up"), hop);
+    let kept = request(&head, &HeaderValue::from_static("up"), framing);
     assert_eq!(lines(&kept), expect);
 }
 
@@ -145,13 +145,13 @@ fn a_body_whose_coding_was_undone_goes_without_it() {
     ];
     let encodings = ["content-encoding: gzip", "content-encoding: br"];
     let rest = |length| ["a: 1".to_owned(), format!("content-length: {length}")];
-    let kept = |hop| {
+    let kept = |framing| {
         let mut builder = Request::builder().header("host", "x");
         for (name, value) in fields {
             builder = builder.header(name, value);
         }
         let (head, ()) = builder.body(()).unwrap().into_parts();
-        lines(&request(&head, &HeaderValue::from_static("up"), hop)).split_off(1)
+        lines(&request(&head, &HeaderValue::from_static("up"), framing)).split_off(1)
     };
     assert_eq!(kept(BodyFraming::DecodedLength(7)), rest(7));
     assert_eq!(kept(BodyFraming::Length(9))[..2], encodings);
@@ -278,8 +278,8 @@ fn a_body_that_http_2_alone_frames_goes_on_in_chunks() {
             .body(Full::<Bytes>::from(body))
             .unwrap()
             .into_parts();
-        let hop = BodyFraming::for_streamed(&head, &body);
-        let kept = request(&head, &HeaderValue::from_static("up"), hop);
+        let framing = BodyFraming::for_streamed(&head, &body);
+        let kept = request(&head, &HeaderValue::from_static("up"), framing);
         lines(&kept).contains(&"transfer-encoding: chunked".to_owned())
     };
     assert!(chunked(Version::HTTP_2, None, "body"));

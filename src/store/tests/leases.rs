@@ -29,8 +29,8 @@ async fn is_ours(store: &Store, key: RecordKey) -> bool {
 async fn who_finds_the_lease_taken_waits_for_the_record() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    let chains = chains(&["a", "b"]);
-    let key = key(&chains, 2);
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    let key = key(&prefix_keys, 2);
     let LeaseOutcome::Acquired(turn) = one.acquire_summary_lease(key).await else {
         panic!("the lease was free");
     };
@@ -42,14 +42,14 @@ async fn who_finds_the_lease_taken_waits_for_the_record() {
     };
     let ((), ours) = tokio::join!(write, is_ours(&other, key));
     assert!(!ours);
-    check(&other, &chains, None, Some((2, "one")));
+    check(&other, &prefix_keys, None, Some((2, "one")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_dies_costs_one_lease() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    let key = key(&chains(&["a"]), 1);
+    let key = key(&prefix_keys(&["a"]), 1);
     // Killed: the holder neither renews nor releases its lease.
     std::mem::forget(one.acquire_summary_lease(key).await);
     let began = Instant::now();
@@ -65,7 +65,7 @@ async fn a_holder_that_dies_costs_one_lease() {
 async fn a_turn_that_ends_without_a_record_is_the_next_ones() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    let key = key(&chains(&["a"]), 1);
+    let key = key(&prefix_keys(&["a"]), 1);
     drop(one.acquire_summary_lease(key).await);
     one.tiered.as_ref().unwrap().queue.flush().await;
     let began = Instant::now();
@@ -77,17 +77,17 @@ async fn a_turn_that_ends_without_a_record_is_the_next_ones() {
 async fn a_record_that_came_in_between_is_not_made_again() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    let chains = chains(&["a", "b"]);
-    one.store_record(key(&chains, 2), record("one")).await;
-    assert!(!is_ours(&other, key(&chains, 2)).await);
-    check(&other, &chains, None, Some((2, "one")));
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    one.store_record(key(&prefix_keys, 2), record("one")).await;
+    assert!(!is_ours(&other, key(&prefix_keys, 2)).await);
+    check(&other, &prefix_keys, None, Some((2, "one")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_far_tier_each_process_goes_on_alone() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    let key = key(&chains(&["a"]), 1);
+    let key = key(&prefix_keys(&["a"]), 1);
     for answers in [ScriptedReply::Fails, ScriptedReply::Never] {
         far.script().answers = answers;
         let began = Instant::now();
@@ -108,7 +108,7 @@ async fn without_the_far_tier_each_process_goes_on_alone() {
 async fn one_that_is_held_for_ever_is_not_waited_for_for_ever() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    let key = key(&chains(&["a"]), 1);
+    let key = key(&prefix_keys(&["a"]), 1);
     let LeaseOutcome::Acquired(turn) = one.acquire_summary_lease(key).await else {
         panic!("the lease was free");
     };

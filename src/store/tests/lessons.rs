@@ -38,18 +38,18 @@ fn density(at: u64) -> ModelFacts {
     }
 }
 
-async fn learns(store: &Store, lore: ModelFacts) {
+async fn learns(store: &Store, facts: ModelFacts) {
     store
         .tiered
         .as_ref()
         .unwrap()
-        .publish_model_facts(model(), lore);
+        .publish_model_facts(model(), facts);
     store.tiered.as_ref().unwrap().queue.flush().await;
 }
 
 /// Returns the facts that a process has after a refresh.
 async fn asked(store: &Store) -> ModelFacts {
-    let known = store.refresh(&chains(&["a"]), model).await.unwrap();
+    let known = store.refresh(&prefix_keys(&["a"]), model).await.unwrap();
     store.tiered.as_ref().unwrap().queue.flush().await;
     known
 }
@@ -60,12 +60,12 @@ async fn what_one_learns_every_other_hears_and_what_is_known_is_not_written_agai
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, ModelFacts::default()).await;
     assert_eq!(far.script().writes, 0, "nothing was learned");
-    let lore = window(1, Some(8_000));
-    learns(&one, lore).await;
+    let facts = window(1, Some(8_000));
+    learns(&one, facts).await;
     assert_eq!(far.script().writes, 1);
-    assert_eq!(asked(&other).await, lore);
-    learns(&other, lore).await;
-    assert_eq!((asked(&one).await, asked(&other).await), (lore, lore));
+    assert_eq!(asked(&other).await, facts);
+    learns(&other, facts).await;
+    assert_eq!((asked(&one).await, asked(&other).await), (facts, facts));
     assert_eq!(far.script().writes, 1);
 }
 

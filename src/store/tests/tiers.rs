@@ -63,12 +63,12 @@ fn model() -> RecordKey {
 /// Checks a replica's records of a conversation after a refresh.
 async fn check_asked(
     store: &Store,
-    chains: &PrefixKeys,
+    prefix_keys: &PrefixKeys,
     adopted: Option<(usize, &str)>,
     ready: Option<(usize, &str)>,
 ) {
-    store.refresh(chains, model).await;
-    check(store, chains, adopted, ready);
+    store.refresh(prefix_keys, model).await;
+    check(store, prefix_keys, adopted, ready);
 }
 
 async fn settled(store: &Store) {
@@ -79,31 +79,34 @@ async fn settled(store: &Store) {
 async fn what_one_replica_keeps_every_other_knows() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["a", "b", "c"]);
+    let prefix_keys = prefix_keys(&["a", "b", "c"]);
     let counted = CountedRequest {
         pair: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(10), 20).unwrap(),
         density: None,
     };
-    one.store_record(key(&chains, 2), record("two")).await;
-    check_asked(&other, &chains, None, Some((2, "two"))).await;
-    one.adopt(key(&chains, 2), record("two"));
-    one.mark_seen(key(&chains, 1));
-    one.record_rewrite_refusal(key(&chains, 3), "n");
-    one.record_count(key(&chains, 3), "m", counted);
+    one.store_record(key(&prefix_keys, 2), record("two")).await;
+    check_asked(&other, &prefix_keys, None, Some((2, "two"))).await;
+    one.adopt(key(&prefix_keys, 2), record("two"));
+    one.mark_seen(key(&prefix_keys, 1));
+    one.record_rewrite_refusal(key(&prefix_keys, 3), "n");
+    one.record_count(key(&prefix_keys, 3), "m", counted);
     settled(&one).await;
-    assert_eq!(other.rewrite_tolerance(&chains), RewriteTolerance::All);
-    check_asked(&other, &chains, Some((2, "two")), None).await;
-    assert!(other.prior_records(&chains).seen);
+    assert_eq!(other.rewrite_tolerance(&prefix_keys), RewriteTolerance::All);
+    check_asked(&other, &prefix_keys, Some((2, "two")), None).await;
+    assert!(other.prior_records(&prefix_keys).seen);
     // The model that refused is not shared.
-    assert_eq!(other.rewrite_tolerance(&chains), RewriteTolerance::Nothing);
-    one.refresh(&chains, model).await;
     assert_eq!(
-        one.rewrite_tolerance(&chains),
+        other.rewrite_tolerance(&prefix_keys),
+        RewriteTolerance::Nothing
+    );
+    one.refresh(&prefix_keys, model).await;
+    assert_eq!(
+        one.rewrite_tolerance(&prefix_keys),
         RewriteTolerance::All,
         "it was another model"
     );
-    assert_eq!(other.last_count(&chains, "m"), Some(counted));
-    assert_eq!(other.last_count(&chains, "n"), None);
+    assert_eq!(other.last_count(&prefix_keys, "m"), Some(counted));
+    assert_eq!(other.last_count(&prefix_keys, "n"), None);
 }
 
 #[tokio::test]
@@ -114,8 +117,8 @@ async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
         &["a", "b", "c", "d", "e"],
         &["a", "b", "c", "d", "e", "f", "g"],
     ]
-    .map(chains);
-    let shown = || [&early, &taken, &late].map(|chains| one.rewrite_tolerance(chains));
+    .map(prefix_keys);
+    let shown = || [&early, &taken, &late].map(|prefix_keys| one.rewrite_tolerance(prefix_keys));
     one.record_rewrite_refusal(key(&early, 1), "");
     assert_eq!(shown(), [RewriteTolerance::Nothing; 3]);
     one.record_rewrite_acceptance(&taken, RewriteTolerance::ClearingOnly);
@@ -170,34 +173,39 @@ async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
 async fn of_two_replicas_the_first_writer_wins_on_both() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["a", "b"]);
-    one.store_record(key(&chains, 2), record("first")).await;
-    other.store_record(key(&chains, 2), record("second")).await;
-    check(&other, &chains, None, Some((2, "first")));
-    other.adopt(key(&chains, 2), record("third"));
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    one.store_record(key(&prefix_keys, 2), record("first"))
+        .await;
+    other
+        .store_record(key(&prefix_keys, 2), record("second"))
+        .await;
+    check(&other, &prefix_keys, None, Some((2, "first")));
+    other.adopt(key(&prefix_keys, 2), record("third"));
     settled(&other).await;
-    check_asked(&one, &chains, Some((2, "first")), None).await;
+    check_asked(&one, &prefix_keys, Some((2, "first")), None).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["a", "b", "c", "d"]);
+    let prefix_keys = prefix_keys(&["a", "b", "c", "d"]);
     fleet.answers(ScriptedReply::Fails);
     for at in [2, 4] {
-        one.adopt(key(&chains, at), record("one"));
+        one.adopt(key(&prefix_keys, at), record("one"));
     }
     settled(&one).await;
-    check(&one, &chains, Some((4, "one")), None);
+    check(&one, &prefix_keys, Some((4, "one")), None);
     fleet.answers(ScriptedReply::AtOnce);
-    other.store_record(key(&chains, 4), record("other")).await;
+    other
+        .store_record(key(&prefix_keys, 4), record("other"))
+        .await;
     // The durable store has another's record at one prefix, and no record at the other.
-    check_asked(&one, &chains, Some((4, "other")), None).await;
+    check_asked(&one, &prefix_keys, Some((4, "other")), None).await;
     settled(&one).await;
-    assert!(fleet.entry(key(&chains, 4)).adopted);
-    check_asked(&fleet.replica(), &chains, Some((4, "other")), None).await;
-    let shorter = tests::chains(&["a", "b", "c"]);
+    assert!(fleet.entry(key(&prefix_keys, 4)).adopted);
+    check_asked(&fleet.replica(), &prefix_keys, Some((4, "other")), None).await;
+    let shorter = tests::prefix_keys(&["a", "b", "c"]);
     check_asked(&one, &shorter, Some((2, "one")), None).await;
     settled(&one).await;
     check_asked(&fleet.replica(), &shorter, Some((2, "one")), None).await;
@@ -207,30 +215,30 @@ async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
 async fn behind_a_record_that_is_kept_once_more_others_are_asked_for_still() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["x"; 400]);
-    one.adopt(key(&chains, 10), record("one"));
-    let known = one.prior_records(&chains);
+    let prefix_keys = prefix_keys(&["x"; 400]);
+    one.adopt(key(&prefix_keys, 10), record("one"));
+    let known = one.prior_records(&prefix_keys);
     one.adopt(known.renewal.unwrap(), record("one").renewed_at(10));
     settled(&one).await;
-    check_asked(&other, &chains, Some((10, "one")), None).await;
-    other.adopt(key(&chains, 350), record("two"));
+    check_asked(&other, &prefix_keys, Some((10, "one")), None).await;
+    other.adopt(key(&prefix_keys, 350), record("two"));
     settled(&other).await;
-    check_asked(&one, &chains, Some((350, "two")), None).await;
+    check_asked(&one, &prefix_keys, Some((350, "two")), None).await;
 }
 
 #[tokio::test]
 async fn a_far_tier_that_lost_everything_gets_it_back() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    let chains = chains(&["a", "b"]);
-    one.adopt(key(&chains, 2), record("one"));
-    one.record_rewrite_refusal(key(&chains, 1), "m");
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    one.adopt(key(&prefix_keys, 2), record("one"));
+    one.record_rewrite_refusal(key(&prefix_keys, 1), "m");
     settled(&one).await;
     fleet.far.script().entries.clear();
-    check_asked(&one, &chains, Some((2, "one")), None).await;
+    check_asked(&one, &prefix_keys, Some((2, "one")), None).await;
     settled(&one).await;
     let other = fleet.replica();
-    check_asked(&other, &chains, Some((2, "one")), None).await;
+    check_asked(&other, &prefix_keys, Some((2, "one")), None).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,25 +246,25 @@ async fn what_is_asked_for_lasts_and_what_was_forgotten_comes_back_from_who_know
     let fleet = Fleet::new();
     fleet.far.script().ttl = Duration::from_hours(2);
     let one = fleet.replica();
-    let chains = chains(&["a", "b"]);
-    one.adopt(key(&chains, 2), record("one"));
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    one.adopt(key(&prefix_keys, 2), record("one"));
     settled(&one).await;
     for _ in 0..3 {
         advance(Duration::from_hours(1)).await;
-        check_asked(&fleet.replica(), &chains, Some((2, "one")), None).await;
+        check_asked(&fleet.replica(), &prefix_keys, Some((2, "one")), None).await;
     }
     advance(Duration::from_hours(3)).await;
-    check_asked(&fleet.replica(), &chains, None, None).await;
-    check_asked(&one, &chains, Some((2, "one")), None).await;
+    check_asked(&fleet.replica(), &prefix_keys, None, None).await;
+    check_asked(&one, &prefix_keys, Some((2, "one")), None).await;
     settled(&one).await;
-    check_asked(&fleet.replica(), &chains, Some((2, "one")), None).await;
+    check_asked(&fleet.replica(), &prefix_keys, Some((2, "one")), None).await;
 }
 
 #[tokio::test]
 async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["a", "b"]);
+    let prefix_keys = prefix_keys(&["a", "b"]);
     let counted = |tokens| CountedRequest {
         pair: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(tokens), 20)
             .unwrap(),
@@ -264,14 +272,14 @@ async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
     };
     let models: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("model {at}")).collect();
     for model in &models {
-        one.record_count(key(&chains, 2), model, counted(10));
+        one.record_count(key(&prefix_keys, 2), model, counted(10));
         settled(&one).await;
     }
-    one.record_count(key(&chains, 2), &models[0], counted(11));
-    one.adopt(key(&chains, 2), record("one"));
+    one.record_count(key(&prefix_keys, 2), &models[0], counted(11));
+    one.adopt(key(&prefix_keys, 2), record("one"));
     settled(&one).await;
-    check_asked(&other, &chains, Some((2, "one")), None).await;
-    let last = |model: &String| other.last_count(&chains, model);
+    check_asked(&other, &prefix_keys, Some((2, "one")), None).await;
+    let last = |model: &String| other.last_count(&prefix_keys, model);
     assert_eq!(last(&models[0]), Some(counted(11)), "in place of the first");
     assert_eq!(last(&models[MAX_FIELDS]), None, "one too many");
 }
@@ -280,29 +288,30 @@ async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
 async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["a", "b", "c", "d", "e"]);
+    let prefix_keys = prefix_keys(&["a", "b", "c", "d", "e"]);
     let read = || fleet.far.script().reads.drain(..).collect::<Vec<_>>();
-    let keys =
-        |from: usize| -> Vec<RecordKey> { (from..=5).rev().map(|at| key(&chains, at)).collect() };
-    one.refresh(&chains, model).await;
+    let keys = |from: usize| -> Vec<RecordKey> {
+        (from..=5).rev().map(|at| key(&prefix_keys, at)).collect()
+    };
+    one.refresh(&prefix_keys, model).await;
     assert_eq!(read(), [keys(1), vec![model()]]);
-    one.adopt(key(&chains, 3), record("three"));
-    one.store_record(key(&chains, 4), record("four")).await;
+    one.adopt(key(&prefix_keys, 3), record("three"));
+    one.store_record(key(&prefix_keys, 4), record("four")).await;
     settled(&one).await;
-    one.refresh(&chains, model).await;
+    one.refresh(&prefix_keys, model).await;
     assert_eq!(read(), [keys(3), vec![model()]]);
     // A record that another replica has adopted since is found, because no newer prefix is skipped.
-    other.adopt(key(&chains, 4), record("other's"));
+    other.adopt(key(&prefix_keys, 4), record("other's"));
     settled(&other).await;
-    check_asked(&one, &chains, Some((4, "four")), None).await;
+    check_asked(&one, &prefix_keys, Some((4, "four")), None).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_nothing() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    let chains = chains(&["a", "b"]);
-    one.memory.adopt(key(&chains, 2), record("near"));
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    one.memory.adopt(key(&prefix_keys, 2), record("near"));
     for answers in [
         ScriptedReply::Never,
         ScriptedReply::Late(READ + Duration::from_millis(1)),
@@ -310,20 +319,20 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
         fleet.answers(answers);
         for took in [READ, READ, READ, Duration::ZERO, Duration::ZERO] {
             let began = Instant::now();
-            check_asked(&one, &chains, Some((2, "near")), None).await;
+            check_asked(&one, &prefix_keys, Some((2, "near")), None).await;
             assert_eq!(began.elapsed(), took, "{answers:?}");
         }
         let asked = fleet.far.script().reads.len();
-        one.adopt(key(&chains, 1), record("dropped"));
+        one.adopt(key(&prefix_keys, 1), record("dropped"));
         settled(&one).await;
         assert_eq!(fleet.far.script().reads.len(), asked);
         // The store recovers, and is used again after the pause.
         fleet.answers(ScriptedReply::AtOnce);
         advance(Duration::from_secs(1)).await;
-        one.refresh(&chains, model).await;
+        one.refresh(&prefix_keys, model).await;
         assert!(fleet.far.script().reads.len() > asked);
         settled(&one).await;
-        assert!(fleet.entry(key(&chains, 2)).record.is_some());
+        assert!(fleet.entry(key(&prefix_keys, 2)).record.is_some());
     }
     assert_eq!(fleet.counted(DurableStoreOutcome::Late), 6);
 }
@@ -333,19 +342,19 @@ async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     fleet.answers(ScriptedReply::Never);
-    let lore = ModelFacts {
+    let facts = ModelFacts {
         window: Some(Timestamped::superseding(None, 1, None)),
         ..ModelFacts::default()
     };
     for turn in 0..100 {
-        let chains = chains(&["a", &format!("{turn}")]);
-        one.refresh(&chains, model).await;
+        let prefix_keys = prefix_keys(&["a", &format!("{turn}")]);
+        one.refresh(&prefix_keys, model).await;
         // The call that probes the store may be the queue's, for which other jobs wait.
         one.tiered
             .as_ref()
             .unwrap()
-            .publish_model_facts(model(), lore);
-        one.adopt(key(&chains, 2), record("one"));
+            .publish_model_facts(model(), facts);
+        one.adopt(key(&prefix_keys, 2), record("one"));
         let began = Instant::now();
         one.flush().await;
         let took = if turn < 2 { READ } else { Duration::ZERO };
@@ -358,10 +367,10 @@ async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
 async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    let chains = chains(&["a"]);
+    let prefix_keys = prefix_keys(&["a"]);
     fleet.answers(ScriptedReply::Never);
     for _ in 0..5_000 {
-        one.mark_seen(key(&chains, 1));
+        one.mark_seen(key(&prefix_keys, 1));
     }
     assert!(fleet.counted(DurableStoreOutcome::Dropped) >= 5_000 - 2 * 1_024);
     let began = Instant::now();
@@ -373,44 +382,44 @@ async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
 async fn what_was_asked_for_is_written_before_the_end() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    let chains = chains(&["a", "b"]);
-    one.store_record(key(&chains, 2), record("two")).await;
-    one.adopt(key(&chains, 2), record("two"));
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    one.store_record(key(&prefix_keys, 2), record("two")).await;
+    one.adopt(key(&prefix_keys, 2), record("two"));
     one.close().await;
-    assert!(fleet.entry(key(&chains, 2)).adopted);
+    assert!(fleet.entry(key(&prefix_keys, 2)).adopted);
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_is_a_miss_and_makes_room() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    let chains = chains(&["a", "b"]);
+    let prefix_keys = prefix_keys(&["a", "b"]);
     // A record sealed with another secret is as unreadable as a damaged one.
     fleet
         .replica_with(8)
-        .store_record(key(&chains, 2), record("foreign"))
+        .store_record(key(&prefix_keys, 2), record("foreign"))
         .await;
-    check_asked(&one, &chains, None, None).await;
+    check_asked(&one, &prefix_keys, None, None).await;
     settled(&one).await;
-    assert_eq!(fleet.entry(key(&chains, 2)).record, None);
+    assert_eq!(fleet.entry(key(&prefix_keys, 2)).record, None);
     assert_eq!(fleet.counted(DurableStoreOutcome::Unreadable), 1);
-    one.store_record(key(&chains, 2), record("own")).await;
-    check_asked(&fleet.replica(), &chains, None, Some((2, "own"))).await;
+    one.store_record(key(&prefix_keys, 2), record("own")).await;
+    check_asked(&fleet.replica(), &prefix_keys, None, Some((2, "own"))).await;
 }
 
 #[tokio::test]
 async fn an_own_record_takes_the_place_of_one_that_cannot_be_read() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    let chains = chains(&["a", "b"]);
+    let prefix_keys = prefix_keys(&["a", "b"]);
     let foreign = fleet.replica_with(8);
     foreign
-        .store_record(key(&chains, 2), record("foreign"))
+        .store_record(key(&prefix_keys, 2), record("foreign"))
         .await;
-    one.memory.adopt(key(&chains, 2), record("own"));
-    check_asked(&one, &chains, Some((2, "own")), None).await;
+    one.memory.adopt(key(&prefix_keys, 2), record("own"));
+    check_asked(&one, &prefix_keys, Some((2, "own")), None).await;
     settled(&one).await;
-    check_asked(&fleet.replica(), &chains, Some((2, "own")), None).await;
+    check_asked(&fleet.replica(), &prefix_keys, Some((2, "own")), None).await;
 }
 
 #[tokio::test]
@@ -427,14 +436,16 @@ async fn another_caller_finds_nothing_in_the_far_tier_either() {
 #[tokio::test]
 async fn with_nothing_behind_it_memory_starts_no_task() {
     let store = memory(ROOM);
-    let chains = chains(&["a", "b"]);
-    store.store_record(key(&chains, 2), record("two")).await;
-    store.adopt(key(&chains, 1), record("one"));
-    store.mark_seen(key(&chains, 1));
+    let prefix_keys = prefix_keys(&["a", "b"]);
+    store
+        .store_record(key(&prefix_keys, 2), record("two"))
+        .await;
+    store.adopt(key(&prefix_keys, 1), record("one"));
+    store.mark_seen(key(&prefix_keys, 1));
     store.flush().await;
     store.close().await;
-    assert_eq!(store.refresh(&chains, model).await, None);
-    check(&store, &chains, Some((1, "one")), Some((2, "two")));
+    assert_eq!(store.refresh(&prefix_keys, model).await, None);
+    check(&store, &prefix_keys, Some((1, "one")), Some((2, "two")));
     let tasks = tokio::runtime::Handle::current().metrics();
     assert_eq!(tasks.num_alive_tasks(), 0);
 }

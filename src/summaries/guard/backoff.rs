@@ -48,8 +48,8 @@ impl Default for SummaryBackoff {
 
 impl SummaryBackoff {
     /// Returns the state of the newest recorded prefix of `chains`, if any.
-    pub(super) fn streak(&self, chains: &PrefixKeys) -> Option<FailureStreak> {
-        chains
+    pub(super) fn streak(&self, prefix_keys: &PrefixKeys) -> Option<FailureStreak> {
+        prefix_keys
             .newest_first()
             .find_map(|(_, key)| self.streaks.get(&key))
     }

@@ -109,14 +109,14 @@ impl HourlyCaps {
         &self,
         scope: Scope,
         conversation: RecordKey,
-        till: &Arc<CostMeter>,
+        meter: &Arc<CostMeter>,
     ) -> HourlyReservation {
         let of_caller = self.callers.entry(scope).or_default();
         let own = self.conversations.entry(conversation).or_default();
         let counted = HourlyReservation {
             process: Arc::clone(&self.process),
             caller_and_conversation: [of_caller.into_value(), own.into_value()],
-            cost_meter: Arc::clone(till),
+            cost_meter: Arc::clone(meter),
         };
         let [of_caller, own] = &counted.caller_and_conversation;
         for (times, most, whose) in [

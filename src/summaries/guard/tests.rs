@@ -17,7 +17,7 @@ fn scope(number: u8) -> Scope {
 }
 
 /// A conversation that begins with `first`, after `turns` turns.
-fn chains(first: &str, turns: usize) -> PrefixKeys {
+fn prefix_keys(first: &str, turns: usize) -> PrefixKeys {
     let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"{first}"}}{}]}}"#,
@@ -37,37 +37,42 @@ fn answered(reply: &str, turns: usize) -> PrefixKeys {
 }
 
 /// A permit for a whole conversation of `turns` turns and ten thousand tokens.
-fn ticket(guards: &SummaryGuards, caller: u8, first: &str, turns: usize) -> SummaryPermit {
-    sized(guards, caller, &chains(first, turns), 10_000)
+fn permit(guards: &SummaryGuards, caller: u8, first: &str, turns: usize) -> SummaryPermit {
+    sized(guards, caller, &prefix_keys(first, turns), 10_000)
 }
 
-fn sized(guards: &SummaryGuards, caller: u8, chains: &PrefixKeys, tokens: u32) -> SummaryPermit {
-    let (_, cut) = chains.newest().unwrap();
-    guards.permit(scope(caller), chains, cut, Tokens::new(tokens))
+fn sized(
+    guards: &SummaryGuards,
+    caller: u8,
+    prefix_keys: &PrefixKeys,
+    tokens: u32,
+) -> SummaryPermit {
+    let (_, cut) = prefix_keys.newest().unwrap();
+    guards.permit(scope(caller), prefix_keys, cut, Tokens::new(tokens))
 }
 
 /// Starts and ends a job for this permit; `is_taken` says whether its call was accepted.
-fn asks(guards: &SummaryGuards, ticket: &SummaryPermit, is_taken: bool) {
-    let till = Arc::new(CostMeter::new(
+fn asks(guards: &SummaryGuards, permit: &SummaryPermit, is_taken: bool) {
+    let meter = Arc::new(CostMeter::new(
         &Arc::default(),
         AuxiliaryPurpose::Summary,
         None,
     ));
-    let _counted = guards.record_start(ticket, &till);
+    let _counted = guards.record_start(permit, &meter);
     if is_taken {
-        till.start_call().mark_accepted();
+        meter.start_call().mark_accepted();
     }
 }
 
 /// Runs a job for this permit that is refused in the body of a successful reply.
-fn is_refused(guards: &SummaryGuards, ticket: &SummaryPermit) {
-    let till = Arc::new(CostMeter::new(
+fn is_refused(guards: &SummaryGuards, permit: &SummaryPermit) {
+    let meter = Arc::new(CostMeter::new(
         &Arc::default(),
         AuxiliaryPurpose::Summary,
         None,
     ));
-    let _counted = guards.record_start(ticket, &till);
-    let mut call = till.start_call();
+    let _counted = guards.record_start(permit, &meter);
+    let mut call = meter.start_call();
     call.mark_accepted();
     call.finish_free();
 }
@@ -78,7 +83,7 @@ fn spend(guards: &SummaryGuards, is_taken: bool) {
         let caller = u8::try_from(number / hourly_caps::PER_CALLER).unwrap() + 10;
         asks(
             guards,
-            &ticket(guards, caller, &number.to_string(), 1),
+            &permit(guards, caller, &number.to_string(), 1),
             is_taken,
         );
     }
@@ -88,9 +93,9 @@ fn spend(guards: &SummaryGuards, is_taken: bool) {
 fn after_three_failures(failure: SummaryError) -> SummaryGuards {
     let guards = fresh();
     for turns in 1..=3 {
-        let ticket = ticket(&guards, 1, "x", turns);
-        assert!(guards.allows(&ticket), "{turns}");
-        guards.record_end(ticket, Err(failure));
+        let permit = permit(&guards, 1, "x", turns);
+        assert!(guards.allows(&permit), "{turns}");
+        guards.record_end(permit, Err(failure));
     }
     guards
 }
@@ -98,14 +103,14 @@ fn after_three_failures(failure: SummaryError) -> SummaryGuards {
 #[tokio::test(start_paused = true)]
 async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() {
     let guards = after_three_failures(SummaryError::NotASummary(SummaryRejection::Empty));
-    assert!(!guards.allows(&ticket(&guards, 1, "x", 3)));
-    assert!(!guards.allows(&ticket(&guards, 1, "x", 9)), "a descendant");
+    assert!(!guards.allows(&permit(&guards, 1, "x", 3)));
+    assert!(!guards.allows(&permit(&guards, 1, "x", 9)), "a descendant");
     assert!(
-        guards.allows(&ticket(&guards, 1, "x", 1)),
+        guards.allows(&permit(&guards, 1, "x", 1)),
         "a fork before it"
     );
     assert!(
-        guards.allows(&ticket(&guards, 1, "y", 3)),
+        guards.allows(&permit(&guards, 1, "y", 3)),
         "another conversation"
     );
 }
@@ -116,7 +121,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     let guards = fresh();
     assert_eq!(guards.health(), quiet);
     let busy = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
-    guards.record_end(ticket(&guards, 1, "x", 1), Err(busy));
+    guards.record_end(permit(&guards, 1, "x", 1), Err(busy));
     let paused = GuardHealth { paused: 1, ..quiet };
     assert_eq!(guards.health(), paused);
     let failing = after_three_failures(SummaryError::TimedOut);
@@ -130,11 +135,11 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     tokio::time::advance(PAUSE).await;
     assert_eq!((guards.health(), failing.health()), (quiet, quiet));
     for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
-        let ticket = guards.try_acquire_background(ticket(&guards, 1, "y", turns));
-        guards.record_end(ticket.unwrap(), Ok(()));
+        let permit = guards.try_acquire_background(permit(&guards, 1, "y", turns));
+        guards.record_end(permit.unwrap(), Ok(()));
     }
     assert_eq!(guards.health(), GuardHealth { unused: 1, ..quiet });
-    guards.record_use(scope(1), &chains("y", 9));
+    guards.record_use(scope(1), &prefix_keys("y", 9));
     assert_eq!(guards.health(), quiet);
     spend(&guards, true);
     assert_eq!(
@@ -151,11 +156,11 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
 async fn an_open_breaker_lets_one_through_after_a_while() {
     let guards = after_three_failures(SummaryError::TimedOut);
     tokio::time::advance(Duration::from_mins(5)).await;
-    let next = ticket(&guards, 1, "x", 4);
+    let next = permit(&guards, 1, "x", 4);
     assert!(guards.allows(&next));
     guards.record_end(next, Err(SummaryError::TimedOut));
     assert!(
-        !guards.allows(&ticket(&guards, 1, "x", 5)),
+        !guards.allows(&permit(&guards, 1, "x", 5)),
         "open again at once"
     );
 }
@@ -163,7 +168,7 @@ async fn an_open_breaker_lets_one_through_after_a_while() {
 #[tokio::test(start_paused = true)]
 async fn an_open_breaker_lets_one_through_after_growth() {
     let guards = after_three_failures(SummaryError::Unreachable);
-    let grown = chains("x", 8);
+    let grown = prefix_keys("x", 8);
     assert!(!guards.allows(&sized(&guards, 1, &grown, 11_999)));
     assert!(guards.allows(&sized(&guards, 1, &grown, 12_000)));
 }
@@ -176,20 +181,20 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
     ] {
         let guards = fresh();
         guards.record_end(
-            ticket(&guards, 1, "x", 1),
+            permit(&guards, 1, "x", 1),
             Err(SummaryError::Refused(status)),
         );
-        assert!(!guards.allows(&ticket(&guards, 1, "y", 1)));
-        assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+        assert!(!guards.allows(&permit(&guards, 1, "y", 1)));
+        assert!(guards.allows(&permit(&guards, 2, "x", 1)));
         tokio::time::advance(PAUSE).await;
-        assert!(guards.allows(&ticket(&guards, 1, "y", 1)));
+        assert!(guards.allows(&permit(&guards, 1, "y", 1)));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_to_ask_is_no_failure_and_success_forgives() {
     let guards = fresh();
-    let end = |turns, outcome| guards.record_end(ticket(&guards, 1, "x", turns), outcome);
+    let end = |turns, outcome| guards.record_end(permit(&guards, 1, "x", turns), outcome);
     for _ in 0..10 {
         end(1, Err(SummaryError::NothingToAsk));
     }
@@ -197,13 +202,13 @@ async fn nothing_to_ask_is_no_failure_and_success_forgives() {
     end(1, Err(SummaryError::Unreachable));
     end(2, Ok(()));
     end(3, Err(SummaryError::Unreachable));
-    assert!(guards.allows(&ticket(&guards, 1, "x", 3)));
+    assert!(guards.allows(&permit(&guards, 1, "x", 3)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_at_a_time_is_made_behind_a_callers_back() {
     let guards = fresh();
-    let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
+    let begin = |caller| guards.try_acquire_background(permit(&guards, caller, "x", 1));
     let first = begin(1).unwrap();
     assert!(begin(1).is_none());
     let _others = begin(2).unwrap();
@@ -214,7 +219,7 @@ async fn one_at_a_time_is_made_behind_a_callers_back() {
 #[tokio::test(start_paused = true)]
 async fn one_that_never_ran_is_not_under_way() {
     let guards = fresh();
-    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
     drop(begin().unwrap());
     assert!(begin().is_some());
 }
@@ -222,7 +227,7 @@ async fn one_that_never_ran_is_not_under_way() {
 #[tokio::test(start_paused = true)]
 async fn one_is_under_way_however_long_it_takes() {
     let guards = fresh();
-    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
     let first = begin().unwrap();
     tokio::time::advance(4 * PAUSE).await;
     assert!(begin().is_none());
@@ -233,11 +238,11 @@ async fn one_is_under_way_however_long_it_takes() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
     let guards = fresh();
-    let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
+    let begin = |caller| guards.try_acquire_background(permit(&guards, caller, "x", 1));
     guards.record_throttled_chat(scope(1));
     assert!(begin(1).is_none() && begin(2).is_some());
     // A foreground summary is still allowed: the request might not fit without it.
-    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert!(guards.allows(&permit(&guards, 1, "x", 1)));
     tokio::time::advance(PAUSE).await;
     assert!(begin(1).is_some());
 }
@@ -245,8 +250,8 @@ async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
     let guards = fresh();
-    let waited = || ticket(&guards, 1, "y", 1);
-    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    let waited = || permit(&guards, 1, "y", 1);
+    let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
     for unused in 1..=unused_summaries::MAX_PER_CONVERSATION {
         let behind = begin().unwrap();
         for outcome in [
@@ -266,23 +271,23 @@ async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_uses_is_not_made_again() {
     let guards = fresh();
-    let begin = |turns| guards.try_acquire_background(ticket(&guards, 1, "x", turns));
-    let grown = chains("x", 9);
+    let begin = |turns| guards.try_acquire_background(permit(&guards, 1, "x", turns));
+    let grown = prefix_keys("x", 9);
     for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
         guards.record_end(begin(turns).unwrap(), Ok(()));
     }
     assert!(begin(9).is_none());
-    let waited = ticket(&guards, 1, "x", 9);
+    let waited = permit(&guards, 1, "x", 9);
     assert!(
         guards.allows(&waited),
         "a foreground summary is always used"
     );
-    guards.record_use(scope(1), &chains("y", 9));
+    guards.record_use(scope(1), &prefix_keys("y", 9));
     assert!(
         begin(9).is_none(),
         "a summary of another conversation was used"
     );
-    let other = guards.try_acquire_background(ticket(&guards, 1, "y", 1));
+    let other = guards.try_acquire_background(permit(&guards, 1, "y", 1));
     assert!(other.is_some(), "another conversation");
     drop(other);
     guards.record_use(scope(1), &grown);
@@ -292,9 +297,9 @@ async fn what_nobody_uses_is_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_made() {
     let guards = fresh();
-    let begin = |turns| guards.try_acquire_background(ticket(&guards, 1, "x", turns));
-    let grown = chains("x", 9);
-    let made = |turns| chains("x", turns).newest().unwrap().1;
+    let begin = |turns| guards.try_acquire_background(permit(&guards, 1, "x", turns));
+    let grown = prefix_keys("x", 9);
+    let made = |turns| prefix_keys("x", turns).newest().unwrap().1;
     for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
         guards.record_end(begin(turns).unwrap(), Ok(()));
     }
@@ -313,7 +318,7 @@ async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_mad
 async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
     let guards = fresh();
     let begin =
-        |first: u32| guards.try_acquire_background(ticket(&guards, 1, &first.to_string(), 1));
+        |first: u32| guards.try_acquire_background(permit(&guards, 1, &first.to_string(), 1));
     for first in 0..unused_summaries::MAX_PER_CALLER {
         guards.record_end(begin(first).unwrap(), Ok(()));
     }
@@ -322,10 +327,10 @@ async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
     assert_eq!((health.unused, health.unused_callers), (0, 1));
     assert!(
         guards
-            .try_acquire_background(ticket(&guards, 2, "x", 1))
+            .try_acquire_background(permit(&guards, 2, "x", 1))
             .is_some()
     );
-    guards.record_use(scope(1), &chains("0", 1));
+    guards.record_use(scope(1), &prefix_keys("0", 1));
     assert!(begin(unused_summaries::MAX_PER_CALLER).is_some());
 }
 
@@ -333,73 +338,73 @@ async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
 async fn a_conversation_has_its_cap_an_hour() {
     let guards = fresh();
     for turns in 1..=MOST {
-        let ticket = ticket(&guards, 1, "x", turns);
-        assert!(guards.allows(&ticket));
-        asks(&guards, &ticket, true);
+        let permit = permit(&guards, 1, "x", turns);
+        assert!(guards.allows(&permit));
+        asks(&guards, &permit, true);
     }
-    assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
-    assert!(guards.allows(&ticket(&guards, 1, "y", 20)));
+    assert!(!guards.allows(&permit(&guards, 1, "x", 20)));
+    assert!(guards.allows(&permit(&guards, 1, "y", 20)));
     tokio::time::advance(hourly_caps::HOUR).await;
-    assert!(guards.allows(&ticket(&guards, 1, "x", 20)));
+    assert!(guards.allows(&permit(&guards, 1, "x", 20)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn conversations_that_are_begun_alike_have_a_cap_each() {
     let guards = fresh();
-    let ticket = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
+    let permit = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
     for turns in 0..MOST {
-        asks(&guards, &ticket("one", turns), true);
+        asks(&guards, &permit("one", turns), true);
     }
-    assert!(!guards.allows(&ticket("one", MOST)));
-    assert!(guards.allows(&ticket("another", MOST)));
+    assert!(!guards.allows(&permit("one", MOST)));
+    assert!(guards.allows(&permit("another", MOST)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_has_its_cap_an_hour() {
     let guards = fresh();
     spend(&guards, true);
-    assert!(!guards.allows(&ticket(&guards, 2, "x", 1)));
+    assert!(!guards.allows(&permit(&guards, 2, "x", 1)));
     tokio::time::advance(hourly_caps::HOUR).await;
-    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    assert!(guards.allows(&permit(&guards, 2, "x", 1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
     let guards = fresh();
     for number in 0..hourly_caps::PER_CALLER {
-        let ticket = ticket(&guards, 1, &number.to_string(), 1);
-        assert!(guards.allows(&ticket), "{number}");
-        asks(&guards, &ticket, true);
+        let permit = permit(&guards, 1, &number.to_string(), 1);
+        assert!(guards.allows(&permit), "{number}");
+        asks(&guards, &permit, true);
     }
-    assert!(!guards.allows(&ticket(&guards, 1, "x", 1)));
-    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    assert!(!guards.allows(&permit(&guards, 1, "x", 1)));
+    assert!(guards.allows(&permit(&guards, 2, "x", 1)));
     tokio::time::advance(hourly_caps::HOUR).await;
-    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert!(guards.allows(&permit(&guards, 1, "x", 1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
     let guards = fresh();
     for turns in 1..=MOST {
-        let till = Arc::new(CostMeter::new(
+        let meter = Arc::new(CostMeter::new(
             &Arc::default(),
             AuxiliaryPurpose::Summary,
             None,
         ));
-        let _counted = guards.record_start(&ticket(&guards, 1, "x", turns), &till);
-        drop(till.start_call());
+        let _counted = guards.record_start(&permit(&guards, 1, "x", turns), &meter);
+        drop(meter.start_call());
     }
-    assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
+    assert!(!guards.allows(&permit(&guards, 1, "x", 20)));
     for other in 0..hourly_caps::PER_PROCESS - 1 {
         let caller = u8::try_from(other / hourly_caps::PER_CALLER).unwrap() + 10;
         asks(
             &guards,
-            &ticket(&guards, caller, &other.to_string(), 1),
+            &permit(&guards, caller, &other.to_string(), 1),
             true,
         );
     }
     assert!(
-        guards.allows(&ticket(&guards, 2, "y", 1)),
+        guards.allows(&permit(&guards, 2, "y", 1)),
         "the cap of the process"
     );
 }
@@ -408,16 +413,16 @@ async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
 async fn what_nobody_answered_counts_only_while_it_is_under_way() {
     let guards = fresh();
     spend(&guards, false);
-    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    assert!(guards.allows(&permit(&guards, 2, "x", 1)));
     assert_eq!(guards.health(), GuardHealth::default());
-    let till = Arc::new(CostMeter::new(
+    let meter = Arc::new(CostMeter::new(
         &Arc::default(),
         AuxiliaryPurpose::Summary,
         None,
     ));
-    let waits = || ticket(&guards, 2, "x", 1);
+    let waits = || permit(&guards, 2, "x", 1);
     let under_way: Vec<_> = (0..MOST)
-        .map(|_| guards.record_start(&waits(), &till))
+        .map(|_| guards.record_start(&waits(), &meter))
         .collect();
     assert!(!guards.allows(&waits()));
     drop(under_way);
@@ -428,10 +433,10 @@ async fn what_nobody_answered_counts_only_while_it_is_under_way() {
 async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
     let guards = fresh();
     for number in 0..hourly_caps::PER_PROCESS {
-        is_refused(&guards, &ticket(&guards, 1, &number.to_string(), 1));
-        is_refused(&guards, &ticket(&guards, 1, "x", number));
+        is_refused(&guards, &permit(&guards, 1, &number.to_string(), 1));
+        is_refused(&guards, &permit(&guards, 1, "x", number));
     }
-    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert!(guards.allows(&permit(&guards, 1, "x", 1)));
     assert_eq!(guards.health(), GuardHealth::default());
 }
 
@@ -444,21 +449,21 @@ async fn what_is_withheld_is_counted_by_what_keeps_it() {
     };
     let guards = fresh();
     for turns in 1..=MOST {
-        let ticket = ticket(&guards, 1, "x", turns);
-        assert!(guards.allows(&ticket));
-        asks(&guards, &ticket, true);
+        let permit = permit(&guards, 1, "x", turns);
+        assert!(guards.allows(&permit));
+        asks(&guards, &permit, true);
     }
     assert_eq!(counted(&guards), []);
-    let spent = || ticket(&guards, 1, "x", 20);
+    let spent = || permit(&guards, 1, "x", 20);
     assert!(!guards.allows(&spent()) && guards.try_acquire_background(spent()).is_none());
     assert!(!guards.allows_title(&spent()), "titles are not counted");
     assert_eq!(counted(&guards), [(WithheldReason::Conversation, 2)]);
     let failing = after_three_failures(SummaryError::TimedOut);
-    assert!(!failing.allows(&ticket(&failing, 1, "x", 3)));
+    assert!(!failing.allows(&permit(&failing, 1, "x", 3)));
     assert_eq!(counted(&failing), [(WithheldReason::Breaker, 1)]);
     let throttled = fresh();
     let busy = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
-    throttled.record_end(ticket(&throttled, 1, "x", 1), Err(busy));
-    assert!(!throttled.allows(&ticket(&throttled, 1, "y", 1)));
+    throttled.record_end(permit(&throttled, 1, "x", 1), Err(busy));
+    assert!(!throttled.allows(&permit(&throttled, 1, "y", 1)));
     assert_eq!(counted(&throttled), [(WithheldReason::Throttled, 1)]);
 }

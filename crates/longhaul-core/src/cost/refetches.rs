@@ -158,9 +158,9 @@ mod tests {
             keep_errors: false,
             placeholder: Placeholder::Fixed,
         };
-        let mut fold = PruneState::new(&conversation, Some(&rule));
-        fold.clear_before(1 + 2 * cleared);
-        let mut view = ForwardedView::new(PinnedHead { end: 1 }, &fold);
+        let mut prune_state = PruneState::new(&conversation, Some(&rule));
+        prune_state.clear_before(1 + 2 * cleared);
+        let mut view = ForwardedView::new(PinnedHead { end: 1 }, &prune_state);
         if covered > 0 {
             view.set_summary(covered, "summary".into());
         }

@@ -87,18 +87,18 @@ impl ReplyTail {
     pub fn finish(mut self, rules: &ClassifierRules) -> ReplyEnd {
         let dialect = self.dialect;
         let kept = &*self.buffer.make_contiguous();
-        let mut parting = ReplyEnd::unread(self.is_truncated);
+        let mut reply_end = ReplyEnd::unread(self.is_truncated);
         match (self.format, self.is_truncated) {
-            (Some(BodyFormat::Json), false) => parting.read(dialect, Event::unnamed(kept), rules),
-            (Some(BodyFormat::Json), true) => parting.read_facts(dialect, kept),
+            (Some(BodyFormat::Json), false) => reply_end.read(dialect, Event::unnamed(kept), rules),
+            (Some(BodyFormat::Json), true) => reply_end.read_facts(dialect, kept),
             (Some(BodyFormat::Stream), lost_head) => {
-                parting.read_stream(dialect, events_with_start(kept, lost_head), rules);
+                reply_end.read_stream(dialect, events_with_start(kept, lost_head), rules);
             }
             // An HTML page or a line of text is never an answer.
-            (Some(BodyFormat::Other), _) => parting.verdict = Verdict::Failed,
+            (Some(BodyFormat::Other), _) => reply_end.verdict = Verdict::Failed,
             (None, _) => {}
         }
-        parting
+        reply_end
     }
 
     /// Whether a stream is complete, even if its body has not ended: after `[DONE]`, or once both
@@ -108,12 +108,12 @@ impl ReplyTail {
             return false;
         }
         let kept: Vec<u8> = self.buffer.iter().copied().collect();
-        let (mut is_done, mut parting) = (false, ReplyEnd::unread(false));
+        let (mut is_done, mut reply_end) = (false, ReplyEnd::unread(false));
         for_each_event(events_with_start(&kept, self.is_truncated), |event| {
             is_done |= self.dialect.classify_event(event).kind == EventKind::Done;
-            parting.read_facts(self.dialect, event.data);
+            reply_end.read_facts(self.dialect, event.data);
         });
-        is_done || (parting.finish.is_some() && parting.usage.is_some())
+        is_done || (reply_end.finish.is_some() && reply_end.usage.is_some())
     }
 
     /// Detects the format and returns the rest of `chunk` after the blank bytes.

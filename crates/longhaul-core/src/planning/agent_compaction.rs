@@ -151,13 +151,13 @@ mod tests {
         );
         let conversation = read(body.as_bytes()).unwrap();
         let policy = Policy::new(&CompactionSettings::default(), Tokens::new(16_000));
-        let outlook = plan(
+        let plan = plan(
             &conversation,
             &policy,
             &PriorRecords::default(),
             SummarySource::Digest,
         );
-        outlook.view.is_summarised() || outlook.view.is_pruned()
+        plan.view.is_summarised() || plan.view.is_pruned()
     }
 
     fn said(role: &str, text: &str) -> String {

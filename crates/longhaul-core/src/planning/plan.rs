@@ -250,7 +250,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
                 digest::wrapped_digest(conversation, history, standing.retained.clone(), &budgets);
             view.set_summary(standing.summarised_until, text);
         }
-        let outlook = RequestPlan {
+        let plan = RequestPlan {
             view,
             need: SummaryNeed::Nothing,
             base: base.cloned(),
@@ -262,7 +262,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
             policy,
             pinned_head: kept,
             outcome: standing,
-            plan: outlook,
+            plan,
         }
     }
 

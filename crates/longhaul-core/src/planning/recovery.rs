@@ -96,12 +96,13 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let base = known.adopted.as_ref();
         let kept = PinnedHead::new(conversation, policy, base);
         let standing = replay(conversation, policy, kept, base, HardMarkMode::Report);
-        let (mut fold, clips) = (standing.prune_state, standing.clips);
+        let (mut prune_state, clips) = (standing.prune_state, standing.clips);
         let mut clear = |protect| {
             if let Some(protect) = protect {
-                clear_unguarded(&mut fold, protect);
+                clear_unguarded(&mut prune_state, protect);
             }
-            let mut cleared = ForwardedView::new(kept, &fold).with_placement(policy.placement);
+            let mut cleared =
+                ForwardedView::new(kept, &prune_state).with_placement(policy.placement);
             if let Some(base) = base {
                 cleared = cleared.with_record(&base.record);
             }
@@ -160,11 +161,11 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 return RecoveryDecision::Retry(last.0, last.1);
             }
         }
-        let (view, rung) = last;
+        let (view, step) = last;
         // Clips results rather than shorten the user's requests.
         let cut = view.summarised_until();
         let budgets = self.budgets(cut);
-        if rung == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
+        if step == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
             let whole = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
             if let RecoveryDecision::Retry(view, _) = &whole
                 && self.meets_target(view.tokens(self.conversation))
@@ -288,9 +289,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
 }
 
 /// Clears everything that the rule would clear without its guards.
-fn clear_unguarded(fold: &mut PruneState, protect: Tokens) {
-    fold.extend_clearable(protect);
-    fold.clear_all_clearable();
+fn clear_unguarded(prune_state: &mut PruneState, protect: Tokens) {
+    prune_state.extend_clearable(protect);
+    prune_state.clear_all_clearable();
 }
 
 #[cfg(test)]

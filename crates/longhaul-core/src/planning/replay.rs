@@ -191,7 +191,8 @@ impl<'r, 'a> Replay<'r, 'a> {
         base: Option<&RecordMatch>,
         at_the_mark: HardMarkMode,
     ) -> Self {
-        let fold = PruneState::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
+        let prune_state =
+            PruneState::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
         let mut state = Self {
             conversation,
             policy,
@@ -201,7 +202,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             can_compact: false,
             cuts_first: false,
             turns: UserTurnCounter::default(),
-            prune_state: fold,
+            prune_state,
             summarised_until: kept.end,
             cut_here: false,
             retained: kept.end..kept.end,

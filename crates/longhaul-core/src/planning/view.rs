@@ -40,7 +40,7 @@ struct ClearedResult {
 
 impl ForwardedView {
     /// Creates a view in which only tool results are cleared, according to `fold`.
-    pub fn new(kept: PinnedHead, fold: &PruneState) -> Self {
+    pub fn new(kept: PinnedHead, prune_state: &PruneState) -> Self {
         let mut view = Self {
             pinned_head: kept,
             summarised_until: kept.end,
@@ -53,7 +53,7 @@ impl ForwardedView {
             output_limit: None,
             thrash: ThrashDetector::default(),
         };
-        view.set_cleared(fold);
+        view.set_cleared(prune_state);
         view
     }
 
@@ -103,9 +103,9 @@ impl ForwardedView {
     }
 
     /// Copies the cleared results from `fold`.
-    pub(crate) fn set_cleared(&mut self, fold: &PruneState) {
-        self.cleared_before = fold.cleared_before();
-        self.cleared = fold
+    pub(crate) fn set_cleared(&mut self, prune_state: &PruneState) {
+        self.cleared_before = prune_state.cleared_before();
+        self.cleared = prune_state
             .cleared()
             .map(|result| ClearedResult {
                 at: result.message,

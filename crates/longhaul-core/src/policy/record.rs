@@ -111,13 +111,13 @@ impl CompactionRecord {
     /// Whether the newest unit of the conversation stays as the client sent it. If a user rewinds
     /// to the record's cut, their request must be sent unchanged. Clips do not count: they may be
     /// made for the newest results.
-    pub fn keeps_newest_unit(&self, chains: &PrefixKeys) -> bool {
+    pub fn keeps_newest_unit(&self, prefix_keys: &PrefixKeys) -> bool {
         let covered = self
             .text
             .as_ref()
             .map_or(0, |_| self.compacted_message_count);
         let changed = covered.max(self.cleared_before).max(self.images_before);
-        self.map_index(changed, chains.head_len()) <= chains.newest_unit()
+        self.map_index(changed, prefix_keys.head_len()) <= prefix_keys.newest_unit()
     }
 
     /// Returns the part that another model can use: the text. Clearing and clips were made for the
@@ -198,17 +198,19 @@ impl RecordMatch {
     fn new(
         record: Arc<CompactionRecord>,
         (at, adopted): (usize, bool),
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
     ) -> Option<Self> {
-        let head = chains.head_len();
-        if record.model == chains.model() {
+        let head = prefix_keys.head_len();
+        if record.model == prefix_keys.model() {
             return Some(Self {
                 prefix_end: record.prefix_end(at, head),
                 adopted,
                 record: record.with_head(head),
             });
         }
-        let record = record.with_head(head).for_other_model(chains.model())?;
+        let record = record
+            .with_head(head)
+            .for_other_model(prefix_keys.model())?;
         Some(Self {
             prefix_end: record.compacted_message_count,
             adopted: false,
@@ -232,12 +234,12 @@ impl PriorRecords {
 
     /// Looks up the records of all prefixes in a store, newest first.
     pub fn look_up(
-        chains: &PrefixKeys,
+        prefix_keys: &PrefixKeys,
         mut look: impl FnMut(RecordKey) -> Option<(bool, Arc<CompactionRecord>)>,
         mut seen: impl FnMut(RecordKey) -> bool,
     ) -> Self {
         let mut known = Self::default();
-        for (at, key) in chains.newest_first() {
+        for (at, key) in prefix_keys.newest_first() {
             // A record stored again may be found before one that was made for a longer prefix.
             if known
                 .adopted
@@ -251,13 +253,13 @@ impl PriorRecords {
                 continue;
             };
             known.seen = known.seen || adopted;
-            if !record.keeps_newest_unit(chains) {
+            if !record.keeps_newest_unit(prefix_keys) {
                 continue;
             }
             // Between two equally deep records, the model's own wins: the other would not be stored
             // beside it.
-            let own = usize::from(record.model == chains.model());
-            let Some(found) = RecordMatch::new(record, (at, adopted), chains) else {
+            let own = usize::from(record.model == prefix_keys.model());
+            let Some(found) = RecordMatch::new(record, (at, adopted), prefix_keys) else {
                 continue;
             };
             if !found.adopted {
@@ -269,7 +271,7 @@ impl PriorRecords {
                 .is_none_or(|it| it.prefix_end < found.prefix_end)
             {
                 known.adopted = Some(found);
-                known.renewal = chains.closer_than(at);
+                known.renewal = prefix_keys.closer_than(at);
             }
         }
         // A waiting record counts only if it was made for a longer prefix than the one in use.

@@ -26,11 +26,11 @@ fn what_is_asked_moves_the_marks_and_never_the_rule() {
 
 #[test]
 fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
-    let wishes = CompactionSettings::default();
+    let settings = CompactionSettings::default();
     let plain = policy(32_000);
     let near = plain
         .clone()
-        .with_counted_window(&wishes, plain.thresholds.hard);
+        .with_counted_window(&settings, plain.thresholds.hard);
     assert_eq!(near.thresholds.max_input(None), plain.thresholds.hard);
     assert_eq!(
         (near.thresholds.hard, near.budgets),
@@ -38,7 +38,7 @@ fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
     );
     let dense = plain
         .clone()
-        .with_counted_window(&wishes, Tokens::new(21_999));
+        .with_counted_window(&settings, Tokens::new(21_999));
     assert_eq!(dense.thresholds.window, Tokens::new(20_000));
     assert_eq!(dense.thresholds.max_input(None), Tokens::new(21_999));
     for counted in [near, dense] {
@@ -58,12 +58,12 @@ fn output_is_not_taken_off_a_limit_on_input_alone() {
 }
 
 fn marks(hard: ThresholdSetting, soft: ThresholdSetting, window: u32) -> (u32, u32) {
-    let wishes = CompactionSettings {
+    let settings = CompactionSettings {
         hard,
         soft,
         ..CompactionSettings::default()
     };
-    let marks = Policy::new(&wishes, Tokens::new(window)).thresholds;
+    let marks = Policy::new(&settings, Tokens::new(window)).thresholds;
     (marks.soft.get(), marks.hard.get())
 }
 
@@ -105,11 +105,11 @@ fn the_soft_mark_never_stands_above_the_hard_one() {
 
 #[test]
 fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
-    let wishes = CompactionSettings {
+    let settings = CompactionSettings {
         hard: at(30_000),
         ..CompactionSettings::default()
     };
-    let policy = Policy::new(&wishes, Tokens::new(1_000_000));
+    let policy = Policy::new(&settings, Tokens::new(1_000_000));
     assert_eq!(policy.keep_recent, Tokens::new(3_300));
     assert!(policy.budgets.nominal() < policy.thresholds.hard.divided_by(3));
     assert!(policy.thresholds.relief < policy.thresholds.hard);
@@ -118,11 +118,11 @@ fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
 #[test]
 fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
     for percent in [20, 50, 70, 90, 100] {
-        let wishes = CompactionSettings {
+        let settings = CompactionSettings {
             hard: ThresholdSetting::Percent(percent),
             ..CompactionSettings::default()
         };
-        let marks = Policy::new(&wishes, Tokens::new(32_000)).thresholds;
+        let marks = Policy::new(&settings, Tokens::new(32_000)).thresholds;
         assert!(marks.relief < marks.hard, "{percent}%");
     }
 }
@@ -162,17 +162,17 @@ fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
 
 #[test]
 fn a_summary_is_taken_to_fill_all_its_parts() {
-    let check = |window, [prose, ledger, index, said]: [u32; 4]| {
+    let check = |window, [prose, activity, index, said]: [u32; 4]| {
         let policy = policy(window);
         let expect = SummaryBudgets {
             prose: Tokens::new(prose),
-            file_activity: Tokens::new(ledger),
+            file_activity: Tokens::new(activity),
             identifiers: Tokens::new(index),
             user_messages: Tokens::new(said),
             requests: Tokens::ZERO,
         };
         assert_eq!(policy.budgets, expect, "{window}");
-        let all = Tokens::new(prose + ledger + index + said);
+        let all = Tokens::new(prose + activity + index + said);
         assert_eq!(policy.budgets.nominal(), all, "{window}");
         assert_eq!(policy.prune_summary_size, all, "{window}");
     };
@@ -185,12 +185,12 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
 #[test]
 fn a_rule_asked_at_the_mark_alone_clears_nothing_by_itself() {
     let check = |prune, when, expect| {
-        let wishes = CompactionSettings {
+        let settings = CompactionSettings {
             prune,
             prune_trigger: Some(when),
             ..CompactionSettings::default()
         };
-        let policy = Policy::new(&wishes, Tokens::new(32_000));
+        let policy = Policy::new(&settings, Tokens::new(32_000));
         assert_eq!(policy.prunes_between_cuts(), expect, "{when:?}");
     };
     check(true, PruneTrigger::Always, true);

@@ -118,9 +118,9 @@ pub(crate) fn append_generated_sections(
     add(&mut text, instructions);
     let said = render_user_messages(conversation, covered.clone(), room, budgets.requests);
     add(&mut text, said);
-    let ledger = FileActivity::from_messages(conversation, covered.clone())
+    let activity = FileActivity::from_messages(conversation, covered.clone())
         .render(budgets.file_activity - SECTION_GAP);
-    add(&mut text, ledger);
+    add(&mut text, activity);
     let index = index_messages(
         conversation,
         covered,

@@ -89,22 +89,22 @@ impl RecencyList {
 impl FileActivity {
     /// Collects the effects of the calls in the messages `covered`.
     pub fn from_messages(conversation: &Conversation<'_>, covered: Range<usize>) -> Self {
-        let mut ledger = Self::default();
+        let mut activity = Self::default();
         let messages = conversation.messages().get(covered).unwrap_or_default();
         let calls = messages
             .iter()
             .flat_map(|message| conversation.calls(message));
         for (number, call) in calls.enumerate() {
             effects::for_each_effect(conversation, call, |effect| {
-                ledger.record_effect(effect, number);
+                activity.record_effect(effect, number);
             });
         }
         // A modified file is listed as modified only.
-        ledger
+        activity
             .read
             .last_call
-            .retain(|path, _| !ledger.modified.last_call.contains_key(path));
-        ledger
+            .retain(|path, _| !activity.modified.last_call.contains_key(path));
+        activity
     }
 
     fn record_effect(&mut self, effect: CallEffect, call: usize) {

@@ -30,11 +30,11 @@ fn policies() -> Vec<Policy> {
     let telling = [Placeholder::Described, Placeholder::Index].map(|it| (WINDOWS[3], it));
     let all = usual.into_iter().chain(telling);
     let policy = |(window, placeholder)| {
-        let wishes = CompactionSettings {
+        let settings = CompactionSettings {
             placeholder,
             ..CompactionSettings::default()
         };
-        Policy::new(&wishes, Tokens::new(window))
+        Policy::new(&settings, Tokens::new(window))
     };
     all.map(policy).collect()
 }
@@ -43,13 +43,13 @@ fn policies() -> Vec<Policy> {
 /// unchanged.
 fn forwarded(body: &[u8], policy: &Policy) -> String {
     let conversation = read(body).unwrap();
-    let outlook = plan(
+    let plan = plan(
         &conversation,
         policy,
         &PriorRecords::default(),
         SummarySource::Digest,
     );
-    let Some(plan) = outlook.view.replacements(&conversation) else {
+    let Some(plan) = plan.view.replacements(&conversation) else {
         return "-".to_owned();
     };
     let splice = Splice::new(&conversation, &plan).unwrap();

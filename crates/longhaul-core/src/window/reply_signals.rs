@@ -62,22 +62,22 @@ impl WindowDetector {
 
     /// Observes the end of a completely relayed reply to `sent`. Returns the window it reveals, if
     /// any.
-    pub fn observe_reply(&mut self, sent: SentSize, parting: &ReplyEnd) -> Option<LearnedWindow> {
-        let input = parting.usage.map(|usage| usage.input);
+    pub fn observe_reply(&mut self, sent: SentSize, reply_end: &ReplyEnd) -> Option<LearnedWindow> {
+        let input = reply_end.usage.map(|usage| usage.input);
         let before = self.largest_prompt;
         self.largest_prompt = before.max(input.unwrap_or(0));
-        if let Some(note) = window_from_error(sent, parting) {
+        if let Some(note) = window_from_error(sent, reply_end) {
             return Some(note);
         }
-        if parting.finish == Some(FinishReason::WindowFull) {
+        if reply_end.finish == Some(FinishReason::WindowFull) {
             return Some(LearnedWindow::at_most(filled_window(
                 sent.estimate,
-                parting.usage,
+                reply_end.usage,
             )));
         }
         // A smaller count than an earlier one is not the limit.
         if let Some(input) = input.filter(|&input| input >= MIN_WINDOW && input >= before)
-            && left_no_room_for_output(sent, parting)
+            && left_no_room_for_output(sent, reply_end)
         {
             let cut = Overflow {
                 limit: Some(input),
@@ -121,8 +121,8 @@ impl WindowDetector {
 
 /// Returns the window from an error within the reply, which refuses the request like an error
 /// before the reply.
-fn window_from_error(sent: SentSize, parting: &ReplyEnd) -> Option<LearnedWindow> {
-    match parting.verdict {
+fn window_from_error(sent: SentSize, reply_end: &ReplyEnd) -> Option<LearnedWindow> {
+    match reply_end.verdict {
         Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated => {
             Some(LearnedWindow::from_refusal(sent.estimate, &overflow))
         }
@@ -148,10 +148,10 @@ fn filled_window(estimate: Tokens, usage: Option<Usage>) -> Tokens {
 
 /// Whether the reply reached its limit without a single token. The prompt was then truncated to
 /// fill the window, so its count equals the window.
-fn left_no_room_for_output(sent: SentSize, parting: &ReplyEnd) -> bool {
-    parting.finish == Some(FinishReason::Length)
-        && !parting.has_content
-        && parting.usage.is_some_and(|usage| usage.output == Some(0))
+fn left_no_room_for_output(sent: SentSize, reply_end: &ReplyEnd) -> bool {
+    reply_end.finish == Some(FinishReason::Length)
+        && !reply_end.has_content
+        && reply_end.usage.is_some_and(|usage| usage.output == Some(0))
         && sent.output_limit.is_none_or(|output| output > TINY_OUTPUT)
 }
 

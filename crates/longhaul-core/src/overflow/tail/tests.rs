@@ -157,7 +157,7 @@ fn check(name: &str, reply: &str, expect: ReplyEnd) {
     }
 }
 
-fn parting(usage: Option<Usage>, finish: Option<FinishReason>, verdict: Verdict) -> ReplyEnd {
+fn reply_end(usage: Option<Usage>, finish: Option<FinishReason>, verdict: Verdict) -> ReplyEnd {
     ReplyEnd {
         usage,
         finish,
@@ -229,7 +229,7 @@ fn the_reasons_of_every_form_are_told_apart() {
     ];
     for (reason, expect) in reasons {
         let event = format!(r#"{{"choices":[{{"index":0,"delta":{{}},{reason}}}]}}"#);
-        let expect = parting(None, Some(expect), Verdict::Fine);
+        let expect = reply_end(None, Some(expect), Verdict::Fine);
         check(reason, &stream(&[CONTENT, &event, "[DONE]"]), expect);
         let text = "a".repeat(2 * TAIL_BYTES);
         let body = format!(r#"{{"choices":[{{"message":{{"content":"{text}"}},{reason}}}]}}"#);
@@ -239,7 +239,7 @@ fn the_reasons_of_every_form_are_told_apart() {
 
 #[test]
 fn an_error_behind_content_is_judged_as_any_other() {
-    let overflow = parting(None, None, OVERFLOW);
+    let overflow = reply_end(None, None, OVERFLOW);
     check("an event", &stream(&[CONTENT, REFUSED, "[DONE]"]), overflow);
     let named = format!(
         "{}event: error\ndata: {REFUSED}\n\n",
@@ -251,10 +251,10 @@ fn an_error_behind_content_is_judged_as_any_other() {
         r#"{"choices":[{"delta":{"content":""},"finish_reason":"error"}],"#,
         1,
     );
-    let wrapped = parting(None, Some(FinishReason::Other), OVERFLOW);
+    let wrapped = reply_end(None, Some(FinishReason::Other), OVERFLOW);
     check("OpenRouter", &stream(&[CONTENT, &in_a_chunk]), wrapped);
     let throttled = r#"{"error":{"message":"Rate limit reached","code":429}}"#;
-    let failed = parting(None, None, Verdict::Failed);
+    let failed = reply_end(None, None, Verdict::Failed);
     check("a throttle", &stream(&[CONTENT, throttled]), failed);
     let both = stream(&[CONTENT, REFUSED, throttled]);
     check("a throttle behind an overflow", &both, overflow);
@@ -272,7 +272,7 @@ fn what_the_model_says_tells_nothing() {
         r#"{{"choices":[{{"message":{{"arguments":{}}}}}]}}"#,
         EVENTS[0].1
     );
-    let nothing = parting(None, None, Verdict::Fine);
+    let nothing = reply_end(None, None, Verdict::Fine);
     check("content", &stream(&[delta.as_str(); 20]), nothing);
     check("arguments", &stream(&[call.as_str(); 20]), nothing);
     check("a body", &body, nothing);
@@ -288,7 +288,7 @@ fn what_the_model_says_tells_nothing() {
 fn what_is_neither_json_nor_a_stream_is_no_answer() {
     let page = ReplyEnd {
         has_content: false,
-        ..parting(None, None, Verdict::Failed)
+        ..reply_end(None, None, Verdict::Failed)
     };
     check("a page", "<html><body>Sign in</body></html>", page);
     check("a line", &format!("text {REFUSED}"), page);
@@ -298,7 +298,7 @@ fn what_is_neither_json_nor_a_stream_is_no_answer() {
 fn a_reply_without_a_word_is_seen_to_have_none() {
     let silent = |usage| ReplyEnd {
         has_content: false,
-        ..parting(usage, None, Verdict::Fine)
+        ..reply_end(usage, None, Verdict::Fine)
     };
     check("nothing", "", silent(None));
     check("white space", " \r\n", silent(None));
@@ -329,14 +329,14 @@ fn a_stream_is_read_from_its_first_whole_event_on() {
     check(
         "behind a long event",
         &reply,
-        parting(counts, None, Verdict::Fine),
+        reply_end(counts, None, Verdict::Fine),
     );
     // The first kept line may look like anything.
     let inside = format!("data: {}data: {REFUSED}", "a".repeat(TAIL_BYTES));
     check(
         "within an event",
         &inside,
-        parting(None, None, Verdict::Fine),
+        reply_end(None, None, Verdict::Fine),
     );
 }
 

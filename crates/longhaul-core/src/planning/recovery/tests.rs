@@ -52,15 +52,15 @@ fn told(recovery: RecoveryDecision) -> String {
     match recovery {
         RecoveryDecision::Summarise(cut) => format!("ask {cut}"),
         RecoveryDecision::GiveUp => "give up".to_owned(),
-        RecoveryDecision::Retry(view, rung) => {
+        RecoveryDecision::Retry(view, step) => {
             let clips = of_steps(|it| view.to_record(it).clips);
             let clips = clips.iter().map(|it| {
                 assert_eq!(it.head, it.tail);
                 format!(", {} at {}", it.message, it.head)
             });
-            let rung = format!("{rung:?}").to_lowercase();
+            let step = format!("{step:?}").to_lowercase();
             format!(
-                "{rung} {}{}",
+                "{step} {}{}",
                 view.summarised_until(),
                 clips.collect::<String>()
             )

@@ -19,10 +19,10 @@ const CLEARED: &str = "[Old tool result content cleared]";
 
 /// Builds a view in which the results before this message are cleared.
 fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
-    let mut fold = PruneState::new(conversation, Some(&rule()));
-    fold.ingest_until(conversation.messages().len());
-    fold.clear_before(before);
-    ForwardedView::new(KEPT, &fold)
+    let mut prune_state = PruneState::new(conversation, Some(&rule()));
+    prune_state.ingest_until(conversation.messages().len());
+    prune_state.clear_before(before);
+    ForwardedView::new(KEPT, &prune_state)
 }
 
 /// Builds a clip with 50 tokens of the beginning and 40 of the end.

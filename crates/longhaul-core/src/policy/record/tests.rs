@@ -6,7 +6,7 @@ use crate::policy::cut_point::tests::body;
 use crate::units::scope::Scope;
 
 /// Builds the keys of a conversation of one message a letter; every prefix has a key.
-fn chains(letters: &str) -> PrefixKeys {
+fn prefix_keys(letters: &str) -> PrefixKeys {
     let body = body(letters);
     let conversation = read(body.as_bytes()).unwrap();
     PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[]))
@@ -23,10 +23,10 @@ fn named(name: &str) -> CompactionRecord {
 type Kept = [(usize, bool, CompactionRecord)];
 
 /// Looks up records in a store with this content. Also returns the prefixes that were looked up.
-fn known(chains: &PrefixKeys, kept: &Kept, seen: &[usize]) -> (PriorRecords, Vec<usize>) {
+fn known(prefix_keys: &PrefixKeys, kept: &Kept, seen: &[usize]) -> (PriorRecords, Vec<usize>) {
     let mut asked = Vec::new();
     let place = |key| {
-        let mut keys = chains.newest_first();
+        let mut keys = prefix_keys.newest_first();
         keys.find(|(_, it)| *it == key).unwrap().0
     };
     let look = |key| {
@@ -35,7 +35,7 @@ fn known(chains: &PrefixKeys, kept: &Kept, seen: &[usize]) -> (PriorRecords, Vec
         let (_, adopted, record) = kept.iter().find(|it| it.0 == at)?;
         Some((*adopted, Arc::new(record.clone())))
     };
-    let known = PriorRecords::look_up(chains, look, |key| seen.contains(&place(key)));
+    let known = PriorRecords::look_up(prefix_keys, look, |key| seen.contains(&place(key)));
     (known, asked)
 }
 
@@ -54,7 +54,7 @@ fn check_seen(
     ready: Option<(usize, &str)>,
     seen: bool,
 ) {
-    let (known, _) = known(&chains("uauaua"), kept, &[]);
+    let (known, _) = known(&prefix_keys("uauaua"), kept, &[]);
     let name = |found: &Option<RecordMatch>, adopted| {
         let found = found.clone()?;
         assert_eq!(found.adopted, adopted);
@@ -177,10 +177,10 @@ fn to_another_model_a_record_is_worth_its_text() {
         compaction_count: 2,
         ..CompactionRecord::default()
     };
-    let chains = chains("ssuauaua");
+    let prefix_keys = prefix_keys("ssuauaua");
     let ready = |text| {
         let record = of_another(made(text));
-        known(&chains, &[(7, true, record)], &[]).0.ready
+        known(&prefix_keys, &[(7, true, record)], &[]).0.ready
     };
     assert!(ready(None).is_none());
     let found = ready(Some("what stands for the rest")).unwrap();
@@ -197,8 +197,8 @@ fn to_another_model_a_record_is_worth_its_text() {
 
 #[test]
 fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
-    let chains = chains("uauaua");
-    let asked = |kept: &Kept| known(&chains, kept, &[]).1;
+    let prefix_keys = prefix_keys("uauaua");
+    let asked = |kept: &Kept| known(&prefix_keys, kept, &[]).1;
     assert_eq!(asked(&[]), [6, 5, 4, 3, 2, 1]);
     assert_eq!(asked(&[(4, false, named("one"))]), [6, 5, 4, 3, 2, 1]);
     assert_eq!(asked(&[(4, true, named("one"))]), [6, 5, 4]);
@@ -208,8 +208,8 @@ fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
 
 #[test]
 fn a_conversation_was_met_if_any_of_its_prefixes_was() {
-    let chains = chains("uauaua");
-    let met = |kept: &Kept, seen: &[usize]| known(&chains, kept, seen).0.seen;
+    let prefix_keys = prefix_keys("uauaua");
+    let met = |kept: &Kept, seen: &[usize]| known(&prefix_keys, kept, seen).0.seen;
     assert!(!met(&[], &[]));
     for at in 1..=6 {
         assert!(met(&[], &[at]), "{at}");
@@ -220,9 +220,9 @@ fn a_conversation_was_met_if_any_of_its_prefixes_was() {
 
 #[test]
 fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
-    let chains = chains(&"ua".repeat(150));
-    let renewal = |kept: &Kept| known(&chains, kept, &[]).0.renewal;
-    let lasting = chains.stable_prefix().map(|(_, key)| key);
+    let prefix_keys = prefix_keys(&"ua".repeat(150));
+    let renewal = |kept: &Kept| known(&prefix_keys, kept, &[]).0.renewal;
+    let lasting = prefix_keys.stable_prefix().map(|(_, key)| key);
     assert_eq!(renewal(&[(43, true, named("one"))]), lasting);
     assert_eq!(renewal(&[(44, true, named("one"))]), None);
     assert_eq!(renewal(&[(43, false, named("one"))]), None);
@@ -237,13 +237,13 @@ fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
 /// Returns where the record used is found, adopted and not. `record` is stored under each of the
 /// prefixes that end at `places`; the conversation has one leading message.
 fn found(letters: &str, places: &[usize], record: &CompactionRecord) -> [Option<usize>; 2] {
-    let chains = chains(letters);
+    let prefix_keys = prefix_keys(letters);
     [true, false].map(|adopted| {
         let kept: Vec<_> = places
             .iter()
             .map(|&at| (at, adopted, record.clone()))
             .collect();
-        let known = known(&chains, &kept, &[]).0;
+        let known = known(&prefix_keys, &kept, &[]).0;
         assert_eq!(known.seen, adopted, "{letters}");
         let found = if adopted { known.adopted } else { known.ready };
         found.map(|found| found.prefix_end)
@@ -290,7 +290,7 @@ fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
 fn where_the_deepest_takes_the_newest_unit_the_one_before_it_is_used() {
     for adopted in [true, false] {
         let kept = [(6, adopted, covering(6)), (3, true, covering(3))];
-        let (known, asked) = known(&chains("suauau"), &kept, &[]);
+        let (known, asked) = known(&prefix_keys("suauau"), &kept, &[]);
         assert_eq!(known.adopted.map(|found| found.prefix_end), Some(3));
         assert!(known.ready.is_none());
         assert_eq!(asked, [6, 5, 4, 3]);
@@ -366,9 +366,9 @@ fn its_places_move_with_the_number_of_messages_that_lead() {
     }
     let kept = record(2, |at| at);
     let find = |letters: &str, record: &CompactionRecord| {
-        let chains = chains(letters);
+        let prefix_keys = prefix_keys(letters);
         let at = letters.len();
-        known(&chains, &[(at, true, record.clone())], &[])
+        known(&prefix_keys, &[(at, true, record.clone())], &[])
             .0
             .adopted
             .unwrap()
@@ -399,12 +399,16 @@ fn its_places_move_with_the_number_of_messages_that_lead() {
 
 #[test]
 fn a_record_in_its_own_places_is_not_copied() {
-    let chains = chains("sua");
+    let prefix_keys = prefix_keys("sua");
     let record = Arc::new(CompactionRecord {
         head: 1,
         ..named("one")
     });
-    let known = PriorRecords::look_up(&chains, |_| Some((true, Arc::clone(&record))), |_| false);
+    let known = PriorRecords::look_up(
+        &prefix_keys,
+        |_| Some((true, Arc::clone(&record))),
+        |_| false,
+    );
     assert!(Arc::ptr_eq(&known.adopted.unwrap().record, &record));
 }
 

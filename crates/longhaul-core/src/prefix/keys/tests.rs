@@ -177,13 +177,13 @@ fn a_longer_history_keeps_the_keys_of_its_prefixes() {
             format!(r#"{{"role":"{role}","content":"{at}"}}"#)
         })
         .collect();
-    let chains = |upto: usize| {
+    let prefix_keys = |upto: usize| {
         let body = format!(r#"{{"messages":[{}]}}"#, messages[..upto].join(","));
         PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
     };
-    let whole = chains(9);
+    let whole = prefix_keys(9);
     for upto in 1..9 {
-        let (at, key) = chains(upto).newest().unwrap();
+        let (at, key) = prefix_keys(upto).newest().unwrap();
         assert_eq!((at, whole.key_at(at)), (upto, Some(key)));
     }
     let newest: Vec<usize> = whole.newest_first().map(|(at, _)| at).collect();
@@ -246,8 +246,8 @@ fn no_more_prefixes_are_looked_up_than_the_bound() {
     let answer = USER.replace("user", "assistant");
     let turns = [USER, &answer].repeat(300).join(",");
     let body = format!(r#"{{"messages":[{turns}]}}"#);
-    let chains = PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0));
-    let looked_up: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
+    let prefix_keys = PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0));
+    let looked_up: Vec<usize> = prefix_keys.newest_first().map(|(at, _)| at).collect();
     assert_eq!((looked_up.len(), looked_up[0]), (512, 600));
 }
 
@@ -275,24 +275,27 @@ fn chains_of(letters: &str) -> PrefixKeys {
 #[test]
 fn a_prefix_has_a_key_where_it_ends_between_two_units() {
     let letters = "ssuctctua";
-    let chains = chains_of(letters);
-    assert_eq!(chains.head_len(), 2);
+    let prefix_keys = chains_of(letters);
+    assert_eq!(prefix_keys.head_len(), 2);
     assert_eq!(chains_of("uctct").head_len(), 0);
     let ends = [3, 5, 7, 8, 9];
-    let all: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
+    let all: Vec<usize> = prefix_keys.newest_first().map(|(at, _)| at).collect();
     assert!(all.iter().rev().eq(&ends));
     for messages in 0..=letters.len() + 1 {
-        let key = chains.key_at(messages);
+        let key = prefix_keys.key_at(messages);
         assert_eq!(key.is_some(), ends.contains(&messages), "{messages}");
         let at_least = ends.into_iter().find(|&end| end >= messages);
-        let reaching = chains.first_at_least(messages);
+        let reaching = prefix_keys.first_at_least(messages);
         assert_eq!(reaching.map(|(end, _)| end), at_least, "{messages}");
         if let Some((end, key)) = reaching {
-            assert_eq!(chains.key_at(end), Some(key));
+            assert_eq!(prefix_keys.key_at(end), Some(key));
         }
     }
-    assert_eq!(chains.first_key(), chains.key_at(3));
-    assert_eq!(chains.newest(), Some((9, chains.key_at(9).unwrap())));
+    assert_eq!(prefix_keys.first_key(), prefix_keys.key_at(3));
+    assert_eq!(
+        prefix_keys.newest(),
+        Some((9, prefix_keys.key_at(9).unwrap()))
+    );
     assert_eq!(chains_of("ss").first_key(), None);
 }
 
@@ -314,15 +317,15 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
         ("suu", 3),
         ("us", 2),
     ] {
-        let chains = chains_of(letters);
-        let key = chains.key_at(lasts).unwrap();
-        assert_eq!(chains.stable_prefix(), Some((lasts, key)), "{letters}");
+        let prefix_keys = chains_of(letters);
+        let key = prefix_keys.key_at(lasts).unwrap();
+        assert_eq!(prefix_keys.stable_prefix(), Some((lasts, key)), "{letters}");
     }
     assert_eq!(chains_of("s").stable_prefix(), None);
     // The stable prefix if it is longer than the given one, or else the longest.
-    let chains = chains_of("suauau");
-    let behind = [3, 4, 5, 6].map(|at| chains.longer_than(at));
-    let [lasting, newest] = [5, 6].map(|at| chains.key_at(at));
+    let prefix_keys = chains_of("suauau");
+    let behind = [3, 4, 5, 6].map(|at| prefix_keys.longer_than(at));
+    let [lasting, newest] = [5, 6].map(|at| prefix_keys.key_at(at));
     assert_eq!(behind, [lasting, lasting, newest, None]);
 }
 
@@ -335,10 +338,10 @@ fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
         // No reply yet.
         ("suu", 3),
     ] {
-        let chains = chains_of(letters);
-        let key = chains.key_at(begun);
+        let prefix_keys = chains_of(letters);
+        let key = prefix_keys.key_at(begun);
         assert!(
-            key.is_some() && chains.conversation_key() == key,
+            key.is_some() && prefix_keys.conversation_key() == key,
             "{letters}"
         );
     }
@@ -347,14 +350,14 @@ fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
 
 #[test]
 fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
-    let chains = chains_of(&"ua".repeat(150));
-    let lasting = chains.key_at(298);
+    let prefix_keys = chains_of(&"ua".repeat(150));
+    let lasting = prefix_keys.key_at(298);
     for (messages, nearer) in [(0, lasting), (43, lasting), (44, None), (300, None)] {
-        assert_eq!(chains.closer_than(messages), nearer, "{messages}");
+        assert_eq!(prefix_keys.closer_than(messages), nearer, "{messages}");
     }
     // After nothing but reminders, no closer prefix exists.
-    let chains = chains_of(&format!("ua{}", "us".repeat(300)));
-    assert_eq!(chains.closer_than(1), chains.key_at(2));
-    assert_eq!(chains.closer_than(2), None);
+    let prefix_keys = chains_of(&format!("ua{}", "us".repeat(300)));
+    assert_eq!(prefix_keys.closer_than(1), prefix_keys.key_at(2));
+    assert_eq!(prefix_keys.closer_than(2), None);
     assert_eq!(chains_of("s").closer_than(0), None);
 }

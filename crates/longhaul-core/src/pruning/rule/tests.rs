@@ -49,69 +49,87 @@ fn times(tokens: Tokens, times: u32) -> Tokens {
 /// clearing it frees.
 fn five(rule: &PruneRule) -> (PruneState, Tokens, Tokens) {
     let body = body(&[&*long(); 5]);
-    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
-    fold.ingest_until(11);
-    let (tokens, frees) = (fold.results()[0].tokens, fold.results()[0].frees);
+    let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
+    prune_state.ingest_until(11);
+    let (tokens, frees) = (
+        prune_state.results()[0].tokens,
+        prune_state.results()[0].frees,
+    );
     assert!(Tokens::ZERO < frees && frees < tokens);
-    (fold, tokens, frees)
+    (prune_state, tokens, frees)
 }
 
 /// Whether the rule would fire for all results added so far.
-fn fires(fold: &mut PruneState, rule: &PruneRule, user_turns: u32) -> bool {
-    fold.extend_clearable(rule.protect);
-    fold.would_fire(rule, user_turns)
+fn fires(prune_state: &mut PruneState, rule: &PruneRule, user_turns: u32) -> bool {
+    prune_state.extend_clearable(rule.protect);
+    prune_state.would_fire(rule, user_turns)
 }
 
-fn fates(fold: &PruneState) -> Vec<Fate> {
-    fold.results().iter().map(|result| result.fate).collect()
+fn fates(prune_state: &PruneState) -> Vec<Fate> {
+    prune_state
+        .results()
+        .iter()
+        .map(|result| result.fate)
+        .collect()
 }
 
 #[test]
 fn all_but_the_newest_may_be_cleared_and_nothing_is_before_it_is_said() {
-    let (mut fold, _, frees) = five(&rule());
+    let (mut prune_state, _, frees) = five(&rule());
     assert_eq!(
-        (fold.clearable_tokens(), fold.freed_tokens()),
+        (prune_state.clearable_tokens(), prune_state.freed_tokens()),
         (Tokens::ZERO, Tokens::ZERO)
     );
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), times(frees, 4));
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), times(frees, 4));
     assert_eq!(
-        (fold.freed_tokens(), fold.cleared_before()),
+        (prune_state.freed_tokens(), prune_state.cleared_before()),
         (Tokens::ZERO, 0)
     );
-    fold.clear_all_clearable();
+    prune_state.clear_all_clearable();
     assert_eq!(
-        (fold.clearable_tokens(), fold.freed_tokens()),
+        (prune_state.clearable_tokens(), prune_state.freed_tokens()),
         (Tokens::ZERO, times(frees, 4))
     );
-    assert_eq!(fold.cleared().count(), 4);
-    assert!(!fires(&mut fold, &rule(), 0), "nothing is left for it");
-    assert_eq!(fold.cleared_before(), 9);
-    fold.clear_all_clearable();
-    assert_eq!(fold.freed_tokens(), times(frees, 4));
+    assert_eq!(prune_state.cleared().count(), 4);
+    assert!(
+        !fires(&mut prune_state, &rule(), 0),
+        "nothing is left for it"
+    );
+    assert_eq!(prune_state.cleared_before(), 9);
+    prune_state.clear_all_clearable();
+    assert_eq!(prune_state.freed_tokens(), times(frees, 4));
 }
 
 #[test]
 fn the_result_with_which_the_newest_exceed_what_is_protected_may_go_too() {
     for (short_of, may_go) in [(0, 3), (1, 4)] {
-        let (mut fold, tokens, frees) = five(&rule());
-        fold.extend_clearable(Tokens::new(tokens.get() * 2 - short_of));
-        assert_eq!(fold.clearable_tokens(), times(frees, may_go), "{short_of}");
+        let (mut prune_state, tokens, frees) = five(&rule());
+        prune_state.extend_clearable(Tokens::new(tokens.get() * 2 - short_of));
+        assert_eq!(
+            prune_state.clearable_tokens(),
+            times(frees, may_go),
+            "{short_of}"
+        );
     }
 }
 
 #[test]
 fn only_what_has_arrived_counts() {
     let body = body(&[&*long(); 5]);
-    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), Tokens::ZERO);
-    let frees = fold.results()[0].frees;
+    let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), Tokens::ZERO);
+    let frees = prune_state.results()[0].frees;
     // Before a message, and with it.
     for (messages, may_go) in [(4, 0), (5, 1), (6, 1), (7, 2)] {
-        fold.ingest_until(messages);
-        fold.extend_clearable(Tokens::ZERO);
-        assert_eq!(fold.clearable_tokens(), times(frees, may_go), "{messages}");
+        prune_state.ingest_until(messages);
+        prune_state.extend_clearable(Tokens::ZERO);
+        assert_eq!(
+            prune_state.clearable_tokens(),
+            times(frees, may_go),
+            "{messages}"
+        );
     }
 }
 
@@ -120,8 +138,8 @@ fn a_picture_goes_with_the_text_beside_it_and_an_empty_result_with_one_stays() {
     let weigh = |content: &str| {
         let body =
             body(&["", ""]).replacen(r#""content":"""#, &format!(r#""content":{content}"#), 1);
-        let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-        let result = &fold.results()[0];
+        let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+        let result = &prune_state.results()[0];
         (result.fate, result.tokens, result.frees)
     };
     let text = format!(r#"{{"type":"text","text":"{}"}}"#, long());
@@ -138,116 +156,125 @@ fn however_many_pictures_go_with_it_the_rule_fires_for_its_least_of_text() {
     let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
     let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
     let body = body(&["?"; 5]).replace(r#""?""#, &text);
-    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-    fold.ingest_until(11);
+    let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    prune_state.ingest_until(11);
     let image = Tokens::new(1_200);
-    let frees = fold.results()[0].frees;
+    let frees = prune_state.results()[0].frees;
     let least = |minimum| PruneRule { minimum, ..rule() };
     let most = times(frees - image, 4);
-    assert!(!fires(&mut fold, &least(most), 0));
-    assert!(fires(&mut fold, &least(Tokens::new(most.get() - 1)), 0));
-    assert_eq!(fold.clearable_tokens(), times(frees, 4));
-    fold.clear_all_clearable();
-    assert_eq!(fold.freed_tokens(), times(frees, 4));
-    assert!(!fires(&mut fold, &rule(), 0), "nothing is left for it");
+    assert!(!fires(&mut prune_state, &least(most), 0));
+    assert!(fires(
+        &mut prune_state,
+        &least(Tokens::new(most.get() - 1)),
+        0
+    ));
+    assert_eq!(prune_state.clearable_tokens(), times(frees, 4));
+    prune_state.clear_all_clearable();
+    assert_eq!(prune_state.freed_tokens(), times(frees, 4));
+    assert!(
+        !fires(&mut prune_state, &rule(), 0),
+        "nothing is left for it"
+    );
 }
 
 #[test]
 fn the_rule_fires_for_more_than_its_least_and_from_its_turns_on() {
-    let (mut fold, _, frees) = five(&rule());
-    let fires_for = |fold: &mut PruneState, minimum, turns| {
+    let (mut prune_state, _, frees) = five(&rule());
+    let fires_for = |prune_state: &mut PruneState, minimum, turns| {
         let rule = PruneRule {
             minimum,
             user_turns: 2,
             ..rule()
         };
-        fires(fold, &rule, turns)
+        fires(prune_state, &rule, turns)
     };
     let most = times(frees, 4);
-    assert!(!fires_for(&mut fold, most, 2));
-    assert!(fires_for(&mut fold, Tokens::new(most.get() - 1), 2));
-    assert!(!fires_for(&mut fold, Tokens::ZERO, 1));
-    assert!(fires_for(&mut fold, Tokens::ZERO, 3));
+    assert!(!fires_for(&mut prune_state, most, 2));
+    assert!(fires_for(&mut prune_state, Tokens::new(most.get() - 1), 2));
+    assert!(!fires_for(&mut prune_state, Tokens::ZERO, 1));
+    assert!(fires_for(&mut prune_state, Tokens::ZERO, 3));
 }
 
 #[test]
 fn behind_a_summary_nothing_is_freed() {
-    let (mut fold, _, frees) = five(&rule());
-    fold.clear_before(5);
-    assert_eq!(fold.freed_tokens(), times(frees, 2));
-    fold.mark_summarised(4);
-    assert_eq!(fold.freed_tokens(), frees);
+    let (mut prune_state, _, frees) = five(&rule());
+    prune_state.clear_before(5);
+    assert_eq!(prune_state.freed_tokens(), times(frees, 2));
+    prune_state.mark_summarised(4);
+    assert_eq!(prune_state.freed_tokens(), frees);
     // A second time, the same summary changes nothing.
-    fold.mark_summarised(4);
-    assert_eq!(fold.freed_tokens(), frees);
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), times(frees, 2));
-    fold.mark_summarised(8);
+    prune_state.mark_summarised(4);
+    assert_eq!(prune_state.freed_tokens(), frees);
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
+    prune_state.mark_summarised(8);
     assert_eq!(
-        (fold.freed_tokens(), fold.clearable_tokens()),
+        (prune_state.freed_tokens(), prune_state.clearable_tokens()),
         (Tokens::ZERO, frees)
     );
-    fold.clear_all_clearable();
-    assert_eq!(fold.freed_tokens(), frees);
-    fold.mark_summarised(2);
-    assert_eq!(fold.freed_tokens(), frees);
+    prune_state.clear_all_clearable();
+    assert_eq!(prune_state.freed_tokens(), frees);
+    prune_state.mark_summarised(2);
+    assert_eq!(prune_state.freed_tokens(), frees);
 }
 
 #[test]
 fn what_stands_and_would_free_something_waits() {
     let long = long();
     let body = body(&[&long, "ok", &long, &long, &long]);
-    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-    fold.ingest_until(11);
-    fold.extend_clearable(Tokens::ZERO);
-    let waits = |fold: &PruneState| [2, 4, 6, 8, 10].map(|message| fold.is_clearable(message));
+    let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    prune_state.ingest_until(11);
+    prune_state.extend_clearable(Tokens::ZERO);
+    let waits = |prune_state: &PruneState| {
+        [2, 4, 6, 8, 10].map(|message| prune_state.is_clearable(message))
+    };
     // The second gains no tokens, the last is the newest.
-    assert_eq!(waits(&fold), [true, false, true, true, false]);
-    fold.mark_summarised(6);
-    assert_eq!(waits(&fold), [false, false, true, true, false]);
-    fold.clear_all_clearable();
-    assert_eq!(waits(&fold), [false; 5]);
+    assert_eq!(waits(&prune_state), [true, false, true, true, false]);
+    prune_state.mark_summarised(6);
+    assert_eq!(waits(&prune_state), [false, false, true, true, false]);
+    prune_state.clear_all_clearable();
+    assert_eq!(waits(&prune_state), [false; 5]);
 }
 
 #[test]
 fn what_a_record_says_was_cleared_is_and_no_more() {
-    let (mut fold, _, frees) = five(&rule());
-    fold.clear_before(6);
+    let (mut prune_state, _, frees) = five(&rule());
+    prune_state.clear_before(6);
     assert_eq!(
-        (fold.freed_tokens(), fold.cleared_before()),
+        (prune_state.freed_tokens(), prune_state.cleared_before()),
         (times(frees, 2), 5)
     );
-    assert_eq!(fold.clearable_tokens(), Tokens::ZERO);
-    fold.clear_before(3);
+    assert_eq!(prune_state.clearable_tokens(), Tokens::ZERO);
+    prune_state.clear_before(3);
     assert_eq!(
-        (fold.freed_tokens(), fold.cleared_before()),
+        (prune_state.freed_tokens(), prune_state.cleared_before()),
         (times(frees, 2), 5)
     );
     // The rule sees the remaining results.
     for (minimum, expect) in [(times(frees, 2), false), (frees, true)] {
         assert_eq!(
-            fires(&mut fold, &PruneRule { minimum, ..rule() }, 0),
+            fires(&mut prune_state, &PruneRule { minimum, ..rule() }, 0),
             expect
         );
     }
     // This includes results that the rule would not clear yet.
-    fold.clear_before(11);
-    assert_eq!(fold.freed_tokens(), times(frees, 5));
+    prune_state.clear_before(11);
+    assert_eq!(prune_state.freed_tokens(), times(frees, 5));
 }
 
 #[test]
 fn each_result_that_stays_has_its_reason() {
     use Fate::{BelowMinimum, Cleared, NewestBatch, Protected, TooFewTurns};
     let explained = |turns| {
-        let (mut fold, tokens, _) = five(&rule());
-        fold.clear_before(3);
-        fold.extend_clearable(times(tokens, 2));
+        let (mut prune_state, tokens, _) = five(&rule());
+        prune_state.clear_before(3);
+        prune_state.extend_clearable(times(tokens, 2));
         let rule = PruneRule {
             user_turns: 2,
             ..rule()
         };
-        fold.assign_retention_reasons(&rule, turns);
-        fates(&fold)
+        prune_state.assign_retention_reasons(&rule, turns);
+        fates(&prune_state)
     };
     assert_eq!(
         explained(2),
@@ -263,21 +290,27 @@ fn each_result_that_stays_has_its_reason() {
 fn pointed_at() -> (PruneState, Tokens) {
     let long = long();
     let body = body(&[&long, &long, STUB, &long, &long]);
-    let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-    let frees = fold.results()[0].frees;
-    (fold, frees)
+    let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = prune_state.results()[0].frees;
+    (prune_state, frees)
 }
 
 #[test]
 fn what_a_later_result_points_at_is_kept() {
     use Fate::{Cleared, Pinned, Protected};
-    let (mut fold, frees) = pointed_at();
-    fold.ingest_until(11);
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), times(frees, 2));
-    fold.clear_all_clearable();
-    assert_eq!(fates(&fold), [Cleared, Pinned, Pinned, Cleared, Protected]);
-    assert_eq!((fold.freed_tokens(), fold.restored), (times(frees, 2), 0));
+    let (mut prune_state, frees) = pointed_at();
+    prune_state.ingest_until(11);
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
+    prune_state.clear_all_clearable();
+    assert_eq!(
+        fates(&prune_state),
+        [Cleared, Pinned, Pinned, Cleared, Protected]
+    );
+    assert_eq!(
+        (prune_state.freed_tokens(), prune_state.restored),
+        (times(frees, 2), 0)
+    );
 }
 
 /// Returns a state with two clearable results; the next to be added is a stub for the second of
@@ -288,22 +321,22 @@ fn about_to_be_pointed_at() -> (PruneState, Tokens) {
     let mut reads = reads.map(|file| (file, &*long));
     reads[3].1 = STUB;
     let body = body_of(&reads);
-    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-    let frees = fold.results()[0].frees;
-    fold.ingest_until(7);
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), times(frees, 2));
-    (fold, frees)
+    let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = prune_state.results()[0].frees;
+    prune_state.ingest_until(7);
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
+    (prune_state, frees)
 }
 
 #[test]
 fn what_waits_behind_a_summary_is_taken_off_once_when_it_is_pointed_at() {
-    let (mut fold, frees) = about_to_be_pointed_at();
-    fold.mark_summarised(5);
-    assert_eq!(fold.clearable_tokens(), Tokens::ZERO);
-    fold.ingest_until(11);
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), frees);
+    let (mut prune_state, frees) = about_to_be_pointed_at();
+    prune_state.mark_summarised(5);
+    assert_eq!(prune_state.clearable_tokens(), Tokens::ZERO);
+    prune_state.ingest_until(11);
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), frees);
 }
 
 #[test]
@@ -312,49 +345,65 @@ fn a_picture_that_waits_is_taken_off_with_its_result() {
     let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
     let reads = [("a.rs", "?"), ("b.rs", "?"), ("c.rs", ""), ("b.rs", STUB)];
     let body = body_of(&reads).replace(r#""?""#, &text);
-    let mut fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
-    let frees = fold.results()[0].frees;
-    fold.ingest_until(7);
-    fold.extend_clearable(Tokens::ZERO);
-    assert_eq!(fold.clearable_tokens(), times(frees, 2));
-    fold.ingest_until(9);
-    assert_eq!(fold.clearable_tokens(), frees);
-    assert_eq!(fold.clearable_text_tokens(), frees - Tokens::new(1_200));
+    let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = prune_state.results()[0].frees;
+    prune_state.ingest_until(7);
+    prune_state.extend_clearable(Tokens::ZERO);
+    assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
+    prune_state.ingest_until(9);
+    assert_eq!(prune_state.clearable_tokens(), frees);
+    assert_eq!(
+        prune_state.clearable_text_tokens(),
+        frees - Tokens::new(1_200)
+    );
 }
 
 #[test]
 fn what_waits_is_kept_when_it_is_pointed_at() {
-    let (mut fold, frees) = about_to_be_pointed_at();
-    fold.ingest_until(9);
-    assert_eq!(fold.clearable_tokens(), frees);
+    let (mut prune_state, frees) = about_to_be_pointed_at();
+    prune_state.ingest_until(9);
+    assert_eq!(prune_state.clearable_tokens(), frees);
     // With the third: it has a newer one after it.
     let minimum = times(frees, 2);
-    assert!(!fires(&mut fold, &PruneRule { minimum, ..rule() }, 0));
-    fold.clear_all_clearable();
-    assert_eq!((fold.freed_tokens(), fold.restored), (times(frees, 2), 0));
+    assert!(!fires(
+        &mut prune_state,
+        &PruneRule { minimum, ..rule() },
+        0
+    ));
+    prune_state.clear_all_clearable();
+    assert_eq!(
+        (prune_state.freed_tokens(), prune_state.restored),
+        (times(frees, 2), 0)
+    );
 }
 
 #[test]
 fn what_was_cleared_is_restored_when_it_is_pointed_at() {
     for (hidden, left) in [(0, 1), (4, 1), (5, 0)] {
-        let (mut fold, frees) = pointed_at();
-        fold.ingest_until(5);
-        fold.clear_before(5);
-        fold.mark_summarised(hidden);
-        let before = fold.freed_tokens();
-        fold.ingest_until(7);
-        assert_eq!((fates(&fold)[1], fold.restored), (Fate::Pinned, 1));
+        let (mut prune_state, frees) = pointed_at();
+        prune_state.ingest_until(5);
+        prune_state.clear_before(5);
+        prune_state.mark_summarised(hidden);
+        let before = prune_state.freed_tokens();
+        prune_state.ingest_until(7);
+        assert_eq!(
+            (fates(&prune_state)[1], prune_state.restored),
+            (Fate::Pinned, 1)
+        );
         // Results covered by a summary had freed no tokens.
         assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
-        assert_eq!(fold.freed_tokens(), times(frees, u32::from(hidden == 0)));
+        assert_eq!(
+            prune_state.freed_tokens(),
+            times(frees, u32::from(hidden == 0))
+        );
     }
 }
 
 /// Checks the fate of the first of two results, of a tool called `read`.
 fn check(result: &str, rule: &PruneRule, expect: Fate) {
     let body = body(&[result, "x"]);
-    let fold = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
-    let first = &fold.results()[0];
+    let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
+    let first = &prune_state.results()[0];
     assert_eq!(first.fate, expect, "{result}");
     assert_eq!(first.frees > Tokens::ZERO, expect == Fate::Protected);
 }
@@ -390,6 +439,6 @@ fn what_gains_nothing_or_must_stay_is_never_cleared() {
 #[test]
 fn without_a_rule_there_is_nothing_to_clear() {
     let body = body(&[&*long(); 3]);
-    let fold = PruneState::new(&read(body.as_bytes()).unwrap(), None);
-    assert!(fold.results().is_empty());
+    let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), None);
+    assert!(prune_state.results().is_empty());
 }

@@ -19,7 +19,7 @@ fn body(calls: &[(&str, Value)]) -> String {
     json!({"messages": [{"role": "assistant", "content": null, "tool_calls": calls}]}).to_string()
 }
 
-fn ledger(calls: &[(&str, Value)]) -> String {
+fn activity(calls: &[(&str, Value)]) -> String {
     let body = body(calls);
     let conversation = read(body.as_bytes()).unwrap();
     let text = FileActivity::from_messages(&conversation, 0..1).render(Tokens::new(400));
@@ -28,7 +28,7 @@ fn ledger(calls: &[(&str, Value)]) -> String {
 }
 
 fn check(name: &str, arguments: Value, expect: &str) {
-    assert_eq!(ledger(&[(name, arguments)]), expect);
+    assert_eq!(activity(&[(name, arguments)]), expect);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_patch_lists_its_files() {
 
 #[test]
 fn a_file_both_read_and_modified_is_modified() {
-    let text = ledger(&[
+    let text = activity(&[
         ("Read", json!({"path": "a.rs"})),
         ("Edit", json!({"path": "a.rs"})),
         ("Read", json!({"path": "a.rs"})),
@@ -106,7 +106,7 @@ fn a_file_both_read_and_modified_is_modified() {
 
 #[test]
 fn commands_stand_once_newest_first_on_one_line() {
-    let text = ledger(&[
+    let text = activity(&[
         ("bash", json!({"command": "cargo test"})),
         ("bash", json!({"command": ["bash", "-lc", "git  status"]})),
         ("bash", json!({"command": "cargo test"})),
@@ -119,7 +119,7 @@ fn commands_stand_once_newest_first_on_one_line() {
 
 #[test]
 fn a_shell_that_shows_or_changes_a_file_is_told_by_its_words() {
-    let text = ledger(&[(
+    let text = activity(&[(
         "exec_command",
         json!({"cmd": "cd x && sed -n '1,5p' a.rs | head; sed -i s/a/b/ c.rs"}),
     )]);
@@ -134,7 +134,7 @@ fn what_does_not_fit_is_counted() {
     let calls: Vec<(&str, Value)> = (0..300)
         .map(|n| ("Read", json!({"path": format!("src/file_{n}.rs")})))
         .collect();
-    let text = ledger(&calls);
+    let text = activity(&calls);
     assert!(
         text.contains("- src/file_299.rs\n- src/file_298.rs") && text.contains("older left out]"),
         "{text}"

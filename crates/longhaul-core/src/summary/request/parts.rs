@@ -263,9 +263,9 @@ mod tests {
 
     #[test]
     fn budgets_shrink_alike_until_they_fit() {
-        let budgets = |[prose, ledger, index, said]: [u32; 4]| SummaryBudgets {
+        let budgets = |[prose, activity, index, said]: [u32; 4]| SummaryBudgets {
             prose: Tokens::new(prose),
-            file_activity: Tokens::new(ledger),
+            file_activity: Tokens::new(activity),
             identifiers: Tokens::new(index),
             user_messages: Tokens::new(said),
             requests: Tokens::ZERO,

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Builds the end of a reply with these counts.
-fn parting(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
+fn reply_end(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
     ReplyEnd {
         usage: Some(Usage {
             input,
@@ -32,7 +32,7 @@ fn check(replies: &[(u32, u32)], expect: Option<u32>) {
     let mut noted = None;
     for &(estimate, input) in replies {
         assert_eq!(noted, None, "{replies:?}: revealed before the last");
-        noted = counted.observe_reply(sent(estimate), &parting(input, 50, FinishReason::Stop));
+        noted = counted.observe_reply(sent(estimate), &reply_end(input, 50, FinishReason::Stop));
     }
     let expect = expect.map(|window| LearnedWindow::truncating_to(Tokens::new(window), window));
     assert_eq!(noted, expect, "{replies:?}");
@@ -58,7 +58,7 @@ fn pictures_that_cost_less_than_they_are_estimated_at_show_nothing() {
             is_text_only: false,
             ..sent(11_000 + n * 1_200)
         };
-        let stop = parting(4_000 + n * 12, 50, FinishReason::Stop);
+        let stop = reply_end(4_000 + n * 12, 50, FinishReason::Stop);
         assert_eq!(counted.observe_reply(pictures, &stop), None);
     }
 }
@@ -105,11 +105,11 @@ fn a_larger_count_lifts_the_suspicion() {
 #[test]
 fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
     let full = |usage| {
-        let parting = ReplyEnd {
+        let reply_end = ReplyEnd {
             usage,
-            ..parting(0, 1, FinishReason::WindowFull)
+            ..reply_end(0, 1, FinishReason::WindowFull)
         };
-        WindowDetector::default().observe_reply(sent(10_000), &parting)
+        WindowDetector::default().observe_reply(sent(10_000), &reply_end)
     };
     let usage = |input| Usage {
         input,
@@ -128,8 +128,9 @@ fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
 
 #[test]
 fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
-    let length = parting(8_192, 0, FinishReason::Length);
-    let read = |sent, parting: &ReplyEnd| WindowDetector::default().observe_reply(sent, parting);
+    let length = reply_end(8_192, 0, FinishReason::Length);
+    let read =
+        |sent, reply_end: &ReplyEnd| WindowDetector::default().observe_reply(sent, reply_end);
     let cut = LearnedWindow::truncating_to(Tokens::new(8_192), 8_192);
     assert_eq!(read(sent(12_000), &length), Some(cut));
     let said = ReplyEnd {
@@ -143,11 +144,11 @@ fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
     };
     assert_eq!(read(warming, &length), None);
     assert_eq!(
-        read(sent(12_000), &parting(9, 0, FinishReason::Length)),
+        read(sent(12_000), &reply_end(9, 0, FinishReason::Length)),
         None
     );
     let mut counted = WindowDetector::default();
-    counted.observe_reply(sent(9_000), &parting(9_000, 5, FinishReason::Stop));
+    counted.observe_reply(sent(9_000), &reply_end(9_000, 5, FinishReason::Stop));
     assert_eq!(counted.observe_reply(sent(12_000), &length), None);
 }
 
@@ -178,7 +179,7 @@ fn the_largest_prompt_that_was_counted_is_known() {
     let mut counted = WindowDetector::default();
     assert_eq!(counted.largest_prompt(), 0);
     for (input, most) in [(900, 900), (7_000, 7_000), (6_999, 7_000)] {
-        counted.observe_reply(sent(8_000), &parting(input, 5, FinishReason::Stop));
+        counted.observe_reply(sent(8_000), &reply_end(input, 5, FinishReason::Stop));
         assert_eq!(counted.largest_prompt(), most);
     }
 }
@@ -192,11 +193,11 @@ fn an_error_that_states_an_overflow_shows_its_window_and_a_silent_one_nothing() 
             used: Some(10_000),
             ..Overflow::from_empty_reply()
         };
-        let parting = ReplyEnd {
+        let reply_end = ReplyEnd {
             verdict: Verdict::Overflow(overflow),
-            ..parting(0, 0, FinishReason::Stop)
+            ..reply_end(0, 0, FinishReason::Stop)
         };
-        WindowDetector::default().observe_reply(sent(9_000), &parting)
+        WindowDetector::default().observe_reply(sent(9_000), &reply_end)
     };
     let holds = LearnedWindow {
         stated: Some(Tokens::new(8_000)),
@@ -213,7 +214,7 @@ fn a_limit_as_small_as_one_that_only_warms_a_cache_shows_nothing() {
             output_limit: Some(Tokens::new(output)),
             ..sent(12_000)
         };
-        WindowDetector::default().observe_reply(sent, &parting(8_192, 0, FinishReason::Length))
+        WindowDetector::default().observe_reply(sent, &reply_end(8_192, 0, FinishReason::Length))
     };
     assert_eq!(read(16), None);
     for output in [17, 4_096] {

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::units::usd::Usd;
 use crate::dialect::usage::Usage;
 use crate::json::lenient::{Lenient, parse};
+use crate::units::usd::Usd;
 
 /// A `usage` object, with the keys of all known providers.
 #[derive(Debug, Default, Deserialize)]

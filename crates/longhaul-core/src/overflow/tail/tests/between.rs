@@ -50,7 +50,7 @@ fn content_behind_an_empty_beginning_is_content() {
     let reply = told(&[ROLE; 3], &[], &[&ended("stop"), ROLE, ROLE, "[DONE]"]);
     assert_eq!(
         reply,
-        parting(None, Some(FinishReason::Stop), Verdict::Fine)
+        reply_end(None, Some(FinishReason::Stop), Verdict::Fine)
     );
 }
 
@@ -67,7 +67,7 @@ fn a_reply_that_generated_anything_said_something() {
 
 fn check_error(event: &str, expect: Verdict) {
     let reply = format!("{}{event}{}", stream(&[CONTENT]), stream(&["[DONE]"]));
-    check(event, &reply, parting(None, None, expect));
+    check(event, &reply, reply_end(None, None, expect));
 }
 
 #[test]

@@ -18,11 +18,11 @@ fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
     }
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let wishes = CompactionSettings {
+    let settings = CompactionSettings {
         prune: false,
         ..CompactionSettings::default()
     };
-    let policy = Policy::new(&wishes, Tokens::new(window));
+    let policy = Policy::new(&settings, Tokens::new(window));
     let out = plan(
         &conversation,
         &policy,

@@ -76,14 +76,14 @@ fn a_path_is_one_line_of_at_most_300_bytes() {
         for none in [&longer, " ", "a\nb.rs"] {
             let arguments = json!({"path": none});
             check_touches(tool, arguments.clone(), &[]);
-            assert_eq!(ledger(&[(tool, arguments)]), "", "{tool} {none:?}");
+            assert_eq!(activity(&[(tool, arguments)]), "", "{tool} {none:?}");
         }
     }
 }
 
 #[test]
 fn what_runs_a_command_is_any_tool_but_one_that_changes_files() {
-    let ran = |tool| ledger(&[(tool, json!({"script": "make"}))]);
+    let ran = |tool| activity(&[(tool, json!({"script": "make"}))]);
     for tool in ["bash", "sandbox", "run_and_create"] {
         assert_eq!(
             ran(tool),
