@@ -103,7 +103,7 @@ impl<'c> Chat<'c> {
         self.request.services
     }
 
-    /// Returns who may write a summary.
+    /// Returns whether a model or the digest rules write summaries.
     fn summary_source(&self) -> SummarySource {
         match (self.mode, &self.services().config.summary.model) {
             // Shadow mode requests no summaries: each is a paid call.

@@ -223,13 +223,13 @@ async fn serve_tls(
     current: ReloadableProxy,
     mut stopped: watch::Receiver<()>,
 ) {
-    let met = tokio::select! {
+    let handshake = tokio::select! {
         biased;
-        met = timeout_at(until, certificates.accept(socket)) => met,
+        handshake = timeout_at(until, certificates.accept(socket)) => handshake,
         // The client has received nothing yet and can retry elsewhere.
         _ = stopped.changed() => return,
     };
-    match met {
+    match handshake {
         Ok(HandshakeResult::Tls(session)) => serve(session, until, current, stopped).await,
         Ok(HandshakeResult::NotTls(socket)) => {
             _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await;

@@ -111,7 +111,7 @@ pub(crate) enum SummaryError {
     /// The upstream refused the call with this status, or reported this status in the body of a
     /// successful reply.
     Refused(StatusCode),
-    /// The reply took longer than [`CALL`].
+    /// The reply took longer than [`CALL_TIMEOUT`].
     TimedOut,
 }
 
@@ -315,26 +315,26 @@ async fn send_call(
     );
     let place = request_origin(&request);
     let attempt = origin.and_then(|origin| origin.begin_call(&request));
-    let mut asked = PaidCall::new(meter, attempt);
+    let mut call = PaidCall::new(meter, attempt);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
             tracing::warn!("summary or title call failed: {}", fault.message(&place));
-            asked.finish_unreachable(fault);
+            call.finish_unreachable(fault);
             return Err(SummaryError::Unreachable);
         }
     };
-    asked.record_status(reply.status());
+    call.record_status(reply.status());
     let answer = reply::read(reply, dialect).await;
     match &answer {
-        Ok(answer) => asked.finish_answered(answer.usage.as_ref()),
-        Err(SummaryError::Refused(_)) => asked.finish_refused(),
+        Ok(answer) => call.finish_answered(answer.usage.as_ref()),
+        Err(SummaryError::Refused(_)) => call.finish_refused(),
         Err(
             SummaryError::NotASummary(_)
             | SummaryError::NothingToAsk
             | SummaryError::TimedOut
             | SummaryError::Unreachable,
-        ) => asked.finish_broken(),
+        ) => call.finish_broken(),
     }
     answer
 }

@@ -145,7 +145,7 @@ fn build_client(
         .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW)
         .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
         // All requests share the one HTTP/2 connection, so a dead one must be detected. Idle
-        // connections are not pinged: `POOL_IDLE` closes them.
+        // connections are not pinged: `POOL_IDLE_TIMEOUT` closes them.
         .http2_keep_alive_interval(TCP_KEEPALIVE)
         .http2_keep_alive_timeout(HTTP2_PING_TIMEOUT)
         .build(connector))

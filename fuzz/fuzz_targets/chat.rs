@@ -8,9 +8,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::policy::placement::Placement;
-use longhaul_core::policy::{Policy, CompactionSettings};
+use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::tokens::Tokens;
 
 #[path = "../../tests/it/going_back.rs"]

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::{ReplyClassifier, ClassifierRules, ClassifierStep, Verdict};
+use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
 
 fuzz_target!(|input: &[u8]| {
     let (status, body) = reply(input);
@@ -35,7 +35,11 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn read(status: u16, body: &[u8], size: usize) -> Verdict {
-    let Some(mut reading) = ReplyClassifier::new(Dialect::ChatCompletions, status, ClassifierRules::standard()) else {
+    let Some(mut reading) = ReplyClassifier::new(
+        Dialect::ChatCompletions,
+        status,
+        ClassifierRules::standard(),
+    ) else {
         return Verdict::Fine;
     };
     for chunk in body.chunks(size) {

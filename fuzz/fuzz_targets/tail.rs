@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::{ReplyEnd, ClassifierRules, ReplyTail};
+use longhaul_core::overflow::{ClassifierRules, ReplyEnd, ReplyTail};
 
 fuzz_target!(|input: &[u8]| {
     let end = input.windows(4).position(|four| four == b"\r\n\r\n");

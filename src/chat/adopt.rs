@@ -64,13 +64,13 @@ fn adopt_record(
     let services = chat.services();
     // If another model's record is stored at this key, store this one under a longer prefix
     // only.
-    let near = if services.store.adopt(key, record.clone()) {
+    let renewal_key = if services.store.adopt(key, record.clone()) {
         chat.prefix_keys.closer_than(at)
     } else {
         chat.prefix_keys.longer_than(at)
     };
-    if let Some(near) = near {
-        services.store.adopt(near, record.renewed_at(at));
+    if let Some(renewal_key) = renewal_key {
+        services.store.adopt(renewal_key, record.renewed_at(at));
     }
     services.metrics.compactions.add(trigger);
     RecordAdopted
@@ -79,9 +79,9 @@ fn adopt_record(
 /// Stores the record in use again under a longer prefix before the first is too far back to be
 /// looked up.
 pub(super) fn renew_record(chat: &Chat<'_>, known: &PriorRecords) {
-    if let (Some(base), Some(near)) = (&known.adopted, known.renewal) {
+    if let (Some(base), Some(renewal_key)) = (&known.adopted, known.renewal) {
         let record = base.record.renewed_at(base.prefix_end);
-        chat.services().store.adopt(near, record);
+        chat.services().store.adopt(renewal_key, record);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct PlanInputs {
 pub(crate) struct Attempt {
     pub(super) inputs: PlanInputs,
     pub(super) plan: RequestPlan,
-    /// The retry that this attempt is. `None` for the first send.
+    /// Details of the retry. `None` for the first send.
     pub(super) retry: Option<Retry>,
 }
 

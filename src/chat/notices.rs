@@ -21,7 +21,7 @@ pub(super) fn log_gave_up(tokens: Tokens, inputs: &PlanInputs) {
         tokens = tokens.get(),
         window = inputs.policy.thresholds.window.get(),
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
-         'x-longhaul-compact: now' to retry manually. Neither helps where one message, or all that \
+         'x-longhaul-compact: now' to retry manually. Neither helps if one message, or all that \
          must be kept, fills the window."
     );
 }

@@ -35,7 +35,7 @@ impl NextStep {
     }
 }
 
-/// A retry, with what its outcome teaches.
+/// Reason for a retry, with the evidence that its outcome confirms.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Retry {
     /// The first reply was classified as an overflow.

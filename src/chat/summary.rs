@@ -53,8 +53,8 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
         messages = covers,
         "compacting …"
     );
-    let making = summary_call::summary_task(chat, inputs, key, permit, job);
-    let handle = services.summary_jobs.join(key, making.run());
+    let task = summary_call::summary_task(chat, inputs, key, permit, job);
+    let handle = services.summary_jobs.join(key, task.run());
     wait_for_job(chat, handle, inputs).await;
 }
 
@@ -100,8 +100,8 @@ pub(super) fn prepare_summary(chat: &Chat<'_>, attempt: &Attempt, covers: usize)
     if let Some(mut job) = summary_call::job(chat, &attempt.inputs, covers, MAX_BACKGROUND_CALLS) {
         job.cached_style_body = summary_call::cached_body(chat, attempt, covers);
         tracing::debug!(messages = covers, "preparing a summary");
-        let making = summary_call::summary_task(chat, &attempt.inputs, key, permit, job);
-        services.summary_jobs.start_detached(key, making.run());
+        let task = summary_call::summary_task(chat, &attempt.inputs, key, permit, job);
+        services.summary_jobs.start_detached(key, task.run());
     }
 }
 

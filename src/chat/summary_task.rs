@@ -45,13 +45,13 @@ impl SummaryTask {
     pub(super) async fn run(self) {
         let services = &*self.services;
         let mut counting = SummaryOutcomeGuard::new(&services.metrics);
-        let turn = match services.store.acquire_summary_lease(self.key).await {
+        let lease = match services.store.acquire_summary_lease(self.key).await {
             LeaseOutcome::Elsewhere => {
                 tracing::debug!("this summary is being made by another process");
                 counting.outcome = Outcome::Elsewhere;
                 return;
             }
-            LeaseOutcome::Acquired(turn) => turn,
+            LeaseOutcome::Acquired(lease) => lease,
         };
         let _counted = services
             .summary_guards
@@ -61,7 +61,7 @@ impl SummaryTask {
         let elsewhere = services.summary_endpoint.as_ref();
         let upstream = elsewhere.map_or(&services.upstream, |endpoint| &endpoint.upstream);
         let began = Instant::now();
-        let written = turn
+        let written = lease
             .renew_during(summaries::write(&self.job, upstream))
             .await;
         let took = began.elapsed();

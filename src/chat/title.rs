@@ -29,8 +29,8 @@ pub(super) fn request_title(chat: &Chat<'_>) {
         return;
     };
     // With the local profile, the call would compete with the agent for the model.
-    let takes = chat.settings.profile == Profile::Local && services.summary_endpoint.is_none();
-    if takes
+    let competes = chat.settings.profile == Profile::Local && services.summary_endpoint.is_none();
+    if competes
         || !services
             .summary_guards
             .allows_title(&summary_call::summary_permit(chat, newest))

@@ -24,12 +24,12 @@ pub(super) fn model_window_sources(
     record: Option<&CompactionRecord>,
 ) -> WindowSources {
     let config = &services.config;
-    let conduct = config.settings_for(model);
+    let settings = config.settings_for(model);
     let kept = record
         .filter(|record| record.model == model)
         .and_then(|record| record.window);
     WindowSources {
-        setting: conduct.configured_window(),
+        setting: settings.configured_window(),
         refusal: kept.map(RefusalWindow::Estimated).or_else(|| {
             let holds = services
                 .knowledge
@@ -41,7 +41,7 @@ pub(super) fn model_window_sources(
         reported: services.knowledge.reported_windows.window(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.limits.table_window()),
-        default: conduct.window,
+        default: settings.window,
     }
 }
 

@@ -1,5 +1,4 @@
-//! Exchange with the upstream: builds the upstream request, and the client's reply or error
-//! response.
+//! Sends a request upstream and builds the client's reply.
 
 use http::request::Parts;
 use http::uri::PathAndQuery;

@@ -310,11 +310,11 @@ impl LearnedWindows {
 
     /// Records an empty reply to a request of this size and returns its likely cause.
     pub(crate) fn record_empty_reply(&self, model: &str, request: Tokens) -> EmptyReplyCause {
-        let mut heard = EmptyReplyCause::PossiblySize;
+        let mut cause = EmptyReplyCause::PossiblySize;
         self.update(model, |shown| {
-            heard = shown.empty_replies.record_empty(request);
+            cause = shown.empty_replies.record_empty(request);
         });
-        heard
+        cause
     }
 
     /// Records an empty reply to the retry of a request with an empty reply.

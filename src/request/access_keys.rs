@@ -42,8 +42,8 @@ impl AccessKeys {
     /// Checks whether the sender of `request` is served.
     ///
     /// # Errors
-    /// - `Token` if a token is required and the request presents no valid one.
-    /// - `Page` if a page of another site would spend a key of the settings.
+    /// - `InvalidToken` if a token is required and the request presents no valid one.
+    /// - `ForeignPage` if a page of another site would spend a key of the settings.
     pub(crate) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
             let spends = self.has_spendable_key && is_from_foreign_page(request);

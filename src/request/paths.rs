@@ -58,7 +58,7 @@ const API_SEGMENTS: &[&str] = &[
 /// 4. Any other path is requested at the base's origin.
 ///
 /// # Errors
-/// `Reserved` for a path of longhaul's own, `Target` if path and base form no valid URL.
+/// [`Fault::ReservedPath`] for a path of longhaul's own, [`Fault::InvalidTarget`] if path and base form no valid URL.
 pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
     let path = asked.path();
     if is_under(path, RESERVED_PREFIX) {

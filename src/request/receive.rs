@@ -151,12 +151,12 @@ impl ChatBodyReader<'_> {
             Err(why) => return self.stream_rest(why, buffer, only.map(Frame::data), rest),
         };
         let (bytes, mut reservation) = buffer.into_parts();
-        let came = only.unwrap_or(bytes);
+        let original = only.unwrap_or(bytes);
         let body = match decoded {
-            None => BufferedBody::plain(came),
+            None => BufferedBody::plain(original),
             Some((text, its_part)) => {
                 reservation.merge(its_part);
-                BufferedBody::decoded(text, came)
+                BufferedBody::decoded(text, original)
             }
         };
         Received::Chat(body.with_reservation(reservation))

@@ -37,12 +37,12 @@ impl UnknownPaths {
     }
 
     fn should_log(&self, status: StatusCode, asked: &str) -> bool {
-        let mut heard = self.0.lock();
-        heard.has_found |= status.is_success();
+        let mut state = self.0.lock();
+        state.has_found |= status.is_success();
         status == StatusCode::NOT_FOUND
-            && !heard.has_found
-            && heard.logged.len() < MAX_LOGGED_PATHS
-            && heard.logged.insert(asked.to_owned())
+            && !state.has_found
+            && state.logged.len() < MAX_LOGGED_PATHS
+            && state.logged.insert(asked.to_owned())
     }
 }
 

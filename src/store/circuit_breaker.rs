@@ -59,13 +59,17 @@ impl CircuitBreaker {
 
     /// Records a failed call. Returns whether to report an outage.
     pub(super) fn record_failure(&self) -> bool {
-        let now = Instant::now();
+        self.record_failure_at(Instant::now())
+    }
+
+    /// Like [`record_failure`](Self::record_failure), for a call that failed at `now`.
+    pub(super) fn record_failure_at(&self, now: Instant) -> bool {
         let mut state = self.0.lock();
         state.failures = state.failures.saturating_add(1);
         if state.retry_at.is_none() && state.failures < MAX_FAILURES {
             return false;
         }
-        state.retry_at = Some(now + PAUSE);
+        state.retry_at = state.retry_at.max(Some(now + PAUSE));
         // An outage that began too soon after another to be reported is reported if it lasts.
         let is_quiet = state.is_reported
             || state

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::format::{RecordSealer, read_tag};
 use crate::learned::model_facts::ModelFacts;
@@ -56,7 +56,7 @@ pub(super) struct TieredInner {
     write_breaker: CircuitBreaker,
     /// Reason of the last failed write, if no read has ended since. The next read shows whether the
     /// store refused the write or is unavailable.
-    failed_write: Mutex<Option<&'static str>>,
+    failed_write: Mutex<Option<(&'static str, Instant)>>,
     metrics: Arc<Metrics>,
     model_facts: ModelFactsCache,
 }
@@ -64,7 +64,7 @@ pub(super) struct TieredInner {
 /// A modification of an entry that is still to be written.
 #[derive(Clone, Debug)]
 pub(super) enum PendingChange {
-    /// This change, as it is.
+    /// A change that needs no preparation.
     Change(Change),
     /// The facts about a model at the time of writing, merged with the stored ones.
     ModelFacts,
@@ -236,8 +236,8 @@ impl TieredInner {
                     tracing::info!("the store answers again; using it");
                 }
                 let refused = self.failed_write.lock().take();
-                if let Some(why) = refused
-                    && self.write_breaker.record_failure()
+                if let Some((why, failed_at)) = refused
+                    && self.write_breaker.record_failure_at(failed_at)
                 {
                     tracing::warn!(
                         why,
@@ -281,7 +281,7 @@ impl TieredInner {
                 Some(done)
             }
             Err(Unavailable { why }) => {
-                *self.failed_write.lock() = Some(why);
+                *self.failed_write.lock() = Some((why, Instant::now()));
                 None
             }
         }

@@ -45,7 +45,7 @@ where
     }
     let mut body = reply.into_body();
     let mut splitter = Splitter::default();
-    let mut heard = ReplyCollector::default();
+    let mut collector = ReplyCollector::default();
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| SummaryError::Unreachable)?;
@@ -56,15 +56,17 @@ where
             return Err(SummaryError::Unreachable);
         }
         whole.extend_from_slice(chunk);
-        splitter.push(chunk, |event: Event<'_>| heard.push_event(dialect, event));
+        splitter.push(chunk, |event: Event<'_>| {
+            collector.push_event(dialect, event);
+        });
     }
-    splitter.finish(|event: Event<'_>| heard.push_event(dialect, event));
+    splitter.finish(|event: Event<'_>| collector.push_event(dialect, event));
     if let Some(completion) = dialect.read_completion(&whole) {
         let info = dialect.classify_event(Event::unnamed(&whole));
-        heard.has_generated |= info.kind == EventKind::Content;
-        heard.push_completion(&completion);
+        collector.has_generated |= info.kind == EventKind::Content;
+        collector.push_completion(&completion);
     }
-    heard.into_reply(status)
+    collector.into_reply(status)
 }
 
 /// State of a reply being read.

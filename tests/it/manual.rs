@@ -274,7 +274,7 @@ async fn giving_up_names_the_manual_ways_to_the_letter() {
     assert_eq!(arrived.action(), "gave-up");
     let log = program.ended();
     let words = "Context too large. Compaction failed. Use 'longhaul compact' or the header \
-                 'x-longhaul-compact: now' to retry manually. Neither helps where one message";
+                 'x-longhaul-compact: now' to retry manually. Neither helps if one message";
     assert!(log.contains(words), "{log}");
 }
 

@@ -220,7 +220,7 @@ impl<'a> Conversation<'a> {
     pub(super) fn new(
         dialect: Dialect,
         body: &'a str,
-        envelope: RequestParams,
+        params: RequestParams,
         messages: Vec<Message>,
         parts: Vec<ContentPart>,
         calls: Vec<ToolCall>,
@@ -228,7 +228,7 @@ impl<'a> Conversation<'a> {
         let mut read = Self {
             dialect,
             body,
-            params: envelope,
+            params,
             reasoning_runs: reasoning_runs::runs(&messages),
             unanswered_runs: unanswered::runs(&messages),
             messages,

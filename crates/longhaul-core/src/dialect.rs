@@ -1,7 +1,9 @@
 //! Wire dialects: the keys, texts and events of each API.
 //!
 //! Each seam is a method of [`Dialect`] that matches exhaustively and delegates into the folder of
-//! the dialect. No code outside this room names a key of a request or a reply.
+//! the dialect. No code outside this folder names a key of a request or a reply, except the members of
+//! errors, which are alike in every dialect: `overflow::error_details` and the program's
+//! `summaries::reply::error_status` read those.
 
 pub mod bypass;
 pub mod chat_completions;

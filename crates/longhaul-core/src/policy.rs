@@ -237,7 +237,7 @@ pub struct SummaryBudgets {
     pub prose: Tokens,
     /// Files and commands: 3% of the capacity, at most 2,000.
     pub file_activity: Tokens,
-    /// Identifiers: 10% of the capacity, 5% in wide windows; see [`Policy::budgets_for`].
+    /// Identifiers: 10% of the capacity, 5% in wide windows; see `Policy::budgets_for`.
     pub identifiers: Tokens,
     /// User messages: a quarter of the recent history kept verbatim.
     pub user_messages: Tokens,

@@ -14,7 +14,7 @@ use crate::harness::{Proxy, Upstream, Wire};
 
 /// Time between two bytes.
 const DRIP: Duration = Duration::from_secs(10);
-/// `limits::HEAD_READ` in dripped bytes, twice: once to detect the protocol and once for the head.
+/// `limits::HEAD_TIMEOUT` in dripped bytes, twice: once to detect the protocol and once for the head.
 const BYTES: usize = 2 * 8;
 
 /// Asserts that a client that sends `said` piece by piece is closed when its time for a head is

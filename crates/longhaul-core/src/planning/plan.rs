@@ -144,22 +144,22 @@ pub fn plan(
         SummarySource::Digest | SummarySource::Model => HardMarkMode::Cut,
     };
     let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark);
-    let stands = candidate(known.adopted.as_ref());
+    let current = candidate(known.adopted.as_ref());
     if !policy.proactive || at_the_mark == HardMarkMode::Cut {
-        return stands.plan;
+        return current.plan;
     }
     let ready = known.ready.as_ref();
-    let ready = ready.filter(|_| stands.outcome.size >= policy.thresholds.soft);
+    let ready = ready.filter(|_| current.outcome.size >= policy.thresholds.soft);
     // A record prepared long in advance covers little. It is used if it makes enough room, or if
     // there is nothing else.
     let (chosen, is_enough) = match ready.map(|ready| candidate(Some(ready))) {
-        Some(ready) if !stands.fits() || stands.outcome.summary_due && ready.has_headroom() => {
+        Some(ready) if !current.fits() || current.outcome.summary_due && ready.has_headroom() => {
             // A record made for a larger window may leave too much.
             let is_enough = ready.has_headroom() || ready.fits();
             (ready, is_enough)
         }
-        Some(ready) => (stands, ready.has_headroom()),
-        None => (stands, false),
+        Some(ready) => (current, ready.has_headroom()),
+        None => (current, false),
     };
     let need = if is_enough {
         SummaryNeed::Nothing
@@ -202,11 +202,11 @@ pub fn plan_explicit_compaction(
     let base = known.ready.as_ref().or(known.adopted.as_ref());
     let Candidate {
         pinned_head: kept,
-        outcome: standing,
+        outcome,
         plan: mut out,
         ..
     } = Candidate::new(conversation, policy, base, HardMarkMode::Report);
-    if known.ready.is_none() && cut > standing.summarised_until {
+    if known.ready.is_none() && cut > outcome.summarised_until {
         let history = kept.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
         let text = digest::wrapped_digest(conversation, history, cut..cut, &budgets);
@@ -235,33 +235,33 @@ impl<'c, 'a> Candidate<'c, 'a> {
         at_the_mark: HardMarkMode,
     ) -> Self {
         let kept = PinnedHead::new(conversation, policy, base);
-        let standing = replay(conversation, policy, kept, base, at_the_mark);
+        let outcome = replay(conversation, policy, kept, base, at_the_mark);
         let mut view =
-            ForwardedView::new(kept, &standing.prune_state).with_placement(policy.placement);
+            ForwardedView::new(kept, &outcome.prune_state).with_placement(policy.placement);
         if let Some(base) = base {
             view = view.with_record(&base.record);
         }
-        view.add_clips(standing.clips.iter().copied());
-        view.set_thrash(standing.thrash);
-        if standing.cut_here {
-            let history = kept.end..standing.summarised_until;
+        view.add_clips(outcome.clips.iter().copied());
+        view.set_thrash(outcome.thrash);
+        if outcome.cut_here {
+            let history = kept.end..outcome.summarised_until;
             let budgets = summary_budgets(conversation, policy, history.clone());
             let text =
-                digest::wrapped_digest(conversation, history, standing.retained.clone(), &budgets);
-            view.set_summary(standing.summarised_until, text);
+                digest::wrapped_digest(conversation, history, outcome.retained.clone(), &budgets);
+            view.set_summary(outcome.summarised_until, text);
         }
         let plan = RequestPlan {
             view,
             need: SummaryNeed::Nothing,
             base: base.cloned(),
-            fresh_digest: standing.cut_here,
-            blocked_by_turns: standing.blocked_by_turns,
+            fresh_digest: outcome.cut_here,
+            blocked_by_turns: outcome.blocked_by_turns,
         };
         Self {
             conversation,
             policy,
             pinned_head: kept,
-            outcome: standing,
+            outcome,
             plan,
         }
     }
@@ -286,19 +286,19 @@ impl<'c, 'a> Candidate<'c, 'a> {
         let Self {
             conversation,
             policy,
-            outcome: standing,
+            outcome,
             ..
         } = self;
         let messages = conversation.messages().len();
-        let pace = standing.thrash.after_compaction(conversation, messages);
+        let pace = outcome.thrash.after_compaction(conversation, messages);
         let cut = cut_point::find_adaptive(conversation, policy, pace, self.pinned_head, messages);
-        let Some(cut) = cut.filter(|&cut| cut > standing.summarised_until) else {
+        let Some(cut) = cut.filter(|&cut| cut > outcome.summarised_until) else {
             return SummaryNeed::Nothing;
         };
-        let useful = standing.can_compact && !standing.pruning_suffices;
-        if standing.summary_due && !self.fits() {
+        let useful = outcome.can_compact && !outcome.pruning_suffices;
+        if outcome.summary_due && !self.fits() {
             SummaryNeed::Now(cut)
-        } else if standing.size >= policy.thresholds.soft && useful {
+        } else if outcome.size >= policy.thresholds.soft && useful {
             SummaryNeed::InBackground(cut)
         } else {
             SummaryNeed::Nothing

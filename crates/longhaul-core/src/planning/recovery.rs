@@ -66,8 +66,8 @@ pub fn plan_recovery(
     if !policy.recover {
         return RecoveryDecision::GiveUp;
     }
-    let ladder = RecoveryPlanner::new(conversation, policy, known, refused);
-    ladder.decide(summaries)
+    let planner = RecoveryPlanner::new(conversation, policy, known, refused);
+    planner.decide(summaries)
 }
 
 struct RecoveryPlanner<'l, 'a> {
@@ -95,8 +95,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let output = conversation.output_tokens();
         let base = known.adopted.as_ref();
         let kept = PinnedHead::new(conversation, policy, base);
-        let standing = replay(conversation, policy, kept, base, HardMarkMode::Report);
-        let (mut prune_state, clips) = (standing.prune_state, standing.clips);
+        let outcome = replay(conversation, policy, kept, base, HardMarkMode::Report);
+        let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
         let mut clear = |protect| {
             if let Some(protect) = protect {
                 clear_unguarded(&mut prune_state, protect);

@@ -387,11 +387,11 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn cut(&mut self, point: usize) -> bool {
         let prunes = self.is_at_prune_mark(point) && self.rule_would_fire();
         let size = self.size(point);
-        let pace = self.thrash.after_requests(self.requests_since_cut, point);
+        let thrash = self.thrash.after_requests(self.requests_since_cut, point);
         let cut = cut_point::find_adaptive(
             self.conversation,
             self.policy,
-            pace,
+            thrash,
             self.pinned_head,
             point,
         );
@@ -411,10 +411,10 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
         self.set_summary(cut, summary);
         self.cut_here = true;
-        self.thrash = pace;
+        self.thrash = thrash;
         self.requests_since_cut = 0;
         self.retained = self.surely_retained(cut, point);
-        if pace.is_thrashing() {
+        if thrash.is_thrashing() {
             self.retained = point..point;
             self.tighten(point);
         }

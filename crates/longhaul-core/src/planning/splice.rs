@@ -108,14 +108,14 @@ impl<'a> Splice<'a> {
             rest: &[],
             chunks: chunks.into_iter(),
         };
-        let mut strays = 0;
+        let mut corrupted = 0;
         for piece in self.pieces() {
             match piece {
-                Piece::Original(kept) => strays += sent.count_differing(kept.as_bytes()),
+                Piece::Original(kept) => corrupted += sent.count_differing(kept.as_bytes()),
                 Piece::Inserted(text) => sent.skip(text.len()),
             }
         }
-        strays + sent.remaining_len()
+        corrupted + sent.remaining_len()
     }
 }
 

@@ -187,7 +187,7 @@ pub(crate) fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     ))
 }
 
-/// Like [`clip_chars`], with lengths in tokens of the plain estimate.
+/// Like `clip_chars`, with lengths in tokens of the plain estimate.
 pub fn clip(text: &str, head: Tokens, tail: Tokens) -> Cow<'_, str> {
     clip_chars(text, head.to_chars(), tail.to_chars())
 }

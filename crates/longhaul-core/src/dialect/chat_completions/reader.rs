@@ -49,10 +49,10 @@ pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
 pub fn read_cached<'a>(
     body: &'a [u8],
     scope: Scope,
-    recall: &ParseCache,
+    cache: &ParseCache,
 ) -> Result<Conversation<'a>, Bypass> {
     let reader = RequestReader {
-        cursor: Some(recall.cursor(scope, DIALECT)),
+        cursor: Some(cache.cursor(scope, DIALECT)),
         ..RequestReader::default()
     };
     read_with(body, reader)
@@ -215,10 +215,10 @@ impl RequestReader<'_> {
         }
         let ahead = scanner.remaining();
         if let Some(thread) = &mut self.cursor
-            && let Some(met) = thread.lookup(ahead)
+            && let Some(hit) = thread.lookup(ahead)
         {
-            let span = scanner.advance(met.len())?;
-            met.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
+            let span = scanner.advance(hit.len())?;
+            hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
             thread.store_page(scanner.text(), &self.messages);
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! Reader of replies: chunks of a stream, and whole completions.
 //!
 //! Gateways mix in keys and events of sibling APIs, so the reader recognises those too. Everything
-//! else is skipped, never stored: a reply may consist of brackets only, and a parsed tree of those
-//! takes forty times their size.
+//! else is skipped. The reader keeps one slice for each choice and part and builds no tree: a reply
+//! may consist of brackets only, and a tree of those takes forty times their size.
 
 pub(crate) mod end;
 mod message;
@@ -50,7 +50,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     let messages = || first.iter().flat_map(Choice::messages);
     Some(CompletionPart {
         error: completion.error.map(RawValue::get),
-        finish: first.as_ref().and_then(Choice::finish),
+        finish: first.as_ref().and_then(|choice| choice.finish_reason.0),
         has_tool_calls: messages().any(|message| message.has_tool_calls),
         text: messages()
             .map(Message::text)
@@ -92,18 +92,21 @@ impl<'a> Completion<'a> {
     }
 
     fn event_info(&self) -> EventInfo {
-        let (mut has_content, mut finish) = (false, None);
+        let (mut has_content, mut is_known, mut finish) = (false, true, None);
         for choice in self.choices() {
-            // A choice in an unknown shape is never taken for an empty one.
-            has_content |= choice.as_ref().is_none_or(Choice::has_content);
+            has_content |= choice.as_ref().is_some_and(Choice::has_content);
+            is_known &= choice.is_some();
             finish = finish.or_else(|| choice?.finish());
         }
         let usage = self.usage.0.as_ref();
         EventInfo {
             kind: if has_content {
                 EventKind::Content
-            } else {
+            } else if is_known {
                 self.empty_kind()
+            } else {
+                // A choice in an unknown shape is never taken for an empty one.
+                EventKind::Error
             },
             finish,
             input: usage.and_then(|usage| usage.prompt_tokens.tokens()),
