@@ -167,7 +167,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
         adopt::renew_record(chat, &attempt.inputs.prior_records);
     }
     if let SummaryNeed::InBackground(covers) = attempt.plan.need {
-        summary::prepare_summary(chat, attempt, covers);
+        summary::start_background_summary(chat, attempt, covers);
     }
     adopted
 }

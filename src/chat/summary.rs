@@ -1,5 +1,8 @@
-//! Summaries for a chat: waits for one if the chat does not fit without it, and prepares one in the
+//! Starts summaries of a chat: in the foreground if the chat does not fit without one, and in the
 //! background if the chat soon will not fit.
+//!
+//! [`SummaryJobs`](crate::summaries::jobs) prevents two of one record in this process, the lease in
+//! `summary_task` across replicas, and the guards limit a caller.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -75,7 +78,7 @@ async fn wait_for_job(chat: &Chat<'_>, mut handle: JobHandle, inputs: &mut PlanI
 
 /// Starts a background summary of the messages before `covers`. The request itself was
 /// forwarded as `attempt`.
-pub(super) fn prepare_summary(chat: &Chat<'_>, attempt: &Attempt, covers: usize) {
+pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, covers: usize) {
     let services = chat.services();
     // With the local profile, the call would compete with the agent for the machine, whichever
     // model writes the summary.

@@ -1,4 +1,5 @@
-//! A request's hold on the connection that carries it.
+//! Ends the request to the upstream when a client leaves before the reply: dropping the guard closes
+//! the connection that carries the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

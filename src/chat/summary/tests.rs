@@ -104,7 +104,7 @@ async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
     let prepared = meet(services, &[], text, async |chat, inputs| {
         let (attempt, _, _) = plan::first_send(&chat, inputs).await;
         for covers in covers {
-            prepare_summary(&chat, &attempt, *covers);
+            start_background_summary(&chat, &attempt, *covers);
             services.summary_jobs.wait_until_idle().await;
         }
     });
