@@ -121,3 +121,21 @@ fn an_event_that_was_not_kept_whole_is_content() {
     };
     assert_eq!(classify_event(long).kind, EventKind::Content);
 }
+
+#[test]
+fn an_odd_value_loses_itself_alone_and_an_unknown_choice_is_no_content() {
+    check_kind(
+        EventKind::Content,
+        &[
+            r#"{"choices":[{"delta":{"content":"a"},"finish_reason":7}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"}}],"usage":"none"}"#,
+        ],
+    );
+    check_kind(
+        EventKind::Error,
+        &[
+            r#"{"error":{"message":"x"},"choices":[null]}"#,
+            r#"{"choices":["a"]}"#,
+        ],
+    );
+}
