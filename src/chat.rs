@@ -35,6 +35,7 @@ use crate::chat::attempt::Attempt;
 use crate::config::{Mode, SummaryModel};
 use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
+use crate::learned::model_knowledge::CallerKnowledge;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers;
 use crate::request::overrides::RequestOverrides;
@@ -89,6 +90,8 @@ pub(crate) struct Chat<'c> {
     prefix_keys: PrefixKeys,
     model: Arc<str>,
     settings: CompactionSettings,
+    /// Facts that replies to this caller have shown.
+    knowledge: Arc<CallerKnowledge>,
     /// Dashboard entry of this conversation.
     pub(crate) dashboard: Option<DashboardHandle>,
 }

@@ -227,6 +227,8 @@ pub(crate) struct Metrics {
     pub(crate) provider_tokens: ProviderTokens,
     /// Calls that fetch a cleared result again.
     pub(crate) refetches: Sum,
+    /// Windows learned below the window in force.
+    pub(crate) windows_lowered: Sum,
     /// Costs of chats and of longhaul's own calls.
     pub(crate) costs: CostMetrics,
     /// Records that came into use, by trigger.
@@ -262,6 +264,7 @@ impl Default for Metrics {
             chats: ChatTokens::default(),
             provider_tokens: ProviderTokens::default(),
             refetches: Sum::default(),
+            windows_lowered: Sum::default(),
             costs: CostMetrics::default(),
             compactions: Counters::default(),
             summaries: Counters::default(),

@@ -188,7 +188,7 @@ async fn serve_chat(
     query_upstream_window(&chat, reply.status());
     let judged = judge(&chat, reply, hold_policy(&chat, &first), log).await;
     guard.disarm();
-    match next_step(&chat, &first, judged.verdict).await {
+    match next_step(&chat, &first, judged.response.status(), judged.verdict).await {
         NextStep::GiveUp => log.report_mut().add(Action::GaveUp),
         NextStep::Relay => {}
         NextStep::Retry(second) => return Ok(retry(&chat, &second, judged.response, log).await),

@@ -155,6 +155,13 @@ pub(super) const METRICS: &[Metric] = &[
         write: |of, out| out.value(of.metrics.refetches.get()),
     },
     Metric {
+        name: "longhaul_windows_lowered_total",
+        kind: MetricKind::Counter,
+        help: "Windows learned from replies that are smaller than the window in force; each has a log line at the level WARN",
+        labels: &[],
+        write: |of, out| out.value(of.metrics.windows_lowered.get()),
+    },
+    Metric {
         name: "longhaul_cost_usd_total",
         kind: MetricKind::Counter,
         help: "Cost of answered chats in US dollars: the total charge if the provider reports one, else the input at the list prices of the embedded table",

@@ -12,7 +12,7 @@ use crate::upstream::UpstreamBody;
 /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
 /// its error statuses are held.
 pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
-    let shown = chat.services().knowledge.windows.observations(&chat.model);
+    let shown = chat.knowledge.windows.observations(&chat.model);
     if !chat.recovery_enabled() {
         HoldPolicy::Nothing
     } else if shown.is_known_to_fit(

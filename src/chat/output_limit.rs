@@ -47,7 +47,9 @@ pub(super) fn lower_output_by_estimate(
     first: &Attempt,
     refused: &SuspectedOverflow,
 ) -> Option<ForwardedView> {
-    let SuspectedOverflow { tokens, overflow } = refused;
+    let SuspectedOverflow {
+        tokens, overflow, ..
+    } = refused;
     let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) else {
         return None;
     };

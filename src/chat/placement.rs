@@ -44,7 +44,7 @@ fn record_placement_refusal(chat: &Chat<'_>, suspected: Option<Placement>) -> bo
     let Some(placement) = suspected else {
         return false;
     };
-    let forms = &chat.services().knowledge.placements;
+    let forms = &chat.knowledge.placements;
     if forms.record_refusal(&chat.model, placement) {
         notices::log_placement_refused();
     }
@@ -67,7 +67,7 @@ fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
     ) else {
         return true;
     };
-    let forms = &chat.services().knowledge.placements;
+    let forms = &chat.knowledge.placements;
     let prefixes = chat.prefix_keys.newest_first().map(|(_, prefix)| prefix);
     if !forms
         .suspicions
@@ -93,8 +93,7 @@ pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
         | Retry::SmallerOutput { .. } => None,
     };
     if let (Some(RewriteRefusal::Unexplained), Some(key)) = (why, chat.prefix_keys.first_key()) {
-        chat.services()
-            .knowledge
+        chat.knowledge
             .placements
             .suspicions
             .record_original_refused(conversation_model_key(chat, key));
@@ -104,7 +103,7 @@ pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
 /// Records that `view` was accepted: earlier refusals in this conversation were not caused by
 /// rewriting.
 pub(super) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView) {
-    let suspicions = &chat.services().knowledge.placements.suspicions;
+    let suspicions = &chat.knowledge.placements.suspicions;
     if let Some(key) = chat.prefix_keys.first_key()
         && (view.is_summarised() || view.is_pruned())
         && suspicions.is_unresolved(&conversation_model_key(chat, key))
@@ -132,7 +131,7 @@ pub(super) fn suspect_attempt(chat: &Chat<'_>, attempt: &Attempt) {
 
 fn suspect_placement(chat: &Chat<'_>, placement: Placement) {
     if let Some(key) = chat.prefix_keys.first_key() {
-        let forms = &chat.services().knowledge.placements;
+        let forms = &chat.knowledge.placements;
         forms.suspect(&chat.model, key, placement);
     }
 }
@@ -146,10 +145,7 @@ pub(super) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
     } else if view.is_pruned() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::ClearingOnly);
     }
-    let (forms, placement) = (
-        &chat.services().knowledge.placements,
-        attempt.inputs.policy.placement,
-    );
+    let (forms, placement) = (&chat.knowledge.placements, attempt.inputs.policy.placement);
     if view.is_summarised()
         && let Some(key) = chat.prefix_keys.first_key()
         && forms.record_accepted(&chat.model, key, placement)

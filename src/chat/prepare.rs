@@ -6,6 +6,7 @@ use crate::chat::attempt::PlanInputs;
 use crate::chat::{Chat, ChatRequest, window};
 use crate::config::PlacementSetting;
 use crate::dashboard::{DashboardHandle, DashboardRequest};
+use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::services::Services;
 use longhaul_core::policy::CompactionSettings;
@@ -17,17 +18,24 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
     let overrides = request.overrides;
     let model: Arc<str> = request.conversation.model().into();
     let prefix_keys = PrefixKeys::new(request.conversation, request.scope);
+    let query_key = if services.keys.holds_upstream_key() {
+        QueryKey::Longhaul
+    } else {
+        QueryKey::Caller
+    };
+    let knowledge = services.knowledge.of_caller(request.scope, query_key);
     services
         .store
-        .refresh_all(&prefix_keys, &services.knowledge, &model)
+        .refresh_all(&prefix_keys, &knowledge, &model)
         .await;
     let mut chat = Chat {
         mode: services.mode(overrides),
         compact_now: overrides.compaction == Some(CompactionOverride::Now),
-        settings: effective_settings(services, overrides, &model, &prefix_keys),
+        settings: effective_settings(services, &knowledge, overrides, &model, &prefix_keys),
         request,
         prefix_keys,
         model,
+        knowledge,
         dashboard: None,
     };
     let inputs = plan_inputs(&chat);
@@ -39,6 +47,7 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
 /// request's own overrides.
 fn effective_settings(
     services: &Services,
+    knowledge: &CallerKnowledge,
     overrides: RequestOverrides,
     model: &str,
     prefix_keys: &PrefixKeys,
@@ -50,8 +59,7 @@ fn effective_settings(
         settings.recover = false;
     }
     if services.config.summary.placement == PlacementSetting::Auto {
-        settings.placement = services
-            .knowledge
+        settings.placement = knowledge
             .placements
             .placement_for(model, prefix_keys.first_key());
     }
@@ -78,14 +86,7 @@ fn plan_inputs(chat: &Chat<'_>) -> PlanInputs {
     let policy = window::window_sources(chat, adopted).calibrated_policy(
         &chat.settings,
         chat.request.conversation,
-        || {
-            window::counts(
-                services,
-                &chat.model,
-                chat.request.conversation,
-                &chat.prefix_keys,
-            )
-        },
+        || window::counts(chat),
     );
     PlanInputs {
         policy,

@@ -1,5 +1,7 @@
 //! Recovery from an overflow: learns the window and plans a retry that fits.
 
+use http::StatusCode;
+
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::output_limit::NEAR_WINDOW_PERCENT;
 use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
@@ -17,11 +19,16 @@ use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
 pub(super) async fn recover_from_overflow(
     chat: &Chat<'_>,
     first: &Attempt,
+    status: StatusCode,
     overflow: Overflow,
 ) -> NextStep {
     let conversation = chat.request.conversation;
     let tokens = first.tokens(conversation);
-    let refused = SuspectedOverflow { tokens, overflow };
+    let refused = SuspectedOverflow {
+        tokens,
+        status,
+        overflow,
+    };
     if refused.is_empty_reply() && !size_may_explain_empty_reply(chat, first) {
         return NextStep::Relay;
     }
@@ -46,11 +53,11 @@ pub(super) async fn recover_from_overflow(
 /// Learns the refused window at once if no accepted request contradicts it. The client may
 /// leave before there is proof, and send the conversation again.
 fn adopt_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
-    let windows = &chat.services().knowledge.windows;
+    let windows = &chat.knowledge.windows;
     if !refused.is_empty_reply()
         && refused.tokens > windows.observations(&chat.model).largest_accepted
     {
-        windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+        window::learn_from_refusal(chat, refused);
     }
 }
 
@@ -114,7 +121,6 @@ fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt) -> bool {
     let inputs = &first.inputs;
     let is_near = tokens >= inputs.policy.thresholds.window.percent(NEAR_WINDOW_PERCENT);
     match chat
-        .services()
         .knowledge
         .windows
         .record_empty_reply(&chat.model, tokens)

@@ -1,5 +1,7 @@
 //! Decides whether a refused first send is retried, and how.
 
+use http::StatusCode;
+
 use crate::chat::attempt::Attempt;
 use crate::chat::{Chat, output_limit, placement, recovery, window};
 use crate::metrics::RetryReason;
@@ -68,6 +70,8 @@ pub(super) enum Retry {
 pub(super) struct SuspectedOverflow {
     /// Size of the refused request.
     pub(super) tokens: Tokens,
+    /// Status of the refusal.
+    pub(super) status: StatusCode,
     pub(super) overflow: Overflow,
 }
 
@@ -125,8 +129,13 @@ impl Retry {
     }
 }
 
-/// Decides the next step after a reply to `first` with this verdict.
-pub(crate) async fn next_step(chat: &Chat<'_>, first: &Attempt, verdict: Verdict) -> NextStep {
+/// Decides the next step after a reply to `first` with this status and verdict.
+pub(crate) async fn next_step(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+    verdict: Verdict,
+) -> NextStep {
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         Verdict::TooManyBytes => NextStep::from_retry(retry_fewer_bytes(chat, first)),
@@ -142,13 +151,15 @@ pub(crate) async fn next_step(chat: &Chat<'_>, first: &Attempt, verdict: Verdict
         {
             NextStep::Relay
         }
-        Verdict::Overflow(overflow) => recovery::recover_from_overflow(chat, first, overflow).await,
+        Verdict::Overflow(overflow) => {
+            recovery::recover_from_overflow(chat, first, status, overflow).await
+        }
         Verdict::OutputTooLarge {
             limit,
             input,
             output,
         } => {
-            if let Some(second) = retry_smaller_output(chat, first, limit, input) {
+            if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
                 return NextStep::retry(second);
             }
             // The history must shrink. If the request has no output key, the whole output is
@@ -159,7 +170,7 @@ pub(crate) async fn next_step(chat: &Chat<'_>, first: &Attempt, verdict: Verdict
                 .output_tokens()
                 .map_or(output, |_| 0);
             let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
-            recovery::recover_from_overflow(chat, first, overflow).await
+            recovery::recover_from_overflow(chat, first, status, overflow).await
         }
         Verdict::Unexplained => NextStep::from_retry(retry_unexplained(chat, first)),
     }
@@ -200,7 +211,7 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
 /// Retries with the summary in the other placement, unless that was refused too. If the retry
 /// is accepted, the placement was the cause.
 fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
-    let forms = &chat.services().knowledge.placements;
+    let forms = &chat.knowledge.placements;
     let refusals = forms.refusals_in_conversation(&chat.model, chat.prefix_keys.first_key());
     if !placement::has_other_placement(chat, refusals) {
         return None;
@@ -222,7 +233,6 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let key = chat.prefix_keys.first_key()?;
     if chat
-        .services()
         .knowledge
         .placements
         .suspicions
@@ -248,6 +258,7 @@ fn retry_fewer_bytes(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 fn retry_smaller_output(
     chat: &Chat<'_>,
     first: &Attempt,
+    status: StatusCode,
     limit: u32,
     input: Option<u32>,
 ) -> Option<Attempt> {
@@ -263,6 +274,7 @@ fn retry_smaller_output(
     let is_news = input.is_some() && tokens < first.inputs.policy.prune_thresholds.window;
     let refused = is_news.then(|| SuspectedOverflow {
         tokens: first.tokens(chat.request.conversation),
+        status,
         overflow: Overflow::stated(Some(limit), input),
     });
     Some(first.with_view(view, Retry::SmallerOutput { refused }))

@@ -6,7 +6,7 @@ use crate::body::peeked_body::PeekedBody;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{Retry, SuspectedOverflow};
-use crate::chat::{Chat, adopt, notices, placement, summary, title, unanswered_call};
+use crate::chat::{Chat, adopt, notices, placement, summary, title, unanswered_call, window};
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
 use crate::exchange::reply_observer::{ObservedRequest, ReplyObserver};
@@ -16,7 +16,7 @@ use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
 use longhaul_core::cost::refetches;
-use longhaul_core::overflow::{Evidence, Overflow, Verdict};
+use longhaul_core::overflow::{Evidence, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::window::reply_signals::SentSize;
@@ -48,8 +48,12 @@ fn observer<B>(
     }
     let bills = &chat.services().costs;
     let estimate = attempt.tokens(chat.request.conversation);
-    ReplyObserver::for_reply(chat.request.services, reply, &chat.model, || {
-        ObservedRequest {
+    ReplyObserver::for_reply(
+        chat.request.services,
+        &chat.knowledge,
+        reply,
+        &chat.model,
+        || ObservedRequest {
             dialect: chat.request.conversation.dialect(),
             sent: SentSize {
                 estimate,
@@ -57,9 +61,11 @@ fn observer<B>(
                 is_text_only: chat.request.conversation.is_text_only(),
             },
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
+            window: attempt.inputs.policy.thresholds.window,
+            path: chat.request.route.mapped.path().into(),
             bill: bills.begin(&chat.prefix_keys, &chat.model, chat.billed(attempt)),
-        }
-    })
+        },
+    )
 }
 
 /// Settles an attempt and returns its reply for relaying: records and publishes what was
@@ -132,7 +138,7 @@ fn settle(
         (None, false) => None,
         (Some(retry), true) => settle_accepted_retry(chat, attempt, retry),
         (Some(retry), false) => {
-            settle_refused_retry(chat, attempt, retry, judged.verdict);
+            settle_refused_retry(chat, attempt, retry, judged);
             None
         }
     }
@@ -142,7 +148,7 @@ fn settle(
 /// one of them. Waits only after an adoption: once per compaction.
 async fn publish(chat: &Chat<'_>, adopted: Option<RecordAdopted>) {
     let services = chat.services();
-    services.store.publish(&services.knowledge, &chat.model);
+    services.store.publish(&chat.knowledge, &chat.model);
     if let Some(RecordAdopted) = adopted {
         services.store.flush().await;
     }
@@ -221,15 +227,27 @@ fn settle_accepted_retry(
 }
 
 /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
-fn settle_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry, verdict: Verdict) {
-    match verdict {
+fn settle_refused_retry(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    retry: Retry,
+    judged: &JudgedReply<UpstreamBody>,
+) {
+    match judged.verdict {
         Verdict::Malformed => {
             if let Retry::Compacted { .. } | Retry::OtherPlacement = retry {
                 placement::suspect_attempt(chat, attempt);
             }
             placement::record_original_refused(chat, retry);
         }
-        Verdict::Overflow(overflow) => settle_overflowed_retry(chat, attempt, retry, &overflow),
+        Verdict::Overflow(overflow) => {
+            let refused = SuspectedOverflow {
+                tokens: attempt.tokens(chat.request.conversation),
+                status: judged.response.status(),
+                overflow,
+            };
+            settle_overflowed_retry(chat, retry, &refused);
+        }
         Verdict::Unexplained => placement::record_original_refused(chat, retry),
         Verdict::Failed
         | Verdict::TooManyBytes
@@ -239,15 +257,17 @@ fn settle_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry, verdic
 }
 
 /// Settles a retry that overflowed again: the window is known more precisely.
-fn settle_overflowed_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry, overflow: &Overflow) {
-    let windows = &chat.services().knowledge.windows;
+fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOverflow) {
+    let windows = &chat.knowledge.windows;
+    let SuspectedOverflow {
+        tokens, overflow, ..
+    } = *refused;
     match overflow.evidence {
         Evidence::Stated => {
-            let tokens = attempt.tokens(chat.request.conversation);
             if tokens > windows.observations(&chat.model).largest_accepted {
-                windows.learn_from_refusal(&chat.model, tokens, overflow);
+                window::learn_from_refusal(chat, refused);
             }
-            windows.learn_from_second_refusal(&chat.prefix_keys, tokens, overflow);
+            windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
             let pair = overflow
                 .used
                 .and_then(|used| CountSample::new(tokens, used));
@@ -269,24 +289,23 @@ fn settle_overflowed_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry, ove
 /// Learns the window from the first refusal, now that a smaller request was accepted. Empty
 /// replies have many other causes, so they affect this conversation only.
 fn learn_from_overflow(chat: &Chat<'_>, refused: &SuspectedOverflow) {
-    let SuspectedOverflow { tokens, overflow } = refused;
     if refused.is_empty_reply() {
         tracing::info!(
-            tokens = tokens.get(),
+            tokens = refused.tokens.get(),
             "treating an empty reply as an overflow: a smaller request was answered"
         );
     } else {
-        let windows = &chat.services().knowledge.windows;
-        windows.learn_from_refusal(&chat.model, *tokens, overflow);
+        window::learn_from_refusal(chat, refused);
     }
 }
 
 fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
+    chat.services().knowledge.admit(&chat.knowledge);
     placement::confirm_placement(chat, attempt);
     placement::resolve_suspicions(chat, attempt.view());
     // A reply that was not inspected may be a refusal with a success status.
     if chat.recovery_enabled() {
-        let windows = &chat.services().knowledge.windows;
+        let windows = &chat.knowledge.windows;
         let tokens = attempt.tokens(chat.request.conversation);
         windows.record_accepted(&chat.model, tokens);
         windows.record_accepted_in_conversation(&chat.prefix_keys, tokens);

@@ -65,7 +65,7 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
     match &services.config.summary.model {
         SummaryModel::Named(name) => {
             let marks = || {
-                let sources = window::model_window_sources(services, name, None);
+                let sources = window::model_window_sources(chat, name, None);
                 sources.policy(&chat.settings).thresholds
             };
             (Some(name.clone()), set.unwrap_or_else(|| marks().window))
@@ -172,7 +172,7 @@ pub(super) fn job(
         ),
         max_calls: calls,
         // A limit in provider tokens is rescaled for each call.
-        learned_window: match window::model_window_sources(services, &chat.model, inputs.adopted())
+        learned_window: match window::model_window_sources(chat, &chat.model, inputs.adopted())
             .refusal
         {
             Some(RefusalWindow::Estimated(_)) => Some(policy.prune_thresholds.window),

@@ -4,26 +4,28 @@ use http::StatusCode;
 
 use crate::chat::Chat;
 use crate::chat::attempt::PlanInputs;
+use crate::chat::retry::SuspectedOverflow;
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::models;
 use crate::models::HostKind;
 use crate::request::headers;
-use crate::services::Services;
-use longhaul_core::conversation::Conversation;
 use longhaul_core::policy::record::CompactionRecord;
-use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::LearnedWindow;
 use longhaul_core::window::token_ratio::TokenCalibration;
-use longhaul_core::window::{RefusalWindow, WindowSources, expected_ratio, script_ratio};
+use longhaul_core::window::{
+    RefusalWindow, SelectedSource, TableWindow, WindowSources, expected_ratio, is_credible_limit,
+    script_ratio,
+};
 
 /// Collects the sources for the window of `model`, for a conversation that starts from `record`.
 pub(super) fn model_window_sources(
-    services: &Services,
+    chat: &Chat<'_>,
     model: &str,
     record: Option<&CompactionRecord>,
 ) -> WindowSources {
-    let config = &services.config;
+    let knowledge = &chat.knowledge;
+    let config = &chat.services().config;
     let settings = config.settings_for(model);
     let kept = record
         .filter(|record| record.model == model)
@@ -31,35 +33,34 @@ pub(super) fn model_window_sources(
     WindowSources {
         setting: settings.configured_window(),
         refusal: kept.map(RefusalWindow::Estimated).or_else(|| {
-            let holds = services
-                .knowledge
-                .windows
-                .observations(model)
-                .learned_window();
-            holds.map(LearnedWindow::for_other_conversations)
+            let learned = knowledge.windows.observations(model).learned_window();
+            learned.map(LearnedWindow::for_other_conversations)
         }),
-        reported: services.knowledge.reported_windows.window(model),
+        reported: knowledge.reported_windows.window(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.limits.table_window()),
         default: settings.window,
     }
 }
 
-/// Collects token counts that show how `model` counts this conversation.
-pub(super) fn counts(
-    services: &Services,
-    model: &str,
-    conversation: &Conversation<'_>,
-    prefix_keys: &PrefixKeys,
-) -> TokenCalibration {
-    let last = services.store.last_count(prefix_keys, model);
+/// Collects token counts that show how the chat's model counts this conversation.
+pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
+    let conversation = chat.request.conversation;
+    let last = chat
+        .services()
+        .store
+        .last_count(&chat.prefix_keys, &chat.model);
     // The average stored with the conversation's last count applies to the conversation on every
     // replica.
     let average = last.and_then(|counted| counted.density);
     TokenCalibration {
         last_sample: last.map(|counted| counted.pair),
-        model_ratio: average
-            .or_else(|| services.knowledge.windows.observations(model).average_ratio),
+        model_ratio: average.or_else(|| {
+            chat.knowledge
+                .windows
+                .observations(&chat.model)
+                .average_ratio
+        }),
         text_ratio: match last {
             None => expected_ratio(conversation),
             Some(_) => script_ratio::predict(conversation),
@@ -88,18 +89,16 @@ pub(super) fn configured_input_limit(chat: &Chat<'_>, inputs: &PlanInputs) -> Op
 /// Collects the sources for the model's window, including the record in use and this
 /// conversation's own refusals.
 pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
-    let services = chat.services();
-    let own = services
+    let own = chat
         .knowledge
         .windows
         .conversation_window(&chat.prefix_keys);
-    model_window_sources(services, &chat.model, record).with_conversation_window(own)
+    model_window_sources(chat, &chat.model, record).with_conversation_window(own)
 }
 
 /// Returns the smallest window that refusals have shown for the model or for this conversation.
 pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
-    let services = chat.services();
-    let windows = &services.knowledge.windows;
+    let windows = &chat.knowledge.windows;
     let own = window_sources(chat, inputs.adopted());
     let others = windows
         .observations(&chat.model)
@@ -109,9 +108,69 @@ pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> O
     shown.map(RefusalWindow::tokens).min()
 }
 
+/// Learns the window that a refusal reveals: for the caller if the stated limit is credible, else
+/// for this conversation alone.
+pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+    let windows = &chat.knowledge.windows;
+    let sources = model_window_sources(chat, &chat.model, None);
+    let stated = [
+        sources.setting,
+        sources.reported,
+        sources.table.map(TableWindow::tokens),
+    ];
+    if !is_credible_limit(
+        refused.tokens,
+        &refused.overflow,
+        stated.into_iter().flatten(),
+    ) {
+        windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
+        return;
+    }
+    windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+    let (before, _) = sources.policy_window();
+    let (after, _) = model_window_sources(chat, &chat.model, None).policy_window();
+    if after < before {
+        chat.services().metrics.windows_lowered.add(1_u64);
+        tracing::warn!(
+            model = &*chat.model,
+            from = before.get(),
+            to = after.get(),
+            status = refused.status.as_u16(),
+            path = chat.request.route.mapped.path(),
+            "a refusal states a smaller window than the one in force; this caller's chats with \
+             the model use the smaller window for a day"
+        );
+    }
+}
+
 /// Whether the model's window is only assumed, because no source states it.
 pub(super) fn window_is_assumed(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
     window_sources(chat, inputs.adopted()).is_assumed()
+}
+
+/// Divisor of the believed window from which on a listing may matter, if the table of models states
+/// the window.
+const NEAR_TABLE_WINDOW: u32 = 2;
+
+/// Divisor of the assumed window from which on a listing may matter. The actual window may be much
+/// smaller.
+const NEAR_ASSUMED_WINDOW: u32 = 16;
+
+/// Whether the window that the upstream lists may change this chat's next plan. A local server has
+/// few callers, and its window is any, so its listing always matters. Elsewhere the chat must come
+/// near the believed window, so that hundreds of callers do not query every hour.
+fn listing_may_matter(chat: &Chat<'_>) -> bool {
+    let host = chat.services().config.upstream.base.authority().host();
+    let sources = model_window_sources(chat, &chat.model, None);
+    let (window, source) = sources.policy_window();
+    let divisor = match source {
+        SelectedSource::Default => NEAR_ASSUMED_WINDOW,
+        SelectedSource::Refusal | SelectedSource::Setting | SelectedSource::Table => {
+            NEAR_TABLE_WINDOW
+        }
+    };
+    HostKind::from_host(host) == HostKind::Local
+        || chat.request.conversation.tokens() >= window.divided_by(divisor)
 }
 
 /// Queries the upstream for the window of this chat's model after a reply with `status`.
@@ -125,16 +184,14 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
             .settings_for(&chat.model)
             .configured_window()
             .is_some()
-        || services
+        || chat
             .knowledge
             .windows
             .observations(&chat.model)
             .window()
             .is_some()
-        || !services
-            .knowledge
-            .reported_windows
-            .is_due(&chat.model, chat.request.scope)
+        || !chat.knowledge.reported_windows.is_due(&chat.model)
+        || !listing_may_matter(chat)
     {
         return;
     }
@@ -143,6 +200,10 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     let Some(prefix) = path
         .strip_suffix(chat.request.conversation.dialect().path())
         .filter(|prefix| !prefix.contains("/deployments/"))
+        // An answer to longhaul's own key counts for all callers, so no caller chooses its path.
+        .filter(|prefix| {
+            !services.keys.holds_upstream_key() || *prefix == config.upstream.base.path()
+        })
     else {
         return;
     };
@@ -158,9 +219,10 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
             headers::for_model_query(&chat.request.head.headers, base.host()),
         ),
     };
-    services.knowledge.reported_windows.query_in_background(
+    chat.knowledge.reported_windows.query_in_background(
         question,
-        chat.request.scope,
+        chat.knowledge.scope(),
+        services.knowledge.queries(),
         &services.upstream,
     );
 }

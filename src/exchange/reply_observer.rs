@@ -6,6 +6,7 @@ use http::Response;
 
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
+use crate::learned::model_knowledge::CallerKnowledge;
 use crate::services::Services;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
@@ -23,11 +24,16 @@ pub(crate) struct ObservedRequest {
     /// Key of the stable prefix of the original request, which later requests share.
     pub(crate) prefix: Option<RecordKey>,
     pub(crate) bill: PendingCost,
+    /// The window in force when the request was planned.
+    pub(crate) window: Tokens,
+    /// The upstream path.
+    pub(crate) path: Box<str>,
 }
 
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
 pub(crate) struct ReplyObserver {
     services: Arc<Services>,
+    knowledge: Arc<CallerKnowledge>,
     model: Arc<str>,
     observed: ObservedRequest,
     decoder: Decoder,
@@ -42,6 +48,7 @@ impl ReplyObserver {
     ///   streams, and the other half is left for buffering chats.
     pub(crate) fn for_reply<B>(
         services: &Arc<Services>,
+        knowledge: &Arc<CallerKnowledge>,
         reply: &Response<B>,
         model: &Arc<str>,
         observed: impl FnOnce() -> ObservedRequest,
@@ -56,6 +63,7 @@ impl ReplyObserver {
         let observed = observed();
         Some(Box::new(Self {
             services: Arc::clone(services),
+            knowledge: Arc::clone(knowledge),
             model: Arc::clone(model),
             tail: ReplyTail::new(observed.dialect),
             observed,
@@ -91,10 +99,7 @@ impl ReplyObserver {
         let services = &*self.services;
         let reply_end = self.tail.finish(&services.config.overflow_rules);
         let ObservedRequest {
-            dialect: _,
-            sent,
-            prefix,
-            bill,
+            sent, prefix, bill, ..
         } = &self.observed;
         let was_answered = match reply_end.verdict {
             Verdict::Fine => true,
@@ -126,14 +131,15 @@ impl ReplyObserver {
         let pair = reply_end
             .usage
             .and_then(|usage| CountSample::new(sent.estimate, usage.input));
-        let windows = &services.knowledge.windows;
-        log_learned_window(windows.learn_from_reply_end(&self.model, *sent, &reply_end));
+        let windows = &self.knowledge.windows;
+        let learned = windows.learn_from_reply_end(&self.model, *sent, &reply_end);
+        report_learned_window(services, &self.model, &self.observed, learned);
         if let (Some(key), Some(pair)) = (*prefix, pair) {
             let density = windows.observations(&self.model).average_ratio;
             let counted = CountedRequest { pair, density };
             services.store.record_count(key, &self.model, counted);
         }
-        services.store.publish(&services.knowledge, &self.model);
+        services.store.publish(&self.knowledge, &self.model);
         spent
     }
 
@@ -159,19 +165,32 @@ impl ReplyObserver {
             .tail
             .finish(&services.config.overflow_rules)
             .error_only();
-        let windows = &services.knowledge.windows;
-        log_learned_window(windows.learn_from_reply_end(&self.model, self.observed.sent, &error));
-        services.store.publish(&services.knowledge, &self.model);
+        let windows = &self.knowledge.windows;
+        let learned = windows.learn_from_reply_end(&self.model, self.observed.sent, &error);
+        report_learned_window(services, &self.model, &self.observed, learned);
+        services.store.publish(&self.knowledge, &self.model);
         spent
     }
 }
 
-/// Logs a window learned from a relayed reply.
-fn log_learned_window(learned: Option<Tokens>) {
-    if let Some(window) = learned {
-        tracing::info!(
-            window = window.get(),
-            "learned the model's window from the end of a reply; it applies to the next request"
+/// Reports a window learned from the end of a reply, if it is below the one in force.
+fn report_learned_window(
+    services: &Services,
+    model: &str,
+    observed: &ObservedRequest,
+    learned: Option<Tokens>,
+) {
+    let before = observed.window;
+    if let Some(after) = learned.filter(|after| *after < before) {
+        services.metrics.windows_lowered.add(1_u64);
+        tracing::warn!(
+            model,
+            from = before.get(),
+            to = after.get(),
+            status = http::StatusCode::OK.as_u16(),
+            path = &*observed.path,
+            "the end of a reply shows a smaller window than the one in force; this caller's chats \
+             with the model use the smaller window"
         );
     }
 }
@@ -183,6 +202,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::learned::model_knowledge::QueryKey;
     use longhaul_core::cost::comparison::BilledRequest;
     use longhaul_core::dialect::chat_completions::read;
     use longhaul_core::prefix::keys::PrefixKeys;
@@ -201,15 +221,21 @@ mod tests {
             after: tokens,
             window: tokens,
         };
-        ReplyObserver::for_reply(services, &reply, &"m".into(), || ObservedRequest {
-            dialect: Dialect::ChatCompletions,
-            sent: SentSize {
-                estimate: tokens,
-                output_limit: None,
-                is_text_only: true,
-            },
-            prefix: None,
-            bill: services.costs.begin(&prefix_keys, "m", billed),
+        let scope = Scope::new(&[0; 32], &[]);
+        let knowledge = services.knowledge.of_caller(scope, QueryKey::Caller);
+        ReplyObserver::for_reply(services, &knowledge, &reply, &"m".into(), || {
+            ObservedRequest {
+                dialect: Dialect::ChatCompletions,
+                sent: SentSize {
+                    estimate: tokens,
+                    output_limit: None,
+                    is_text_only: true,
+                },
+                prefix: None,
+                window: tokens,
+                path: "/v1/chat/completions".into(),
+                bill: services.costs.begin(&prefix_keys, "m", billed),
+            }
         })
     }
 

@@ -23,6 +23,9 @@ pub(crate) struct ModelFacts {
     pub(crate) asked: Option<Timestamped<Option<Tokens>>>,
     /// The placements in which the model has refused a summary.
     pub(crate) refusals: PlacementRefusals,
+    /// The largest accepted request. A stored window counts only beside what was accepted.
+    #[serde(default)]
+    pub(crate) accepted: Option<Timestamped<Tokens>>,
 }
 
 impl ModelFacts {
@@ -34,6 +37,7 @@ impl ModelFacts {
             density: self.density.filter(|lesson| !lesson.is_ahead_of(now)),
             asked: self.asked.filter(|lesson| !lesson.is_ahead_of(now)),
             refusals: self.refusals,
+            accepted: self.accepted.filter(|accepted| !accepted.is_ahead_of(now)),
         }
     }
 
@@ -45,6 +49,7 @@ impl ModelFacts {
             density: self.density.max(other.density),
             asked: self.asked.max(other.asked),
             refusals: self.refusals.merged_with(other.refusals),
+            accepted: self.accepted.max(other.accepted),
         }
     }
 }
@@ -95,12 +100,14 @@ mod tests {
             lesson(density),
             lesson(prop::option::of(tokens())),
             refusals,
+            lesson(tokens()),
         );
-        parts.prop_map(|(window, density, asked, refusals)| ModelFacts {
+        parts.prop_map(|(window, density, asked, refusals, accepted)| ModelFacts {
             window,
             density,
             asked,
             refusals,
+            accepted,
         })
     }
 

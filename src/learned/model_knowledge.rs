@@ -1,31 +1,109 @@
-//! Knowledge of models learned from replies. A conversation's thresholds depend on it, so the store
-//! shares it with other processes: it must be equal after a restart and on every replica.
+//! Knowledge of models learned from replies, apart for each caller. A conversation's thresholds
+//! depend on the knowledge, so the store shares it with other processes: it must be equal after a
+//! restart and on every replica.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use moka::sync::Cache;
 
 use crate::learned::model_facts::ModelFacts;
-use crate::learned::reported_windows::ReportedWindows;
+use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
 use crate::learned::windows::LearnedWindows;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
-/// Caches of learned facts about the models of one upstream.
+/// Callers whose knowledge is kept in memory. The cache prefers callers that come often, so a
+/// flood of new callers evicts none of them.
+const MAX_CALLERS: u64 = 4_096;
+
+/// Models of one caller for each cache generation: at least this many are remembered, at most
+/// twice as many. A caller may name any model, and evicts only its own.
+pub(crate) const MODELS_PER_CALLER: usize = 32;
+
+/// Conversations of one caller for each cache generation, in each table of facts about single
+/// conversations.
+pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
+
+/// Knowledge about the models of one upstream.
+///
+/// Each caller has its own: no reply to one caller changes a forwarded byte of another. The answers
+/// to longhaul's own key are common to all.
 pub(crate) struct ModelKnowledge {
-    pub(crate) reported_windows: ReportedWindows,
+    by_caller: Cache<Scope, Arc<CallerKnowledge>>,
+    /// Windows that the upstream reports to longhaul's own key.
+    reported_to_own_key: Arc<ReportedWindows>,
+    queries: QueriesInFlight,
+}
+
+/// One caller's knowledge about models.
+pub(crate) struct CallerKnowledge {
+    pub(crate) reported_windows: Arc<ReportedWindows>,
     /// Summary placements that each model accepts.
     pub(crate) placements: SummaryPlacements,
     pub(crate) windows: LearnedWindows,
-    /// Scope of the upstream's models, independent of callers.
     scope: Scope,
+    /// Whether `reported_windows` are the caller's own. Only those are published.
+    owns_reported_windows: bool,
+    /// Whether the upstream has accepted a chat of this caller. Until then, nothing is published,
+    /// and the knowledge ends with the request.
+    is_admitted: AtomicBool,
+}
+
+/// The key that a caller's window queries are sent with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum QueryKey {
+    /// The caller's own credentials.
+    Caller,
+    /// A key that longhaul holds.
+    Longhaul,
+}
+
+impl Default for ModelKnowledge {
+    fn default() -> Self {
+        Self {
+            by_caller: Cache::new(MAX_CALLERS),
+            reported_to_own_key: Arc::default(),
+            queries: QueriesInFlight::default(),
+        }
+    }
 }
 
 impl ModelKnowledge {
-    /// Creates empty caches for the upstream with this scope.
-    pub(crate) fn new(scope: Scope) -> Self {
-        Self {
-            reported_windows: ReportedWindows::default(),
-            placements: SummaryPlacements::default(),
-            windows: LearnedWindows::default(),
-            scope,
+    /// Returns the knowledge of the caller with this scope; empty knowledge for a new caller.
+    pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<CallerKnowledge> {
+        self.by_caller.get(&scope).unwrap_or_else(|| {
+            Arc::new(CallerKnowledge {
+                reported_windows: match key {
+                    QueryKey::Caller => Arc::default(),
+                    QueryKey::Longhaul => Arc::clone(&self.reported_to_own_key),
+                },
+                placements: SummaryPlacements::default(),
+                windows: LearnedWindows::default(),
+                scope,
+                owns_reported_windows: key == QueryKey::Caller,
+                is_admitted: AtomicBool::default(),
+            })
+        })
+    }
+
+    /// Keeps the knowledge of a caller of whom the upstream has accepted a chat.
+    pub(crate) fn admit(&self, caller: &Arc<CallerKnowledge>) {
+        if !caller.is_admitted.swap(true, Ordering::Relaxed) {
+            self.by_caller.insert(caller.scope, Arc::clone(caller));
         }
+    }
+
+    /// Returns the window queries in flight.
+    pub(crate) fn queries(&self) -> &QueriesInFlight {
+        &self.queries
+    }
+}
+
+impl CallerKnowledge {
+    /// Returns the scope of the caller.
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
     }
 
     /// Returns the key under which the store keeps the facts about a model.
@@ -33,22 +111,93 @@ impl ModelKnowledge {
         self.scope.named_key(model)
     }
 
-    /// Returns the facts about a model, to publish to other processes.
-    pub(crate) fn facts(&self, model: &str) -> ModelFacts {
-        let shown = self.windows.observations(model);
-        ModelFacts {
-            window: shown.learned,
-            density: shown.published_ratio,
-            asked: self.reported_windows.timestamped_window(model),
-            refusals: self.placements.refusals(model),
+    /// Returns the facts about a model, to publish to other processes. `None` if the upstream has
+    /// accepted no chat of the caller.
+    pub(crate) fn facts(&self, model: &str) -> Option<ModelFacts> {
+        if !self.is_admitted.load(Ordering::Relaxed) {
+            return None;
         }
+        let observations = self.windows.observations(model);
+        let reported = || self.reported_windows.timestamped_window(model);
+        Some(ModelFacts {
+            window: observations.learned,
+            density: observations.published_ratio,
+            asked: self.owns_reported_windows.then(reported).flatten(),
+            refusals: self.placements.refusals(model),
+            accepted: observations.published_accepted,
+        })
     }
 
     /// Merges facts that another process has learned about a model.
     pub(crate) fn merge_remote(&self, model: &str, facts: ModelFacts) {
-        self.windows
-            .merge_remote(model, facts.window, facts.density);
+        self.windows.merge_remote(model, &facts);
         self.placements.merge_remote(model, facts.refusals);
-        self.reported_windows.merge_remote(model, facts.asked);
+        if self.owns_reported_windows {
+            self.reported_windows.merge_remote(model, facts.asked);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::units::tokens::Tokens;
+
+    fn scope(name: &str) -> Scope {
+        Scope::new(&[0; 32], &[name.as_bytes()])
+    }
+
+    #[test]
+    fn keeps_only_the_knowledge_of_callers_that_were_answered() {
+        let knowledge = ModelKnowledge::default();
+        let accept = |caller: &CallerKnowledge| {
+            caller.windows.record_accepted("m", Tokens::new(100));
+        };
+        let caller = || knowledge.of_caller(scope("a"), QueryKey::Caller);
+        let accepted = || caller().windows.observations("m").largest_accepted;
+        accept(&caller());
+        assert_eq!(accepted(), Tokens::ZERO);
+        let admitted = caller();
+        assert_eq!(admitted.facts("m"), None);
+        knowledge.admit(&admitted);
+        accept(&admitted);
+        assert_eq!(accepted(), Tokens::new(100));
+        assert_ne!(admitted.facts("m"), Some(ModelFacts::default()));
+        let other = knowledge.of_caller(scope("b"), QueryKey::Caller);
+        assert_eq!(
+            other.windows.observations("m").largest_accepted,
+            Tokens::ZERO
+        );
+    }
+
+    #[test]
+    fn a_flood_of_callers_evicts_none_that_comes_often() {
+        let knowledge = ModelKnowledge::default();
+        let frequent = knowledge.of_caller(scope("frequent"), QueryKey::Caller);
+        knowledge.admit(&frequent);
+        for name in 0..2 * MAX_CALLERS {
+            for _ in 0..u8::from(name % 64 == 0) {
+                _ = knowledge.of_caller(scope("frequent"), QueryKey::Caller);
+            }
+            let caller = knowledge.of_caller(scope(&name.to_string()), QueryKey::Caller);
+            knowledge.admit(&caller);
+        }
+        let after = knowledge.of_caller(scope("frequent"), QueryKey::Caller);
+        assert!(Arc::ptr_eq(&frequent, &after));
+    }
+
+    #[test]
+    fn only_answers_to_the_key_of_longhaul_are_common() {
+        let knowledge = ModelKnowledge::default();
+        let of = |name, key| {
+            knowledge
+                .of_caller(scope(name), key)
+                .reported_windows
+                .clone()
+        };
+        let [a, b] = ["a", "b"].map(|name| of(name, QueryKey::Longhaul));
+        assert!(Arc::ptr_eq(&a, &b));
+        let [c, d] = ["c", "d"].map(|name| of(name, QueryKey::Caller));
+        assert!(!Arc::ptr_eq(&c, &d) && !Arc::ptr_eq(&a, &c));
     }
 }

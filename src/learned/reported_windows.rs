@@ -1,9 +1,8 @@
 //! Windows reported by the upstream, queried in the background for the chats that need them.
 //!
 //! A query starts after a chat was answered. The credentials are then valid, and a server that
-//! loads models on demand has loaded this one. An answer counts for every caller: a model's window
-//! is not secret and does not depend on the caller. Only a refusal of the credentials does. Another
-//! caller may then query again; if that caller is refused, too, no query starts for a while.
+//! loads models on demand has loaded this one. An answer counts for the caller whose credentials
+//! were sent. If longhaul's own key was sent, the answer counts for all callers.
 
 pub(crate) mod formats;
 pub(crate) mod query;
@@ -13,6 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use crate::learned::reported_windows::query::{WindowAnswer, WindowQuery};
 use crate::upstream::Upstream;
 use crate::wall_clock;
@@ -22,22 +22,19 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 use parking_lot::Mutex;
 
-/// Models per cache generation: the answers for at least this many are remembered, for at most
-/// twice as many. A client may name any model.
-const MODELS_PER_GENERATION: usize = 512;
-/// Maximum queries in flight, each for another model.
-const MAX_IN_FLIGHT: usize = 4;
+/// Maximum queries in flight to one upstream, each for another caller.
+const MAX_IN_FLIGHT: usize = 16;
 /// Delay after an answer: an operator may restart a local server with another window.
 const REFRESH_AFTER: Duration = Duration::from_hours(1);
 /// Delay after a failed query.
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 
+/// Callers with a query in flight.
+pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;
+
 /// The windows that one upstream reports for its models.
-#[derive(Clone)]
 pub(crate) struct ReportedWindows {
-    by_model: Arc<Mutex<TwoGenerationCache<String, ReportedWindow>>>,
-    /// Models with a query in flight.
-    in_flight: Arc<Mutex<HashSet<String>>>,
+    by_model: Mutex<TwoGenerationCache<String, ReportedWindow>>,
 }
 
 /// The last reported window of a model, and the outcome of the last query.
@@ -54,28 +51,14 @@ struct ReportedWindow {
 enum LastQuery {
     /// Answered, with or without a window.
     Answered,
-    /// Not answered, or refused for two callers.
+    /// Not answered, or refused.
     Failed,
-    /// Refused for this caller.
-    Refused(Scope),
-}
-
-impl LastQuery {
-    /// Returns the outcome after the upstream refused `scope`. After a second refused caller, no
-    /// other may query at once: two callers would otherwise alternate forever.
-    fn after_refusal(before: Option<Self>, scope: Scope) -> Self {
-        match before {
-            Some(Self::Refused(other)) if other != scope => Self::Failed,
-            Some(Self::Answered | Self::Failed | Self::Refused(_)) | None => Self::Refused(scope),
-        }
-    }
 }
 
 impl Default for ReportedWindows {
     fn default() -> Self {
         Self {
-            by_model: Arc::new(Mutex::new(TwoGenerationCache::new(MODELS_PER_GENERATION))),
-            in_flight: Arc::default(),
+            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
         }
     }
 }
@@ -113,104 +96,83 @@ impl ReportedWindows {
         );
     }
 
-    /// Whether a query for `model` is due that `scope` may send.
-    pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
-        self.by_model.lock().get(model).is_none_or(|said| {
-            let since = said.queried_at.elapsed();
-            match said.last_query {
-                LastQuery::Answered => since >= REFRESH_AFTER,
-                LastQuery::Failed => since >= RETRY_AFTER,
-                LastQuery::Refused(other) => other != scope || since >= RETRY_AFTER,
-            }
+    /// Whether a query for `model` is due.
+    pub(crate) fn is_due(&self, model: &str) -> bool {
+        self.by_model.lock().get(model).is_none_or(|reported| {
+            let interval = match reported.last_query {
+                LastQuery::Answered => REFRESH_AFTER,
+                LastQuery::Failed => RETRY_AFTER,
+            };
+            reported.queried_at.elapsed() >= interval
         })
     }
 
-    /// Starts a query in the background, unless one for this model or too many are in flight.
+    /// Starts a query in the background, unless the caller with this scope has one in flight, or
+    /// too many are.
     pub(crate) fn query_in_background(
-        &self,
-        question: WindowQuery,
+        self: &Arc<Self>,
+        query: WindowQuery,
         scope: Scope,
+        in_flight: &QueriesInFlight,
         upstream: &Arc<Upstream>,
     ) {
-        let Some(open) = QueryGuard::try_begin(&self.in_flight, &question.model) else {
+        let Some(guard) = QueryGuard::try_begin(in_flight, scope) else {
             return;
         };
-        let (said, upstream) = (Arc::clone(&self.by_model), Arc::clone(upstream));
+        let (windows, upstream) = (Arc::clone(self), Arc::clone(upstream));
         tokio::spawn(async move {
-            let asked = question.run(&upstream).await;
+            let outcome = query.run(&upstream).await;
             tracing::info!(
-                host = question.host(),
-                models = asked.models_listed,
-                outcome = asked.answer.label(),
+                host = query.host(),
+                models = outcome.models_listed,
+                outcome = outcome.answer.label(),
                 "queried the upstream for the model's window"
             );
-            record_answer(&mut said.lock(), question.model, asked.answer, scope);
+            windows.record_answer(query.model, outcome.answer);
             // The next query may begin only now.
-            drop(open);
+            drop(guard);
         });
     }
-}
 
-/// Records the answer that `scope` received.
-fn record_answer(
-    all: &mut TwoGenerationCache<String, ReportedWindow>,
-    model: String,
-    answer: WindowAnswer,
-    scope: Scope,
-) {
-    let before = all.get(&model);
-    let known = before.and_then(|said| said.window);
-    let says = |what| {
-        Some(Timestamped::superseding(
-            known,
-            wall_clock::unix_millis(),
-            what,
-        ))
-    };
-    let (window, last) = match answer {
-        WindowAnswer::Window(tokens) => (says(Some(tokens)), LastQuery::Answered),
-        WindowAnswer::NoWindow => (says(None), LastQuery::Answered),
-        // An earlier answer stays valid until another replaces it.
-        WindowAnswer::Failed => (known, LastQuery::Failed),
-        WindowAnswer::Unauthorized => (
-            known,
-            LastQuery::after_refusal(before.map(|said| said.last_query), scope),
-        ),
-    };
-    let at = Instant::now();
-    all.insert(
-        model,
-        ReportedWindow {
+    fn record_answer(&self, model: String, answer: WindowAnswer) {
+        let mut all = self.by_model.lock();
+        let before = all.get(&model).and_then(|reported| reported.window);
+        let now = wall_clock::unix_millis();
+        let reports = |window| Some(Timestamped::superseding(before, now, window));
+        let (window, last_query) = match answer {
+            WindowAnswer::Window(tokens) => (reports(Some(tokens)), LastQuery::Answered),
+            WindowAnswer::NoWindow => (reports(None), LastQuery::Answered),
+            // An earlier answer stays valid until another replaces it.
+            WindowAnswer::Failed | WindowAnswer::Unauthorized => (before, LastQuery::Failed),
+        };
+        let reported = ReportedWindow {
             window,
-            last_query: last,
-            queried_at: at,
-        },
-    );
+            last_query,
+            queried_at: Instant::now(),
+        };
+        all.insert(model, reported);
+    }
 }
 
 /// A query in flight; dropping it ends the query.
 struct QueryGuard {
-    in_flight: Arc<Mutex<HashSet<String>>>,
-    model: String,
+    in_flight: QueriesInFlight,
+    scope: Scope,
 }
 
 impl QueryGuard {
-    fn try_begin(all: &Arc<Mutex<HashSet<String>>>, model: &str) -> Option<Self> {
-        let mut open = all.lock();
-        let free = open.len() < MAX_IN_FLIGHT && !open.contains(model);
-        free.then(|| {
-            open.insert(model.to_owned());
-            Self {
-                in_flight: Arc::clone(all),
-                model: model.to_owned(),
-            }
+    fn try_begin(in_flight: &QueriesInFlight, scope: Scope) -> Option<Self> {
+        let mut open = in_flight.lock();
+        (open.len() < MAX_IN_FLIGHT && open.insert(scope)).then(|| Self {
+            in_flight: Arc::clone(in_flight),
+            scope,
         })
     }
 }
 
 impl Drop for QueryGuard {
     fn drop(&mut self) {
-        self.in_flight.lock().remove(&self.model);
+        self.in_flight.lock().remove(&self.scope);
     }
 }
 
@@ -222,57 +184,21 @@ mod tests {
         Scope::new(&[0; 32], &[name.as_bytes()])
     }
 
-    async fn check(last: LastQuery, same: Option<Duration>, other: Option<Duration>) {
-        for (caller, due) in [(scope("one"), same), (scope("other"), other)] {
-            let asked = ReportedWindows::default();
-            assert!(asked.is_due("m", caller));
-            let at = Instant::now();
-            let window = None;
-            asked.by_model.lock().insert(
-                "m".into(),
-                ReportedWindow {
-                    window,
-                    last_query: last,
-                    queried_at: at,
-                },
-            );
-            if let Some(due) = due {
-                tokio::time::advance(due.checked_sub(Duration::from_secs(1)).unwrap()).await;
-                assert!(!asked.is_due("m", caller), "{last:?}");
-                tokio::time::advance(Duration::from_secs(1)).await;
-            }
-            assert!(asked.is_due("m", caller), "{last:?}");
-        }
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn a_question_is_repeated_after_an_hour_and_after_a_failure_sooner() {
-        check(
-            LastQuery::Answered,
-            Some(REFRESH_AFTER),
-            Some(REFRESH_AFTER),
-        )
-        .await;
-        check(LastQuery::Failed, Some(RETRY_AFTER), Some(RETRY_AFTER)).await;
-        check(LastQuery::Refused(scope("one")), Some(RETRY_AFTER), None).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn callers_who_are_refused_in_turn_do_not_ask_without_end() {
-        let asked = ReportedWindows::default();
-        let callers = [scope("one"), scope("other")];
-        for _ in 0..2 {
-            for caller in callers {
-                assert!(asked.is_due("m", caller));
-                record_answer(
-                    &mut asked.by_model.lock(),
-                    "m".into(),
-                    WindowAnswer::Unauthorized,
-                    caller,
-                );
-            }
-            assert_eq!(callers.map(|caller| asked.is_due("m", caller)), [false; 2]);
-            tokio::time::advance(RETRY_AFTER).await;
+    async fn repeats_a_query_after_an_hour_and_sooner_after_a_failure() {
+        for (answer, interval) in [
+            (WindowAnswer::NoWindow, REFRESH_AFTER),
+            (WindowAnswer::Failed, RETRY_AFTER),
+            (WindowAnswer::Unauthorized, RETRY_AFTER),
+        ] {
+            let reported = ReportedWindows::default();
+            assert!(reported.is_due("m"));
+            reported.record_answer("m".into(), answer);
+            let almost = interval.checked_sub(Duration::from_secs(1)).unwrap();
+            tokio::time::advance(almost).await;
+            assert!(!reported.is_due("m"), "{answer:?}");
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!(reported.is_due("m"), "{answer:?}");
         }
     }
 
@@ -297,16 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_questions_are_under_way_and_one_for_each_model() {
-        let all = Arc::default();
-        let first = QueryGuard::try_begin(&all, "0").unwrap();
-        assert!(QueryGuard::try_begin(&all, "0").is_none());
-        let rest: Vec<QueryGuard> = (1..MAX_IN_FLIGHT)
-            .map(|at| QueryGuard::try_begin(&all, &at.to_string()).unwrap())
+    fn bounds_the_queries_in_flight_to_one_for_each_caller() {
+        let all = QueriesInFlight::default();
+        let begin = |name: &str| QueryGuard::try_begin(&all, scope(name));
+        let first = begin("0").unwrap();
+        assert!(begin("0").is_none());
+        let others: Vec<QueryGuard> = (1..MAX_IN_FLIGHT)
+            .map(|at| begin(&at.to_string()).unwrap())
             .collect();
-        assert!(QueryGuard::try_begin(&all, "more").is_none());
+        assert!(begin("more").is_none());
         drop(first);
-        assert!(QueryGuard::try_begin(&all, "more").is_some());
-        drop(rest);
+        assert!(begin("more").is_some());
+        drop(others);
     }
 }

@@ -1,19 +1,12 @@
 //! Summary placements that each model accepts, learned from refusals.
 
 pub(crate) mod suspicions;
-use moka::sync::Cache;
-
+use crate::learned::model_knowledge::{CONVERSATIONS_PER_CALLER, MODELS_PER_CALLER};
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
 use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 use suspicions::RefusalSuspicions;
-
-/// Maximum number of models in the cache. A proxy serves few, but a client may name any model.
-const MODELS: u64 = 1_024;
-/// Conversations with a suspected placement kept in memory: at least this many, at most twice as
-/// many.
-const SUSPECTS: usize = 512;
 
 /// A conversation and its model. Facts about one model do not apply to another.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -31,9 +24,9 @@ impl ConversationModelKey {
     }
 }
 
-/// Refused placements for the models of one upstream.
+/// Refused placements for the models of one caller.
 pub(crate) struct SummaryPlacements {
-    learned: Cache<String, PlacementRefusals>,
+    learned: Mutex<TwoGenerationCache<String, PlacementRefusals>>,
     /// Refusals in one conversation that no other request confirms. The client itself may be at
     /// fault, so they affect no other caller.
     suspected: Mutex<TwoGenerationCache<ConversationModelKey, PlacementRefusals>>,
@@ -44,8 +37,8 @@ pub(crate) struct SummaryPlacements {
 impl Default for SummaryPlacements {
     fn default() -> Self {
         Self {
-            learned: Cache::new(MODELS),
-            suspected: Mutex::new(TwoGenerationCache::new(SUSPECTS)),
+            learned: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
+            suspected: Mutex::new(TwoGenerationCache::new(CONVERSATIONS_PER_CALLER)),
             suspicions: RefusalSuspicions::default(),
         }
     }
@@ -71,7 +64,7 @@ impl SummaryPlacements {
 
     /// Returns the placements that `model` refused.
     pub(crate) fn refusals(&self, model: &str) -> PlacementRefusals {
-        self.learned.get(model).unwrap_or_default()
+        self.learned.lock().get(model).unwrap_or_default()
     }
 
     /// Records that `model` refused a summary in `placement` and accepted the conversation without
@@ -79,7 +72,7 @@ impl SummaryPlacements {
     pub(crate) fn record_refusal(&self, model: &str, placement: Placement) -> bool {
         let before = self.refusals(model);
         let learned = before.with_refusal(placement);
-        self.learned.insert(model.to_owned(), learned);
+        self.learned.lock().insert(model.to_owned(), learned);
         before != learned
     }
 
@@ -115,7 +108,7 @@ impl SummaryPlacements {
         let before = self.refusals(model);
         let learned = before.merged_with(refusals);
         if before != learned {
-            self.learned.insert(model.to_owned(), learned);
+            self.learned.lock().insert(model.to_owned(), learned);
         }
     }
 }

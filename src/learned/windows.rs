@@ -1,7 +1,8 @@
 //! Observations about each model's window: refused requests, the largest accepted request, and the
 //! ends of replies.
 //!
-//! A refusal is trusted only as far as it cannot harm other conversations:
+//! All observations belong to one caller. A refusal is trusted only as far as it cannot harm
+//! the caller's other conversations:
 //!
 //! - If an accepted request contradicts the refusal, the model's window stays. The proxy then only
 //!   holds replies to requests of that size or larger.
@@ -10,6 +11,8 @@
 //! Everything learned from a refusal expires after a day.
 
 pub(crate) mod conversation_windows;
+use crate::learned::model_facts::ModelFacts;
+use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use crate::wall_clock;
 use conversation_windows::ConversationWindows;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
@@ -20,12 +23,8 @@ use longhaul_core::window::empty_reply::{EmptyReplyCause, EmptyReplyTracker};
 use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
 use longhaul_core::window::reply_signals::{SentSize, WindowDetector};
 use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
-use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
+use longhaul_core::window::{to_two_digits, window_from_refusal, window_from_repeated_refusal};
 use parking_lot::Mutex;
-
-/// Models per cache generation: at least this many are remembered, at most twice as many. A proxy
-/// serves few models, but a client may name any.
-const MODELS_PER_GENERATION: usize = 512;
 
 /// A request of at most this percentage of a window is well below it, whatever the error of the
 /// estimate.
@@ -44,6 +43,9 @@ pub(crate) struct ModelObservations {
     pub(crate) learned: Option<Timestamped<Option<LearnedWindow>>>,
     /// The largest request accepted since.
     pub(crate) largest_accepted: Tokens,
+    /// The largest accepted request as published to other processes; longhaul publishes it again
+    /// once it has grown by a sixteenth.
+    pub(crate) published_accepted: Option<Timestamped<Tokens>>,
     /// The size from which replies are held whatever was accepted, because a refusal contradicted
     /// an accepted request. For text as dense as the refused text, the refusal may be right.
     suspect_from: Option<Timestamped<Tokens>>,
@@ -94,6 +96,9 @@ impl ModelObservations {
         self.suspect_from = self
             .suspect_from
             .filter(|doubted| doubted.is_at_or_after(since) && !doubted.is_ahead_of(now));
+        self.published_accepted = self
+            .published_accepted
+            .filter(|accepted| accepted.is_at_or_after(since) && !accepted.is_ahead_of(now));
     }
 
     fn record_accepted(&mut self, request: Tokens) {
@@ -110,6 +115,20 @@ impl ModelObservations {
                 self.largest_accepted = accepted;
             }
             Some(_) | None => self.largest_accepted = accepted,
+        }
+        self.publish_accepted();
+    }
+
+    /// Publishes the largest accepted request, unless it grew by less than a sixteenth.
+    fn publish_accepted(&mut self) {
+        let accepted = self.largest_accepted;
+        let published = self.published_accepted.map(|published| published.what);
+        if published.is_none_or(|before| accepted > before + before.divided_by(16)) {
+            self.published_accepted = Some(Timestamped::superseding(
+                self.published_accepted,
+                wall_clock::unix_millis(),
+                accepted,
+            ));
         }
     }
 
@@ -204,7 +223,7 @@ impl ModelObservations {
     }
 }
 
-/// Observations about the models of one upstream.
+/// Observations about the models of one caller.
 pub(crate) struct LearnedWindows {
     by_model: Mutex<TwoGenerationCache<String, ModelObservations>>,
     /// Windows that apply to single conversations.
@@ -214,7 +233,7 @@ pub(crate) struct LearnedWindows {
 impl Default for LearnedWindows {
     fn default() -> Self {
         Self {
-            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_GENERATION)),
+            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
             by_conversation: ConversationWindows::default(),
         }
     }
@@ -228,25 +247,25 @@ impl LearnedWindows {
         shown
     }
 
-    /// Merges the window and the average ratio that another process has learned, if any. The later
-    /// window prevails. If this process has accepted a larger request, the window is recorded as
+    /// Merges the facts that another process has learned, if any. The later window prevails. If this process has accepted a larger request, the window is recorded as
     /// wrong, for all processes.
-    pub(crate) fn merge_remote(
-        &self,
-        model: &str,
-        learned: Option<Timestamped<Option<LearnedWindow>>>,
-        told: Option<Timestamped<TokenRatio>>,
-    ) {
-        self.update(model, |shown| {
-            if learned > shown.learned {
-                let accepted = shown.largest_accepted;
-                shown.learned = learned;
-                shown.cap_accepted();
-                shown.record_accepted(accepted);
+    pub(crate) fn merge_remote(&self, model: &str, facts: &ModelFacts) {
+        self.update(model, |observations| {
+            let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
+            let remote = facts.accepted.filter(|remote| remote.is_at_or_after(since));
+            let remote = remote.map_or(Tokens::ZERO, |accepted| accepted.what);
+            let accepted = observations.largest_accepted.max(remote);
+            observations.published_accepted = observations.published_accepted.max(facts.accepted);
+            if facts.window > observations.learned {
+                observations.learned = facts.window;
+                observations.cap_accepted();
             }
-            if shown.average_ratio.is_none() {
-                shown.average_ratio = told.map(|told| told.what);
-                shown.published_ratio = told;
+            if accepted > observations.largest_accepted {
+                observations.record_accepted(accepted);
+            }
+            if observations.average_ratio.is_none() {
+                observations.average_ratio = facts.density.map(|ratio| ratio.what);
+                observations.published_ratio = facts.density;
             }
         });
     }
@@ -267,6 +286,17 @@ impl LearnedWindows {
     /// Returns the policy window that applies to this conversation alone, if any.
     pub(crate) fn conversation_window(&self, prefix_keys: &PrefixKeys) -> Option<Tokens> {
         self.by_conversation.get(prefix_keys)
+    }
+
+    /// Learns a window for this conversation alone from a refusal whose limit is not credible.
+    pub(crate) fn learn_for_conversation(
+        &self,
+        prefix_keys: &PrefixKeys,
+        request: Tokens,
+        overflow: &Overflow,
+    ) {
+        let window = to_two_digits(window_from_refusal(request, overflow));
+        self.by_conversation.learn(prefix_keys, window);
     }
 
     /// Records that the retry of a refused request was refused, too. The window that this refusal

@@ -65,6 +65,11 @@ impl AccessKeys {
         token.map(drop).ok_or(Fault::InvalidToken)
     }
 
+    /// Whether longhaul's own key is sent upstream in place of the caller's credentials.
+    pub(crate) fn holds_upstream_key(&self) -> bool {
+        self.upstream_key.is_some()
+    }
+
     /// Returns `headers` for the upstream: with the key of the settings, and without client tokens.
     /// If neither is set, `headers` is returned unchanged.
     ///

@@ -60,12 +60,6 @@ impl ScopeFactory {
         }
     }
 
-    /// Returns the scope of the facts about the models at `base`, which all callers share.
-    pub(crate) fn for_models(&self, base: &BaseUrl) -> Scope {
-        let place = upstream_identity(base);
-        Scope::new(self.secret.as_bytes(), &[&place[..], &[b"models"]].concat())
-    }
-
     /// Creates a parse cache keyed by a secret of its own.
     pub(crate) fn parse_cache(&self) -> ParseCache {
         ParseCache::new(Scope::new(self.secret.as_bytes(), &[b"recall"]))

@@ -9,7 +9,6 @@ use crate::body::budget::BufferBudget;
 use crate::config::Config;
 use crate::costs::CostTracker;
 use crate::error::Problem;
-use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::scope::ScopeFactory;
@@ -31,7 +30,6 @@ impl Services {
         let metrics = Arc::<Metrics>::default();
         let store = Arc::new(Store::open(&config.store, &metrics)?);
         let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
-        let knowledge = ModelKnowledge::new(scopes.for_models(&config.upstream.base));
         let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
         let mut services = Self {
             mount: None,
@@ -44,7 +42,7 @@ impl Services {
             scopes: Arc::new(scopes),
             summary_jobs: SummaryJobs::default(),
             keys: AccessKeys::new(&config),
-            knowledge: Arc::new(knowledge),
+            knowledge: Arc::default(),
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
@@ -87,11 +85,10 @@ impl Services {
 
     /// Returns a copy for another upstream, with no knowledge of its models yet.
     fn for_mount(&self, mount: &str, config: Config) -> Self {
-        let scope = self.scopes.for_models(&config.upstream.base);
         Self {
             mount: Some(mount.into()),
             costs: cost_tracker(&config),
-            knowledge: Arc::new(ModelKnowledge::new(scope)),
+            knowledge: Arc::default(),
             unknown_paths: Arc::default(),
             ..self.with_own_config(config)
         }

@@ -1,12 +1,10 @@
 //! Conversations with rewrites that were refused for an unknown reason.
 
+use crate::learned::model_knowledge::CONVERSATIONS_PER_CALLER;
 use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
-
-/// Conversations kept in memory: at least this many, at most twice as many.
-const CONVERSATIONS: usize = 512;
 
 /// Unexplained refusals, by conversation and model.
 pub(crate) struct RefusalSuspicions(
@@ -27,7 +25,9 @@ enum SuspicionState {
 
 impl Default for RefusalSuspicions {
     fn default() -> Self {
-        Self(Mutex::new(TwoGenerationCache::new(CONVERSATIONS)))
+        Self(Mutex::new(TwoGenerationCache::new(
+            CONVERSATIONS_PER_CALLER,
+        )))
     }
 }
 

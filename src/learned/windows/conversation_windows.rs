@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::learned::model_knowledge::CONVERSATIONS_PER_CALLER;
 use crate::learned::windows::REFUSAL_TTL_MS;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
@@ -11,9 +12,6 @@ use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 use parking_lot::Mutex;
-
-/// Conversations per cache generation: at least this many are remembered, at most twice as many.
-const CONVERSATIONS_PER_GENERATION: usize = 512;
 
 /// Windows of single conversations, by the stable prefix at the time of the refusal.
 pub(super) struct ConversationWindows {
@@ -35,7 +33,7 @@ impl Default for ConversationWindows {
     fn default() -> Self {
         Self {
             has_entries: AtomicBool::default(),
-            by_prefix: Mutex::new(TwoGenerationCache::new(CONVERSATIONS_PER_GENERATION)),
+            by_prefix: Mutex::new(TwoGenerationCache::new(CONVERSATIONS_PER_CALLER)),
         }
     }
 }

@@ -49,8 +49,10 @@ pub(super) const TABLE: RuleTable = RuleTable {
 };
 
 /// Statuses, outer or inside the body, that are never about the size of a request: credentials,
-/// credit, permission, throttling, overload.
-const VETOED_STATUSES: &[u16] = &[401, 402, 403, 429, 529];
+/// credit, permission, throttling, overload, the path, the method, or the framing.
+const VETOED_STATUSES: &[u16] = &[
+    401, 402, 403, 404, 405, 406, 410, 411, 414, 415, 426, 429, 431, 529,
+];
 
 /// Codes and types that name an overflow.
 const OVERFLOW_CODES: &[RuleRow] = &[
