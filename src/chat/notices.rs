@@ -2,6 +2,7 @@
 
 use crate::chat::Chat;
 use crate::chat::attempt::PlanInputs;
+use crate::chat::retry::SuspectedOverflow;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
@@ -24,6 +25,23 @@ pub(super) fn log_gave_up(tokens: Tokens, inputs: &PlanInputs) {
          'x-longhaul-compact: now' to retry manually. Neither helps if one message, or all that \
          must be kept, fills the window."
     );
+}
+
+/// Reports a window that this caller learned below the one in force, once the retry was accepted.
+pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+    let learned = chat.knowledge.windows.observations(&chat.model).window();
+    if let Some(after) = learned.filter(|after| *after < refused.window) {
+        chat.services().metrics.windows_lowered.add(1_u64);
+        tracing::warn!(
+            model = &*chat.model,
+            from = refused.window.get(),
+            to = after.get(),
+            status = refused.status.as_u16(),
+            path = chat.request.route.mapped.path(),
+            "a refusal states a smaller window than the one in force; this caller's chats with \
+             the model use the smaller window for a day"
+        );
+    }
 }
 
 /// Logs the kind and size of the largest message of a conversation that thrashes: one that

@@ -26,6 +26,7 @@ pub(super) async fn recover_from_overflow(
     let tokens = first.tokens(conversation);
     let refused = SuspectedOverflow {
         tokens,
+        window: first.inputs.policy.thresholds.window,
         status,
         overflow,
     };

@@ -70,6 +70,8 @@ pub(super) enum Retry {
 pub(super) struct SuspectedOverflow {
     /// Size of the refused request.
     pub(super) tokens: Tokens,
+    /// Window in force when the request was planned.
+    pub(super) window: Tokens,
     /// Status of the refusal.
     pub(super) status: StatusCode,
     pub(super) overflow: Overflow,
@@ -275,6 +277,7 @@ fn retry_smaller_output(
     let refused = is_news.then(|| SuspectedOverflow {
         tokens: first.tokens(chat.request.conversation),
         status,
+        window: first.inputs.policy.thresholds.window,
         overflow: Overflow::stated(Some(limit), input),
     });
     Some(first.with_view(view, Retry::SmallerOutput { refused }))

@@ -133,6 +133,9 @@ fn settle(
 ) -> Option<RecordAdopted> {
     let outcome = retry_outcome(judged);
     count_retry(chat, attempt, outcome);
+    if outcome == RetryOutcome::Accepted {
+        chat.knowledge.record_answer();
+    }
     match (attempt.retry, outcome == RetryOutcome::Accepted) {
         (None, true) => settle_accepted_plan(chat, attempt),
         (None, false) => None,
@@ -244,6 +247,7 @@ fn settle_refused_retry(
             let refused = SuspectedOverflow {
                 tokens: attempt.tokens(chat.request.conversation),
                 status: judged.response.status(),
+                window: attempt.inputs.policy.thresholds.window,
                 overflow,
             };
             settle_overflowed_retry(chat, retry, &refused);
@@ -296,11 +300,11 @@ fn learn_from_overflow(chat: &Chat<'_>, refused: &SuspectedOverflow) {
         );
     } else {
         window::learn_from_refusal(chat, refused);
+        notices::report_lowered_window(chat, refused);
     }
 }
 
 fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
-    chat.services().knowledge.admit(&chat.knowledge);
     placement::confirm_placement(chat, attempt);
     placement::resolve_suspicions(chat, attempt.view());
     // A reply that was not inspected may be a refusal with a success status.

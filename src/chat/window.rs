@@ -11,11 +11,11 @@ use crate::models::HostKind;
 use crate::request::headers;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::credible_limit::is_credible_limit;
 use longhaul_core::window::learned_window::LearnedWindow;
 use longhaul_core::window::token_ratio::TokenCalibration;
 use longhaul_core::window::{
-    RefusalWindow, SelectedSource, TableWindow, WindowSources, expected_ratio, is_credible_limit,
-    script_ratio,
+    RefusalWindow, SelectedSource, TableWindow, WindowSources, expected_ratio, script_ratio,
 };
 
 /// Collects the sources for the window of `model`, for a conversation that starts from `record`.
@@ -124,22 +124,8 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
         stated.into_iter().flatten(),
     ) {
         windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
-        return;
-    }
-    windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
-    let (before, _) = sources.policy_window();
-    let (after, _) = model_window_sources(chat, &chat.model, None).policy_window();
-    if after < before {
-        chat.services().metrics.windows_lowered.add(1_u64);
-        tracing::warn!(
-            model = &*chat.model,
-            from = before.get(),
-            to = after.get(),
-            status = refused.status.as_u16(),
-            path = chat.request.route.mapped.path(),
-            "a refusal states a smaller window than the one in force; this caller's chats with \
-             the model use the smaller window for a day"
-        );
+    } else {
+        windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
     }
 }
 

@@ -45,9 +45,9 @@ pub(crate) struct CallerKnowledge {
     scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
-    /// Whether the upstream has accepted a chat of this caller. Until then, nothing is published,
-    /// and the knowledge ends with the request.
-    is_admitted: AtomicBool,
+    /// Whether the upstream has accepted a chat of this caller. Until then, nothing is published
+    /// to the store.
+    is_answered: AtomicBool,
 }
 
 /// The key that a caller's window queries are sent with.
@@ -72,7 +72,7 @@ impl Default for ModelKnowledge {
 impl ModelKnowledge {
     /// Returns the knowledge of the caller with this scope; empty knowledge for a new caller.
     pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<CallerKnowledge> {
-        self.by_caller.get(&scope).unwrap_or_else(|| {
+        self.by_caller.get_with(scope, || {
             Arc::new(CallerKnowledge {
                 reported_windows: match key {
                     QueryKey::Caller => Arc::default(),
@@ -82,16 +82,9 @@ impl ModelKnowledge {
                 windows: LearnedWindows::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
-                is_admitted: AtomicBool::default(),
+                is_answered: AtomicBool::default(),
             })
         })
-    }
-
-    /// Keeps the knowledge of a caller of whom the upstream has accepted a chat.
-    pub(crate) fn admit(&self, caller: &Arc<CallerKnowledge>) {
-        if !caller.is_admitted.swap(true, Ordering::Relaxed) {
-            self.by_caller.insert(caller.scope, Arc::clone(caller));
-        }
     }
 
     /// Returns the window queries in flight.
@@ -101,6 +94,11 @@ impl ModelKnowledge {
 }
 
 impl CallerKnowledge {
+    /// Records that the upstream has accepted a chat of this caller.
+    pub(crate) fn record_answer(&self) {
+        self.is_answered.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the scope of the caller.
     pub(crate) fn scope(&self) -> Scope {
         self.scope
@@ -114,7 +112,7 @@ impl CallerKnowledge {
     /// Returns the facts about a model, to publish to other processes. `None` if the upstream has
     /// accepted no chat of the caller.
     pub(crate) fn facts(&self, model: &str) -> Option<ModelFacts> {
-        if !self.is_admitted.load(Ordering::Relaxed) {
+        if !self.is_answered.load(Ordering::Relaxed) {
             return None;
         }
         let observations = self.windows.observations(model);
@@ -148,42 +146,31 @@ mod tests {
     }
 
     #[test]
-    fn keeps_only_the_knowledge_of_callers_that_were_answered() {
+    fn publishes_only_the_facts_of_callers_that_were_answered() {
         let knowledge = ModelKnowledge::default();
-        let accept = |caller: &CallerKnowledge| {
-            caller.windows.record_accepted("m", Tokens::new(100));
-        };
-        let caller = || knowledge.of_caller(scope("a"), QueryKey::Caller);
-        let accepted = || caller().windows.observations("m").largest_accepted;
-        accept(&caller());
-        assert_eq!(accepted(), Tokens::ZERO);
-        let admitted = caller();
-        assert_eq!(admitted.facts("m"), None);
-        knowledge.admit(&admitted);
-        accept(&admitted);
-        assert_eq!(accepted(), Tokens::new(100));
-        assert_ne!(admitted.facts("m"), Some(ModelFacts::default()));
+        let caller = knowledge.of_caller(scope("a"), QueryKey::Caller);
+        caller.windows.record_accepted("m", Tokens::new(100));
+        assert_eq!(caller.facts("m"), None);
+        caller.record_answer();
+        let again = knowledge.of_caller(scope("a"), QueryKey::Caller);
+        let accepted = again.facts("m").unwrap().accepted.unwrap();
+        assert_eq!(accepted.what, Tokens::new(100));
         let other = knowledge.of_caller(scope("b"), QueryKey::Caller);
-        assert_eq!(
-            other.windows.observations("m").largest_accepted,
-            Tokens::ZERO
-        );
+        let observations = other.windows.observations("m");
+        assert_eq!(observations.largest_accepted, Tokens::ZERO);
     }
 
     #[test]
     fn a_flood_of_callers_evicts_none_that_comes_often() {
         let knowledge = ModelKnowledge::default();
-        let frequent = knowledge.of_caller(scope("frequent"), QueryKey::Caller);
-        knowledge.admit(&frequent);
+        let of = |name: &str| knowledge.of_caller(scope(name), QueryKey::Caller);
+        let frequent = of("frequent");
         for name in 0..2 * MAX_CALLERS {
-            for _ in 0..u8::from(name % 64 == 0) {
-                _ = knowledge.of_caller(scope("frequent"), QueryKey::Caller);
+            if name % 64 == 0 {
+                assert!(Arc::ptr_eq(&frequent, &of("frequent")));
             }
-            let caller = knowledge.of_caller(scope(&name.to_string()), QueryKey::Caller);
-            knowledge.admit(&caller);
+            of(&name.to_string());
         }
-        let after = knowledge.of_caller(scope("frequent"), QueryKey::Caller);
-        assert!(Arc::ptr_eq(&frequent, &after));
     }
 
     #[test]

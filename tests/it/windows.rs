@@ -158,9 +158,9 @@ fn large(model: &str) -> Vec<u8> {
 
 /// Sends the chat until it is compacted: the answer to a listing request takes effect after a short
 /// delay.
-async fn until_compacted(caller: &Caller, body: &[u8]) {
+async fn until_compacted(caller: &Caller, fields: &[(&str, &str)], body: &[u8]) {
     for _ in 0..2_000 {
-        let arrived = caller.ask(body.to_vec()).await;
+        let arrived = caller.ask_with(fields, body.to_vec()).await;
         assert_eq!(arrived.status, 200);
         if arrived.action() == "digest" {
             return;
@@ -178,7 +178,7 @@ async fn check(model: &str, pages: Pages, asked: &[&str]) {
     let first = caller.ask(body.clone()).await;
     assert_eq!((first.status, first.action()), (200, ""));
     server.questions(asked.len()).await;
-    until_compacted(&caller, &body).await;
+    until_compacted(&caller, &[], &body).await;
     assert_eq!(server.targets(), asked);
     proxy.stop().await;
 }
@@ -285,7 +285,7 @@ async fn who_was_refused_asks_nothing_and_keeps_nobody_from_asking() {
             .await;
         assert_eq!(arrived.status, status);
     }
-    until_compacted(&caller, &body).await;
+    until_compacted(&caller, &[("authorization", "Bearer k")], &body).await;
     let questions = server.questions(1).await;
     assert_eq!(questions.len(), 1);
     assert_eq!(questions[0].headers["authorization"], "Bearer k");
@@ -302,7 +302,7 @@ async fn nothing_is_asked_where_the_path_says_which_model_answers() {
     assert_eq!(arrived.status, 200);
     // A listing request under that path would arrive before this chat.
     assert_eq!(caller.ask(body.clone()).await.status, 200);
-    until_compacted(&caller, &body).await;
+    until_compacted(&caller, &[], &body).await;
     assert_eq!(server.targets(), ["/v1/models"]);
     proxy.stop().await;
 }
@@ -349,7 +349,7 @@ async fn a_caller_asks_anew_where_another_was_refused() {
         }
     }
     server.questions(2).await;
-    until_compacted(&caller, &body).await;
+    until_compacted(&caller, &[("authorization", "Bearer two")], &body).await;
     assert_eq!(server.targets().len(), 2);
     proxy.stop().await;
 }

@@ -4,6 +4,7 @@
 //! Providers count with their own tokenizers. A limit learned in estimated tokens corrects every
 //! threshold for a denser tokenizer, while the estimate itself stays unchanged.
 
+pub mod credible_limit;
 pub mod empty_reply;
 pub mod learned_window;
 pub mod reply_signals;
@@ -20,9 +21,6 @@ use token_ratio::{TokenCalibration, TokenRatio};
 /// A conversation counts as equally dense as the refused one if it exceeds the refused window by at
 /// most 1/`DENSITY_TOLERANCE`.
 const DENSITY_TOLERANCE: u32 = 8;
-
-/// Maximum factor between a stated prompt size and longhaul's estimate of the same prompt.
-const CREDIBLE_FACTOR: u32 = 4;
 
 /// Below this size, most tokens belong to the prompt template, so a count reveals nothing about the
 /// text's token ratio.
@@ -69,40 +67,6 @@ pub fn window_from_repeated_refusal(
     let learned = window_from_refusal(estimate, overflow);
     let known = known.filter(|_| overflow.limit.is_none());
     known.map_or(learned, |known| known.min(learned))
-}
-
-/// Whether a refusal of a request of `estimate` tokens states its limit credibly. If not, the limit
-/// may be a number of somebody else's text, and counts for the refused conversation alone.
-///
-/// A limit is credible in these cases:
-///
-/// - The refusal also states the prompt size, within a factor of [`CREDIBLE_FACTOR`] of the
-///   estimate. No tokenizer differs by more from the estimate.
-/// - The limit differs by at most 1/`DENSITY_TOLERANCE` from one of the `known` windows.
-///
-/// A refusal without a limit is credible: its window follows from the size of the request.
-pub fn is_credible_limit(
-    estimate: Tokens,
-    overflow: &Overflow,
-    known: impl IntoIterator<Item = Tokens>,
-) -> bool {
-    let Some(limit) = overflow.limit else {
-        return true;
-    };
-    let used = overflow
-        .used
-        .or_else(|| Some(limit.saturating_add(overflow.excess?)));
-    let matches_estimate = used.is_some_and(|used| {
-        let used = Tokens::new(used).max(SHORT_REQUEST);
-        let estimate = estimate.max(SHORT_REQUEST);
-        used.divided_by(CREDIBLE_FACTOR) <= estimate && estimate.divided_by(CREDIBLE_FACTOR) <= used
-    });
-    matches_estimate
-        || known.into_iter().any(|known| {
-            let tolerance = known.divided_by(DENSITY_TOLERANCE);
-            let limit = Tokens::new(limit);
-            limit <= known + tolerance && known <= limit + tolerance
-        })
 }
 
 /// Rounds a learned window down to two significant digits. Replicas that learned from different
