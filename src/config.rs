@@ -138,6 +138,8 @@ pub struct UpstreamConfig {
     pub http2: Http2,
     /// Authorization header that replaces the client's own credentials.
     pub authorization: Option<HeaderValue>,
+    /// Paths under the base that receive that header in addition to the model endpoints.
+    pub key_paths: Vec<String>,
     /// PEM certificates trusted in addition to the system's roots.
     pub ca_file: Option<PathBuf>,
     /// Proxies between longhaul and the upstream.
@@ -290,6 +292,7 @@ impl Config {
                 base: found.value(&settings::UPSTREAM_BASE)?,
                 http2: found.value(&settings::UPSTREAM_HTTP2)?,
                 authorization,
+                key_paths: found.value(&settings::UPSTREAM_KEY_PATHS)?,
                 ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
                 proxies: Proxies {
                     http: found.value(&settings::PROXY_HTTP)?,

@@ -88,6 +88,11 @@ faults! {
          that addresses it by a name other than localhost; set client_tokens_file, and give the \
          page one of the tokens as its API key";
 
+    /// A client token asks for a path that receives no key of the settings.
+    KeyPath = "key_path", FORBIDDEN, Useless,
+        "longhaul sends its API key only to the model endpoints under upstream.base, such as \
+         /v1/chat/completions; to allow this path, add it to upstream.key_paths";
+
     /// The client sent plain HTTP to a TLS listener.
     PlainHttp = "plain_http", BAD_REQUEST, Useless,
         "this address requires TLS: begin the base URL with https://";

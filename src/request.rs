@@ -4,6 +4,7 @@ pub(crate) mod access_keys;
 pub(crate) mod buffered_body;
 pub(crate) mod headers;
 pub(crate) mod host_check;
+pub(crate) mod key_paths;
 pub(crate) mod overrides;
 pub(crate) mod paths;
 pub(crate) mod receive;

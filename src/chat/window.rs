@@ -202,6 +202,7 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         models_path: format!("{prefix}/models"),
         headers: services.keys.replace_credentials(
             chat.request.head,
+            path,
             headers::for_model_query(&chat.request.head.headers, base.host()),
         ),
     };

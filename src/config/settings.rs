@@ -94,6 +94,13 @@ settings! { ALL_SETTINGS:
     /// The key itself, for use in the environment. Never shown.
     UPSTREAM_API_KEY: Option<String> = optional_text, "upstream.api_key" = "", secret;
 
+    /// Paths under upstream.base that receive that key in addition to the model endpoints: audio/*,
+    /// chat/completions, completions, embeddings, images/*, messages, messages/count_tokens, models,
+    /// models/*, moderations, realtime, rerank, responses, responses/*. `/*` at the end stands for
+    /// everything below. Other paths are forwarded without the key, or refused if
+    /// client_tokens_file is set. Separated by commas in the environment.
+    UPSTREAM_KEY_PATHS: Vec<String> = text_list, "upstream.key_paths" = "[]";
+
     /// A PEM file of certificates to trust in addition to the system's, for an upstream with a
     /// private certificate authority. Empty: none.
     UPSTREAM_CA_FILE: Option<PathBuf> = optional_path, "upstream.ca_file" = "", restart;

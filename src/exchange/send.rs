@@ -21,7 +21,7 @@ pub(crate) struct Route {
     pub(crate) client_version: Version,
 }
 
-/// Maps the request to its upstream path, if its key is admitted.
+/// Maps the request to its upstream path, if its key is admitted there.
 pub(crate) fn route<B>(
     services: &Services,
     request: &Request<B>,
@@ -32,6 +32,7 @@ pub(crate) fn route<B>(
     services.keys.admit(request)?;
     let mapped = paths::map(&services.config.upstream.base, &asked)?;
     log.set_path(mapped.path());
+    services.keys.admit_path(request, mapped.path())?;
     Ok(Route {
         requested: asked,
         mapped,
@@ -75,7 +76,9 @@ pub(crate) fn upstream_request(
 ) -> Result<Request<RequestBody>, Fault> {
     let base = &services.config.upstream.base;
     let kept = headers::request(&head, base.host(), framing);
-    head.headers = services.keys.replace_credentials(&head, kept);
+    head.headers = services
+        .keys
+        .replace_credentials(&head, route.mapped.path(), kept);
     if let Some(name) = services.scopes.caller_header() {
         head.headers = headers::without_field(&head.headers, name);
     }

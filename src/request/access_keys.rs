@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use crate::config::{ClientTokens, Config};
 use crate::error::Fault;
 use crate::request::host_check::targets_ip_or_localhost;
+use crate::request::key_paths::KeyPaths;
 use crate::request::scope::CREDENTIALS;
 use crate::upstream::is_loopback_host;
 
@@ -22,6 +23,8 @@ pub(crate) struct AccessKeys {
     tokens: ClientTokens,
     /// Key sent upstream in place of the client's credentials.
     upstream_key: Option<HeaderValue>,
+    /// Paths that receive that key.
+    key_paths: KeyPaths,
     /// Whether a chat may spend a key of the settings: this one, or the key for summaries and
     /// titles.
     has_spendable_key: bool,
@@ -36,6 +39,7 @@ impl AccessKeys {
             tokens: config.client_tokens.clone(),
             has_spendable_key: ours.is_some() || summarisers.is_some(),
             upstream_key: ours,
+            key_paths: KeyPaths::new(&config.upstream.base, &config.upstream.key_paths),
         }
     }
 
@@ -70,14 +74,36 @@ impl AccessKeys {
         self.upstream_key.is_some()
     }
 
-    /// Returns `headers` for the upstream: with the key of the settings, and without client tokens.
-    /// If neither is set, `headers` is returned unchanged.
+    /// Checks whether a token's owner may request the upstream's path `path`. Only paths that
+    /// receive the key of the settings are open to tokens; a preflight shows none.
     ///
+    /// # Errors
+    /// `KeyPath` if the key is not for this path.
+    pub(crate) fn admit_path<B>(&self, request: &Request<B>, path: &str) -> Result<(), Fault> {
+        let is_open = self.tokens.is_empty()
+            || self.upstream_key.is_none()
+            || is_preflight(request.method(), request.headers())
+            || self.key_paths.contains(path);
+        if is_open { Ok(()) } else { Err(Fault::KeyPath) }
+    }
+
+    /// Returns `headers` for the upstream: with the key of the settings, and without client tokens.
+    /// If neither is set, or if the key is not for `path`, the client's credentials are kept.
+    ///
+    /// `path` is the upstream's path.
     /// `head` is the admitted request head: `headers` may lack the fields on which admission was
     /// based.
-    pub(crate) fn replace_credentials(&self, head: &Parts, headers: HeaderMap) -> HeaderMap {
+    pub(crate) fn replace_credentials(
+        &self,
+        head: &Parts,
+        path: &str,
+        headers: HeaderMap,
+    ) -> HeaderMap {
         let has_shown = self.tokens.is_empty() || !is_preflight(&head.method, &head.headers);
-        let ours = self.upstream_key.as_ref().filter(|_| has_shown);
+        let ours = self
+            .upstream_key
+            .as_ref()
+            .filter(|_| has_shown && self.key_paths.contains(path));
         if ours.is_none() && self.tokens.is_empty() {
             return headers;
         }
@@ -203,7 +229,7 @@ mod tests {
             &HeaderValue::from_static("h"),
             BodyFraming::Unchanged,
         );
-        keys.replace_credentials(&head, kept)
+        keys.replace_credentials(&head, "/v1/chat/completions", kept)
     }
 
     #[test]

@@ -38,7 +38,17 @@ impl Caller {
         fields: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Arrived {
-        let mut request = Request::post(format!("http://{}/v1/chat/completions", self.proxy))
+        self.ask_at("/v1/chat/completions", fields, body).await
+    }
+
+    /// Sends a chat with these fields to this path.
+    pub(crate) async fn ask_at(
+        &self,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Arrived {
+        let mut request = Request::post(format!("http://{}{path}", self.proxy))
             .header("content-type", "application/json");
         for (name, value) in fields {
             request = request.header(*name, *value);

@@ -32,6 +32,7 @@ mod harness;
 mod instructions;
 mod journey;
 mod kept;
+mod key_paths;
 mod keys;
 mod listener;
 mod load;
@@ -45,6 +46,7 @@ mod noted;
 mod oracle;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod ownership;
 mod passage;
 mod placeholders;
 mod program;

@@ -86,14 +86,11 @@ async fn check(hostile: Hostile, settings: &[(&str, &str)], path: &str, attacks:
     all.extend(settings);
     let proxy = Proxy::asking(Config::default_with(all).unwrap()).await;
     let attacker = Caller::of(proxy.address);
-    let url = format!("http://{}{path}", proxy.address);
     for turns in attacks {
-        attacker
-            .post(&url, ATTACKER, chat(*turns, 4_000))
-            .await;
+        attacker.ask_at(path, ATTACKER, chat(*turns, 1_000)).await;
     }
     let victim = Caller::of(proxy.address);
-    let body = chat(60, 4_000);
+    let body = chat(30, 1_000);
     let arrived = victim.ask_with(VICTIM, body.clone()).await;
     assert_eq!((arrived.status, arrived.action()), (200, ""));
     assert_eq!(victims.lock().unwrap().as_slice(), [Bytes::from(body)]);
