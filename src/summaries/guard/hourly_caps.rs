@@ -13,13 +13,19 @@ use crate::summaries::CostMeter;
 use longhaul_core::units::scope::{RecordKey, Scope};
 use parking_lot::Mutex;
 
-/// Summaries per process and hour; beyond that the digest replaces them. Enough for twenty
+/// Summaries per process and hour; beyond that the digest replaces them. Enough for forty
 /// conversations at the default of `summary.max_per_hour`. A process that needs more is stuck, and
 /// callers pay for it.
-pub(super) const PER_PROCESS: usize = 120;
-/// Summaries per caller and hour, enough for ten conversations. Half the process's cap, so that one
-/// caller cannot use it up.
-pub(super) const PER_CALLER: usize = PER_PROCESS / 2;
+pub(super) const PER_PROCESS: usize = 240;
+/// A caller's share of the summaries that the other callers leave: a quarter, so that callers who
+/// use up their shares leave some to the next one.
+const CALLER_SHARE: usize = 4;
+/// Summaries of a caller that is alone in its hour, enough for ten conversations.
+#[cfg(test)]
+pub(super) const PER_CALLER: usize = PER_PROCESS / CALLER_SHARE;
+/// Age below which callers have one share together. Credentials are made up faster than callers
+/// come.
+pub(super) const NEWCOMER_AGE: Duration = Duration::from_mins(1);
 /// Maximum number of remembered conversations.
 const MAX_CONVERSATIONS: u64 = 4_096;
 /// Maximum number of remembered callers.
@@ -31,8 +37,16 @@ pub(super) struct HourlyCaps {
     /// Summaries per conversation and hour.
     per_conversation: usize,
     process: Arc<RollingHour>,
-    callers: Cache<Scope, Arc<RollingHour>>,
+    callers: Cache<Scope, Arc<CallerHour>>,
+    /// Summaries of callers that were newcomers then.
+    newcomers: Arc<RollingHour>,
     conversations: Cache<RecordKey, Arc<RollingHour>>,
+}
+
+/// The hour of one caller.
+struct CallerHour {
+    first_seen: Instant,
+    times: Arc<RollingHour>,
 }
 
 /// A summary that counts towards the caps. On drop:
@@ -42,7 +56,8 @@ pub(super) struct HourlyCaps {
 ///   key takes no one else's share.
 #[must_use]
 pub(crate) struct HourlyReservation {
-    process: Arc<RollingHour>,
+    /// Times of the process, and of newcomers if the caller is one.
+    shared: Vec<Arc<RollingHour>>,
     /// Times of the caller and of the conversation.
     caller_and_conversation: [Arc<RollingHour>; 2],
     cost_meter: Arc<CostMeter>,
@@ -51,7 +66,7 @@ pub(crate) struct HourlyReservation {
 impl Drop for HourlyReservation {
     fn drop(&mut self) {
         if !self.cost_meter.any_call_accepted() {
-            self.process.remove_newest();
+            self.shared.iter().for_each(|times| times.remove_newest());
         }
         if !self.cost_meter.any_call_charged() {
             self.caller_and_conversation
@@ -71,6 +86,7 @@ impl HourlyCaps {
             per_conversation,
             process: Arc::default(),
             callers: hourly_cache(MAX_CALLERS),
+            newcomers: Arc::default(),
             conversations: hourly_cache(MAX_CONVERSATIONS),
         }
     }
@@ -81,11 +97,11 @@ impl HourlyCaps {
         scope: Scope,
         conversation: RecordKey,
     ) -> Option<WithheldReason> {
-        let of_caller = self.callers.get(&scope);
+        let caller = self.caller(scope);
         let own = self.conversations.get(&conversation);
         if self.is_process_capped() {
             Some(WithheldReason::Process)
-        } else if of_caller.is_some_and(|all| all.count() >= PER_CALLER) {
+        } else if self.is_share_used(self.counted_for(&caller).count()) {
             Some(WithheldReason::Caller)
         } else {
             let lately = own.map_or(0, |own| own.count());
@@ -93,14 +109,46 @@ impl HourlyCaps {
         }
     }
 
+    /// Returns the hour of a caller, which begins now if the caller is unknown.
+    fn caller(&self, scope: Scope) -> Arc<CallerHour> {
+        let entry = self.callers.entry(scope).or_insert_with(|| {
+            Arc::new(CallerHour {
+                first_seen: Instant::now(),
+                times: Arc::default(),
+            })
+        });
+        entry.into_value()
+    }
+
+    /// Returns the times that count towards a caller's share: those of all newcomers for a
+    /// newcomer.
+    fn counted_for<'a>(&'a self, caller: &'a CallerHour) -> &'a Arc<RollingHour> {
+        if caller.is_newcomer() {
+            &self.newcomers
+        } else {
+            &caller.times
+        }
+    }
+
+    /// Returns the share of a caller that had `own` summaries in the last hour, at least one.
+    fn share(&self, own: usize) -> usize {
+        let left = PER_PROCESS.saturating_sub(self.process.count());
+        ((left + own) / CALLER_SHARE).max(1)
+    }
+
+    /// Whether a caller that had `own` summaries in the last hour has used its share.
+    fn is_share_used(&self, own: usize) -> bool {
+        own >= self.share(own)
+    }
+
     /// Whether the process has reached its cap.
     pub(super) fn is_process_capped(&self) -> bool {
         self.process.count() >= PER_PROCESS
     }
 
-    /// Returns the number of callers that have reached their own cap.
+    /// Returns the number of callers that have used their own share.
     pub(super) fn capped_callers(&self) -> usize {
-        let spent = |(_, times): &(_, Arc<RollingHour>)| times.count() >= PER_CALLER;
+        let spent = |(_, caller): &(_, Arc<CallerHour>)| self.is_share_used(caller.times.count());
         self.callers.iter().filter(spent).count()
     }
 
@@ -111,24 +159,36 @@ impl HourlyCaps {
         conversation: RecordKey,
         meter: &Arc<CostMeter>,
     ) -> HourlyReservation {
-        let of_caller = self.callers.entry(scope).or_default();
+        let caller = self.caller(scope);
         let own = self.conversations.entry(conversation).or_default();
-        let counted = HourlyReservation {
-            process: Arc::clone(&self.process),
-            caller_and_conversation: [of_caller.into_value(), own.into_value()],
-            cost_meter: Arc::clone(meter),
-        };
-        let [of_caller, own] = &counted.caller_and_conversation;
-        for (times, most, whose) in [
-            (own, self.per_conversation, WithheldReason::Conversation),
-            (of_caller, PER_CALLER, WithheldReason::Caller),
-            (&counted.process, PER_PROCESS, WithheldReason::Process),
-        ] {
-            if times.record_now() == most {
-                log_cap_reached(whose, most);
-            }
+        let own = own.into_value();
+        let mut shared = vec![Arc::clone(&self.process)];
+        if caller.is_newcomer() {
+            _ = self.newcomers.record_now();
+            shared.push(Arc::clone(&self.newcomers));
         }
-        counted
+        if own.record_now() == self.per_conversation {
+            log_cap_reached(WithheldReason::Conversation, self.per_conversation);
+        }
+        let of_caller = caller.times.record_now();
+        if self.process.record_now() == PER_PROCESS {
+            log_cap_reached(WithheldReason::Process, PER_PROCESS);
+        }
+        if of_caller == self.share(of_caller) {
+            log_cap_reached(WithheldReason::Caller, of_caller);
+        }
+        HourlyReservation {
+            shared,
+            caller_and_conversation: [Arc::clone(&caller.times), own],
+            cost_meter: Arc::clone(meter),
+        }
+    }
+}
+
+impl CallerHour {
+    /// Whether the caller was first seen within [`NEWCOMER_AGE`].
+    fn is_newcomer(&self) -> bool {
+        self.first_seen.elapsed() < NEWCOMER_AGE
     }
 }
 
@@ -142,7 +202,11 @@ fn log_cap_reached(whose: WithheldReason, most: usize) {
 }
 
 /// Creates a cache of `many` entries that expire after an hour without access.
-fn hourly_cache<K: Hash + Eq + Send + Sync + 'static>(many: u64) -> Cache<K, Arc<RollingHour>> {
+fn hourly_cache<K, V>(many: u64) -> Cache<K, Arc<V>>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
     Cache::builder()
         .max_capacity(many)
         .time_to_idle(HOUR)

@@ -146,7 +146,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
         guards.health(),
         GuardHealth {
             spent: true,
-            spent_callers: 2,
+            spent_callers: 4,
             ..quiet
         }
     );
@@ -377,9 +377,37 @@ async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
         asks(&guards, &permit, true);
     }
     assert!(!guards.allows(&permit(&guards, 1, "x", 1)));
+    assert!(!guards.allows(&permit(&guards, 2, "x", 1)), "as new");
+    tokio::time::advance(hourly_caps::NEWCOMER_AGE).await;
+    assert!(!guards.allows(&permit(&guards, 1, "x", 1)));
     assert!(guards.allows(&permit(&guards, 2, "x", 1)));
     tokio::time::advance(hourly_caps::HOUR).await;
     assert!(guards.allows(&permit(&guards, 1, "x", 1)));
+}
+
+/// One caller with many keys uses up one share, however many its keys are.
+#[tokio::test(start_paused = true)]
+async fn new_callers_have_one_share_together_and_leave_the_rest_to_those_who_were_there() {
+    let guards = fresh();
+    let victim = || permit(&guards, 1, "victim", 1);
+    assert!(guards.allows(&victim()), "seen before the others");
+    tokio::time::advance(hourly_caps::NEWCOMER_AGE).await;
+    let mut taken = 0;
+    for caller in 2..u8::MAX {
+        for number in 0..10 {
+            let permit = permit(&guards, caller, &format!("{caller} {number}"), 1);
+            if guards.allows(&permit) {
+                asks(&guards, &permit, true);
+                taken += 1;
+            }
+        }
+    }
+    assert_eq!(taken, hourly_caps::PER_CALLER);
+    for number in 0..10 {
+        let permit = permit(&guards, 1, &number.to_string(), 1);
+        assert!(guards.allows(&permit), "{number}");
+        asks(&guards, &permit, true);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -395,6 +423,8 @@ async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
         drop(meter.start_call());
     }
     assert!(!guards.allows(&permit(&guards, 1, "x", 20)));
+    assert!(guards.allows(&permit(&guards, 2, "y", 1)), "seen before");
+    tokio::time::advance(hourly_caps::NEWCOMER_AGE).await;
     for other in 0..hourly_caps::PER_PROCESS - 1 {
         let caller = u8::try_from(other / hourly_caps::PER_CALLER).unwrap() + 10;
         asks(
