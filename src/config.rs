@@ -161,6 +161,8 @@ pub struct Limits {
     pub buffered_bytes: u64,
     /// Concurrent client connections; further ones wait to be accepted.
     pub connections: u32,
+    /// Concurrent requests; further ones are refused.
+    pub requests: u32,
 }
 
 /// Log output on standard error.
@@ -308,6 +310,7 @@ impl Config {
                 body_bytes: found.value(&settings::LIMITS_BODY)?,
                 buffered_bytes: found.value(&settings::LIMITS_BUFFERED)?,
                 connections: found.value(&settings::LIMITS_CONNECTIONS)?,
+                requests: found.value(&settings::LIMITS_REQUESTS)?,
             },
             drain_timeout: found.value(&settings::LIMITS_DRAIN)?,
             drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,

@@ -57,6 +57,11 @@ faults! {
     RequestBodyBroken = "request_body_broken", BAD_REQUEST, Useless,
         "the request body ended early, stalled, or has invalid HTTP framing";
 
+    /// The process has as many requests under way as it may, or the caller its share of them.
+    TooManyRequests = "too_many_requests", SERVICE_UNAVAILABLE, MayHelp,
+        "too many requests are in flight (limits.requests), or your share of them; retry when \
+         fewer are in flight, or raise the limit";
+
     /// The chat to compact exceeds a limit on chats.
     ChatTooLarge = "chat_too_large", PAYLOAD_TOO_LARGE, Useless,
         "the chat exceeds limits.body, as sent or decoded, or has too many messages; raise \

@@ -70,6 +70,13 @@ impl Proxy {
         let services = self.select_mount(request.uri_mut());
         let mut log = RequestLog::start(&request, &services.metrics);
         log.set_mount(services.mount.clone());
+        match services.take_place(&request) {
+            Ok(place) => log.hold_place(place),
+            Err(fault) => {
+                log.set_path(request.uri().path());
+                return answer_fault(services, fault, log);
+            }
+        }
         // A connection holds its request's future in memory for as long as the reply streams. State
         // that is needed only until the reply begins is boxed, so it is freed by then.
         let reply = if explicit_compaction::is_compact_request(&request) {

@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
+use crate::body::client_body::PeerAddress;
 use crate::config::{BaseUrl, Config};
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
@@ -183,11 +184,15 @@ impl Server {
             let (current, stopped) = (current.clone(), stopped.clone());
             tasks.spawn(async move {
                 set_socket_options(&socket);
+                let peer = socket.peer_addr().ok();
+                let peer = peer.map(|peer| PeerAddress(peer.ip().to_canonical()));
                 let until = Instant::now() + HEAD_TIMEOUT;
                 match current.certificates.clone() {
-                    None => serve(socket, until, current, stopped).await,
+                    None => serve(socket, peer, until, current, stopped).await,
                     // Boxed, so that connections without TLS reserve no space for its state.
-                    Some(own) => Box::pin(serve_tls(socket, &own, until, current, stopped)).await,
+                    Some(own) => {
+                        Box::pin(serve_tls(socket, peer, &own, until, current, stopped)).await;
+                    }
                 }
                 drop(place);
             });
@@ -218,6 +223,7 @@ fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
 /// to use HTTPS.
 async fn serve_tls(
     socket: TcpStream,
+    peer: Option<PeerAddress>,
     certificates: &Certificates,
     until: Instant,
     current: ReloadableProxy,
@@ -230,7 +236,7 @@ async fn serve_tls(
         _ = stopped.changed() => return,
     };
     match handshake {
-        Ok(HandshakeResult::Tls(session)) => serve(session, until, current, stopped).await,
+        Ok(HandshakeResult::Tls(session)) => serve(session, peer, until, current, stopped).await,
         Ok(HandshakeResult::NotTls(socket)) => {
             _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await;
         }
@@ -253,8 +259,13 @@ async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
 }
 
 /// Serves a connection. `until` is the deadline for its preface.
-async fn serve<I>(io: I, until: Instant, current: ReloadableProxy, mut stopped: watch::Receiver<()>)
-where
+async fn serve<I>(
+    io: I,
+    peer: Option<PeerAddress>,
+    until: Instant,
+    current: ReloadableProxy,
+    mut stopped: watch::Receiver<()>,
+) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = tokio::select! {
@@ -269,7 +280,10 @@ where
     let slot = Arc::new(TunnelSlot::default());
     let service = {
         let slot = Arc::clone(&slot);
-        service_fn(move |request: Request<Incoming>| {
+        service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
             let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
             async move { Ok::<_, Infallible>(proxy.handle(request, &slot).await) }
         })

@@ -6,11 +6,12 @@ mod unknown_paths;
 use std::sync::Arc;
 
 use http::request::Parts;
+use http::{Extensions, HeaderMap, Request};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::body::budget::BufferBudget;
-use crate::body::client_body::ClientBody;
+use crate::body::budget::{BufferBudget, Owner};
+use crate::body::client_body::{ClientBody, PeerAddress};
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::config::{Config, Mode};
 use crate::costs::CostTracker;
@@ -20,8 +21,10 @@ use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
-use crate::request::receive::{ChatBodyReader, Received, chat_dialect};
-use crate::request::scope::ScopeFactory;
+use crate::request::receive::{
+    ChatBodyReader, Received, RequestPlace, RequestPlaces, chat_dialect,
+};
+use crate::request::scope::{ScopeFactory, identifying_headers};
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
@@ -39,6 +42,7 @@ pub(crate) struct Services {
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,
+    pub(crate) request_places: RequestPlaces,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) scopes: Arc<ScopeFactory>,
     /// Cache of parsed messages.
@@ -65,6 +69,29 @@ impl Services {
             .for_request(&self.config.upstream.base, &head.headers)
     }
 
+    /// Returns the holder of what the request occupies: the caller, or the peer's address if the
+    /// request has no credentials. `None` if neither is known.
+    pub(crate) fn owner(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<Owner> {
+        let by_header = self.scopes.caller_header();
+        let has_credentials = identifying_headers().any(|name| headers.contains_key(name));
+        if has_credentials || by_header.is_some_and(|name| headers.contains_key(name)) {
+            let base = &self.config.upstream.base;
+            return Some(Owner::Caller(self.scopes.for_request(base, headers)));
+        }
+        let peer = extensions.get::<PeerAddress>();
+        peer.map(|peer| Owner::Peer(peer.0))
+    }
+
+    /// Takes the place of a request among those under way.
+    ///
+    /// # Errors
+    /// No place is left, or none of the caller's share.
+    pub(crate) fn take_place<B>(&self, request: &Request<B>) -> Result<RequestPlace, Fault> {
+        let owner = self.owner(request.headers(), request.extensions());
+        let taken = self.request_places.take(owner);
+        taken.map_err(|_| Fault::TooManyRequests)
+    }
+
     /// Returns the mode that the request selects, or else the configured one.
     pub(crate) fn mode(&self, overrides: RequestOverrides) -> Mode {
         overrides.mode.unwrap_or(self.config.mode)
@@ -87,13 +114,19 @@ impl Services {
                 why: None,
             });
         }
-        self.body_reader(meter).receive(head, body).await
+        self.body_reader(head, meter).receive(head, body).await
     }
 
     /// Returns the reader of one chat body.
-    pub(crate) fn body_reader<'a>(&'a self, meter: &'a Arc<TransferMeter>) -> ChatBodyReader<'a> {
+    pub(crate) fn body_reader<'a>(
+        &'a self,
+        head: &Parts,
+        meter: &'a Arc<TransferMeter>,
+    ) -> ChatBodyReader<'a> {
         ChatBodyReader {
-            budget: &self.budget,
+            budget: self
+                .budget
+                .owned_by(self.owner(&head.headers, &head.extensions)),
             limit: self.config.limits.body_bytes,
             meter,
             metrics: &self.metrics,

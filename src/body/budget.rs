@@ -1,25 +1,39 @@
 //! The memory budget that all buffered bodies share.
 
+pub(crate) mod fair_share;
 pub(crate) mod spare_buffer;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use std::sync::Arc;
+
+use fair_share::FairShare;
+pub(crate) use fair_share::{Exhausted, Owner};
 pub(crate) use spare_buffer::SpareBuffer;
 
-/// Bytes that may be buffered at once, over all requests.
-#[derive(Debug)]
+/// Bytes that may be buffered at once, over all requests. Clones share the bytes.
+#[derive(Clone, Debug)]
 pub(crate) struct BufferBudget {
-    free: Arc<AtomicU64>,
+    bytes: Arc<FairShare>,
     limit: u64,
+    /// Holder of the reservations. `None` for longhaul itself.
+    owner: Option<Owner>,
     spare_buffer: SpareBuffer,
 }
 
 impl BufferBudget {
     pub(crate) fn new(bytes: u64) -> Self {
         Self {
-            free: Arc::new(AtomicU64::new(bytes)),
+            bytes: Arc::new(FairShare::new(bytes)),
             limit: bytes,
+            owner: None,
             spare_buffer: SpareBuffer::default(),
+        }
+    }
+
+    /// Returns a handle whose reservations count towards the share of `owner`.
+    pub(crate) fn owned_by(&self, owner: Option<Owner>) -> Self {
+        Self {
+            owner,
+            ..self.clone()
         }
     }
 
@@ -31,7 +45,8 @@ impl BufferBudget {
     /// Creates an empty reservation.
     pub(crate) fn reservation(&self) -> Reservation {
         Reservation {
-            free: Arc::clone(&self.free),
+            pool: Arc::clone(&self.bytes),
+            owner: self.owner,
             bytes: 0,
             min_free: 0,
         }
@@ -46,10 +61,11 @@ impl BufferBudget {
     }
 }
 
-/// A share of the budget, returned on drop.
+/// A part of the budget, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    free: Arc<AtomicU64>,
+    pool: Arc<FairShare>,
+    owner: Option<Owner>,
     bytes: u64,
     /// Bytes that must stay free when this reservation grows.
     min_free: u64,
@@ -59,22 +75,18 @@ impl Reservation {
     /// Grows the reservation to `bytes` in total. An error leaves the reservation unchanged.
     ///
     /// # Errors
-    /// The budget has too little left.
-    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), BudgetExhausted> {
+    /// The budget, or the owner's share of the budget, has too little left.
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return Ok(());
         }
-        self.free
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
-                free.checked_sub(more).filter(|left| *left >= self.min_free)
-            })
-            .map_err(|_| BudgetExhausted)?;
+        self.pool.take(self.owner, more, self.min_free)?;
         self.bytes += more;
         Ok(())
     }
 
-    /// Merges another reservation of the same budget into this one.
+    /// Merges another reservation of the same owner into this one.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
@@ -82,13 +94,11 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.free.fetch_add(self.bytes, Ordering::AcqRel);
+        if self.bytes > 0 {
+            self.pool.give_back(self.owner, self.bytes);
+        }
     }
 }
-
-/// Error: the budget has too little left.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct BudgetExhausted;
 
 #[cfg(test)]
 mod tests {
@@ -99,17 +109,17 @@ mod tests {
         let budget = BufferBudget::new(10);
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!(one.grow_to(6), Ok(()));
-        assert_eq!(two.grow_to(5), Err(BudgetExhausted));
+        assert_eq!(two.grow_to(5), Err(Exhausted::Total));
         assert_eq!(two.grow_to(4), Ok(()));
         assert_eq!(one.grow_to(3), Ok(()), "a smaller total takes nothing");
-        assert_eq!(one.grow_to(7), Err(BudgetExhausted));
+        assert_eq!(one.grow_to(7), Err(Exhausted::Total));
     }
 
     #[test]
     fn a_lesser_reservation_leaves_half_to_others() {
         let budget = BufferBudget::new(10);
         let (mut lesser, mut own) = (budget.low_priority_reservation(), budget.reservation());
-        assert_eq!(lesser.grow_to(6), Err(BudgetExhausted));
+        assert_eq!(lesser.grow_to(6), Err(Exhausted::Total));
         assert_eq!(lesser.grow_to(5), Ok(()));
         assert_eq!(own.grow_to(5), Ok(()));
         assert_eq!(
@@ -125,7 +135,7 @@ mod tests {
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!((one.grow_to(4), two.grow_to(6)), (Ok(()), Ok(())));
         one.merge(two);
-        assert_eq!(budget.reservation().grow_to(1), Err(BudgetExhausted));
+        assert_eq!(budget.reservation().grow_to(1), Err(Exhausted::Total));
         drop(one);
         assert_eq!(budget.reservation().grow_to(10), Ok(()));
     }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use crate::body::budget::{BudgetExhausted, Reservation};
+use crate::body::budget::{Exhausted, Reservation};
 use stream_decoder::StreamDecoder;
 
 /// Maximum content codings of one body. One is usual; a gateway that compresses a compressed body
@@ -92,7 +92,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The budget has too little left.
-    pub(crate) fn charged_to(self, mut reservation: Reservation) -> Result<Self, BudgetExhausted> {
+    pub(crate) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Exhausted> {
         reservation.grow_to(self.memory_bytes())?;
         Ok(Self {
             _charged: Some(reservation),

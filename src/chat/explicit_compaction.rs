@@ -60,7 +60,7 @@ fn unread_fault(why: UnreadReason) -> Fault {
     match why {
         UnreadReason::Bomb | UnreadReason::Large => Fault::ChatTooLarge,
         UnreadReason::Corrupt | UnreadReason::Encoded | UnreadReason::Trailers => Fault::NotAChat,
-        UnreadReason::Crowded => Fault::BuffersFull,
+        UnreadReason::Crowded | UnreadReason::Share => Fault::BuffersFull,
         UnreadReason::Slow => Fault::RequestBodyBroken,
     }
 }
@@ -96,7 +96,7 @@ pub(crate) async fn answer(
     }
     let meter = log.meter();
     let received = meter
-        .measure_wait(services.body_reader(meter).receive(&head, body))
+        .measure_wait(services.body_reader(&head, meter).receive(&head, body))
         .await?;
     let body = match received {
         Received::Chat(body) => body,

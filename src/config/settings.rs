@@ -320,12 +320,18 @@ settings! { ALL_SETTINGS:
     LIMITS_BODY: u64 = bytes, "limits.body" = "256MiB";
 
     /// The maximum bytes of all buffered chat bodies together: four of the largest. A body that
-    /// does not fit is streamed through unchanged.
+    /// does not fit is streamed through unchanged. The bodies of one caller may hold as much as is
+    /// free, so at most half.
     LIMITS_BUFFERED: u64 = bytes, "limits.buffered" = "1GiB", restart;
 
     /// The maximum number of concurrent client connections; further ones wait to be accepted. Each
     /// uses up to two file descriptors, so raise the process's limit (ulimit -n) as well.
     LIMITS_CONNECTIONS: u32 = integer::<1, 1_000_000>, "limits.connections" = "16384", restart;
+
+    /// The maximum number of concurrent requests, each stream of HTTP/2 included; further ones are
+    /// answered 503. A caller may have as many as are free, so at most half. Callers are told apart
+    /// by their credentials, or else by address. Each request uses a connection to the upstream.
+    LIMITS_REQUESTS: u32 = integer::<1, 1_000_000>, "limits.requests" = "8192", restart;
 
     /// How long requests in flight may run after SIGTERM or SIGINT; a second signal ends them at
     /// once. Kubernetes kills after 30 s.

@@ -1,7 +1,7 @@
 //! Responses for faults, in the error format of the API.
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response};
 
 use crate::error::{Fault, RetryAdvice};
@@ -13,6 +13,10 @@ use longhaul_core::dialect::Dialect;
 const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
 /// The `OpenAI` SDKs do not retry a request if its response sets this header to `false`.
 const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Seconds after which a place for a request may be free. The SDKs double their own delay with each
+/// retry.
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Answers a request with `fault`, which is logged and counted.
 pub(crate) fn answer_fault(
@@ -37,6 +41,9 @@ fn fault_response(fault: Fault, origin: &str, dialect: Dialect) -> Response<Byte
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(FAULT_HEADER, HeaderValue::from_static(fault.code()));
+    if fault == Fault::TooManyRequests {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+    }
     match fault.retry_advice() {
         RetryAdvice::MayHelp => {}
         RetryAdvice::Useless => {

@@ -13,6 +13,7 @@ use crate::error::Fault;
 use crate::exchange::reply_observer::ReplyObserver;
 use crate::metrics::{Ending, Label, Metrics, RetryReason, StatusClass};
 use crate::report::ChatReport;
+use crate::request::receive::RequestPlace;
 use crate::request::{paths, receive};
 use crate::traces::{Operation, RequestTrace};
 use longhaul_core::conversation::Conversation;
@@ -42,6 +43,8 @@ pub(crate) struct RequestLog {
     cost: Option<RequestCost>,
     trace: RequestTrace,
     metrics: Arc<Metrics>,
+    /// Place of the request among those under way, until the reply has ended.
+    place: Option<RequestPlace>,
 }
 
 impl RequestLog {
@@ -64,7 +67,13 @@ impl RequestLog {
             cost: None,
             trace: RequestTrace::start(request.headers()),
             metrics: Arc::clone(metrics),
+            place: None,
         }
+    }
+
+    /// Holds the request's place until the log is dropped.
+    pub(crate) fn hold_place(&mut self, place: RequestPlace) {
+        self.place = Some(place);
     }
 
     /// Sets the upstream path, without its query.

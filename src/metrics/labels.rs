@@ -55,7 +55,9 @@ labels! {
         Encoded = "encoded",
         /// The body exceeds the size limit, encoded or decoded.
         Large = "large",
-        /// The sender stalled.
+        /// The caller's buffered bodies use its share of the memory budget.
+        Share = "share",
+        /// The sender stalled, or sent less than the minimum rate.
         Slow = "slow",
         /// The body ends in trailers, which a body of known length cannot carry.
         Trailers = "trailers",

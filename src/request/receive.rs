@@ -2,6 +2,7 @@
 
 mod buffer;
 mod decoding;
+mod places;
 
 use longhaul_core::dialect::Dialect;
 use std::iter::from_fn;
@@ -13,9 +14,9 @@ use http::Method;
 use http::request::Parts;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-use crate::body::budget::{BufferBudget, Reservation};
+use crate::body::budget::{BufferBudget, Exhausted, Reservation};
 use crate::body::chunked_bytes::ChunkedBytes;
 use crate::body::client_body::ClientBody;
 use crate::body::coding::Decoder;
@@ -27,10 +28,19 @@ use crate::request::buffered_body::BufferedBody;
 use crate::request::headers::is_transfer_coded;
 use buffer::BodyBuffer;
 use decoding::BodyDecoding;
+pub(crate) use places::{RequestPlace, RequestPlaces};
 
-/// Longest wait for the next bytes of a chat body. After it, the buffered part and the rest are
-/// streamed: the upstream decides how slow is too slow.
-const BODY_STALL: Duration = Duration::from_mins(1);
+/// Window over which the rate of a chat body is measured. After a window that brings too little,
+/// the buffered part and the rest are streamed: the upstream decides how slow is too slow.
+const RATE_WINDOW: Duration = Duration::from_mins(1);
+
+/// Minimum bytes of one [`RATE_WINDOW`]: 2 KiB a second, four times the minimum rate of Apache's
+/// `mod_reqtimeout`.
+const MIN_WINDOW_BYTES: u64 = 128 * 1024;
+
+/// Minimum growth of a buffered body in one [`RATE_WINDOW`], as a fraction of its size. Without it,
+/// 255 MiB at the minimum rate would occupy the budget for hours.
+const MIN_GROWTH: u64 = 16;
 
 /// A received request body.
 pub(crate) enum Received {
@@ -47,6 +57,41 @@ pub(crate) enum Received {
     },
 }
 
+impl From<Exhausted> for UnreadReason {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Share => Self::Share,
+            Exhausted::Total => Self::Crowded,
+        }
+    }
+}
+
+/// Measures whether a body arrives at the minimum rate.
+struct MinRate {
+    window_end: Instant,
+    /// Bytes received when the window began.
+    received_before: u64,
+}
+
+impl MinRate {
+    fn new() -> Self {
+        Self {
+            window_end: Instant::now() + RATE_WINDOW,
+            received_before: 0,
+        }
+    }
+
+    /// Ends the window of a body of which `received` bytes have arrived, and begins the next one.
+    /// Returns whether the window brought enough.
+    fn next_window(&mut self, received: u64) -> bool {
+        let brought = received - self.received_before;
+        let least = MIN_WINDOW_BYTES.max(self.received_before / MIN_GROWTH);
+        self.window_end = Instant::now() + RATE_WINDOW;
+        self.received_before = received;
+        brought >= least
+    }
+}
+
 /// Returns the dialect of a request if it is a chat.
 pub(crate) fn chat_dialect(method: &Method, path: &str) -> Option<Dialect> {
     Dialect::of_path(path).filter(|_| method == Method::POST)
@@ -54,7 +99,8 @@ pub(crate) fn chat_dialect(method: &Method, path: &str) -> Option<Dialect> {
 
 /// Reader of a chat body, with its limits.
 pub(crate) struct ChatBodyReader<'a> {
-    pub(crate) budget: &'a BufferBudget,
+    /// Budget under the share of the caller.
+    pub(crate) budget: BufferBudget,
     /// Maximum bytes of one body.
     pub(crate) limit: u64,
     pub(crate) meter: &'a Arc<TransferMeter>,
@@ -79,11 +125,11 @@ impl ChatBodyReader<'_> {
             return Ok(self.stream_all(body, Some(UnreadReason::Large)));
         }
         let decoding = (!decoder.is_identity())
-            .then(|| BodyDecoding::new(decoder, self.budget, self.limit))
+            .then(|| BodyDecoding::new(decoder, &self.budget, self.limit))
             .transpose();
         match decoding {
             Ok(decoding) => {
-                let buffer = BodyBuffer::new(self.budget, self.limit, declared);
+                let buffer = BodyBuffer::new(&self.budget, self.limit, declared);
                 self.read(buffer, decoding, declared, body).await
             }
             Err(why) => Ok(self.stream_all(body, Some(why))),
@@ -97,8 +143,12 @@ impl ChatBodyReader<'_> {
         declared: Option<u64>,
         mut body: ClientBody,
     ) -> Result<Received, Fault> {
+        let mut rate = MinRate::new();
         loop {
-            let Ok(frame) = timeout(BODY_STALL, body.frame()).await else {
+            let Ok(frame) = timeout_at(rate.window_end, body.frame()).await else {
+                if rate.next_window(buffer.len()) {
+                    continue;
+                }
                 return Ok(self.stream_rest(UnreadReason::Slow, buffer, None, body));
             };
             let frame = match frame {
@@ -206,6 +256,7 @@ impl ChatBodyReader<'_> {
             | UnreadReason::Corrupt
             | UnreadReason::Crowded
             | UnreadReason::Large
+            | UnreadReason::Share
             | UnreadReason::Slow => {
                 tracing::warn!(reason, "a chat is streamed through unread");
             }

@@ -11,6 +11,7 @@ use crate::costs::CostTracker;
 use crate::error::Problem;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
+use crate::request::receive::RequestPlaces;
 use crate::request::scope::ScopeFactory;
 use crate::services::Services;
 use crate::store::Store;
@@ -36,6 +37,7 @@ impl Services {
             mounts: Vec::new(),
             costs: cost_tracker(&config),
             budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
+            request_places: RequestPlaces::new(config.limits.requests),
             summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
             metrics,
             parse_cache: Arc::new(scopes.parse_cache()),

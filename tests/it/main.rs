@@ -24,6 +24,7 @@ mod demo;
 mod descriptors;
 mod encoded;
 mod explain;
+mod fair_share;
 mod faults;
 mod fold;
 mod forks;

@@ -35,6 +35,11 @@ impl BodyBuffer {
         }
     }
 
+    /// Returns the number of buffered bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -62,7 +67,7 @@ impl BodyBuffer {
             return Err(UnreadReason::Large);
         }
         let reserved = self.reservation.grow_to(bytes);
-        reserved.map_err(|_| UnreadReason::Crowded)
+        reserved.map_err(UnreadReason::from)
     }
 
     /// Doubles the capacity, but stops at the expected length while that is not exceeded. A long

@@ -28,7 +28,7 @@ impl BodyDecoding {
             .with_max_bytes(limit)
             .charged_to(budget.reservation());
         Ok(Self {
-            decoder: decoder.map_err(|_| UnreadReason::Crowded)?,
+            decoder: decoder.map_err(UnreadReason::from)?,
             plain: BodyBuffer::new(budget, limit, None),
         })
     }

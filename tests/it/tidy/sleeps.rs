@@ -23,12 +23,13 @@ enum Why {
 type Listed = (&'static str, usize, Why);
 
 /// Number of sleeps in each test file.
-const SLEEPS: [Listed; 17] = [
+const SLEEPS: [Listed; 18] = [
     ("src/body/budget/spare_buffer.rs", 3, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 2, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Look),
+    ("tests/it/fair_share.rs", 1, Why::Clock),
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
     ("tests/it/kept/sessions.rs", 1, Why::Others),
     ("tests/it/listener.rs", 1, Why::Clock),

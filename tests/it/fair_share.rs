@@ -1,0 +1,135 @@
+//! Bounds that callers share: what one caller occupies leaves room for the others.
+
+use tokio::time::{Duration, pause, resume, sleep};
+
+use crate::harness::{Proxy, Upstream, Wire};
+
+const MIB: usize = 1 << 20;
+/// A quarter of the budget in the first test.
+const PART: usize = 64 << 10;
+
+/// Returns the head of a chat of a caller, with a body of `length` bytes.
+fn chat(key: &str, length: usize) -> String {
+    format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
+         Content-Length: {length}\r\n\r\n"
+    )
+}
+
+/// Whether the proxy reads a chat of this caller. The chat is sent in chunks; if it is read, it goes
+/// on with a length.
+async fn is_read(upstream: &Upstream, proxy: &Proxy, key: &str) -> bool {
+    let mut client = proxy.connect().await;
+    let fields = format!("Authorization: Bearer {key}\r\nTransfer-Encoding: chunked\r\n");
+    let chunk = format!("4000\r\n{{}}{}\r\n0\r\n\r\n", " ".repeat(0x4000 - 2));
+    client
+        .send(&format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{fields}\r\n{chunk}"
+        ))
+        .await;
+    let mut others = Vec::new();
+    loop {
+        let mut server = upstream.accept().await;
+        let head = server.until("\r\n\r\n").await.to_lowercase();
+        if head.contains(&format!("bearer {key}")) {
+            return head.contains("\r\ncontent-length: 16384\r\n");
+        }
+        others.push(server);
+    }
+}
+
+#[tokio::test]
+async fn one_callers_unfinished_bodies_leave_room_for_the_chats_of_others() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    let mut held: Vec<Wire> = Vec::new();
+    // More than the budget in total. Each body lacks its end.
+    for _ in 0..5 {
+        let mut client = proxy.connect().await;
+        client.send(&chat("greedy", PART)).await;
+        client.send_bytes(&vec![b' '; PART - 1]).await;
+        held.push(client);
+    }
+    assert!(is_read(&upstream, &proxy, "modest").await);
+}
+
+#[tokio::test]
+async fn a_long_body_that_drips_gives_its_room_back() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    let mut client = proxy.connect().await;
+    client.send(&chat("dripping", 4 * MIB)).await;
+    client.send_bytes(&vec![b' '; MIB]).await;
+    pause();
+    let drip = async {
+        loop {
+            client.send(" ").await;
+            sleep(Duration::from_secs(20)).await;
+        }
+    };
+    let mut server = tokio::select! {
+        () = drip => unreachable!("endless"),
+        server = upstream.accept() => server,
+    };
+    resume();
+    server.until("\r\n\r\n").await;
+}
+
+#[tokio::test]
+async fn requests_beyond_a_callers_share_are_refused_and_those_of_others_are_served() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("limits.requests", "4")]).await;
+    let ask = |key: &str| {
+        format!("GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n")
+    };
+    let mut under_way = Vec::new();
+    for _ in 0..2 {
+        let mut client = proxy.connect().await;
+        client.send(&ask("greedy")).await;
+        let mut server = upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        under_way.push((client, server));
+    }
+    let mut third = proxy.connect().await;
+    third.send(&ask("greedy")).await;
+    let refused = third.until("}}").await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(
+        refused.contains("x-longhaul-fault: too_many_requests\r\n"),
+        "{refused}"
+    );
+    assert!(
+        refused.to_lowercase().contains("\r\nretry-after: 1\r\n"),
+        "{refused}"
+    );
+    let error = refused.split_once("\r\n\r\n").unwrap().1;
+    let error: serde_json::Value = serde_json::from_str(error).unwrap();
+    assert_eq!(error["error"]["code"], "too_many_requests");
+    let mut other = proxy.connect().await;
+    other.send(&ask("modest")).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    assert!(other.until("ok").await.starts_with("HTTP/1.1 200 "));
+    // A place is free again once its request has ended.
+    drop(under_way);
+    upstream_serves(&upstream, &proxy, &ask("greedy")).await;
+}
+
+/// Repeats `ask` until the upstream receives it: ended requests give their places back soon.
+async fn upstream_serves(upstream: &Upstream, proxy: &Proxy, ask: &str) {
+    loop {
+        let mut client = proxy.connect().await;
+        client.send(ask).await;
+        tokio::select! {
+            mut server = upstream.accept() => {
+                server.until("\r\n\r\n").await;
+                return;
+            }
+            _ = client.until("}}") => {}
+        }
+    }
+}
