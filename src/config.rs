@@ -146,6 +146,8 @@ pub struct UpstreamConfig {
     pub proxies: Proxies,
     /// Timeout for name resolution, connection and TLS handshake together.
     pub connect_timeout: Duration,
+    /// Protocols that a connection may switch to.
+    pub upgrades: Vec<String>,
     /// Whether longhaul queries the upstream for the context windows of its models.
     pub query_windows: bool,
 }
@@ -303,6 +305,7 @@ impl Config {
                     no_proxy: found.value(&settings::PROXY_EXCEPT)?.unwrap_or_default(),
                 },
                 connect_timeout: found.value(&settings::UPSTREAM_CONNECT)?,
+                upgrades: found.value(&settings::UPSTREAM_UPGRADES)?,
                 query_windows: found.value(&settings::UPSTREAM_ASK)?,
             },
             mounts,

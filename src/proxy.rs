@@ -126,7 +126,8 @@ async fn forward(
     log: &mut RequestLog,
 ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
     let route = send::route(services, &request, log)?;
-    let client = is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut request));
+    let client = is_upgrade_request(&request, &services.config.upstream.upgrades)
+        .then(|| hyper::upgrade::on(&mut request));
     let (head, body) = request.into_parts();
     if let Some(client) = client {
         let reply = upgrade(services, &route, head, body, (client, slot), log).await?;

@@ -277,6 +277,7 @@ async fn serve<I>(
     let Ok(Ok((protocol, io))) = begun else {
         return;
     };
+    let stopping = stopped.clone();
     let slot = Arc::new(TunnelSlot::default());
     let service = {
         let slot = Arc::clone(&slot);
@@ -306,7 +307,7 @@ async fn serve<I>(
             drive_until_end(connection, http2::Connection::graceful_shutdown, stopped).await;
         }
     }
-    slot.run().await;
+    slot.run(stopping).await;
 }
 
 /// Drives a connection until it ends. On shutdown, `wind_up` makes it accept no further requests.

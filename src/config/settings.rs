@@ -109,6 +109,10 @@ settings! { ALL_SETTINGS:
     /// in a row take about 7 s. Replies have no timeout except the client's own.
     UPSTREAM_CONNECT: Duration = duration, "upstream.connect" = "10s", restart;
 
+    /// Protocols that a connection may switch to (Upgrade). After the switch, bytes pass unread in
+    /// both directions. A request for another protocol is served without the switch.
+    UPSTREAM_UPGRADES: Vec<String> = text_list, "upstream.upgrades" = "websocket";
+
     /// Whether longhaul queries the upstream for a model's context window if neither a setting nor
     /// a refusal gives it. The query is GET /models with the credentials of a chat that the
     /// upstream has answered, in the background, at most once an hour for each model. A server on

@@ -1,9 +1,18 @@
 //! Tunnel after a 101 response: copies bytes both ways, until both ends are done or one breaks.
 
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
 use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::RequestBody;
@@ -15,6 +24,10 @@ use crate::services::Services;
 use crate::upstream::UpstreamBody;
 use parking_lot::Mutex;
 
+/// Time without a byte after which a tunnel ends while the server stops. A tunnel has no end that
+/// the server could wait for.
+const DRAIN_IDLE: Duration = Duration::from_secs(5);
+
 /// Holds the tunnel that a connection is about to become. A plain mutex suffices: a connection that
 /// upgrades has one request at a time.
 #[derive(Default)]
@@ -25,8 +38,9 @@ impl TunnelSlot {
         *self.0.lock() = Some((client, upstream));
     }
 
-    /// Runs the agreed tunnel, if any, once HTTP on the connection is over.
-    pub(crate) async fn run(&self) {
+    /// Runs the agreed tunnel, if any, once HTTP on the connection is over. Once `stopped` changes,
+    /// the tunnel ends if it is idle.
+    pub(crate) async fn run(&self, stopped: watch::Receiver<()>) {
         let agreed = self.0.lock().take();
         let Some((client, upstream)) = agreed else {
             return;
@@ -34,10 +48,72 @@ impl TunnelSlot {
         let Ok((client, upstream)) = tokio::try_join!(client, upstream) else {
             return;
         };
-        let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+        let reads = AtomicU64::new(0);
+        let mut client = CountedReads {
+            io: TokioIo::new(client),
+            reads: &reads,
+        };
+        let mut upstream = CountedReads {
+            io: TokioIo::new(upstream),
+            reads: &reads,
+        };
         // Both ends are dropped here, so an end that breaks closes the other.
-        let ended = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
-        tracing::debug!(clean = ended.is_ok(), "tunnel ended");
+        tokio::select! {
+            ended = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {
+                tracing::debug!(clean = ended.is_ok(), "tunnel ended");
+            }
+            () = idle_after_stop(stopped, &reads) => {
+                tracing::debug!("closed an idle tunnel, because the server is stopping");
+            }
+        }
+    }
+}
+
+/// Waits until the server stops, and then until no byte has arrived for [`DRAIN_IDLE`].
+async fn idle_after_stop(mut stopped: watch::Receiver<()>, reads: &AtomicU64) {
+    _ = stopped.changed().await;
+    loop {
+        let before = reads.load(Ordering::Relaxed);
+        sleep(DRAIN_IDLE).await;
+        if reads.load(Ordering::Relaxed) == before {
+            return;
+        }
+    }
+}
+
+/// One end of a tunnel, which counts its reads.
+struct CountedReads<'a, I> {
+    io: I,
+    reads: &'a AtomicU64,
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for CountedReads<'_, I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = ready!(Pin::new(&mut self.io).poll_read(cx, buffer));
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(read)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for CountedReads<'_, I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 

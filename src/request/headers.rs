@@ -61,14 +61,28 @@ impl BodyFraming {
     }
 }
 
-/// Whether the request asks to switch protocols. Only HTTP/1.1 can do so. A POST may get a normal
-/// answer first, which a server is free to send; curl offers h2c with every request.
-pub(crate) fn is_upgrade_request<B>(request: &Request<B>) -> bool {
+/// Whether the request asks to switch to one of `protocols`. Only HTTP/1.1 can do so. A POST may
+/// get a normal answer first, which a server is free to send. A request for another protocol is
+/// served without the switch: curl offers h2c with every request.
+pub(crate) fn is_upgrade_request<B>(request: &Request<B>, protocols: &[String]) -> bool {
     request.version() == Version::HTTP_11
         && request.method() == Method::GET
         && request.headers().contains_key(UPGRADE)
+        && offered_protocols(request.headers()).all(|offered| {
+            protocols
+                .iter()
+                .any(|protocol| offered.eq_ignore_ascii_case(protocol.as_bytes()))
+        })
         && connection_options(request.headers())
             .any(|option| option.eq_ignore_ascii_case("upgrade"))
+}
+
+/// Returns the protocols that `Upgrade` lists.
+fn offered_protocols(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    all.get_all(UPGRADE)
+        .into_iter()
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
 }
 
 /// Returns the request's fields for the upstream, in their order; `Host` names the upstream.

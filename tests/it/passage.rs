@@ -164,6 +164,51 @@ async fn an_upgrade_becomes_a_tunnel_that_ends_at_both_ends() {
 }
 
 #[tokio::test]
+async fn a_request_for_another_protocol_than_websocket_is_served_without_the_switch() {
+    let (upstream, _proxy, mut client) = pair("/v1").await;
+    client
+        .send(
+            "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+             Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+        )
+        .await;
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await.to_lowercase();
+    for field in ["upgrade", "http2-settings"] {
+        assert!(!head.contains(field), "{head}");
+    }
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    client.until("ok").await;
+}
+
+#[tokio::test]
+async fn an_idle_tunnel_does_not_hold_up_the_end() {
+    /// Default of `limits.drain`.
+    const DRAIN: Duration = Duration::from_secs(30);
+    let (upstream, proxy, mut client) = pair("/v1").await;
+    client
+        .send("GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        )
+        .await;
+    client.until("\r\n\r\n").await;
+    client.send("ping").await;
+    server.until("ping").await;
+    // The paused clock jumps to the next deadline.
+    pause();
+    let began = Instant::now();
+    proxy.stop().await;
+    assert!(began.elapsed() < DRAIN, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn a_request_under_way_ends_before_the_proxy_does() {
     let (upstream, proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;

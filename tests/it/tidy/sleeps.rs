@@ -65,7 +65,7 @@ const TIMES: [Listed; 27] = [
     ("tests/it/load/drill.rs", 2, Why::Bound),
     ("tests/it/multiplexed.rs", 1, Why::Bound),
     ("tests/it/multiplexed.rs", 1, Why::Clock),
-    ("tests/it/passage.rs", 1, Why::Clock),
+    ("tests/it/passage.rs", 3, Why::Clock),
     ("tests/it/program.rs", 1, Why::Bound),
     ("tests/it/redis_server.rs", 1, Why::Bound),
     ("tests/it/replicas/fleet.rs", 1, Why::Bound),
