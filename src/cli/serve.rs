@@ -33,8 +33,6 @@ pub(super) fn serve(
 ) -> Result<(), Vec<Problem>> {
     let config = Config::from_resolved(&found)?;
     let _waits = telemetry::start_log(config.log)?;
-    #[cfg(unix)]
-    descriptor_limit::raise_limit();
     for problem in unknown_variables(env) {
         tracing::warn!("{problem}");
     }
@@ -46,6 +44,8 @@ pub(super) fn serve(
         running: config.clone(),
         resolve: read,
     };
+    #[cfg(unix)]
+    let config = descriptor_limit::fit(config);
     let served = serve_until_signal(config, TraceDestination::from_env(env), reload);
     Ok(block_on_and_shut_down(worker_runtime()?, served)?)
 }

@@ -1,7 +1,9 @@
 //! The admin listener: one request per connection, and small limits.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Request;
@@ -11,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::admin::Admin;
@@ -19,16 +21,28 @@ use crate::server::acceptor::Acceptor;
 
 /// Maximum size of a request head on the admin listener, in bytes. hyper accepts no smaller buffer.
 const ADMIN_BUFFER: usize = 8 * 1024;
+/// Time for a connection to the admin listener to send its request. A probe sends it at once.
+const ADMIN_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum duration of a connection to the admin listener.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of connections to the admin listener; further ones wait. Its clients are a probe,
-/// a scraper and a person.
-const ADMIN_CONNECTIONS: usize = 32;
+/// Maximum number of connections to the admin listener. A further one takes the place of another,
+/// so that a probe is answered whoever else is connected. Its clients are a probe, a scraper and a
+/// person.
+pub(crate) const ADMIN_CONNECTIONS: usize = 16;
+
+/// An open connection.
+struct Open {
+    /// Whether the connection has sent a request.
+    has_asked: Arc<AtomicBool>,
+    task: AbortHandle,
+}
 
 /// Serves until dropped, which ends all its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let mut acceptor = Acceptor::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
+    // One more permit than places: the connection that takes another's place.
+    let mut acceptor = Acceptor::new(listener, ADMIN_CONNECTIONS + 1, "ADMIN_CONNECTIONS");
     let mut tasks = JoinSet::new();
+    let mut open = VecDeque::with_capacity(ADMIN_CONNECTIONS);
     loop {
         let accepted = tokio::select! {
             // Reaps finished tasks, so that the set does not grow with uptime.
@@ -38,24 +52,45 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
         let Some((socket, place)) = accepted else {
             continue;
         };
+        make_place(&mut open);
         let admin = Arc::clone(&admin);
-        tasks.spawn(async move {
+        let has_asked = Arc::<AtomicBool>::default();
+        let asked = Arc::clone(&has_asked);
+        let task = tasks.spawn(async move {
             // No legitimate request takes longer.
-            _ = timeout(ADMIN_TIMEOUT, serve_connection(socket, &admin)).await;
+            _ = timeout(ADMIN_TIMEOUT, serve_connection(socket, &admin, &asked)).await;
             drop(place);
         });
+        open.push_back(Open { has_asked, task });
     }
 }
 
-async fn serve_connection(socket: TcpStream, admin: &Admin) {
+/// Closes a connection if every place is taken: the oldest that has sent no request, or else the
+/// oldest.
+fn make_place(open: &mut VecDeque<Open>) {
+    open.retain(|open| !open.task.is_finished());
+    if open.len() < ADMIN_CONNECTIONS {
+        return;
+    }
+    let silent = open
+        .iter()
+        .position(|open| !open.has_asked.load(Ordering::Relaxed));
+    if let Some(closed) = open.remove(silent.unwrap_or_default()) {
+        closed.task.abort();
+    }
+}
+
+async fn serve_connection(socket: TcpStream, admin: &Admin, has_asked: &AtomicBool) {
     let Ok(peer) = socket.peer_addr() else { return };
     let service = service_fn(|request: Request<Incoming>| {
+        has_asked.store(true, Ordering::Relaxed);
         let answer = admin.respond(&request, peer.ip()).map(Full::new);
         async { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)
+        .header_read_timeout(ADMIN_HEAD_TIMEOUT)
         .max_buf_size(ADMIN_BUFFER)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = connection.await {
@@ -101,22 +136,66 @@ mod tests {
         String::from_utf8(answer).unwrap()
     }
 
-    #[tokio::test]
-    async fn a_probe_waits_for_the_silent_as_long_as_they_may_be_silent() {
-        let (address, _serving) = served().await;
+    /// Asserts that a probe is answered before any of these connections has to end.
+    async fn check_probe(address: SocketAddr, others: Vec<TcpStream>) {
         let began = Instant::now();
-        let mut silent = Vec::new();
-        for _ in 0..ADMIN_CONNECTIONS + 8 {
-            silent.push(TcpStream::connect(address).await.unwrap());
-        }
         let probe = probe(address, "").await;
         // From here on, the clock jumps to the next deadline.
         pause();
         let answer = answered(probe).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         let waited = began.elapsed();
-        let bounds = ADMIN_TIMEOUT..2 * ADMIN_TIMEOUT;
-        assert!(bounds.contains(&waited), "{waited:?}");
+        assert!(waited < ADMIN_TIMEOUT, "{waited:?}");
+        drop(others);
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_beside_any_number_of_silent_connections() {
+        let (address, _serving) = served().await;
+        let mut silent = Vec::new();
+        for _ in 0..4 * ADMIN_CONNECTIONS {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        check_probe(address, silent).await;
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_beside_any_number_of_viewers() {
+        let (address, _serving) = served().await;
+        let mut viewers = Vec::new();
+        for _ in 0..4 * ADMIN_CONNECTIONS {
+            let mut viewer = TcpStream::connect(address).await.unwrap();
+            let ask = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n");
+            viewer.write_all(ask.as_bytes()).await.unwrap();
+            viewers.push(viewer);
+        }
+        check_probe(address, viewers).await;
+    }
+
+    #[tokio::test]
+    async fn the_oldest_silent_connection_gives_its_place() {
+        let mut tasks = JoinSet::new();
+        let mut open = VecDeque::new();
+        for at in 0..ADMIN_CONNECTIONS {
+            let has_asked = Arc::new(AtomicBool::new(at == 0));
+            let task = tasks.spawn(std::future::pending::<()>());
+            open.push_back(Open { has_asked, task });
+        }
+        let second = open[1].task.id();
+        make_place(&mut open);
+        assert_eq!(open.len(), ADMIN_CONNECTIONS - 1);
+        assert!(open.iter().all(|open| open.task.id() != second));
+        assert!(open[0].has_asked.load(Ordering::Relaxed), "a viewer stays");
+    }
+
+    #[tokio::test]
+    async fn who_sends_no_request_is_closed_within_a_second() {
+        let (address, _serving) = served().await;
+        let silent = TcpStream::connect(address).await.unwrap();
+        let began = Instant::now();
+        pause();
+        assert_eq!(answered(silent).await, "");
+        assert!(began.elapsed() < ADMIN_TIMEOUT, "{:?}", began.elapsed());
     }
 
     #[tokio::test]

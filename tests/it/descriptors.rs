@@ -1,7 +1,9 @@
 //! A process with few file descriptors: how many it uses, and the replies to clients once none is
 //! left.
 
-use crate::harness::Wire;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use crate::harness::{Upstream, Wire};
 use crate::program::Program;
 
 const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
@@ -10,14 +12,16 @@ const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: 
 const OURS: &str = "GET /__longhaul__/ HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /// More descriptors than it has open after the start.
-const FEW: usize = 64;
+const FEW: u64 = 64;
 
-/// Whether the process has reached its limit. Inherited descriptors beyond the limit do not count.
-fn has_all(program: &Program) -> bool {
-    let open = std::fs::read_dir(format!("/proc/{}/fd", program.process())).unwrap();
-    let numbers = open.map(|open| open.unwrap().file_name().into_string().unwrap());
-    let within = numbers.filter(|number| number.parse::<usize>().unwrap() < FEW);
-    within.count() == FEW
+/// Leaves the process no descriptor beyond those that are open.
+fn take_all(program: &Program) {
+    let process = Pid::from_raw(program.process().cast_signed()).unwrap();
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(FEW),
+    };
+    prlimit(Some(process), Resource::Nofile, none).unwrap();
 }
 
 #[tokio::test]
@@ -27,13 +31,7 @@ async fn who_finds_no_descriptor_left_is_told_so_whether_or_not_a_name_was_to_be
         let mut client = Wire::to(program.address()).await;
         client.send(OURS).await;
         client.until("\r\n\r\n").await;
-        let mut others = Vec::new();
-        while !has_all(&program) {
-            let mut other = Wire::to(program.address()).await;
-            other.send(OURS).await;
-            other.until("\r\n\r\n").await;
-            others.push(other);
-        }
+        take_all(&program);
         client.send(ASK).await;
         let reply = client.rest().await;
         assert!(reply.contains("HTTP/1.1 503 "), "{upstream}: {reply}");
@@ -41,6 +39,26 @@ async fn who_finds_no_descriptor_left_is_told_so_whether_or_not_a_name_was_to_be
         assert_eq!(fault.lines().next(), Some("no_descriptors"), "{upstream}");
         assert!(fault.contains("ulimit -n"), "{upstream}: {reply}");
     }
+}
+
+#[tokio::test]
+async fn idle_connections_leave_descriptors_for_the_upstream() {
+    let upstream = Upstream::bind().await;
+    let program = Program::with_descriptors(&upstream.base(""), FEW, FEW);
+    let mut client = Wire::to(program.address()).await;
+    client.send(OURS).await;
+    client.until("\r\n\r\n").await;
+    let mut idle = Vec::new();
+    for _ in 0..2 * FEW {
+        idle.push(Wire::to(program.address()).await);
+    }
+    client.send(ASK).await;
+    let mut server = upstream.accept().await;
+    server.until("{}").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    assert!(client.rest().await.ends_with("ok"));
 }
 
 #[test]

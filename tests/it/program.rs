@@ -71,7 +71,7 @@ impl Program {
     /// Like [`start`](Self::start), with a soft limit of `first` descriptors and a hard limit of
     /// `most`.
     #[cfg(target_os = "linux")]
-    pub(crate) fn with_descriptors(upstream: &str, first: usize, most: usize) -> Self {
+    pub(crate) fn with_descriptors(upstream: &str, first: u64, most: u64) -> Self {
         let mut command = Command::new("/bin/sh");
         let limited = format!("ulimit -Sn {first} && ulimit -Hn {most} && exec \"$0\" \"$@\"");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);

@@ -2,17 +2,67 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit to the maximum that the system allows. The usual limit of 1024 is for programs
-/// that use `select`, and each request needs two descriptors.
-pub(super) fn raise_limit() {
+use crate::config::Config;
+use crate::server::admin_listener::ADMIN_CONNECTIONS;
+
+/// Descriptors of the process itself: standard streams, listeners, the store, name lookups.
+const OWN_DESCRIPTORS: u64 = 16;
+/// Descriptors kept for connections to the upstream beyond those of requests: summaries, titles
+/// and queries of windows.
+const UPSTREAM_DESCRIPTORS: u64 = 16;
+/// Descriptors that neither clients nor their requests may use.
+const RESERVED_DESCRIPTORS: u64 = OWN_DESCRIPTORS + ADMIN_CONNECTIONS as u64 + UPSTREAM_DESCRIPTORS;
+
+/// Raises the limit to the maximum that the system allows. Returns `config` with its limits on
+/// connections and requests lowered to what fits. The
+/// usual limit of 1024 is for programs that use `select`, and each request needs two descriptors.
+pub(super) fn fit(mut config: Config) -> Config {
     let limit = getrlimit(Resource::Nofile);
+    let mut open_files = limit.current;
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    if raised != limit
-        && let Err(error) = setrlimit(Resource::Nofile, raised)
-    {
-        tracing::debug!(%error, "could not raise the limit on open files");
+    if raised != limit {
+        match setrlimit(Resource::Nofile, raised) {
+            Ok(()) => open_files = limit.maximum,
+            Err(error) => tracing::debug!(%error, "could not raise the limit on open files"),
+        }
+    }
+    // No limit: nothing to fit.
+    let Some(open_files) = open_files else {
+        return config;
+    };
+    let limits = &mut config.limits;
+    let most = places_within(open_files);
+    if limits.connections > most || limits.requests > most {
+        tracing::info!(
+            open_files,
+            most,
+            "limits.connections and limits.requests are lowered to what the limit on open files \
+             (ulimit -n) allows"
+        );
+        limits.connections = limits.connections.min(most);
+        limits.requests = limits.requests.min(most);
+    }
+    config
+}
+
+/// Returns the number of clients, and of requests, that `open_files` allow: each uses one
+/// descriptor.
+fn places_within(open_files: u64) -> u32 {
+    let places = open_files.saturating_sub(RESERVED_DESCRIPTORS) / 2;
+    u32::try_from(places).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_and_requests_leave_the_reserve() {
+        for (open_files, expect) in [(0, 1), (64, 8), (1_024, 488), (1_048_576, 524_264)] {
+            assert_eq!(places_within(open_files), expect, "{open_files}");
+        }
     }
 }

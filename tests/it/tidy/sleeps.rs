@@ -49,7 +49,7 @@ const TIMES: [Listed; 27] = [
     ("src/chat/summary/tests.rs", 5, Why::Clock),
     ("src/chat/title.rs", 1, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
-    ("src/server/admin_listener.rs", 1, Why::Clock),
+    ("src/server/admin_listener.rs", 3, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Bound),
     ("src/store/redis/tests/failover.rs", 1, Why::Bound),
     ("src/store/tests/leases.rs", 3, Why::Clock),
