@@ -57,6 +57,11 @@ faults! {
     RequestBodyBroken = "request_body_broken", BAD_REQUEST, Useless,
         "the request body ended early, stalled, or has invalid HTTP framing";
 
+    /// The request has a transfer coding other than `chunked`.
+    TransferCoding = "transfer_coding", BAD_REQUEST, Useless,
+        "the only transfer coding that longhaul accepts is a single `Transfer-Encoding: chunked`; \
+         servers read others differently";
+
     /// The process has as many requests under way as it may, or the caller its share of them.
     TooManyRequests = "too_many_requests", SERVICE_UNAVAILABLE, MayHelp,
         "too many requests are in flight (limits.requests), or your share of them; retry when \

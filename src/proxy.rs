@@ -25,7 +25,7 @@ use crate::exchange::send;
 use crate::exchange::tunnel::{TunnelSlot, upgrade};
 use crate::metrics::{Action, RetryOutcome};
 use crate::report::ChatReport;
-use crate::request::headers::{BodyFraming, is_upgrade_request};
+use crate::request::headers::{BodyFraming, is_clearly_framed, is_upgrade_request};
 use crate::request::overrides::RequestOverrides;
 use crate::request::paths;
 use crate::request::receive::Received;
@@ -70,6 +70,10 @@ impl Proxy {
         let services = self.select_mount(request.uri_mut());
         let mut log = RequestLog::start(&request, &services.metrics);
         log.set_mount(services.mount.clone());
+        if !is_clearly_framed(request.headers()) {
+            log.set_path(request.uri().path());
+            return answer_fault(services, Fault::TransferCoding, log);
+        }
         match services.take_place(&request) {
             Ok(place) => log.hold_place(place),
             Err(fault) => {

@@ -1,7 +1,7 @@
 //! Responses for faults, in the error format of the API.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response};
 
 use crate::error::{Fault, RetryAdvice};
@@ -41,6 +41,10 @@ fn fault_response(fault: Fault, origin: &str, dialect: Dialect) -> Response<Byte
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(FAULT_HEADER, HeaderValue::from_static(fault.code()));
+    if fault == Fault::TransferCoding {
+        // The end of the request's body is uncertain.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     if fault == Fault::TooManyRequests {
         headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
     }

@@ -61,6 +61,19 @@ impl BodyFraming {
     }
 }
 
+/// Spelling of `Transfer-Encoding` that some servers and gateways read as the field itself.
+const TRANSFER_ENCODING_ALIAS: HeaderName = HeaderName::from_static("transfer_encoding");
+
+/// Whether the end of the request's body is read alike by every server: without transfer codings,
+/// or with exactly one field `Transfer-Encoding: chunked`.
+pub(crate) fn is_clearly_framed(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = codings
+        .next()
+        .is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(CHUNKED));
+    is_chunked && codings.next().is_none() && !headers.contains_key(TRANSFER_ENCODING_ALIAS)
+}
+
 /// Whether the request asks to switch to one of `protocols`. Only HTTP/1.1 can do so. A POST may
 /// get a normal answer first, which a server is free to send. A request for another protocol is
 /// served without the switch: curl offers h2c with every request.

@@ -149,3 +149,13 @@ async fn an_upstream_that_is_the_listener_is_refused_at_start() {
     let served = longhaul::run(config, listener, std::future::pending(), || ()).await;
     assert!(matches!(served, Err(longhaul::Problem::SelfLoop { .. })));
 }
+
+#[tokio::test]
+async fn a_transfer_coding_other_than_chunked_is_told_of() {
+    let upstream = Upstream::bind().await;
+    let coded = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\
+                 Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
+    let reply = ask(&upstream.base(""), coded).await;
+    check(&reply, "400", "transfer_coding");
+    assert!(reply.contains("x-should-retry: false\r\n"), "{reply}");
+}

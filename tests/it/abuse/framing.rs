@@ -34,6 +34,23 @@ async fn conflicting_lengths_are_refused_and_closed() {
             )
             .await;
         }
+        for fields in [
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: identity, chunked\r\n",
+            "Transfer-Encoding: ,chunked\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer_Encoding: chunked\r\n",
+            "Content-Length: 4\r\nTransfer_Encoding: chunked\r\n",
+        ] {
+            let ask = request("POST", path, fields, &format!("0\r\n\r\n{SMUGGLED}"));
+            pair.refuses(&ask, 400).await;
+            let reply = pair.heard(&ask).await;
+            assert!(
+                reply.contains("x-longhaul-fault: transfer_coding\r\n"),
+                "{fields}: {reply}"
+            );
+        }
         let old = format!("POST {path} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
         pair.refuses(old, 400).await;
     }

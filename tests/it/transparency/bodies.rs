@@ -63,17 +63,6 @@ fn framing() -> Vec<Case> {
             "2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n",
         ),
         Case::plain(
-            "a chat in a transfer coding stays in it",
-            &["chunk sizes"],
-            request(
-                "POST",
-                CHAT,
-                "Transfer-Encoding: gzip, chunked\r\n",
-                "3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n",
-            ),
-            OK,
-        ),
-        Case::plain(
             "a chunked chat goes on by length",
             &["chat framing"],
             chunked(CHAT, "", "3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n"),
