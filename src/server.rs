@@ -32,8 +32,8 @@ use crate::config::{BaseUrl, Config};
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
 use crate::limits::{
-    HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW, HTTP2_STREAMS,
-    MAX_HEAD_BYTES, MAX_HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
+    CLIENT_HEAD_BYTES, HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW,
+    HTTP2_STREAMS, MAX_HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
@@ -339,6 +339,7 @@ fn http1_builder() -> http1::Builder {
         .preserve_header_case(true)
         .auto_date_header(false)
         .max_headers(MAX_HEADERS)
+        .max_buf_size(CLIENT_HEAD_BYTES as usize)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
     builder
@@ -348,7 +349,7 @@ fn http2_builder() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .auto_date_header(false)
-        .max_header_list_size(MAX_HEAD_BYTES)
+        .max_header_list_size(CLIENT_HEAD_BYTES)
         .max_concurrent_streams(HTTP2_STREAMS)
         .initial_stream_window_size(HTTP2_STREAM_WINDOW)
         .initial_connection_window_size(HTTP2_CONNECTION_WINDOW)

@@ -105,9 +105,9 @@ async fn a_history_of_very_many_steps_costs_in_proportion() {
 }
 
 /// Measures the program's processor time for heads with `fields` fields and a `Connection` list of
-/// 350,000 empty elements.
+/// 100,000 empty elements.
 async fn cost_of_fields(pair: &Pair, fields: usize) -> u64 {
-    let list = ",".repeat(350_000);
+    let list = ",".repeat(100_000);
     let fields: Vec<String> = (0..fields).map(|at| format!("x-{at}: {at}\r\n")).collect();
     let fields = fields.concat();
     let ask =

@@ -47,8 +47,8 @@ async fn a_flood_of_fields_is_refused_and_closed() {
     pair.still_serves().await;
 }
 
-/// hyper's limit on a buffered head: 8,192 + 4,096 × 100 bytes.
-const HEAD_BYTES: usize = 417_792;
+/// `limits::CLIENT_HEAD_BYTES`.
+const HEAD_BYTES: usize = 128 << 10;
 /// Limit on the growth of the process over a few such heads, in bytes.
 const ROOM: usize = 24 << 20;
 
