@@ -120,7 +120,13 @@ async fn a_path_that_quotes_an_overflow_changes_no_other_caller() {
         chat: NOT_FOUND,
         models: SMALL_MODEL,
     };
-    check(hostile, &[], "/x/context_length_exceeded/chat/completions", &[30]).await;
+    check(
+        hostile,
+        &[],
+        "/x/context_length_exceeded/chat/completions",
+        &[30],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -141,6 +147,12 @@ async fn listings_and_counts_of_one_caller_change_no_other() {
             models: SMALL_MODEL,
         };
         assert!(chat.contains(&prompt_tokens.to_string()));
-        check(hostile, &[], "/attacker/chat/completions", &[10, 12, 15, 19]).await;
+        check(
+            hostile,
+            &[],
+            "/attacker/chat/completions",
+            &[10, 12, 15, 19],
+        )
+        .await;
     }
 }

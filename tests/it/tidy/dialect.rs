@@ -36,7 +36,10 @@ type Exemption = (&'static str, &'static [&'static str]);
 
 const EXEMPT: [Exemption; 7] = [
     // Endpoints that receive the key of the settings.
-    ("src/request/key_paths.rs", &["chat/completions", "messages"]),
+    (
+        "src/request/key_paths.rs",
+        &["chat/completions", "messages"],
+    ),
     // An agent of the demonstration, which speaks to the proxy like any client.
     ("src/cli/demo/", &[]),
     // Headings of tables.
