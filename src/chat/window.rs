@@ -118,14 +118,11 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
         sources.reported,
         sources.table.map(TableWindow::tokens),
     ];
-    if !is_credible_limit(
-        refused.tokens,
-        &refused.overflow,
-        stated.into_iter().flatten(),
-    ) {
-        windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
-    } else {
+    let known = stated.into_iter().flatten();
+    if is_credible_limit(refused.tokens, &refused.overflow, known) {
         windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+    } else {
+        windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
     }
 }
 

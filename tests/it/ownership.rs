@@ -19,7 +19,7 @@ use crate::harness::Proxy;
 const ATTACKER: &[(&str, &str)] = &[("authorization", "Bearer attacker")];
 const VICTIM: &[(&str, &str)] = &[("authorization", "Bearer victim")];
 
-/// What the upstream answers to everybody but the victim: to chats, and to queries for models.
+/// Replies to everybody but the victim: to chats, and to queries for models.
 #[derive(Clone, Copy)]
 struct Hostile {
     status: u16,
