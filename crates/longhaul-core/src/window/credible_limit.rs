@@ -12,9 +12,9 @@ const CREDIBLE_FACTOR: u32 = 4;
 ///
 /// A limit is credible in these cases:
 ///
-/// - The refusal also states the prompt size, within a factor of [`CREDIBLE_FACTOR`] of the
+/// - The refusal also states the prompt size, within a factor of four of the
 ///   estimate. No tokenizer differs by more from the estimate.
-/// - The limit differs by at most 1/`DENSITY_TOLERANCE` from one of the `known` windows.
+/// - The limit differs by at most an eighth from one of the `known` windows.
 ///
 /// A refusal without a limit is credible: its window follows from the size of the request.
 pub fn is_credible_limit(
