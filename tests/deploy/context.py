@@ -45,7 +45,8 @@ def compiled(binary: Path) -> set[str]:
 
 
 def relative(path: str) -> str:
-    return str(Path(path).relative_to(Path.cwd()))
+    # A member's path to a file of the workspace has `..` in it.
+    return str(Path(path).resolve().relative_to(Path.cwd()))
 
 
 def run(*command: str) -> str:
