@@ -9,8 +9,8 @@ use std::time::Duration;
 /// arrive, and occupy memory as they are written.
 pub(crate) const BODY_RESERVE_BYTES: u64 = 8 << 20;
 
-/// Maximum bytes of the fields of one HTTP/2 head of an upstream: names and values, plus 32 per field (RFC 9113,
-/// 6.5.2). Equals the head size that hyper reads in HTTP/1.1, so a head that passes in one version
+/// Maximum bytes of the fields of one HTTP/2 head of an upstream: names and values, plus 32 per
+/// field (RFC 9113, 6.5.2). Equals the head size that hyper reads in HTTP/1.1, so a head that passes in one version
 /// passes in the other.
 pub(crate) const MAX_HEAD_BYTES: u32 = 8 * 1024 + 100 * 4 * 1024;
 

@@ -62,7 +62,7 @@ fn observer<B>(
             },
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
-            path: chat.request.route.mapped.path().into(),
+            path: chat.request.route.mapped.clone(),
             bill: bills.begin(&chat.prefix_keys, &chat.model, chat.billed(attempt)),
         },
     )

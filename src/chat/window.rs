@@ -140,20 +140,25 @@ const NEAR_TABLE_WINDOW: u32 = 2;
 const NEAR_ASSUMED_WINDOW: u32 = 16;
 
 /// Whether the window that the upstream lists may change this chat's next plan. A local server has
-/// few callers, and its window is any, so its listing always matters. Elsewhere the chat must come
-/// near the believed window, so that hundreds of callers do not query every hour.
+/// few callers and any window, so its listing always matters. Elsewhere the chat must come near the
+/// believed window, so that hundreds of callers do not query every hour.
 fn listing_may_matter(chat: &Chat<'_>) -> bool {
     let host = chat.services().config.upstream.base.authority().host();
-    let sources = model_window_sources(chat, &chat.model, None);
-    let (window, source) = sources.policy_window();
+    HostKind::from_host(host) == HostKind::Local || {
+        let sources = model_window_sources(chat, &chat.model, None);
+        is_near(chat.request.conversation.tokens(), sources.policy_window())
+    }
+}
+
+/// Whether a chat of `tokens` comes near the believed window.
+fn is_near(tokens: Tokens, (window, source): (Tokens, SelectedSource)) -> bool {
     let divisor = match source {
         SelectedSource::Default => NEAR_ASSUMED_WINDOW,
         SelectedSource::Refusal | SelectedSource::Setting | SelectedSource::Table => {
             NEAR_TABLE_WINDOW
         }
     };
-    HostKind::from_host(host) == HostKind::Local
-        || chat.request.conversation.tokens() >= window.divided_by(divisor)
+    tokens >= window.divided_by(divisor)
 }
 
 /// Queries the upstream for the window of this chat's model after a reply with `status`.
@@ -209,4 +214,21 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         services.knowledge.queries(),
         &services.upstream,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assumed_window_is_near_much_earlier_than_a_listed_one() {
+        let window = Tokens::new(200_000);
+        for (source, near) in [
+            (SelectedSource::Table, 100_000),
+            (SelectedSource::Default, 12_500),
+        ] {
+            assert!(is_near(Tokens::new(near), (window, source)));
+            assert!(!is_near(Tokens::new(near - 1), (window, source)));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Response;
+use http::uri::PathAndQuery;
 
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
@@ -27,7 +28,7 @@ pub(crate) struct ObservedRequest {
     /// The window in force when the request was planned.
     pub(crate) window: Tokens,
     /// The upstream path.
-    pub(crate) path: Box<str>,
+    pub(crate) path: PathAndQuery,
 }
 
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
@@ -188,7 +189,7 @@ fn report_learned_window(
             from = before.get(),
             to = after.get(),
             status = http::StatusCode::OK.as_u16(),
-            path = &*observed.path,
+            path = observed.path.path(),
             "the end of a reply shows a smaller window than the one in force; this caller's chats \
              with the model use the smaller window"
         );
@@ -233,7 +234,7 @@ mod tests {
                 },
                 prefix: None,
                 window: tokens,
-                path: "/v1/chat/completions".into(),
+                path: PathAndQuery::from_static("/v1/chat/completions"),
                 bill: services.costs.begin(&prefix_keys, "m", billed),
             }
         })

@@ -30,7 +30,8 @@ pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
 /// Each caller has its own: no reply to one caller changes a forwarded byte of another. The answers
 /// to longhaul's own key are common to all.
 pub(crate) struct ModelKnowledge {
-    by_caller: Cache<Scope, Arc<CallerKnowledge>>,
+    /// A reload may add or remove longhaul's own key, so the key of the queries is part of the key.
+    by_caller: Cache<(Scope, QueryKey), Arc<CallerKnowledge>>,
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
     queries: QueriesInFlight,
@@ -51,7 +52,7 @@ pub(crate) struct CallerKnowledge {
 }
 
 /// The key that a caller's window queries are sent with.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum QueryKey {
     /// The caller's own credentials.
     Caller,
@@ -72,7 +73,7 @@ impl Default for ModelKnowledge {
 impl ModelKnowledge {
     /// Returns the knowledge of the caller with this scope; empty knowledge for a new caller.
     pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<CallerKnowledge> {
-        self.by_caller.get_with(scope, || {
+        self.by_caller.get_with((scope, key), || {
             Arc::new(CallerKnowledge {
                 reported_windows: match key {
                     QueryKey::Caller => Arc::default(),
@@ -186,5 +187,7 @@ mod tests {
         assert!(Arc::ptr_eq(&a, &b));
         let [c, d] = ["c", "d"].map(|name| of(name, QueryKey::Caller));
         assert!(!Arc::ptr_eq(&c, &d) && !Arc::ptr_eq(&a, &c));
+        // A caller that was first seen under longhaul's key, which a reload then removed.
+        assert!(!Arc::ptr_eq(&a, &of("a", QueryKey::Caller)));
     }
 }

@@ -25,9 +25,8 @@ const ADMIN_BUFFER: usize = 8 * 1024;
 const ADMIN_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum duration of a connection to the admin listener.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of connections to the admin listener. A further one takes the place of another,
-/// so that a probe is answered whoever else is connected. Its clients are a probe, a scraper and a
-/// person.
+/// Maximum number of connections to the admin listener. A further connection replaces an older one,
+/// so other connections never block a probe. Usual clients are a probe, a scraper and a person.
 pub(crate) const ADMIN_CONNECTIONS: usize = 16;
 
 /// An open connection.

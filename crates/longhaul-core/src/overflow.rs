@@ -104,6 +104,12 @@ pub enum Evidence {
 }
 
 impl Overflow {
+    /// Returns the prompt size that the reply states, or that follows from its limit and excess.
+    pub(crate) fn prompt_size(&self) -> Option<u32> {
+        self.used
+            .or_else(|| Some(self.limit?.saturating_add(self.excess?)))
+    }
+
     /// Creates an overflow inferred from an empty reply, without numbers.
     pub fn from_empty_reply() -> Self {
         Self {

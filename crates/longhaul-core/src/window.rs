@@ -45,10 +45,7 @@ pub fn expected_ratio(conversation: &Conversation<'_>) -> TokenRatio {
 pub fn window_from_refusal(estimate: Tokens, overflow: &Overflow) -> Tokens {
     let refused = estimate.percent(90);
     let limit = overflow.limit.map(Tokens::new);
-    let used = overflow
-        .used
-        .or_else(|| Some(overflow.limit?.saturating_add(overflow.excess?)));
-    match (limit, used) {
+    match (limit, overflow.prompt_size()) {
         (Some(limit), Some(used)) if estimate < SHORT_REQUEST && Tokens::new(used) <= limit => {
             limit
         }

@@ -13,9 +13,9 @@ const UPSTREAM_DESCRIPTORS: u64 = 16;
 /// Descriptors that neither clients nor their requests may use.
 const RESERVED_DESCRIPTORS: u64 = OWN_DESCRIPTORS + ADMIN_CONNECTIONS as u64 + UPSTREAM_DESCRIPTORS;
 
-/// Raises the limit to the maximum that the system allows. Returns `config` with its limits on
-/// connections and requests lowered to what fits. The
-/// usual limit of 1024 is for programs that use `select`, and each request needs two descriptors.
+/// Raises the limit to the maximum that the system allows: the usual limit of 1,024 is for programs
+/// that use `select`. Returns `config` with the connections and requests that fit. Each request
+/// needs two descriptors.
 pub(super) fn fit(mut config: Config) -> Config {
     let limit = getrlimit(Resource::Nofile);
     let mut open_files = limit.current;

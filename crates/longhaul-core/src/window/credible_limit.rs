@@ -12,8 +12,8 @@ const CREDIBLE_FACTOR: u32 = 4;
 ///
 /// A limit is credible in these cases:
 ///
-/// - The refusal also states the prompt size, within a factor of four of the
-///   estimate. No tokenizer differs by more from the estimate.
+/// - The refusal also states the prompt size, within a factor of four of the estimate. No
+///   tokenizer differs by more from the estimate.
 /// - The limit differs by at most an eighth from one of the `known` windows.
 ///
 /// A refusal without a limit is credible: its window follows from the size of the request.
@@ -25,10 +25,7 @@ pub fn is_credible_limit(
     let Some(limit) = overflow.limit else {
         return true;
     };
-    let used = overflow
-        .used
-        .or_else(|| Some(limit.saturating_add(overflow.excess?)));
-    let matches_estimate = used.is_some_and(|used| {
+    let matches_estimate = overflow.prompt_size().is_some_and(|used| {
         let used = Tokens::new(used).max(SHORT_REQUEST);
         let estimate = estimate.max(SHORT_REQUEST);
         used.divided_by(CREDIBLE_FACTOR) <= estimate && estimate.divided_by(CREDIBLE_FACTOR) <= used
