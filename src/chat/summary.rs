@@ -1,5 +1,5 @@
-//! Starts summaries of a chat: in the foreground if the chat does not fit without one, and in the
-//! background if the chat soon will not fit.
+//! Starts summaries of a chat: in the foreground if the chat does not fit without one, in the
+//! background if it soon will not fit.
 //!
 //! [`SummaryJobs`](crate::summaries::jobs) prevents two of one record in this process, the lease in
 //! `summary_task` across replicas, and the guards limit a caller.

@@ -1,5 +1,5 @@
-//! The task behind one summary job: takes the lease that replicas share, has the summary written,
-//! and stores the result as a record that is not yet in use.
+//! The task behind one summary job. The task takes the lease that replicas share, has the summary
+//! written, and stores the result as a record that is not yet in use.
 
 use std::sync::Arc;
 

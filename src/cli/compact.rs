@@ -152,9 +152,9 @@ fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
         && key.is_none()
 }
 
-/// Builds the services from the settings. If the store is unavailable, for example because a running
-/// longhaul has locked its file, continues with a store in memory: the caller only needs the new
-/// body.
+/// Builds the services from the settings. If the store is unavailable, for example because a
+/// running longhaul has locked its file, a store in memory replaces it. The caller only needs the
+/// new body.
 fn build_services(mut config: Config) -> Result<Services, Problem> {
     match Services::new(config.clone()) {
         Err(Problem::Store(why)) => {

@@ -90,8 +90,8 @@ impl Layers {
         self.values.entry(key.into()).or_insert(value);
     }
 
-    /// Sets a value above every layer except flags: for a command whose own value replaces one that
-    /// the file and the environment set for other commands.
+    /// Sets a value above every layer except flags. A command calls it if its own value replaces
+    /// one that the file and the environment set for other commands.
     pub(crate) fn set_unless_flag(&mut self, key: &str, value: &str) {
         let said = self.values.get(key);
         if !said.is_some_and(|(_, origin)| matches!(origin, Origin::Flag(_))) {
@@ -152,8 +152,8 @@ impl Layers {
 }
 
 /// Returns the value of the variable `name`. An empty variable counts as unset if the setting does
-/// not accept an empty value, since `${X:-}` in a container's settings produces such variables, or
-/// if other programs read the variable too.
+/// not accept an empty value, or if other programs read the variable too. `${X:-}` in a container's
+/// settings produces such variables.
 fn variable_value(
     entry: &Setting<()>,
     env: &BTreeMap<String, String>,

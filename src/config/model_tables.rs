@@ -1,6 +1,6 @@
 //! Settings for particular models: the `[[model]]` tables of the file.
 //!
-//! A table selects models by a pattern and repeats general settings under their own names, so each
+//! A table selects models by a pattern and repeats general settings under their own names. Each
 //! value is read and checked like the general one. Tables have no environment variable or flag,
 //! because neither can express an ordered list.
 

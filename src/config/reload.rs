@@ -28,8 +28,8 @@ pub(crate) struct ReloadDiff {
 impl ReloadDiff {
     /// Builds the configuration in force after the reload.
     ///
-    /// While a new upstream address waits for a restart, the upstream keeps the key of `running`:
-    /// by now its file may contain the key of the new address, or be gone.
+    /// While a new upstream address waits for a restart, the upstream keeps the key of `running`.
+    /// By now the file may contain the key of the new address, or be gone.
     ///
     /// # Errors
     /// All problems at once.

@@ -35,37 +35,38 @@ settings! { ALL_SETTINGS:
     /// this machine only; any other address requires TLS, client tokens or the setting `public`.
     LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
 
-    /// Whether chats are read and changed. on: both. shadow: chats are read, and the changes that
-    /// on would make are reported, but every request is forwarded unchanged. off: no body is held
-    /// or parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and
+    /// Whether chats are read and changed. on: both. shadow: chats are read, the changes that on
+    /// would make are reported, and every request is forwarded unchanged. off: no body is held or
+    /// parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and
     /// DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.
     MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
 
     /// The context window, in tokens, to assume for every model. Empty: the window learned from a
-    /// refusal, reported by the upstream, or listed in the table of models; if none of them gives
+    /// refusal, reported by the upstream, or listed in the table of models. If none of them gives
     /// it, 200000, or 10000 with the profile local. A number that is too large is corrected by the
     /// first refusal; one that is too small wastes part of the window.
     WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "window" = "",
         flag("window", "TOKENS"), per_model;
 
     /// The set of defaults to start from. auto: standard from a window of 100000 up; below that,
-    /// results are cleared at the hard mark only, because a rule scaled down to a small window
-    /// breaks the prompt cache more often than it pays. standard: the numbers of OpenCode and
-    /// tunacode, for any window. local: for a model on your own machine, with a small window and no
-    /// charge for an uncached prefix. frugal: clears under pressure, in shares of the window, for
-    /// the smallest bill. Other settings override the profile.
+    /// results are cleared at the hard mark only. A rule scaled down to a small window breaks the
+    /// prompt cache more often than it pays. standard: the numbers of OpenCode and tunacode, for
+    /// any window. local: for a model on your own machine, with a small window and no charge for an
+    /// uncached prefix. frugal: clears under pressure, in shares of the window, for the smallest
+    /// bill. Other settings override the profile.
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
 
     /// Whether longhaul may listen in plain HTTP and without client tokens on an address that other
-    /// machines can reach: in a container, or behind a firewall that admits only clients you trust.
-    /// If longhaul holds an API key, client tokens are required there regardless of this setting.
+    /// machines can reach. Meant for a container, or for a network whose firewall admits only
+    /// clients you trust. If longhaul holds an API key, client tokens are required there regardless
+    /// of this setting.
     PUBLIC: bool = switch, "public" = "false", restart;
 
     /// A file with one token per line, each of 32 or more characters. Clients must send one of them
     /// as their API key. longhaul then removes authorization, api-key, x-api-key and x-goog-api-key
-    /// from every request, including a client's own key, so set upstream.api_key_file as well.
-    /// Other headers, such as those that a gateway requires, are forwarded. A browser's CORS
+    /// from every request. Since that includes a client's own key, set upstream.api_key_file as
+    /// well. Other headers, such as those that a gateway requires, are forwarded. A browser's CORS
     /// preflight, which cannot carry a token, is forwarded without a key. Empty: no token is
     /// required.
     CLIENT_TOKENS_FILE: Option<PathBuf> = optional_path, "client_tokens_file" = "";
@@ -83,7 +84,7 @@ settings! { ALL_SETTINGS:
         env("LONGHAUL_UPSTREAM"), flag("upstream", "URL"), restart;
 
     /// off: HTTP/1.1, with one connection for each request in flight. auto: HTTP/2 if an https
-    /// upstream offers it; requests then share one connection and queue at its stream limit.
+    /// upstream offers it. Requests then share one connection and queue at its stream limit.
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
 
     /// A file with the key for the upstream, sent as a bearer token in place of the client's
@@ -94,11 +95,11 @@ settings! { ALL_SETTINGS:
     /// The key itself, for use in the environment. Never shown.
     UPSTREAM_API_KEY: Option<String> = optional_text, "upstream.api_key" = "", secret;
 
-    /// Paths under upstream.base that receive that key in addition to the model endpoints: audio/*,
-    /// chat/completions, completions, embeddings, images/*, messages, messages/count_tokens, models,
-    /// models/*, moderations, realtime, rerank, responses, responses/*. `/*` at the end stands for
-    /// everything below. Other paths are forwarded without the key, or refused if
-    /// client_tokens_file is set. Separated by commas in the environment.
+    /// Paths under upstream.base that receive that key in addition to the model endpoints. The
+    /// model endpoints are audio/*, chat/completions, completions, embeddings, images/*, messages,
+    /// messages/count_tokens, models, models/*, moderations, realtime, rerank, responses,
+    /// responses/*. `/*` at the end stands for everything below. Other paths are forwarded without
+    /// the key, or refused if client_tokens_file is set. Separated by commas in the environment.
     UPSTREAM_KEY_PATHS: Vec<String> = text_list, "upstream.key_paths" = "[]";
 
     /// A PEM file of certificates to trust in addition to the system's, for an upstream with a
@@ -115,8 +116,8 @@ settings! { ALL_SETTINGS:
 
     /// Whether longhaul queries the upstream for a model's context window if neither a setting nor
     /// a refusal gives it. The query is GET /models with the credentials of a chat that the
-    /// upstream has answered, in the background, at most once an hour for each model. A server on
-    /// this machine or its network is also queried through its own endpoints: /props,
+    /// upstream has answered. It runs in the background, at most once an hour for each model. A
+    /// server on this machine or its network is also queried through its own endpoints: /props,
     /// /api/v0/models, /api/ps, /info.
     UPSTREAM_ASK: bool = switch, "upstream.ask" = "true";
 
@@ -187,17 +188,17 @@ settings! { ALL_SETTINGS:
     COMPACT_OVERFLOW_DISABLED: bool = switch, "compact.overflow_disabled" = "false",
         env("DISABLE_COMPACT_ON_OVERFLOW");
 
-    /// The mark at which a summary replaces old history: a share of the tokens that the window
-    /// leaves to the conversation (0.9 or 90%), or a number of tokens (150000), for huge windows
-    /// that are expensive long before they are full. The tenth above the default share leaves room
-    /// for one more tool result and for estimation errors; a small window keeps this room whatever
-    /// number is given.
+    /// The mark at which a summary replaces old history. A share (0.9 or 90%) is a share of the
+    /// tokens that the window leaves to the conversation. A number of tokens (150000) suits huge
+    /// windows that are expensive long before they are full. The tenth above the default share
+    /// leaves room for one more tool result and for estimation errors. A small window keeps this
+    /// room whatever number is given.
     COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
 
     /// The mark at which a summary is prepared in the background, so that no request waits for one
-    /// at compact.hard: a share or a number of tokens, at most compact.hard. If this is a share and
-    /// compact.hard is a number of tokens, the mark is at most 95% of that number. A lower mark
-    /// would pay for summaries that are never used.
+    /// at compact.hard. It is a share or a number of tokens, at most compact.hard. If this is a
+    /// share and compact.hard is a number of tokens, the mark is at most 95% of that number. A
+    /// lower mark would pay for summaries that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 
     /// The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at most 11% of
@@ -213,9 +214,9 @@ settings! { ALL_SETTINGS:
     /// (?<input>\d+) of (?<limit>\d+) tokens'. At most 64, of 1024 bytes each.
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 
-    /// The model that writes summaries, called with the caller's key: own for the conversation's
-    /// own model, a name for another model of the same upstream, none for no model at all. With
-    /// none, a digest built by rules replaces old history: no call, no cost.
+    /// The model that writes summaries, called with the caller's key: own, the name of another
+    /// model of the same upstream, or none. own: the conversation's own model. none: a digest built
+    /// by rules replaces old history, without a call or a cost.
     SUMMARY_MODEL: SummaryModel = summary_model, "summary.model" = "own",
         flag("summary-model", "NAME|none");
 
@@ -236,7 +237,7 @@ settings! { ALL_SETTINGS:
     /// out, with long results clipped; none of it is in a provider's cache. cached: the
     /// conversation as it was forwarded, followed by one message with the instructions; the part in
     /// the provider's cache costs a tenth. cached applies to the conversation's own model, to
-    /// summaries that no request waits for, and to histories that fit beside the answer; otherwise
+    /// summaries that no request waits for, and to histories that fit beside the answer. Otherwise
     /// the transcript is used.
     SUMMARY_STYLE: SummaryStyle = choice, "summary.style" = "transcript";
 
@@ -255,11 +256,11 @@ settings! { ALL_SETTINGS:
     /// is too small. A process requests at most 120.
     SUMMARY_PER_HOUR: usize = count::<1, 120>, "summary.max_per_hour" = "6", restart;
 
-    /// A file whose text replaces the built-in prompt for a first summary, which `longhaul defaults
-    /// --prompts` prints. {words} in it is replaced by the maximum number of words. If the prompt
-    /// shows headings (## ...), a reply must contain two of them to be accepted, or one if the
-    /// prompt shows only one. The text around the history, and the parts of a summary that are
-    /// built by rules, stay the same. At most 64 KiB. Empty: the built-in prompt.
+    /// A file whose text replaces the built-in prompt for a first summary; `longhaul defaults
+    /// --prompts` prints that prompt. {words} in it is replaced by the maximum number of words. If
+    /// the prompt shows headings (## ...), a reply must contain two of them to be accepted, or one
+    /// if the prompt shows only one. The text around the history, and the parts of a summary that
+    /// are built by rules, stay the same. At most 64 KiB. Empty: the built-in prompt.
     SUMMARY_PROMPT: Option<PathBuf> = optional_path, "summary.prompt" = "";
 
     /// Like summary.prompt, for a summary that continues the previous one with new history.

@@ -1,5 +1,6 @@
 //! The log line and metrics of one request, written when the request is over. [`RequestLog`] is a
-//! guard, because a client that leaves drops whatever served the request.
+//! guard: if the client leaves, the server drops whatever served the request, and the guard with
+//! it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A cache of the facts about models that this process knows, its own and those of others, and
-//! whether the durable store has all of them.
+//! A cache of facts about models, from this process and from others. The cache also notes whether
+//! the durable store has all facts of a model.
 
 use moka::ops::compute::Op;
 use moka::sync::Cache;

@@ -1,6 +1,6 @@
 //! Knowledge of models learned from replies, apart for each caller. A conversation's thresholds
-//! depend on the knowledge, so the store shares it with other processes: it must be equal after a
-//! restart and on every replica.
+//! depend on the knowledge, so it must be equal after a restart and on every replica. The store
+//! shares it with other processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

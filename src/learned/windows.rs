@@ -59,8 +59,8 @@ pub(crate) struct ModelObservations {
 }
 
 impl ModelObservations {
-    /// Whether a request of this size is known to fit: the model has accepted one at least as
-    /// large, or it is well below the learned window. If no window is learned, `set`, the
+    /// Whether a request of this size is known to fit. A size fits if the model has accepted it or
+    /// a larger one, or if it is well below the learned window. If no window is learned, `set`, the
     /// operator's setting, takes its place. Requests of a suspect size are never known to fit.
     pub(crate) fn is_known_to_fit(&self, request: Tokens, set: Option<Tokens>) -> bool {
         let window = self.window().or(set);

@@ -47,8 +47,8 @@ impl KeyPaths {
     }
 
     /// Whether the key goes to the upstream's path `path`. A path qualifies only if every way to
-    /// read it names such an endpoint: its bytes as they are, and with dots, backslashes and
-    /// parameters resolved after each round of percent-decoding.
+    /// read it names such an endpoint. The ways are the plain bytes, and each round of
+    /// percent-decoding with dots, backslashes and parameters resolved.
     pub(crate) fn contains(&self, path: &str) -> bool {
         let Some(rest) = path.strip_prefix(&*self.base) else {
             return false;

@@ -100,8 +100,9 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
     Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
-/// Returns the API route of a path, for labels that must not grow with the requests: the first
-/// segment that belongs to the API, and `/*` if more follows, which may be an arbitrary id.
+/// Returns the API route of a path, for labels that must not grow with the requests. The route is
+/// the first segment that belongs to the API. If more follows, which may be an arbitrary id, `/*`
+/// stands for the rest.
 pub(crate) fn api_route(path: &str) -> Option<Cow<'static, str>> {
     if path == COMPACT_PATH {
         return Some(COMPACT_PATH.into());

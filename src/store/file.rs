@@ -55,8 +55,8 @@ impl FileStore {
     /// Opens or creates the file at `path`, and reads the scope secret beside it.
     ///
     /// - A store that is damaged or of another version is set aside.
-    /// - An existing store that cannot be written now stays closed until it can be: a proxy that is
-    ///   restarted is no worse off than one that kept running.
+    /// - An existing store that cannot be written now stays closed until it can be. A restarted
+    ///   proxy is then no worse off than one that kept running.
     ///
     /// # Errors
     /// If another process has the file, if it is not a store of longhaul's, or if it never existed

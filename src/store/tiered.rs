@@ -51,8 +51,8 @@ pub(super) struct TieredInner {
     /// Total time that a request waits for the durable store.
     pub(super) wait: Duration,
     read_breaker: CircuitBreaker,
-    /// Separate breaker for writes. A store that answers every read may refuse every write: its
-    /// user lacks a permission, its memory or disk is full, or it is a read-only replica.
+    /// Separate breaker for writes. A store that answers every read may refuse every write. The
+    /// reasons are a missing permission, full memory, a full disk, or a read-only replica.
     write_breaker: CircuitBreaker,
     /// Reason of the last failed write, if no read has ended since. The next read shows whether the
     /// store refused the write or is unavailable.

@@ -1,6 +1,6 @@
-//! Formats the fields of a text log line in the library's default format, but faster: without the
-//! styles that the library computes for each field even if unused, and with direct writes of values
-//! that need no formatting.
+//! Formats the fields of a text log line in the library's default format, but faster. The library
+//! computes styles for each field even if unused; this code does not. Values that need no
+//! formatting are written directly.
 
 use std::fmt::{self, Debug};
 

@@ -5,8 +5,8 @@ use std::task::{Context, Waker};
 
 use parking_lot::Mutex;
 
-/// Aborts a connection from outside the task that drives it. hyper on its own would first write all
-/// that it has buffered of a request, for as long as the upstream stalls.
+/// Aborts a connection from outside the task that drives it. Without the abort, hyper first writes
+/// all that it has buffered of a request, for as long as the upstream stalls.
 #[derive(Clone, Default)]
 pub(super) struct AbortSignal(Arc<Mutex<AbortState>>);
 

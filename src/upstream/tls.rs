@@ -66,7 +66,7 @@ fn client_config(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
         .with_no_client_auth())
 }
 
-/// Limits TCP connects so that all addresses of a name are tried within the connect timeout: the
+/// Limits TCP connects so that all addresses of a name are tried within the connect timeout. The
 /// limit is divided among them, so a silent address leaves time for the next. A quarter is left for
 /// TLS.
 fn with_connect_timeout<R>(connect: Duration, mut tcp: HttpConnector<R>) -> HttpConnector<R> {

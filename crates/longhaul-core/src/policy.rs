@@ -13,7 +13,7 @@ use crate::units::tokens::Tokens;
 use placement::Placement;
 
 /// Smallest window, in tokens, for which `auto` prunes by the standard rule. Below it, `auto`
-/// prunes only at the mark: replayed over real sessions, a rule scaled down to a small window
+/// prunes only at the mark. Replays of real sessions show why: a rule scaled down to a small window
 /// breaks the prompt cache four times as often.
 const WIDE_WINDOW: Tokens = Tokens::new(100_000);
 /// Largest reserve for the reply when the usable window is computed.
@@ -221,8 +221,8 @@ impl Thresholds {
     }
 
     /// Returns the budget for the first and the newest user request together, beside `taken` tokens
-    /// that are fixed. Most of the space below the hard mark is left for what follows, so that
-    /// large requests do not cause more compactions than they are worth.
+    /// that are fixed. Most of the space below the hard mark is left for later messages. Otherwise
+    /// large requests would cause more compactions than they are worth.
     pub fn requests_budget(&self, taken: Tokens) -> Tokens {
         (self.hard - taken)
             .divided_by(4)

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::limits::BODY_RESERVE_BYTES;
 use parking_lot::Mutex;
 
-/// Time for which the buffer of a body longer than [`BODY_RESERVE_BYTES`] is kept for the next one:
-/// about as long as a model takes over such a history. At most one buffer is kept, the longest.
+/// Time for which the buffer of a body longer than [`BODY_RESERVE_BYTES`] is kept for the next one.
+/// A model takes about as long over such a history. At most one buffer is kept, the longest.
 const SPARE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Holds at most one buffer, for at most [`SPARE_LIFETIME`].

@@ -1,8 +1,8 @@
 //! Response formats in which servers report a model's window.
 //!
 //! `fixtures/models` has a recording of each format with its source. The window that a model was
-//! trained for (`n_ctx_train`, `max_context_length` of a model that is not loaded) is not the one
-//! it is served with, and is ignored.
+//! trained for is not the one it is served with, and is ignored. Such keys are `n_ctx_train`, and
+//! `max_context_length` of a model that is not loaded.
 
 use std::borrow::Cow;
 

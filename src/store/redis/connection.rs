@@ -1,7 +1,7 @@
 //! A connection that a task of its own keeps up.
 //!
-//! A request never waits for a server that is known to be unavailable, and connecting does not
-//! depend on how long a request waits: callers use the connection that exists.
+//! Callers use the connection that exists. So a request never waits for a server that is known to
+//! be unavailable, and connecting does not depend on how long a request waits.
 
 use std::future::Future;
 use std::sync::Arc;

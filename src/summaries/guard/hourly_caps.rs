@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 /// conversations at the default of `summary.max_per_hour`. A process that needs more is stuck, and
 /// callers pay for it.
 pub(super) const PER_PROCESS: usize = 240;
-/// A caller's share of the summaries that the other callers leave: a quarter, so that callers who
-/// use up their shares leave some to the next one.
+/// A caller's share of the summaries that the other callers leave: a quarter. So callers who use up
+/// their shares leave some to the next one.
 const CALLER_SHARE: usize = 4;
 /// Summaries of a caller that is alone in its hour, enough for ten conversations.
 #[cfg(test)]

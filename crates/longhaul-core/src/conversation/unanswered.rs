@@ -30,8 +30,8 @@ impl Conversation<'_> {
         (newest.end >= self.without_prefill(upto)).then_some(newest.start)
     }
 
-    /// Returns `upto`, less one if the last of these messages is an assistant prefill: an assistant
-    /// message without calls, which the model is asked to continue.
+    /// Returns `upto`, less one if the last of these messages is an assistant prefill. The model is
+    /// asked to continue a prefill, an assistant message without calls.
     pub(crate) fn without_prefill(&self, upto: usize) -> usize {
         let last = upto.checked_sub(1);
         let begins = last.filter(|&last| {

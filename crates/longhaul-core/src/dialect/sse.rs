@@ -50,7 +50,7 @@ impl<'a> Event<'a> {
 /// - One space after the colon of a field is not part of its value.
 ///
 /// There is one deviation: an event cut off by the end of the stream is still an event
-/// ([`Splitter::finish`]), since several servers close without the last empty line.
+/// ([`Splitter::finish`]). Several servers close without the last empty line.
 #[derive(Debug, Default)]
 pub struct Splitter {
     /// The beginning of an unfinished line, from earlier chunks.

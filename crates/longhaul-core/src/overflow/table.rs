@@ -48,8 +48,8 @@ pub(super) const TABLE: RuleTable = RuleTable {
     output_part: OUTPUT_PART,
 };
 
-/// Statuses, outer or inside the body, that are never about the size of a request: credentials,
-/// credit, permission, throttling, overload, the path, the method, or the framing.
+/// Statuses, outer or inside the body, that are never about the size of a request. They report
+/// credentials, credit, permission, throttling, overload, the path, the method, or the framing.
 const VETOED_STATUSES: &[u16] = &[
     401, 402, 403, 404, 405, 406, 410, 411, 414, 415, 426, 429, 431, 529,
 ];

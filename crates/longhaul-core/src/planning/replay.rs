@@ -1,13 +1,13 @@
 //! Replay: derives a conversation's current state from its history alone.
 //!
-//! At each point at which the history once was a request, in order, the replay applies the pruning
-//! rule and compares the size with the thresholds. So a conversation has the same state on any
-//! replica and after a restart.
+//! The points at which the history once was a request are visited in order. At each, the replay
+//! applies the pruning rule and compares the size with the thresholds. So a conversation has the
+//! same state on any replica and after a restart.
 //!
 //! - Sizes are plain estimates. A summary counts with its nominal size, or its own if it was made
 //!   for a larger window.
 //! - Content outside the history (system head, tools) counts rounded up to an eighth of a power of
-//!   two, so that small changes there have no effect.
+//!   two. Small changes there have no effect.
 //!
 //! There are two sets of thresholds:
 //!

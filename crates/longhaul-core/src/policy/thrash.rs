@@ -82,8 +82,9 @@ impl ThrashDetector {
     }
 }
 
-/// Returns the clip of the largest result from `covers` to `upto` that the model has seen, or
-/// `None` if none is too large to keep whole. `stands` tells whether a result is not cleared.
+/// Returns the clip of the largest result from `covers` to `upto` that the model has seen. Returns
+/// `None` if every result is small enough to keep whole. `stands` tells whether a result is not
+/// cleared.
 pub(crate) fn clip_largest_result(
     conversation: &Conversation<'_>,
     policy: &Policy,

@@ -128,9 +128,10 @@ impl PrefixKeys {
         self.keys.first().map(|(_, key)| *key)
     }
 
-    /// Returns the key of the shortest prefix that contains a reply: it distinguishes conversations
-    /// that begin with the same request, and stays the same as one grows. Without a reply this is
-    /// the shortest prefix; if no prefix reaches the reply yet, the longest.
+    /// Returns the key of the shortest prefix that contains a reply. The key distinguishes
+    /// conversations that begin with the same request, and stays the same as a conversation grows.
+    /// Without a reply this is the shortest prefix; if no prefix reaches the reply yet, the
+    /// longest.
     pub fn conversation_key(&self) -> Option<RecordKey> {
         let (_, key) = self
             .first_at_least(self.first_reply_end)

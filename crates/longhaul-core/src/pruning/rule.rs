@@ -2,9 +2,9 @@
 //!
 //! The proxy sees the whole history with every request. Applying the rule only to the newest
 //! request would move the cut at nearly every call and break the provider's prompt cache each time.
-//! So the rule is applied in order at every point at which the history once was a request, and the
-//! cut advances only when the rule fires. Cleared results stay cleared, a longer history only adds
-//! to them, and no memory is needed.
+//! So the rule is applied in order at every point at which the history once was a request. The cut
+//! advances only when the rule fires. Cleared results stay cleared, a longer history only adds to
+//! them, and no memory is needed.
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Batch, Content, Conversation, Message};

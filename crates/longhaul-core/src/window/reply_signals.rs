@@ -16,7 +16,7 @@ pub(super) const TRUNCATED_PERCENT: u32 = 60;
 /// A truncated prompt is counted less than 1/`BAND` of the window below the window: a server that
 /// drops whole messages drops slightly too much.
 const BAND: u32 = 8;
-/// A second request must exceed the first by 1/`GROWTH` of the first to prove truncation: a count
+/// A second request must exceed the first by 1/`GROWTH` of the first to prove truncation. A count
 /// that grows in proportion would then have left the band. The band spans 1/`BAND` of the window,
 /// hence `BAND - 1`.
 const GROWTH: u32 = BAND - 1;
@@ -94,8 +94,8 @@ impl WindowDetector {
     ///
     /// One low count proves nothing. The estimate may far exceed every real count, for runs of
     /// spaces or base64, and some servers leave out the cached part. Growth by [`GROWTH`] excludes
-    /// both: a proportional count would have left the band, and a count that depends on a cache
-    /// does not stay within the band for every request in between.
+    /// both. A proportional count would have left the band. A count that depends on a cache does
+    /// not stay within the band for every request in between.
     fn detect_truncation(&mut self, estimate: Tokens, input: u32) -> Option<LearnedWindow> {
         let more_than = |window: u32| self.largest_prompt > window;
         self.suspicion = self.suspicion.filter(|was| !more_than(was.window));

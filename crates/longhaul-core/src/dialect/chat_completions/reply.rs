@@ -1,7 +1,7 @@
 //! Reader of replies: chunks of a stream, and whole completions.
 //!
 //! Gateways mix in keys and events of sibling APIs, so the reader recognises those too. Everything
-//! else is skipped. The reader keeps one slice for each choice and part and builds no tree: a reply
+//! else is skipped. The reader keeps one slice for each choice and part and builds no tree. A reply
 //! may consist of brackets only, and a tree of those takes forty times their size.
 
 pub(crate) mod end;

@@ -6,9 +6,9 @@ use crate::json::quote::quote;
 use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that are dropped because they would spoil a summary: extra choices,
-/// stop sequences, output formats, forced tool calls, paid searches, and output that longhaul does
-/// not read. `stream_options` stays, so that the cost is known.
+/// Keys of the client's request that are dropped because they would spoil a summary. They request
+/// extra choices, stop sequences, output formats, forced tool calls, paid searches, and output that
+/// longhaul does not read. `stream_options` stays, so that the cost is known.
 const DROPPED_KEYS: [&str; 10] = [
     "function_call",
     "logprobs",

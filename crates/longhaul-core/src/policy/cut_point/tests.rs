@@ -8,8 +8,8 @@ use crate::policy::CompactionSettings;
 use crate::policy::record::CompactionRecord;
 use crate::units::tokens::Tokens;
 
-/// Builds a body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant,
-/// `s`ystem, a `c`all alone, a call with its `r`easoning, a `t`ool's result.
+/// Builds a body of one message a letter, each of a thousand characters. The letters are `u`ser,
+/// `a`ssistant, `s`ystem, a `c`all alone, a call with its `r`easoning, a `t`ool's result.
 pub(crate) fn body(letters: &str) -> String {
     let text = "x".repeat(1_000);
     let call =

@@ -4,8 +4,8 @@
 /// Name and data of an event.
 pub(crate) type Found = (Vec<u8>, Vec<u8>);
 
-/// Returns the events of a complete text by the letter of the standard, except for its last rule:
-/// an event cut off by the end of the text counts.
+/// Returns the events of a complete text by the letter of the standard, except for its last rule.
+/// An event cut off by the end of the text counts.
 pub(crate) fn events(bytes: &[u8]) -> Vec<Found> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut found = Vec::new();
