@@ -7,7 +7,7 @@ use longhaul_core::units::scope::Scope;
 
 mod discard;
 mod leases;
-mod lessons;
+mod model_facts;
 mod refused_writes;
 mod tiers;
 

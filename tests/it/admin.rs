@@ -10,11 +10,11 @@ use std::process::{Command, Output};
 
 use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
-use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};
 use crate::harness::{Nobody, Upstream, Wire};
 use crate::program::{Admin, Program};
 use crate::redis_server::signal;
+use crate::time_limit::bounded;
 use page::Metrics;
 pub(crate) use page::has_counted;
 

@@ -10,8 +10,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-use crate::arrived::Arrived;
-use crate::bound::bounded;
+use crate::received_reply::ReceivedReply;
+use crate::time_limit::bounded;
 
 /// A client of one proxy.
 pub(crate) struct Caller {
@@ -28,7 +28,7 @@ impl Caller {
     }
 
     /// Sends a chat.
-    pub(crate) async fn ask(&self, body: impl Into<Bytes>) -> Arrived {
+    pub(crate) async fn ask(&self, body: impl Into<Bytes>) -> ReceivedReply {
         self.ask_with(&[], body).await
     }
 
@@ -37,7 +37,7 @@ impl Caller {
         &self,
         fields: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Arrived {
+    ) -> ReceivedReply {
         self.ask_at("/v1/chat/completions", fields, body).await
     }
 
@@ -47,7 +47,7 @@ impl Caller {
         path: &str,
         fields: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Arrived {
+    ) -> ReceivedReply {
         let mut request = Request::post(format!("http://{}{path}", self.proxy))
             .header("content-type", "application/json");
         for (name, value) in fields {
@@ -56,7 +56,7 @@ impl Caller {
         let request = request.body(Full::new(body.into())).unwrap();
         bounded(async {
             let reply = self.client.request(request).await;
-            Arrived::of(reply.unwrap()).await
+            ReceivedReply::read(reply.unwrap()).await
         })
         .await
     }

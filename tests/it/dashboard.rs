@@ -8,11 +8,11 @@ use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest, Summary
 use serde_json::{Value, json};
 
 use crate::admin::{body, get};
-use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::journey::bodies;
 use crate::manual::compact;
 use crate::program::{Admin, Program};
+use crate::time_limit::bounded;
 
 const BROWSER: &str = "chromium";
 /// Text that would run as a script if it were interpreted as markup.

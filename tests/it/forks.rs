@@ -5,10 +5,10 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{ModelOptions, ReplyCompletion, RequestKind, SeenRequest, ValidityRules};
 use serde_json::{Value, json};
 
-use crate::bound::bounded;
 use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests};
 use crate::manual::compact;
 use crate::oracle::reader::messages;
+use crate::time_limit::bounded;
 
 /// Larger than anything here, so that only explicit requests are compacted.
 const HUGE: u64 = 10_000_000;

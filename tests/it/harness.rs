@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::bound::bounded;
+use crate::time_limit::bounded;
 
 /// A running proxy; stops when dropped.
 pub(crate) struct Proxy {

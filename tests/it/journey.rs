@@ -1,7 +1,7 @@
 //! An agent's session, played request by request through a real proxy to the strict model.
 
-use crate::arrived::Arrived;
 use crate::oracle::reader::messages;
+use crate::received_reply::ReceivedReply;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
@@ -35,7 +35,7 @@ pub(crate) struct Journey {
 pub(crate) struct Step {
     /// Body sent by the client.
     pub(crate) sent: Vec<u8>,
-    pub(crate) arrived: Arrived,
+    pub(crate) arrived: ReceivedReply,
     /// Requests that the model received for it, in order.
     pub(crate) upstream: Vec<SeenRequest>,
 }
@@ -84,7 +84,7 @@ impl Journey {
     }
 
     /// Sends one chat request.
-    async fn ask(&mut self, body: Vec<u8>) -> Arrived {
+    async fn ask(&mut self, body: Vec<u8>) -> ReceivedReply {
         self.asked += 1;
         let uri = format!("{}/chat/completions", self.url());
         let request = Request::post(uri)
@@ -92,7 +92,7 @@ impl Journey {
             .header(ORDINAL, self.asked)
             .body(Full::new(Bytes::from(body)))
             .unwrap();
-        Arrived::of(self.client.request(request).await.unwrap()).await
+        ReceivedReply::read(self.client.request(request).await.unwrap()).await
     }
 
     /// Sends one chat request and returns its result.

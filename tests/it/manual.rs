@@ -12,11 +12,11 @@ use longhaul_mock_model::{
     Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour, ValidityRules,
 };
 
-use crate::arrived::Arrived;
 use crate::caller::{Caller, chat, talk};
 use crate::journey::{Journey, STANDS_FOR_HISTORY, digests};
 use crate::oracle::reader::messages;
 use crate::program::{Program, fed};
+use crate::received_reply::ReceivedReply;
 
 /// Larger than anything here.
 const HUGE: u64 = 10_000_000;
@@ -27,7 +27,7 @@ pub(crate) async fn ask(
     (method, url, path): (Method, &str, &str),
     fields: &[(&str, &str)],
     body: &[u8],
-) -> Arrived {
+) -> ReceivedReply {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let origin = url.strip_suffix("/v1").unwrap();
     let mut request = Request::builder()
@@ -38,11 +38,11 @@ pub(crate) async fn ask(
     }
     let body = Full::new(Bytes::copy_from_slice(body));
     let request = request.body(body).unwrap();
-    Arrived::of(client.request(request).await.unwrap()).await
+    ReceivedReply::read(client.request(request).await.unwrap()).await
 }
 
 /// Compacts a chat through the proxy's own path.
-pub(crate) async fn compact(url: &str, body: &[u8]) -> Arrived {
+pub(crate) async fn compact(url: &str, body: &[u8]) -> ReceivedReply {
     ask((Method::POST, url, "/__longhaul__/compact"), &[], body).await
 }
 

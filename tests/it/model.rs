@@ -12,8 +12,8 @@ use longhaul_mock_model::{
 };
 use serde_json::{Value, json};
 
-use crate::bound::bounded;
 use crate::recorded::{Recorded, replies};
+use crate::time_limit::bounded;
 
 /// Large enough for any recorded session.
 const HUGE: u64 = 10_000_000;

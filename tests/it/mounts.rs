@@ -6,11 +6,11 @@ use http::Method;
 use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 use tempfile::TempDir;
 
-use crate::arrived::Arrived;
 use crate::caller::talk;
 use crate::harness::{Upstream, Wire};
 use crate::manual;
 use crate::program::Program;
+use crate::received_reply::ReceivedReply;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 
@@ -40,7 +40,7 @@ impl Mounted {
         }
     }
 
-    async fn ask(&self, path: &str, key: &str, body: &[u8]) -> Arrived {
+    async fn ask(&self, path: &str, key: &str, body: &[u8]) -> ReceivedReply {
         let url = format!("http://{}/v1", self.program.address());
         let key = format!("Bearer {key}");
         let fields = [("authorization", &*key)];

@@ -1,14 +1,14 @@
 //! Recovery after a first reply that is not an answer: a retry with less, or that reply unchanged.
 
 mod bytes;
-mod forms;
-mod known;
-mod ladder;
+mod learned_windows;
 mod output;
 mod patterns;
 mod refusals;
+mod refused_placements;
 mod relayed;
 pub(crate) mod scripted;
+mod steps;
 
 use ::bytes::Bytes;
 use http::Request;
@@ -20,7 +20,7 @@ use longhaul_core::policy::PruneTrigger;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{Model, ModelOptions, TokenDensity};
 
-use crate::arrived::Arrived;
+use crate::received_reply::ReceivedReply;
 
 /// Disables clearing and cutting outside recovery, so that recovery causes every change.
 ///
@@ -44,16 +44,16 @@ pub(crate) async fn size(body: &[u8], density: TokenDensity) -> u64 {
 }
 
 /// Sends a request to a model without a proxy; returns the reply.
-pub(crate) async fn directly(options: ModelOptions, body: &[u8]) -> Arrived {
+pub(crate) async fn directly(options: ModelOptions, body: &[u8]) -> ReceivedReply {
     let model = Model::start(options).await.unwrap();
     ask(&model.url(), body).await
 }
 
-pub(crate) async fn ask(base: &str, body: &[u8]) -> Arrived {
+pub(crate) async fn ask(base: &str, body: &[u8]) -> ReceivedReply {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let request = Request::post(format!("{base}/chat/completions"))
         .header("content-type", "application/json")
         .body(Full::new(Bytes::copy_from_slice(body)))
         .unwrap();
-    Arrived::of(client.request(request).await.unwrap()).await
+    ReceivedReply::read(client.request(request).await.unwrap()).await
 }

@@ -2,7 +2,7 @@
 
 mod alone;
 mod fleet;
-mod lessons;
+mod learned_windows;
 mod once;
 mod orders;
 mod secured;

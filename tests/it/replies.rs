@@ -8,10 +8,10 @@ use longhaul::Config;
 use longhaul_core::units::tokens::Tokens;
 use serde_json::{Value, json};
 
-use crate::arrived::Arrived;
 use crate::harness::Proxy;
 use crate::journey::digests;
 use crate::oracle::reader::messages;
+use crate::received_reply::ReceivedReply;
 use crate::recorded::{Recorded, replies};
 use crate::recovery::ask;
 use expected::{Answer, Expected};
@@ -71,7 +71,7 @@ struct Case<'a> {
     expected: &'a Expected,
     sent: Vec<u8>,
     asked: Vec<Vec<u8>>,
-    arrived: Arrived,
+    arrived: ReceivedReply,
 }
 
 impl Case<'_> {

@@ -5,8 +5,8 @@ mod asked;
 mod busy;
 mod late;
 mod leaving;
+mod operator_reports;
 mod slow;
-mod told;
 
 use longhaul_mock_model::{Model, RequestKind, SeenRequest};
 

@@ -9,12 +9,12 @@ use longhaul_mock_model::{
     Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, Verdict,
 };
 
-use crate::arrived::Arrived;
-use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};
 use crate::harness::{Upstream, Wire};
 use crate::program::Program;
+use crate::received_reply::ReceivedReply;
 use crate::sessions::named;
+use crate::time_limit::bounded;
 
 const PLACEHOLDER: &str = "[Old tool result content cleared]";
 const STANDS_FOR_HISTORY: &str = "[Earlier conversation, condensed by longhaul]";
@@ -41,7 +41,7 @@ struct Stage {
 /// The reply to a chat, and the requests that the model received meanwhile.
 struct Sent {
     body: Vec<u8>,
-    arrived: Arrived,
+    arrived: ReceivedReply,
     upstream: Vec<SeenRequest>,
 }
 

@@ -20,11 +20,11 @@ use longhaul_core::units::tokens::Tokens;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::bound::bounded;
 use crate::caller::{Caller, chat};
 use crate::harness::Proxy;
 use crate::manual::ask;
 use crate::sessions::sessions;
+use crate::time_limit::bounded;
 
 /// Answer of a path. Other paths return 404.
 #[derive(Clone, Copy)]

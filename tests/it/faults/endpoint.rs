@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::{TlsAcceptor, rustls};
 
-use crate::bound::bounded;
+use crate::time_limit::bounded;
 
 /// A host name that never resolves (RFC 2606, 2).
 pub(super) const NOBODY: &str = "does-not-exist.invalid";

@@ -9,10 +9,10 @@ use longhaul_mock_model::{
 use tokio::task::JoinSet;
 
 use super::{Case, Turns, case};
-use crate::bound::bounded;
 use crate::journey::{Journey, bodies, digests, harmless};
 use crate::recovery::ask;
 use crate::sessions::named;
+use crate::time_limit::bounded;
 
 /// Uses the conversation's own model.
 fn own_model(_: &mut Config) {}

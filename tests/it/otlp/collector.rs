@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::protobuf::{Span, spans};
-use crate::bound::bounded;
+use crate::time_limit::bounded;
 
 /// A running collector; stops when dropped.
 pub(super) struct Collector {

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::scripted::{self, Reply};
-use crate::arrived::Arrived;
 use crate::harness::Proxy;
 use crate::journey::digests;
 use crate::oracle::reader::messages;
+use crate::received_reply::ReceivedReply;
 
 const TOO_LARGE: &str = "<html>413 Request Entity Too Large</html>";
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
@@ -32,7 +32,10 @@ fn picture(words: &str) -> Value {
 
 /// Sends these chats to an upstream with these replies. Returns what the client received, and a
 /// handle for the bodies that the upstream received.
-async fn play(chats: &[&str], replies: Vec<Reply>) -> (Vec<Arrived>, JoinHandle<Vec<Vec<u8>>>) {
+async fn play(
+    chats: &[&str],
+    replies: Vec<Reply>,
+) -> (Vec<ReceivedReply>, JoinHandle<Vec<Vec<u8>>>) {
     let (address, asked) = scripted::upstream(replies).await;
     let base = format!("http://{address}/v1");
     let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();

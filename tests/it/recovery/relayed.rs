@@ -40,7 +40,7 @@ async fn before(replies: Vec<Reply>) -> (Proxy, JoinHandle<Vec<Vec<u8>>>) {
 
 /// Sends `body` through such a proxy. Returns the client's reply, and the bodies that the upstream
 /// received.
-async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::Arrived, Vec<Vec<u8>>) {
+async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::ReceivedReply, Vec<Vec<u8>>) {
     let (proxy, asked) = before(replies).await;
     let arrived = super::ask(&format!("http://{}/v1", proxy.address), body).await;
     (arrived, asked.await.unwrap())

@@ -3,10 +3,10 @@
 use longhaul_mock_model::ModelOptions;
 
 use super::fleet::{Fleet, forwarded, same};
-use crate::bound::bounded;
 use crate::caller::{chat, talk};
 use crate::journey::{bodies, harmless};
 use crate::redis_server::{Data, RedisServer, is_missing};
+use crate::time_limit::bounded;
 
 /// Indices of the requests before which the server goes away and comes back.
 const AWAY: usize = 40;

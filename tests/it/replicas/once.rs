@@ -6,11 +6,11 @@ use longhaul_mock_model::{
 use tokio::task::JoinSet;
 
 use super::fleet::{Fleet, NOW, summaries};
-use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::journey::bodies;
 use crate::redis_server::{RedisServer, is_missing};
 use crate::sessions::named;
+use crate::time_limit::bounded;
 
 /// Builds a conversation long enough to summarise.
 fn long() -> Vec<u8> {

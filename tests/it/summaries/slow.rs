@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::bound::bounded;
 use crate::recovery::scripted;
+use crate::time_limit::bounded;
 
 /// Body size in bytes beyond which the slow upstream refuses.
 const HOLDS: usize = 130_000;

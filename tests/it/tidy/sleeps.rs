@@ -5,8 +5,8 @@ use super::{File, check, sources};
 /// The reason for a sleep or a time measurement in a test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Why {
-    /// A bound that turns a hang into a failure; the exact duration is irrelevant.
-    Bound,
+    /// A limit that turns a hang into a failure; the exact duration is irrelevant.
+    Limit,
     /// The clock is paused, so the test does not wait.
     Clock,
     /// The test plays a slow party: a dripping peer, a thinking agent, a stalled store.
@@ -31,7 +31,6 @@ const SLEEPS: [Listed; 18] = [
     ("tests/it/admin/page.rs", 1, Why::Look),
     ("tests/it/fair_share.rs", 1, Why::Clock),
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
-    ("tests/it/kept/sessions.rs", 1, Why::Others),
     ("tests/it/listener.rs", 1, Why::Clock),
     ("tests/it/load/agents.rs", 2, Why::Conduct),
     ("tests/it/load/drill.rs", 5, Why::Conduct),
@@ -41,6 +40,7 @@ const SLEEPS: [Listed; 18] = [
     ("tests/it/program.rs", 2, Why::Look),
     ("tests/it/redis_server.rs", 1, Why::Look),
     ("tests/it/replicas/fleet.rs", 1, Why::Look),
+    ("tests/it/stored_records/sessions.rs", 1, Why::Others),
     ("tests/it/summaries/late.rs", 1, Why::Clock),
 ];
 
@@ -50,28 +50,28 @@ const TIMES: [Listed; 27] = [
     ("src/chat/title.rs", 1, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
     ("src/server/admin_listener.rs", 3, Why::Clock),
-    ("src/store/redis/tests.rs", 3, Why::Bound),
-    ("src/store/redis/tests/failover.rs", 1, Why::Bound),
+    ("src/store/redis/tests.rs", 3, Why::Limit),
+    ("src/store/redis/tests/failover.rs", 1, Why::Limit),
     ("src/store/tests/leases.rs", 3, Why::Clock),
     ("src/store/tests/tiers.rs", 3, Why::Clock),
-    ("src/upstream/tests.rs", 1, Why::Bound),
+    ("src/upstream/tests.rs", 1, Why::Limit),
     ("src/upstream/tls.rs", 1, Why::Clock),
     ("tests/it/abuse/http2.rs", 1, Why::Clock),
-    ("tests/it/admin/page.rs", 1, Why::Bound),
-    ("tests/it/bound.rs", 2, Why::Bound),
+    ("tests/it/admin/page.rs", 1, Why::Limit),
     ("tests/it/faults/client.rs", 1, Why::Clock),
     ("tests/it/listener.rs", 1, Why::Clock),
-    ("tests/it/load/agents.rs", 1, Why::Bound),
-    ("tests/it/load/drill.rs", 2, Why::Bound),
-    ("tests/it/multiplexed.rs", 1, Why::Bound),
+    ("tests/it/load/agents.rs", 1, Why::Limit),
+    ("tests/it/load/drill.rs", 2, Why::Limit),
+    ("tests/it/multiplexed.rs", 1, Why::Limit),
     ("tests/it/multiplexed.rs", 1, Why::Clock),
     ("tests/it/passage.rs", 3, Why::Clock),
-    ("tests/it/program.rs", 1, Why::Bound),
-    ("tests/it/redis_server.rs", 1, Why::Bound),
-    ("tests/it/replicas/fleet.rs", 1, Why::Bound),
+    ("tests/it/program.rs", 1, Why::Limit),
+    ("tests/it/redis_server.rs", 1, Why::Limit),
+    ("tests/it/replicas/fleet.rs", 1, Why::Limit),
     ("tests/it/switches.rs", 1, Why::Timed),
-    ("tests/it/transparency/exchange.rs", 4, Why::Bound),
-    ("tests/it/transparency/peer.rs", 3, Why::Bound),
+    ("tests/it/time_limit.rs", 2, Why::Limit),
+    ("tests/it/transparency/exchange.rs", 4, Why::Limit),
+    ("tests/it/transparency/peer.rs", 3, Why::Limit),
     ("tests/it/transparency/peer.rs", 1, Why::Timed),
 ];
 
@@ -124,7 +124,7 @@ fn every_reason_to_sleep_or_to_look_at_the_time_is_told_to_contributors() {
     let sources = sources();
     for (path, _, why) in SLEEPS.into_iter().chain(TIMES) {
         assert!(sources.iter().any(|file| file.path == path), "{path}");
-        let needs_no_excuse = matches!(why, Why::Bound | Why::Clock);
+        let needs_no_excuse = matches!(why, Why::Limit | Why::Clock);
         assert!(needs_no_excuse || told.contains(path), "{path}: {why:?}");
     }
 }

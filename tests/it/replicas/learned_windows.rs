@@ -4,9 +4,9 @@
 use longhaul_mock_model::ModelOptions;
 
 use super::fleet::Fleet;
-use crate::bound::bounded;
 use crate::caller::talk;
 use crate::redis_server::{RedisServer, is_missing};
+use crate::time_limit::bounded;
 
 /// Returns a hash of the learned facts that the server holds; empty without any.
 fn told(server: &RedisServer) -> String {

@@ -91,7 +91,7 @@ const TRAPS: &[(&str, Option<Bypass>)] = &[
 ];
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/traps")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/odd_bodies")
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn each_odd_body_is_understood_or_passed_on_for_its_reason() {
 }
 
 #[test]
-fn every_trap_is_in_the_table() {
+fn every_odd_body_is_in_the_table() {
     let files: BTreeSet<String> = fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -9,10 +9,10 @@ use longhaul_mock_model::{Model, ModelOptions, RequestKind, SeenRequest};
 use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::cli::{check_refused, stdout};
 use crate::program::Program;
+use crate::time_limit::bounded;
 
 const SMALL: u64 = 32_768;
 

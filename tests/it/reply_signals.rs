@@ -13,10 +13,10 @@ use longhaul_mock_model::ModelOptions;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::arrived::Arrived;
 use crate::caller::{Caller, talk};
 use crate::harness::{Proxy, Upstream, Wire};
 use crate::journey::{Journey, digests};
+use crate::received_reply::ReceivedReply;
 use crate::recovery::scripted::{self, Reply};
 use crate::sessions::sessions;
 
@@ -51,7 +51,7 @@ impl Stage {
     }
 
     /// Sends a chat and checks that the reply equals the upstream's bytes.
-    async fn ask(&self, body: Vec<u8>, sent: &[u8]) -> Arrived {
+    async fn ask(&self, body: Vec<u8>, sent: &[u8]) -> ReceivedReply {
         let arrived = self.caller.ask(body).await;
         assert_eq!((arrived.status, &arrived.body[..]), (200, sent));
         arrived

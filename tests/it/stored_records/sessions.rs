@@ -7,9 +7,9 @@ use longhaul::config::StoreLocation;
 use longhaul_mock_model::{Model, ModelOptions, ReplyCompletion, SeenRequest, TokenDensity};
 
 use super::{Place, summaries};
-use crate::bound::bounded;
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::sessions::named;
+use crate::time_limit::bounded;
 
 /// The proxy restarts before every `EVERY`th request, so in all phases of a session.
 const EVERY: usize = 7;

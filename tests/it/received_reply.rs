@@ -8,15 +8,15 @@ use serde_json::Value;
 
 /// A complete reply.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ReceivedReply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Arrived {
+impl ReceivedReply {
     /// Reads a reply to its end.
-    pub(crate) async fn of(reply: Response<Incoming>) -> Self {
+    pub(crate) async fn read(reply: Response<Incoming>) -> Self {
         let (head, body) = reply.into_parts();
         Self {
             status: head.status.as_u16(),
