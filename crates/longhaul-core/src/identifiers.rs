@@ -41,20 +41,20 @@ const BASE_RATIO: usize = 4;
 const MAX_DISTINCTIVE_PERCENT: usize = 70;
 
 /// Returns the index of the messages `covered`, at most `budget` tokens. Identifiers that appear in
-/// `present`, in the messages `stays`, or in a pinned first user message are left out. Empty if no
-/// identifiers remain.
+/// `present`, in the messages `retained`, or in a pinned first user message are left out. Empty if
+/// no identifiers remain.
 pub(crate) fn index_messages(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
-    stays: Range<usize>,
+    retained: Range<usize>,
     present: &str,
     budget: Tokens,
 ) -> String {
     let mut harvest = IdentifierIndex::from_messages(conversation, &covered);
     harvest.exclude(present);
     let first = conversation.head_len();
-    let kept = (covered.start == first + 1).then_some(first);
-    for at in kept.into_iter().chain(stays) {
+    let pinned = (covered.start == first + 1).then_some(first);
+    for at in pinned.into_iter().chain(retained) {
         if let Some(message) = conversation.message(at) {
             harvest.exclude(&conversation.text(message));
             for_each_argument(conversation, message, |value| harvest.exclude(value));
@@ -215,13 +215,13 @@ impl IdentifierIndex {
             .iter()
             .filter_map(|(text, &place)| Some((&**text, self.entries.get(place)?)))
             .collect();
-        let room = budget
+        let max_chars = budget
             .to_chars()
             .saturating_sub(HEADING.len() + LABELS_RESERVE);
         let chosen = select(
             &candidates,
             covered,
-            room,
+            max_chars,
             distinctive_percent(history, budget),
         );
         render_selected(&chosen)
@@ -240,8 +240,8 @@ fn distinctive_percent(history: Tokens, budget: Tokens) -> usize {
 fn select<'t>(
     candidates: &[(&'t str, &'t IdentifierStats)],
     covered: &Range<usize>,
-    room: usize,
-    standing_out: usize,
+    max_chars: usize,
+    distinctive_percent: usize,
 ) -> Vec<(&'t str, &'t IdentifierStats)> {
     let span = covered.len();
     let ranked = |score: fn(&IdentifierStats, usize, usize, usize) -> u64| {
@@ -257,40 +257,40 @@ fn select<'t>(
         };
         // At most half as many fit, even if all have the shortest length. Identifiers past that
         // point are never tried, so they are not sorted.
-        let most = 2 * room / MIN_ROOM;
-        if ranked.len() > most {
-            ranked.select_nth_unstable_by(most, order);
-            ranked.truncate(most);
+        let max_count = 2 * max_chars / MIN_CHARS;
+        if ranked.len() > max_count {
+            ranked.select_nth_unstable_by(max_count, order);
+            ranked.truncate(max_count);
         }
         ranked.sort_unstable_by(order);
         ranked
     };
-    let out = ranked(|entry, length, _, _| entry.distinctive_score(length));
-    let worked = ranked(IdentifierStats::working_set_score);
-    let mut taken: HashSet<&str> = HashSet::new();
+    let distinctive = ranked(|entry, length, _, _| entry.distinctive_score(length));
+    let working_set = ranked(IdentifierStats::working_set_score);
+    let mut selected: HashSet<&str> = HashSet::new();
     let mut chosen = Vec::new();
-    let mut left = room;
+    let mut left = max_chars;
     let mut fill = |ranked: &[(u64, &'t str, &'t IdentifierStats)], share: usize| {
         let floor = left.saturating_sub(share);
         for &(_, text, entry) in ranked {
             let cost = text.len() + 1;
-            if left < floor + MIN_ROOM {
+            if left < floor + MIN_CHARS {
                 break;
             }
-            if left >= floor + cost && taken.insert(text) {
+            if left >= floor + cost && selected.insert(text) {
                 left -= cost;
                 chosen.push((text, entry));
             }
         }
     };
-    fill(&out, room * standing_out / 100);
-    fill(&worked, room);
-    fill(&out, room);
+    fill(&distinctive, max_chars * distinctive_percent / 100);
+    fill(&working_set, max_chars);
+    fill(&distinctive, max_chars);
     chosen
 }
 
 /// Minimum space, in characters, for trying another identifier.
-const MIN_ROOM: usize = 4;
+const MIN_CHARS: usize = 4;
 
 /// Labels of the kinds, in output order.
 const LABELS: [(&str, &[IdentifierKind]); 5] = [

@@ -176,11 +176,11 @@ impl Thresholds {
     fn new(window: Tokens, settings: &CompactionSettings) -> Self {
         let usable = window - REPLY_RESERVE.min(window.divided_by(8));
         let hard = settings.hard.resolve(usable, HARD_PERCENT);
-        let room = match settings.hard {
+        let capacity = match settings.hard {
             ThresholdSetting::Percent(_) => usable,
             ThresholdSetting::Tokens(tokens) => usable.min(tokens),
         };
-        let ahead = match (settings.soft, settings.hard) {
+        let max_soft = match (settings.soft, settings.hard) {
             (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
                 hard.percent(SOFT_BELOW_HARD_PERCENT)
             }
@@ -192,12 +192,12 @@ impl Thresholds {
             actual_window: window,
             output: OutputWindow::Shared,
             usable,
-            capacity: room,
-            soft: settings.soft.resolve(usable, SOFT_PERCENT).min(ahead),
+            capacity,
+            soft: settings.soft.resolve(usable, SOFT_PERCENT).min(max_soft),
             hard,
-            pressure: room.percent(60),
+            pressure: capacity.percent(60),
             // 78 is 70% as a share of the 90% hard mark, rounded up.
-            relief: room.percent(70).min(hard.percent(78)),
+            relief: capacity.percent(70).min(hard.percent(78)),
         }
     }
 
@@ -220,11 +220,11 @@ impl Thresholds {
             .min(self.max_input(output) - self.window.percent(5))
     }
 
-    /// Returns the budget for the first and the newest user request together, beside `taken` tokens
+    /// Returns the budget for the first and the newest user request together, beside `fixed` tokens
     /// that are fixed. Most of the space below the hard mark is left for later messages. Otherwise
     /// large requests would cause more compactions than they are worth.
-    pub fn requests_budget(&self, taken: Tokens) -> Tokens {
-        (self.hard - taken)
+    pub fn requests_budget(&self, fixed: Tokens) -> Tokens {
+        (self.hard - fixed)
             .divided_by(4)
             .min(self.capacity.divided_by(5))
     }
@@ -247,12 +247,18 @@ pub struct SummaryBudgets {
 }
 
 impl SummaryBudgets {
-    fn new(marks: &Thresholds, keep_recent: Tokens) -> Self {
-        let room = marks.capacity;
+    fn new(thresholds: &Thresholds, keep_recent: Tokens) -> Self {
+        let capacity = thresholds.capacity;
         Self {
-            prose: room.percent(4).clamp(Tokens::new(250), Tokens::new(1_500)),
-            file_activity: room.percent(3).min(Tokens::new(2_000)),
-            identifiers: room.percent(if marks.window < WIDE_WINDOW { 10 } else { 5 }),
+            prose: capacity
+                .percent(4)
+                .clamp(Tokens::new(250), Tokens::new(1_500)),
+            file_activity: capacity.percent(3).min(Tokens::new(2_000)),
+            identifiers: capacity.percent(if thresholds.window < WIDE_WINDOW {
+                10
+            } else {
+                5
+            }),
             user_messages: keep_recent.divided_by(4),
             requests: Tokens::ZERO,
         }
@@ -304,9 +310,9 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Derives the policy from `wishes` for a model with a window of `window` tokens.
+    /// Derives the policy from `settings` for a model with a window of `window` tokens.
     pub fn new(settings: &CompactionSettings, window: Tokens) -> Self {
-        let marks = Thresholds::new(window, settings);
+        let thresholds = Thresholds::new(window, settings);
         let wide = window >= WIDE_WINDOW;
         let share = window.divided_by(10);
         let (when, protect, minimum, user_turns) = match settings.profile {
@@ -334,8 +340,8 @@ impl Policy {
             placeholder: settings.placeholder,
         };
         let clearing = [rule.protect, rule.protect.min(share)];
-        let keep_recent = keep_recent(settings, &marks);
-        let budgets = SummaryBudgets::new(&marks, keep_recent);
+        let keep_recent = keep_recent(settings, &thresholds);
+        let budgets = SummaryBudgets::new(&thresholds, keep_recent);
         Self {
             prune: settings
                 .prune
@@ -346,10 +352,10 @@ impl Policy {
             keep_recent,
             max_pinned_first: Tokens::new(2_000).min(share),
             prune_summary_size: budgets.nominal(),
-            prune_thresholds: marks,
+            prune_thresholds: thresholds,
             budgets,
             placement: settings.placement,
-            thresholds: marks,
+            thresholds,
         }
     }
 
@@ -395,22 +401,26 @@ impl Policy {
         self
     }
 
-    /// Applies `holds`, the size at which this conversation fills the window by the upstream's
-    /// token counts.
+    /// Applies `counted_window`, the size at which this conversation fills the window by the
+    /// upstream's token counts.
     ///
-    /// `holds` limits which size fits. The thresholds stay unless a request at the hard mark would
-    /// not fit: their reserve covers small differences, and replicas with different counts then
-    /// agree. Otherwise they are those of `holds`, rounded down to a sixteenth of the window so
-    /// that small differences have no effect.
+    /// `counted_window` limits which size fits. The thresholds stay unless a request at the hard
+    /// mark would not fit: their reserve covers small differences, and replicas with different
+    /// counts then agree. Otherwise they are those of `counted_window`, rounded down to a sixteenth
+    /// of the window so that small differences have no effect.
     #[must_use]
-    pub fn with_counted_window(mut self, settings: &CompactionSettings, holds: Tokens) -> Self {
+    pub fn with_counted_window(
+        mut self,
+        settings: &CompactionSettings,
+        counted_window: Tokens,
+    ) -> Self {
         let Thresholds { window, output, .. } = self.thresholds;
-        if holds < self.thresholds.hard {
+        if counted_window < self.thresholds.hard {
             let step = window.divided_by(WINDOW_STEPS).get().max(1);
-            self = self.with_window(settings, Tokens::new(holds.get() / step * step));
+            self = self.with_window(settings, Tokens::new(counted_window.get() / step * step));
             self.thresholds.output = output;
         }
-        self.thresholds.actual_window = holds;
+        self.thresholds.actual_window = counted_window;
         self
     }
 
@@ -440,9 +450,9 @@ impl Policy {
 
 /// Returns the tokens of recent history to keep verbatim. A configured value is limited to half of
 /// the capacity, which leaves room for the summary and for what follows.
-fn keep_recent(settings: &CompactionSettings, marks: &Thresholds) -> Tokens {
+fn keep_recent(settings: &CompactionSettings, thresholds: &Thresholds) -> Tokens {
     settings.keep_recent.map_or_else(
-        || Tokens::new(20_000).min(marks.capacity.percent(11)),
-        |wish| wish.min(marks.capacity.divided_by(2)),
+        || Tokens::new(20_000).min(thresholds.capacity.percent(11)),
+        |tokens| tokens.min(thresholds.capacity.divided_by(2)),
     )
 }

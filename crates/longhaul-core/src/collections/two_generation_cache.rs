@@ -27,11 +27,11 @@ pub struct TwoGenerationCache<K, V, S = RandomState> {
 
 impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, S> {
     /// Creates an empty cache.
-    pub fn new(most: usize) -> Self {
+    pub fn new(per_generation: usize) -> Self {
         Self {
             young: HashMap::default(),
             old: HashMap::default(),
-            generation_size: most,
+            generation_size: per_generation,
         }
     }
 
@@ -65,23 +65,23 @@ mod tests {
 
     #[test]
     fn what_was_used_last_is_kept_and_the_rest_is_bounded() {
-        let mut kept = TwoGenerationCache::<_, _>::new(10);
+        let mut cache = TwoGenerationCache::<_, _>::new(10);
         for number in 0..100 {
-            kept.insert(number, number);
-            assert_eq!(kept.get(&0), Some(0));
+            cache.insert(number, number);
+            assert_eq!(cache.get(&0), Some(0));
         }
-        assert!((91..100).all(|number| kept.get(&number) == Some(number)));
-        assert!(kept.young.len() + kept.old.len() <= 20);
-        assert_eq!(kept.get(&50), None);
+        assert!((91..100).all(|number| cache.get(&number) == Some(number)));
+        assert!(cache.young.len() + cache.old.len() <= 20);
+        assert_eq!(cache.get(&50), None);
     }
 
     #[test]
     fn a_value_takes_the_place_of_the_one_before() {
-        let mut kept = TwoGenerationCache::<_, _>::new(1);
-        kept.insert("a", 1);
-        kept.insert("b", 2);
-        kept.insert("a", 3);
-        assert_eq!(kept.get("b"), Some(2));
-        assert_eq!(kept.get("a"), Some(3));
+        let mut cache = TwoGenerationCache::<_, _>::new(1);
+        cache.insert("a", 1);
+        cache.insert("b", 2);
+        cache.insert("a", 3);
+        assert_eq!(cache.get("b"), Some(2));
+        assert_eq!(cache.get("a"), Some(3));
     }
 }

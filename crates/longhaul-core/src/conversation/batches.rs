@@ -66,44 +66,44 @@ impl Conversation<'_> {
 
     /// Matches results with the calls before them, by id or because both are legacy.
     fn match_batch(&self, results: Range<usize>) -> Batch {
-        let asked = self.calls_before(&results);
+        let calls = self.calls_before(&results);
         let answers = self.messages.get(results.clone()).unwrap_or_default();
-        if self.are_answered_in_order(asked, answers) {
+        if self.are_answered_in_order(calls, answers) {
             return Batch {
                 complete_at: Some(results.end),
-                call_indices: (0..asked.len()).map(Some).collect(),
+                call_indices: (0..calls.len()).map(Some).collect(),
                 results,
             };
         }
-        let ids = asked.iter().map(|call| call.id);
+        let ids = calls.iter().map(|call| call.id);
         let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
         let mut complete_at = None;
-        let mut calls = SmallVec::with_capacity(results.len());
+        let mut call_indices = SmallVec::with_capacity(results.len());
         for (result, at) in answers.iter().zip(results.clone()) {
             let by_id = result.tool_call_id.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
-            calls.push(open.resolve([by_id, legacy]));
-            if open.all_answered() && !asked.is_empty() {
+            call_indices.push(open.resolve([by_id, legacy]));
+            if open.all_answered() && !calls.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));
             }
         }
         Batch {
             results,
             complete_at,
-            call_indices: calls,
+            call_indices,
         }
     }
 
     /// Whether there are few calls, with distinct ids, answered in order. Nearly all batches are.
-    fn are_answered_in_order(&self, asked: &[ToolCall], answers: &[Message]) -> bool {
+    fn are_answered_in_order(&self, calls: &[ToolCall], answers: &[Message]) -> bool {
         let plain = |id: Option<Literal>| {
             let id = id.filter(|id| !id.is_escaped())?;
             Some(id.raw(self.body))
         };
         let mut ids: SmallVec<[&str; MAX_PAIRWISE_CALLS]> = SmallVec::new();
-        asked.len() == answers.len()
-            && asked.len() <= MAX_PAIRWISE_CALLS
-            && asked.iter().zip(answers).all(|(call, answer)| {
+        calls.len() == answers.len()
+            && calls.len() <= MAX_PAIRWISE_CALLS
+            && calls.iter().zip(answers).all(|(call, answer)| {
                 let id = plain(call.id).filter(|id| !ids.contains(id));
                 ids.extend(id);
                 answer.role == Role::Tool && id.is_some() && id == plain(answer.tool_call_id)

@@ -83,23 +83,23 @@ impl BilledRequest {
         prior: Option<&PriorRequest>,
         prices: Option<&InputPrices>,
     ) -> CostComparison {
-        let taken = self.billable_removed();
-        if taken == Tokens::ZERO {
+        let removed = self.billable_removed();
+        if removed == Tokens::ZERO {
             return CostComparison {
-                removed: taken,
+                removed,
                 saved: Some(Usd::ZERO),
                 rewrite_cost: Some(Usd::ZERO),
             };
         }
         let Some(usage) = usage else {
             return CostComparison {
-                removed: taken,
+                removed,
                 saved: None,
                 rewrite_cost: None,
             };
         };
         CostComparison {
-            removed: taken,
+            removed,
             saved: prices.and_then(|prices| self.savings(usage, prior, prices)),
             rewrite_cost: match prior {
                 Some(prior) if prior.uses_cache && self.removes_other_amount(prior) => {

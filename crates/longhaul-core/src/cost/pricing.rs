@@ -86,8 +86,8 @@ impl Cost {
         let Some(usage) = usage else {
             return Self::NotCounted;
         };
-        if let Some(said) = usage.cost {
-            return Self::Reported(said);
+        if let Some(reported) = usage.cost {
+            return Self::Reported(reported);
         }
         let listed = prices.and_then(|prices| prices.input_cost(usage));
         listed.map_or(Self::NotListed, Self::Listed)
@@ -154,14 +154,18 @@ mod tests {
     #[test]
     fn the_provider_s_own_word_wins_and_what_nobody_knows_is_no_amount() {
         let prices = prices("2", "", "");
-        let said = Usage {
+        let reported = Usage {
             cost: Some(Usd::from_nanos(7)),
             ..usage(10, None, 0)
         };
         let listed = Usd::from_nanos(20_000);
         for (usage, prices, expect) in [
-            (Some(said), Some(prices), Cost::Reported(Usd::from_nanos(7))),
-            (Some(said), None, Cost::Reported(Usd::from_nanos(7))),
+            (
+                Some(reported),
+                Some(prices),
+                Cost::Reported(Usd::from_nanos(7)),
+            ),
+            (Some(reported), None, Cost::Reported(Usd::from_nanos(7))),
             (Some(usage(10, None, 0)), Some(prices), Cost::Listed(listed)),
             (Some(usage(10, None, 0)), None, Cost::NotListed),
             (Some(usage(10, Some(1), 0)), Some(prices), Cost::NotListed),

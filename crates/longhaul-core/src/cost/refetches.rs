@@ -36,27 +36,27 @@ pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) ->
         .map(|last| conversation.calls(last));
     let calls = calls.unwrap_or_default().iter().take(MAX_CALLS);
     let calls = calls.map(|call| CallSignature::new(conversation, call));
-    let mut wanted: Vec<_> = calls.filter(|call| !call.name.is_empty()).collect();
+    let mut unmatched: Vec<_> = calls.filter(|call| !call.name.is_empty()).collect();
     let batches = conversation.batches().iter().rev();
     let results = batches
         .filter(|batch| batch.results.end <= last)
         .flat_map(|batch| batch.results.clone().rev().map(move |at| (batch, at)));
-    let (mut gone, mut read) = (0, 0);
+    let (mut refetches, mut parsed) = (0, 0);
     for (batch, at) in results {
-        if wanted.is_empty() || read >= PARSE_BUDGET_BYTES {
+        if unmatched.is_empty() || parsed >= PARSE_BUDGET_BYTES {
             break;
         }
         if let Some(earlier) = conversation.call_for_result(batch, at) {
             let earlier = CallSignature::new(conversation, earlier);
-            let before = wanted.len();
-            wanted.retain(|call| !call.matches(&earlier));
+            let before = unmatched.len();
+            unmatched.retain(|call| !call.matches(&earlier));
             if view.hides_result(at) {
-                gone += before - wanted.len();
+                refetches += before - unmatched.len();
             }
-            read += earlier.parsed_bytes();
+            parsed += earlier.parsed_bytes();
         }
     }
-    gone
+    refetches
 }
 
 /// The tool name and raw arguments of a call. Byte sum and parsed arguments are computed on first
@@ -90,7 +90,7 @@ impl<'a> CallSignature<'a> {
         if self.arguments == other.arguments {
             return true;
         }
-        let short = |asked: &Self| asked.arguments.len() <= MAX_PARSED_BYTES;
+        let short = |call: &Self| call.arguments.len() <= MAX_PARSED_BYTES;
         short(self)
             && short(other)
             && self.byte_sum() == other.byte_sum()

@@ -163,10 +163,10 @@ impl Splitter {
     }
 }
 
-/// Appends `part` to `kept` up to `bound` bytes in total; returns the number of bytes dropped.
-fn append_bounded(kept: &mut Vec<u8>, part: &[u8], bound: usize) -> usize {
-    let room = bound.saturating_sub(kept.len()).min(part.len());
-    let (fits, rest) = part.split_at(room);
-    kept.extend_from_slice(fits);
+/// Appends `part` to `buffer` up to `bound` bytes in total; returns the number of bytes dropped.
+fn append_bounded(buffer: &mut Vec<u8>, part: &[u8], bound: usize) -> usize {
+    let free = bound.saturating_sub(buffer.len()).min(part.len());
+    let (head, rest) = part.split_at(free);
+    buffer.extend_from_slice(head);
     rest.len()
 }

@@ -34,10 +34,10 @@ pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(Found
             continue;
         }
         if run.classes & SEPARATOR != BREAK
-            && let Some(whole) = runs.quoted_value(&run)
+            && let Some(assignment) = runs.quoted_value(&run)
         {
             found(FoundIdentifier {
-                text: whole,
+                text: assignment,
                 kind: IdentifierKind::Assignment,
                 cued: false,
             });
@@ -152,9 +152,9 @@ impl<'t> Runs<'t> {
     /// If `run` is `KEY=` followed by a quoted value, consumes the value and returns both.
     fn quoted_value(&mut self, run: &Run<'t>) -> Option<&'t str> {
         let end = quoted_value_end(self.text.as_bytes(), run.start, run.end())?;
-        let whole = self.text.get(run.start..end)?;
+        let assignment = self.text.get(run.start..end)?;
         self.at = end;
-        Some(whole)
+        Some(assignment)
     }
 }
 

@@ -110,8 +110,8 @@ impl IdentifierStats {
             IdentifierKind::Hash | IdentifierKind::Number | IdentifierKind::Version => 1,
         };
         let used = u64::from(self.agent_uses.min(8)) * 3;
-        let met = u64::from((self.messages + 1).ilog2()) * 2;
-        ONE * kind * (1 + used + met) * 16 / length_penalty(length) * recency(age, span) / ONE
+        let frequency = u64::from((self.messages + 1).ilog2()) * 2;
+        ONE * kind * (1 + used + frequency) * 16 / length_penalty(length) * recency(age, span) / ONE
     }
 }
 

@@ -55,13 +55,13 @@ pub(crate) fn last_values<'a, T: Deserialize<'a> + 'a>(
         Vec::new()
     };
     places.into_iter().rev().take(MAX_KEYS).filter_map(|at| {
-        let (before, behind) = json.split_at_checked(at)?;
+        let (before, after) = json.split_at_checked(at)?;
         // A match after a backslash is text.
         if before.last() == Some(&b'\\') {
             return None;
         }
-        let behind = behind.get(key.0.needle().len()..)?;
-        let value = behind.trim_ascii_start().strip_prefix(b":")?;
+        let after = after.get(key.0.needle().len()..)?;
+        let value = after.trim_ascii_start().strip_prefix(b":")?;
         // Serde would read a sequence as a struct by position.
         if value.trim_ascii_start().starts_with(b"[") {
             return None;

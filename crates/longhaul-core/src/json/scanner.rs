@@ -167,38 +167,38 @@ impl<'a> Scanner<'a> {
         let mut surplus = ExtraBytes::default();
         let block = self.remaining_bytes();
         let short = BlockMask::from_first_lanes(block)
-            .filter(|marks| marks.special != 0 && block.get(marks.first_special()) == Some(&b'"'));
-        let mut marks = short.unwrap_or_else(|| BlockMask::from_bytes(block));
+            .filter(|mask| mask.special != 0 && block.get(mask.first_special()) == Some(&b'"'));
+        let mut mask = short.unwrap_or_else(|| BlockMask::from_bytes(block));
         loop {
             let block = self.remaining_bytes();
             // End of the last escape. The next block begins there if the escape extends past this
             // block.
             let mut passed = 0;
-            while marks.special != 0 {
-                let at = marks.first_special();
+            while mask.special != 0 {
+                let at = mask.first_special();
                 match block.get(at..) {
                     Some([b'"', ..]) => {
-                        surplus.add_continuation(marks.continuation & !(u64::MAX << at));
+                        surplus.add_continuation(mask.continuation & !(u64::MAX << at));
                         self.position += at + 1;
                         return self.literal(start, &surplus);
                     }
                     Some([b'\\', escape, ..]) if SIMPLE_ESCAPES.contains(*escape) => {
                         surplus.escapes += 1;
                         passed = at + 2;
-                        marks.clear_pair(at);
+                        mask.clear_pair(at);
                     }
                     Some([b'\\', b'u', units @ ..]) => {
                         let length = unit_escape_length(units)?;
                         surplus.escapes += length - 1;
                         passed = at + length;
-                        marks.clear_before(passed);
+                        mask.clear_before(passed);
                     }
                     _ => return Err(NotJson),
                 }
             }
-            surplus.add_continuation(marks.continuation);
+            surplus.add_continuation(mask.continuation);
             self.position += passed.max(BLOCK_BYTES);
-            marks = BlockMask::from_bytes(self.remaining_bytes());
+            mask = BlockMask::from_bytes(self.remaining_bytes());
         }
     }
 
@@ -323,9 +323,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn consume(&mut self, byte: u8) -> bool {
-        let taken = self.peek() == Some(byte);
-        self.position += usize::from(taken);
-        taken
+        let matches = self.peek() == Some(byte);
+        self.position += usize::from(matches);
+        matches
     }
 
     fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
@@ -360,9 +360,9 @@ struct ExtraBytes {
 }
 
 impl ExtraBytes {
-    fn add_continuation(&mut self, marks: u64) {
-        if marks != 0 {
-            self.continuation += marks.count_ones() as usize;
+    fn add_continuation(&mut self, mask: u64) {
+        if mask != 0 {
+            self.continuation += mask.count_ones() as usize;
         }
     }
 }

@@ -142,12 +142,12 @@ mod tests {
         check_between("x", SCANNED_CHARS, SCANNED_CHARS, false);
     }
 
-    /// Whether longhaul changes a conversation that its last reply, or `behind` after it, takes
+    /// Whether longhaul changes a conversation that its last reply, or `after` after it, takes
     /// past the mark.
-    fn is_changed(behind: &str) -> bool {
+    fn is_changed(after: &str) -> bool {
         let long = "word ".repeat(6_000);
         let body = format!(
-            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{behind}]}}"#
+            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{after}]}}"#
         );
         let conversation = read(body.as_bytes()).unwrap();
         let policy = Policy::new(&CompactionSettings::default(), Tokens::new(16_000));
@@ -160,15 +160,15 @@ mod tests {
         plan.view.is_summarised() || plan.view.is_pruned()
     }
 
-    fn said(role: &str, text: &str) -> String {
+    fn message(role: &str, text: &str) -> String {
         format!(r#"{{"role":"{role}","content":"{text}"}}"#)
     }
 
     #[test]
     fn nothing_new_is_begun_for_an_agents_own_compaction() {
-        let reply = said("assistant", &"word ".repeat(6_000));
-        let order = said("user", "Summarize the conversation so far.");
-        assert!(is_changed(&format!("{reply},{}", said("user", "go on"))));
+        let reply = message("assistant", &"word ".repeat(6_000));
+        let order = message("user", "Summarize the conversation so far.");
+        assert!(is_changed(&format!("{reply},{}", message("user", "go on"))));
         assert!(!is_changed(&format!("{reply},{order}")));
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let step = format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}"#
         );
-        let order = said("user", "Summarize the conversation so far.");
+        let order = message("user", "Summarize the conversation so far.");
         assert!(is_changed(&step));
         assert!(!is_changed(&format!("{step},{order}")));
     }

@@ -9,9 +9,9 @@ use crate::text::wording::CONTINUE_TEXT;
 pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
     let conversation = Dialect::read_any(body).ok()?;
     let end = conversation.messages().last()?.span.end();
-    let (before, behind) = body.split_at_checked(end)?;
+    let (before, after) = body.split_at_checked(end)?;
     let message = conversation.dialect().user_message(&quote(CONTINUE_TEXT));
-    Some([before, b",", message.as_bytes(), behind].concat())
+    Some([before, b",", message.as_bytes(), after].concat())
 }
 
 #[cfg(test)]

@@ -134,21 +134,21 @@ impl RequestPlan {
 pub fn plan(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    known: &PriorRecords,
+    prior: &PriorRecords,
     summaries: SummarySource,
 ) -> RequestPlan {
     // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
     // at once, with the same bytes on every replica.
     let at_the_mark = match summaries {
-        SummarySource::Model if known.seen => HardMarkMode::Report,
+        SummarySource::Model if prior.seen => HardMarkMode::Report,
         SummarySource::Digest | SummarySource::Model => HardMarkMode::Cut,
     };
     let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark);
-    let current = candidate(known.adopted.as_ref());
+    let current = candidate(prior.adopted.as_ref());
     if !policy.proactive || at_the_mark == HardMarkMode::Cut {
         return current.plan;
     }
-    let ready = known.ready.as_ref();
+    let ready = prior.ready.as_ref();
     let ready = ready.filter(|_| current.outcome.size >= policy.thresholds.soft);
     // A record prepared long in advance covers little. It is used if it makes enough room, or if
     // there is nothing else.
@@ -174,9 +174,9 @@ pub fn plan(
 
 /// Plans to forward the conversation unchanged, for an upstream that accepted it only in that form.
 pub fn plan_unmodified(conversation: &Conversation<'_>, policy: &Policy) -> RequestPlan {
-    let kept = PinnedHead::new(conversation, policy, None);
+    let pinned_head = PinnedHead::new(conversation, policy, None);
     RequestPlan::from_view(ForwardedView::new(
-        kept,
+        pinned_head,
         &PruneState::new(conversation, None),
     ))
 }
@@ -185,9 +185,9 @@ pub fn plan_unmodified(conversation: &Conversation<'_>, policy: &Policy) -> Requ
 pub fn plan_with_digest(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    known: &PriorRecords,
+    prior: &PriorRecords,
 ) -> RequestPlan {
-    let base = known.adopted.as_ref();
+    let base = prior.adopted.as_ref();
     Candidate::new(conversation, policy, base, HardMarkMode::Cut).plan
 }
 
@@ -196,25 +196,25 @@ pub fn plan_with_digest(
 pub fn plan_explicit_compaction(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    known: &PriorRecords,
+    prior: &PriorRecords,
     cut: usize,
 ) -> Option<RequestPlan> {
-    let base = known.ready.as_ref().or(known.adopted.as_ref());
+    let base = prior.ready.as_ref().or(prior.adopted.as_ref());
     let Candidate {
-        pinned_head: kept,
+        pinned_head,
         outcome,
         plan: mut out,
         ..
     } = Candidate::new(conversation, policy, base, HardMarkMode::Report);
-    if known.ready.is_none() && cut > outcome.summarised_until {
-        let history = kept.end..cut;
+    if prior.ready.is_none() && cut > outcome.summarised_until {
+        let history = pinned_head.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
         let text = digest::wrapped_digest(conversation, history, cut..cut, &budgets);
         out.view.set_summary(cut, text);
         out.fresh_digest = true;
     }
-    let gains = out.view.tokens(conversation) < conversation.tokens();
-    (out.view.is_summarised() && gains).then_some(out)
+    let saves = out.view.tokens(conversation) < conversation.tokens();
+    (out.view.is_summarised() && saves).then_some(out)
 }
 
 /// Candidate plan that starts from a given record, or from none.
@@ -234,17 +234,17 @@ impl<'c, 'a> Candidate<'c, 'a> {
         base: Option<&RecordMatch>,
         at_the_mark: HardMarkMode,
     ) -> Self {
-        let kept = PinnedHead::new(conversation, policy, base);
-        let outcome = replay(conversation, policy, kept, base, at_the_mark);
+        let pinned_head = PinnedHead::new(conversation, policy, base);
+        let outcome = replay(conversation, policy, pinned_head, base, at_the_mark);
         let mut view =
-            ForwardedView::new(kept, &outcome.prune_state).with_placement(policy.placement);
+            ForwardedView::new(pinned_head, &outcome.prune_state).with_placement(policy.placement);
         if let Some(base) = base {
             view = view.with_record(&base.record);
         }
         view.add_clips(outcome.clips.iter().copied());
         view.set_thrash(outcome.thrash);
         if outcome.cut_here {
-            let history = kept.end..outcome.summarised_until;
+            let history = pinned_head.end..outcome.summarised_until;
             let budgets = summary_budgets(conversation, policy, history.clone());
             let text =
                 digest::wrapped_digest(conversation, history, outcome.retained.clone(), &budgets);
@@ -260,7 +260,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         Self {
             conversation,
             policy,
-            pinned_head: kept,
+            pinned_head,
             outcome,
             plan,
         }
@@ -290,8 +290,9 @@ impl<'c, 'a> Candidate<'c, 'a> {
             ..
         } = self;
         let messages = conversation.messages().len();
-        let pace = outcome.thrash.after_compaction(conversation, messages);
-        let cut = cut_point::find_adaptive(conversation, policy, pace, self.pinned_head, messages);
+        let thrash = outcome.thrash.after_compaction(conversation, messages);
+        let cut =
+            cut_point::find_adaptive(conversation, policy, thrash, self.pinned_head, messages);
         let Some(cut) = cut.filter(|&cut| cut > outcome.summarised_until) else {
             return SummaryNeed::Nothing;
         };

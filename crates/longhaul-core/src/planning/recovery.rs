@@ -59,14 +59,14 @@ pub enum RecoveryDecision {
 pub fn plan_recovery(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    known: &PriorRecords,
+    prior: &PriorRecords,
     refused: &ForwardedView,
     summaries: SummarySource,
 ) -> RecoveryDecision {
     if !policy.recover {
         return RecoveryDecision::GiveUp;
     }
-    let planner = RecoveryPlanner::new(conversation, policy, known, refused);
+    let planner = RecoveryPlanner::new(conversation, policy, prior, refused);
     planner.decide(summaries)
 }
 
@@ -89,20 +89,26 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn new(
         conversation: &'l Conversation<'a>,
         policy: &'l Policy,
-        known: &'l PriorRecords,
+        prior: &'l PriorRecords,
         refused: &ForwardedView,
     ) -> Self {
         let output = conversation.output_tokens();
-        let base = known.adopted.as_ref();
-        let kept = PinnedHead::new(conversation, policy, base);
-        let outcome = replay(conversation, policy, kept, base, HardMarkMode::Report);
+        let base = prior.adopted.as_ref();
+        let pinned_head = PinnedHead::new(conversation, policy, base);
+        let outcome = replay(
+            conversation,
+            policy,
+            pinned_head,
+            base,
+            HardMarkMode::Report,
+        );
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
         let mut clear = |protect| {
             if let Some(protect) = protect {
                 clear_unguarded(&mut prune_state, protect);
             }
             let mut cleared =
-                ForwardedView::new(kept, &prune_state).with_placement(policy.placement);
+                ForwardedView::new(pinned_head, &prune_state).with_placement(policy.placement);
             if let Some(base) = base {
                 cleared = cleared.with_record(&base.record);
             }
@@ -116,8 +122,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         Self {
             conversation,
             policy,
-            ready: known.ready.as_ref(),
-            pinned_head: kept,
+            ready: prior.ready.as_ref(),
+            pinned_head,
             cleared_by_rule: by_rule,
             cleared,
             target: policy.thresholds.recovery_target(output),
@@ -166,11 +172,11 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let cut = view.summarised_until();
         let budgets = self.budgets(cut);
         if step == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
-            let whole = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
-            if let RecoveryDecision::Retry(view, _) = &whole
+            let with_requests = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
+            if let RecoveryDecision::Retry(view, _) = &with_requests
                 && self.meets_target(view.tokens(self.conversation))
             {
-                return whole;
+                return with_requests;
             }
         }
         self.clip(view)
@@ -257,10 +263,10 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             requests: Tokens::ZERO,
             ..budgets
         };
-        let taken = self.tokens_without_summary(cut)
+        let fixed = self.tokens_without_summary(cut)
             + Tokens::estimate_text(&wording::wrap_summary(""))
             + without.nominal();
-        let left = self.target.min(self.max_with_progress) - taken;
+        let left = self.target.min(self.max_with_progress) - fixed;
         budgets.requests = budgets.requests.min(left);
         self.digest_text(cut, &budgets)
     }

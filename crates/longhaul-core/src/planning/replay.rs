@@ -84,11 +84,11 @@ pub struct ReplayOutcome {
 pub fn replay(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    kept: PinnedHead,
+    pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
     at_the_mark: HardMarkMode,
 ) -> ReplayOutcome {
-    let mut state = Replay::new(conversation, policy, kept, base, at_the_mark);
+    let mut state = Replay::new(conversation, policy, pinned_head, base, at_the_mark);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
         conversation
@@ -187,7 +187,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn new(
         conversation: &'r Conversation<'a>,
         policy: &'r Policy,
-        kept: PinnedHead,
+        pinned_head: PinnedHead,
         base: Option<&RecordMatch>,
         at_the_mark: HardMarkMode,
     ) -> Self {
@@ -196,16 +196,16 @@ impl<'r, 'a> Replay<'r, 'a> {
         let mut state = Self {
             conversation,
             policy,
-            pinned_head: kept,
+            pinned_head,
             hard_mark_mode: at_the_mark,
             plannable_until: plannable_until(conversation),
             can_compact: false,
             cuts_first: false,
             turns: UserTurnCounter::default(),
             prune_state,
-            summarised_until: kept.end,
+            summarised_until: pinned_head.end,
             cut_here: false,
-            retained: kept.end..kept.end,
+            retained: pinned_head.end..pinned_head.end,
             summary: None,
             request_sizes: RequestSizes::default(),
             fixed_tokens: conversation.fixed_tokens_before(conversation.head_len()),
@@ -235,8 +235,8 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
         // Content that can never be removed has to leave room for a summary below the mark.
         // Otherwise no compaction helps, and the upstream decides about the request.
-        let stays = state.fixed_tokens + state.pinned_tokens() + policy.budgets.nominal();
-        state.can_compact = stays < policy.thresholds.hard;
+        let irreducible = state.fixed_tokens + state.pinned_tokens() + policy.budgets.nominal();
+        state.can_compact = irreducible < policy.thresholds.hard;
         state.cuts_first = policy.proactive
             && state.can_compact
             && at_the_mark == HardMarkMode::Cut
@@ -332,10 +332,15 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn tighten(&mut self, point: usize) {
         self.prune_state.extend_clearable(Tokens::ZERO);
         self.prune_state.clear_all_clearable();
-        let stands = |at| !self.prune_state.is_cleared(at);
+        let is_shown = |at| !self.prune_state.is_cleared(at);
         let (conversation, policy) = (self.conversation, self.policy);
-        let clip =
-            thrash::clip_largest_result(conversation, policy, self.summarised_until, point, stands);
+        let clip = thrash::clip_largest_result(
+            conversation,
+            policy,
+            self.summarised_until,
+            point,
+            is_shown,
+        );
         // A result that the record has clipped already is as short as it gets.
         let new = clip.filter(|clip| self.clip_savings.iter().all(|(at, _)| *at != clip.message));
         if let Some(clip) = new {
@@ -350,7 +355,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         let Some((when, rule)) = &self.policy.prune else {
             return;
         };
-        let asked = match when {
+        let is_considered = match when {
             PruneTrigger::Always => true,
             PruneTrigger::HardMark => false,
             PruneTrigger::Pressure => {
@@ -358,7 +363,7 @@ impl<'r, 'a> Replay<'r, 'a> {
                     && self.prune_size(point) > self.policy.prune_thresholds.pressure
             }
         };
-        if asked && self.prune_state.would_fire(rule, self.turns.count) {
+        if is_considered && self.prune_state.would_fire(rule, self.turns.count) {
             self.prune_state.clear_all_clearable();
         }
     }
@@ -440,12 +445,12 @@ impl<'r, 'a> Replay<'r, 'a> {
         let history = self.pinned_head.end..cut;
         let requests = self.request_sizes.measure(conversation, history.clone());
         let budgets = summary_budgets_with_requests(conversation, policy, history, requests);
-        let beside = self.fixed_tokens + self.pinned_tokens() + policy.prune_summary_size;
-        let room = policy.prune_thresholds.requests_budget(beside);
+        let fixed = self.fixed_tokens + self.pinned_tokens() + policy.prune_summary_size;
+        let max_requests = policy.prune_thresholds.requests_budget(fixed);
         AssumedSummary {
             nominal: budgets.nominal(),
             requests: budgets.requests,
-            for_pruning: policy.prune_summary_size + requests.min(room),
+            for_pruning: policy.prune_summary_size + requests.min(max_requests),
         }
     }
 

@@ -72,17 +72,17 @@ impl<'a> Splice<'a> {
     /// Returns the pieces of the rewritten body, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let mut edits = self.edits.iter();
-        let (mut start, mut put) = (Some(0), None);
+        let (mut start, mut inserted) = (Some(0), None);
         std::iter::from_fn(move || {
-            if let Some(text) = put.take() {
+            if let Some(text) = inserted.take() {
                 return Some(Piece::Inserted(text));
             }
             let edit = edits.next();
             let end = edit.map_or(self.body.len(), |edit| edit.delete.start());
-            let kept = self.body.get(start?..end);
+            let original = self.body.get(start?..end);
             start = edit.map(|edit| edit.delete.end());
-            put = edit.map(|edit| &*edit.insert);
-            Some(Piece::Original(kept.unwrap_or_default()))
+            inserted = edit.map(|edit| &*edit.insert);
+            Some(Piece::Original(original.unwrap_or_default()))
         })
     }
 
@@ -111,7 +111,7 @@ impl<'a> Splice<'a> {
         let mut corrupted = 0;
         for piece in self.pieces() {
             match piece {
-                Piece::Original(kept) => corrupted += sent.count_differing(kept.as_bytes()),
+                Piece::Original(original) => corrupted += sent.count_differing(original.as_bytes()),
                 Piece::Inserted(text) => sent.skip(text.len()),
             }
         }
@@ -135,32 +135,32 @@ struct ChunkReader<'o, C> {
 }
 
 impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
-    /// Returns the next contiguous bytes, at most `most`; empty at the end.
-    fn next_bytes(&mut self, most: usize) -> &'o [u8] {
+    /// Returns the next contiguous bytes, at most `max_len`; empty at the end.
+    fn next_bytes(&mut self, max_len: usize) -> &'o [u8] {
         while self.rest.is_empty() {
             let Some(chunk) = self.chunks.next() else {
                 return &[];
             };
             self.rest = chunk;
         }
-        let (next, rest) = self.rest.split_at(most.min(self.rest.len()));
+        let (next, rest) = self.rest.split_at(max_len.min(self.rest.len()));
         self.rest = rest;
         next
     }
 
-    /// Reads as many bytes as `kept` has and counts those that differ from it.
-    fn count_differing(&mut self, mut kept: &[u8]) -> usize {
+    /// Reads as many bytes as `original` has and counts those that differ from it.
+    fn count_differing(&mut self, mut original: &[u8]) -> usize {
         let mut differing = 0;
-        while !kept.is_empty() {
-            let there = self.next_bytes(kept.len());
-            if there.is_empty() {
-                return differing + kept.len();
+        while !original.is_empty() {
+            let sent = self.next_bytes(original.len());
+            if sent.is_empty() {
+                return differing + original.len();
             }
-            let (here, rest) = kept.split_at(there.len());
-            kept = rest;
+            let (expected, rest) = original.split_at(sent.len());
+            original = rest;
             // A slice borrowed from the body itself cannot differ from it.
-            if !std::ptr::eq(here, there) && here != there {
-                differing += here.iter().zip(there).filter(|(a, b)| a != b).count();
+            if !std::ptr::eq(expected, sent) && expected != sent {
+                differing += expected.iter().zip(sent).filter(|(a, b)| a != b).count();
             }
         }
         differing

@@ -39,11 +39,11 @@ struct ClearedResult {
 }
 
 impl ForwardedView {
-    /// Creates a view in which only tool results are cleared, according to `fold`.
-    pub fn new(kept: PinnedHead, prune_state: &PruneState) -> Self {
+    /// Creates a view in which only tool results are cleared, according to `prune_state`.
+    pub fn new(pinned_head: PinnedHead, prune_state: &PruneState) -> Self {
         let mut view = Self {
-            pinned_head: kept,
-            summarised_until: kept.end,
+            pinned_head,
+            summarised_until: pinned_head.end,
             text: None,
             placement: Placement::default(),
             cleared: Vec::new(),
@@ -68,13 +68,13 @@ impl ForwardedView {
     /// a summary or an adjacent user message.
     pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
         let view = self.clone().with_placement(Placement::Merged);
-        let beside = [
+        let neighbours = [
             self.pinned_head.end.checked_sub(1),
             Some(self.summarised_until),
         ];
-        let mut beside = beside.into_iter().flatten();
-        let takes = beside.any(|at| view.merges_summary_into(conversation, at));
-        takes.then_some(view)
+        let mut neighbours = neighbours.into_iter().flatten();
+        let merges = neighbours.any(|at| view.merges_summary_into(conversation, at));
+        merges.then_some(view)
     }
 
     /// Applies `record`: its summary, clips and dropped images.

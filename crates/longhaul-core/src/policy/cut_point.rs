@@ -43,14 +43,14 @@ impl PinnedHead {
 pub fn find(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    kept: PinnedHead,
+    pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     // A long history has many request points: a walk to the answer for each would cost too much.
-    let enough = conversation.suffix_start(kept.end..upto, policy.keep_recent)?;
+    let enough = conversation.suffix_start(pinned_head.end..upto, policy.keep_recent)?;
     let latest = enough.min(newest);
-    let boundaries = inner_boundaries(conversation, kept.end, upto);
+    let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
     let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
     let at_or_before = || earlier.iter().rev().copied();
     let turn = at_or_before()
@@ -58,12 +58,12 @@ pub fn find(
         .find(|&cut| starts_turn(conversation, cut));
     let twice = policy.keep_recent + policy.keep_recent;
     let keeps_at_most = twice.min(policy.thresholds.capacity.divided_by(2));
-    let near =
+    let candidates =
         || at_or_before().take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most);
     let all_reasoned =
-        || near().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
+        || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
     let whole_run =
-        || near().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Run));
+        || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Run));
     let after = || later.first().copied().filter(|&cut| cut <= newest);
     turn.or_else(all_reasoned)
         .or_else(whole_run)
@@ -75,21 +75,25 @@ pub fn find(
 pub(crate) fn find_adaptive(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    pace: ThrashDetector,
-    kept: PinnedHead,
+    thrash: ThrashDetector,
+    pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
-    if pace.is_thrashing() {
-        find(conversation, &policy.tightened(), kept, upto)
+    if thrash.is_thrashing() {
+        find(conversation, &policy.tightened(), pinned_head, upto)
     } else {
-        find(conversation, policy, kept, upto)
+        find(conversation, policy, pinned_head, upto)
     }
 }
 
 /// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.
-pub fn deepest(conversation: &Conversation<'_>, kept: PinnedHead, upto: usize) -> Option<usize> {
+pub fn deepest(
+    conversation: &Conversation<'_>,
+    pinned_head: PinnedHead,
+    upto: usize,
+) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
-    inner_boundaries(conversation, kept.end, upto)
+    inner_boundaries(conversation, pinned_head.end, upto)
         .iter()
         .rev()
         .copied()

@@ -73,20 +73,20 @@ pub(crate) fn history_edit(
 ) -> Option<(Span, String)> {
     let first = conversation.message(from)?;
     let last = conversation.message(to.checked_sub(1)?)?;
-    let (before, behind) = match placement {
+    let (before, after) = match placement {
         Placement::Merged => adjacent_user_messages(conversation, from, to),
         Placement::Separate => (None, None),
     };
     let body = conversation.body();
-    let said = [
+    let contents = [
         before.map(|before| ContentJson::from_message(body, before)),
         Some(Some(ContentJson::Text(quote(text).into()))),
-        behind.map(|behind| ContentJson::from_message(body, behind)),
+        after.map(|after| ContentJson::from_message(body, after)),
     ];
-    let said: Option<Vec<ContentJson<'_>>> = said.into_iter().flatten().collect();
-    let content = join_contents(said?, conversation.dialect());
+    let contents: Option<Vec<ContentJson<'_>>> = contents.into_iter().flatten().collect();
+    let content = join_contents(contents?, conversation.dialect());
     let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
-    match (before, behind) {
+    match (before, after) {
         (None, None) => {
             let message = conversation.dialect().user_message(&content);
             Some((first.span.extended_to(last.span), message))
@@ -96,9 +96,9 @@ pub(crate) fn history_edit(
             let rest = between(at.end(), before.span.end());
             Some((at.extended_to(last.span), [&content, rest].concat()))
         }
-        (before, Some(behind)) => {
-            let at = behind.content.span()?;
-            let start = between(behind.span.start(), at.start());
+        (before, Some(after)) => {
+            let at = after.content.span()?;
+            let start = between(after.span.start(), at.start());
             let replaced = before.unwrap_or(first).span.extended_to(at);
             Some((replaced, [start, &content].concat()))
         }
@@ -113,10 +113,10 @@ pub(crate) fn merges_into(
     to: usize,
     at: usize,
 ) -> bool {
-    let (before, behind) = adjacent_user_messages(conversation, from, to);
+    let (before, after) = adjacent_user_messages(conversation, from, to);
     let is =
         |message: Option<&Message>, place: Option<usize>| message.is_some() && place == Some(at);
-    is(before, from.checked_sub(1)) || is(behind, Some(to))
+    is(before, from.checked_sub(1)) || is(after, Some(to))
 }
 
 /// Returns the user messages directly before and after.
@@ -125,12 +125,15 @@ fn adjacent_user_messages<'c>(
     from: usize,
     to: usize,
 ) -> (Option<&'c Message>, Option<&'c Message>) {
-    let takes = |message: &&Message| match message.content {
+    let can_merge = |message: &&Message| match message.content {
         Content::Absent | Content::Null => false,
         Content::Parts(_) | Content::Text(_) => message.role.is_user(),
     };
     let before = from.checked_sub(1).and_then(|at| conversation.message(at));
-    (before.filter(takes), conversation.message(to).filter(takes))
+    (
+        before.filter(can_merge),
+        conversation.message(to).filter(can_merge),
+    )
 }
 
 /// Message content as raw JSON.
@@ -173,15 +176,17 @@ impl<'s> ContentJson<'s> {
 }
 
 /// Joins contents: to a string if all are strings, otherwise to an array of parts.
-fn join_contents(said: Vec<ContentJson<'_>>, dialect: Dialect) -> String {
-    if let Some(texts) = said
+fn join_contents(contents: Vec<ContentJson<'_>>, dialect: Dialect) -> String {
+    if let Some(texts) = contents
         .iter()
         .map(ContentJson::inner)
         .collect::<Option<Vec<&str>>>()
     {
         return format!("\"{}\"", texts.join("\\n\\n"));
     }
-    let parts = said.into_iter().map(|content| content.into_parts(dialect));
+    let parts = contents
+        .into_iter()
+        .map(|content| content.into_parts(dialect));
     let parts: Vec<Cow<'_, str>> = parts.filter(|parts| !parts.is_empty()).collect();
     format!("[{}]", parts.join(","))
 }

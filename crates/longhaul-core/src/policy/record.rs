@@ -105,7 +105,8 @@ impl CompactionRecord {
     /// Returns the end of the prefix that the record was made for, in a conversation with `head`
     /// leading messages. The record was found under the prefix that ends at `at`.
     pub fn prefix_end(&self, at: usize, head: usize) -> usize {
-        self.made_for.map_or(at, |made| self.map_index(made, head))
+        self.made_for
+            .map_or(at, |made_for| self.map_index(made_for, head))
     }
 
     /// Whether the newest unit of the conversation stays as the client sent it. If a user rewinds

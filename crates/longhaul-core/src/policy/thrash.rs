@@ -82,24 +82,24 @@ impl ThrashDetector {
     }
 }
 
-/// Returns the clip of the largest result from `covers` to `upto` that the model has seen. Returns
-/// `None` if every result is small enough to keep whole. `stands` tells whether a result is not
-/// cleared.
+/// Returns the clip of the largest result from `summarised_until` to `upto` that the model has
+/// seen. Returns `None` if every result is small enough to keep whole. `is_shown` tells whether a
+/// result is not cleared.
 pub(crate) fn clip_largest_result(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    covers: usize,
+    summarised_until: usize,
     upto: usize,
-    stands: impl Fn(usize) -> bool,
+    is_shown: impl Fn(usize) -> bool,
 ) -> Option<Clip> {
-    let seen = covers..conversation.newest_unit(upto);
+    let seen = summarised_until..conversation.newest_unit(upto);
     let results = seen.filter_map(|at| Some((conversation.message(at)?, at)));
     let (largest, message) = results
-        .filter(|(message, at)| message.role.is_tool_result() && stands(*at))
+        .filter(|(message, at)| message.role.is_tool_result() && is_shown(*at))
         .max_by_key(|(message, at)| (message.text_tokens, *at))?;
-    let most = policy.keep_recent.divided_by(2);
+    let max_tokens = policy.keep_recent.divided_by(2);
     let mut sizes = Clip::SIZES.into_iter();
-    let end = sizes.find(|&end| end + end <= most)?;
+    let end = sizes.find(|&end| end + end <= max_tokens)?;
     Clip::new(message, largest.text_tokens, end)
 }
 
@@ -205,9 +205,14 @@ mod tests {
     }
 
     /// Returns the clip of a question and three reads, the last of them new, if `keep` tokens are
-    /// kept. `tokens` gives the sizes of messages, `gone` lists the cleared ones, and a summary
-    /// covers all before `covers`.
-    fn clip(keep: u32, tokens: &[(usize, usize)], covers: usize, gone: &[usize]) -> Option<Clip> {
+    /// kept. `tokens` gives the sizes of messages, `cleared` lists the cleared ones, and a summary
+    /// covers all before `summarised_until`.
+    fn clip(
+        keep: u32,
+        tokens: &[(usize, usize)],
+        summarised_until: usize,
+        cleared: &[usize],
+    ) -> Option<Clip> {
         const STEPS: &str = "uctctct";
         let texts: Vec<_> = tokens
             .iter()
@@ -218,8 +223,14 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = Tokens::new(keep);
-        let stands = |at| !gone.contains(&at);
-        clip_largest_result(&conversation, &policy, covers, STEPS.len(), stands)
+        let is_shown = |at| !cleared.contains(&at);
+        clip_largest_result(
+            &conversation,
+            &policy,
+            summarised_until,
+            STEPS.len(),
+            is_shown,
+        )
     }
 
     fn ends(message: usize, tokens: u32) -> Clip {

@@ -118,9 +118,9 @@ impl PrefixKeys {
     /// Returns the key of the stable prefix, if the prefix of `messages` messages lies so far
     /// behind it that look-ups will soon miss it.
     pub fn closer_than(&self, messages: usize) -> Option<RecordKey> {
-        let behind = self.keys.partition_point(|(end, _)| *end <= messages);
-        let (at, lasting) = self.stable_prefix()?;
-        (self.keys.len() - behind > REKEY_DISTANCE && at > messages).then_some(lasting)
+        let after = self.keys.partition_point(|(end, _)| *end <= messages);
+        let (at, key) = self.stable_prefix()?;
+        (self.keys.len() - after > REKEY_DISTANCE && at > messages).then_some(key)
     }
 
     /// Returns the key of the shortest prefix, which all requests of a conversation share.
@@ -152,10 +152,10 @@ impl PrefixKeys {
     /// therefore ends before the trailing run of user and system messages. If nothing precedes that
     /// run, this is the longest prefix.
     pub fn stable_prefix(&self) -> Option<(usize, RecordKey)> {
-        let behind = self
+        let after = self
             .keys
             .partition_point(|(end, _)| *end <= self.trailing_input_start);
-        let before = behind.checked_sub(1).and_then(|at| self.keys.get(at));
+        let before = after.checked_sub(1).and_then(|at| self.keys.get(at));
         before.copied().or_else(|| self.newest())
     }
 
@@ -179,16 +179,16 @@ fn next_hash(
     if let Some(noted) = noted.filter(|it| it.before == *before && it.call_index == answers) {
         return noted.after;
     }
-    let behind = chain_hash(before, message_hash(conversation, message), answered);
+    let after = chain_hash(before, message_hash(conversation, message), answered);
     if let Some(notes) = notes {
         let before = *before;
         notes.hash_step.get_or_init(|| PrefixHashStep {
             before,
             call_index: answers,
-            after: behind,
+            after,
         });
     }
-    behind
+    after
 }
 
 /// Hashes the prefix before a message, the message's content and, for a result, the call that it

@@ -134,24 +134,24 @@ fn is_placeholder_text(text: &str) -> bool {
 /// not be decoded.
 const RAW_PREFIXES: [&str; 3] = ["[O", "[\\", "\\u005"];
 
-fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -> bool {
+fn is_shorter(conversation: &Conversation<'_>, message: &Message, placeholder: &str) -> bool {
     let content = message.content.span();
     if let Content::Text(text) = message.content {
-        let there = text.span().len();
+        let length = text.span().len();
         // An escape takes at most six bytes, so no replacement of this text can be longer.
-        if there > 6 * words.len() + 2 {
+        if length > 6 * placeholder.len() + 2 {
             return true;
         }
-        if needs_no_escape(words) {
-            return there > words.len() + 2;
+        if needs_no_escape(placeholder) {
+            return length > placeholder.len() + 2;
         }
     }
-    let stands = conversation
+    let replacement = conversation
         .dialect()
-        .content_in_shape(conversation, message, words);
+        .content_in_shape(conversation, message, placeholder);
     content
-        .zip(stands)
-        .is_some_and(|(content, stands)| stands.len() < content.len())
+        .zip(replacement)
+        .is_some_and(|(content, replacement)| replacement.len() < content.len())
 }
 
 /// Describes the cleared result; falls back to the fixed text if no tool is named.

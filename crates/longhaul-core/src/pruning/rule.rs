@@ -324,10 +324,10 @@ impl PruneState {
         let Some(result) = self.results.get_mut(at) else {
             return;
         };
-        let (frees, beside) = (result.frees, result.non_text);
+        let (frees, non_text) = (result.frees, result.non_text);
         if (self.cleared_end..self.clearable_end).contains(&at) {
             self.clearable -= frees;
-            self.clearable_non_text -= beside;
+            self.clearable_non_text -= non_text;
             if result.message < self.summarised_until {
                 self.clearable_summarised -= frees;
             }

@@ -30,18 +30,18 @@ const INDENT: &str = "  ";
 /// label.
 pub(crate) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
-    let mut told = 0;
+    let mut copied = 0;
     for (at, end) in text.match_indices(LINE_ENDS) {
         let start = at + end.len();
         if is_reserved(text.get(start..).unwrap_or_default()) {
-            out.extend([text.get(told..start).unwrap_or_default(), INDENT]);
-            told = start;
+            out.extend([text.get(copied..start).unwrap_or_default(), INDENT]);
+            copied = start;
         }
     }
-    if told == 0 {
+    if copied == 0 {
         return text;
     }
-    out.push_str(text.get(told..).unwrap_or_default());
+    out.push_str(text.get(copied..).unwrap_or_default());
     out.into()
 }
 

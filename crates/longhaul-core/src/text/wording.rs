@@ -136,7 +136,9 @@ static MARK_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub fn wrap_summary(text: &str) -> String {
     let text = MARK_PATTERN
         .as_ref()
-        .map_or(Cow::Borrowed(text), |marks| marks.replace_all(text, "($1"));
+        .map_or(Cow::Borrowed(text), |pattern| {
+            pattern.replace_all(text, "($1")
+        });
     format!("{SUMMARY_PREFIX}\n{SUMMARY_NOTE}\n\n{text}\n\n{SUMMARY_SUFFIX}")
 }
 
@@ -192,16 +194,17 @@ pub fn clip(text: &str, head: Tokens, tail: Tokens) -> Cow<'_, str> {
     clip_chars(text, head.to_chars(), tail.to_chars())
 }
 
-/// Returns at most `most` characters of `text` on one line, plus an ellipsis if the text is cut.
-pub fn one_line(text: &str, most: usize) -> String {
+/// Returns at most `max_chars` characters of `text` on one line, plus an ellipsis if the text is
+/// cut.
+pub fn one_line(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     let mut chars = 0;
     for word in text.split_whitespace() {
         let length = word.chars().count();
         let gap = usize::from(chars > 0);
-        if chars + gap + length > most {
+        if chars + gap + length > max_chars {
             if chars == 0 {
-                line.extend(word.chars().take(most.saturating_sub(1)));
+                line.extend(word.chars().take(max_chars.saturating_sub(1)));
             }
             line.push('…');
             return line;

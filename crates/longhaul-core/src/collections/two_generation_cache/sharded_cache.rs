@@ -41,10 +41,10 @@ pub struct ShardedCache<K, V> {
 
 impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
     /// Creates an empty cache of at most `2 * most` values.
-    pub fn new(most: usize) -> Self {
+    pub fn new(per_generation: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| {
-                Mutex::new(TwoGenerationCache::new(most / SHARD_COUNT))
+                Mutex::new(TwoGenerationCache::new(per_generation / SHARD_COUNT))
             }),
         }
     }
@@ -74,14 +74,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_what_is_used_stays() {
-        let kept = ShardedCache::<u64, u64>::new(1_600);
+        let cache = ShardedCache::<u64, u64>::new(1_600);
         let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for number in 0..10_000 {
-            kept.insert(key(number), number);
-            assert_eq!(kept.get(&key(0)), Some(0));
+            cache.insert(key(number), number);
+            assert_eq!(cache.get(&key(0)), Some(0));
         }
-        let known = (0..10_000).filter(|&number| kept.get(&key(number)).is_some());
-        let known = known.count();
-        assert!((800..=3_200).contains(&known), "{known}");
+        let found = (0..10_000).filter(|&number| cache.get(&key(number)).is_some());
+        let found = found.count();
+        assert!((800..=3_200).contains(&found), "{found}");
     }
 }

@@ -24,13 +24,13 @@ pub(super) fn read_output_limit(
 /// See [`Dialect::has_negative_output_limit`](crate::dialect::Dialect::has_negative_output_limit).
 pub(in crate::dialect) fn is_negative(body: &str) -> bool {
     #[derive(Deserialize)]
-    struct Asked {
+    struct OutputLimits {
         max_completion_tokens: Option<i64>,
         max_tokens: Option<i64>,
     }
-    let asked: Option<Asked> = serde_json::from_str(body).ok();
-    asked.is_some_and(|asked| {
-        let numbers = [asked.max_completion_tokens, asked.max_tokens];
+    let limits: Option<OutputLimits> = serde_json::from_str(body).ok();
+    limits.is_some_and(|limits| {
+        let numbers = [limits.max_completion_tokens, limits.max_tokens];
         numbers.into_iter().flatten().any(i64::is_negative)
     })
 }

@@ -387,8 +387,8 @@ impl RequestReader<'_> {
         }
         let mut seen = SeenKeys::default();
         let mut id = None;
-        let mut beside = CalledFunction::default();
-        let mut inside = CalledFunction::default();
+        let mut outer = CalledFunction::default();
+        let mut inner = CalledFunction::default();
         scanner.object(|scanner, key| match known_key(scanner, key) {
             Some(RequestKey::Id) => {
                 seen.insert_once(RequestKey::Id)?;
@@ -397,17 +397,17 @@ impl RequestReader<'_> {
             }
             Some(RequestKey::Function) if scanner.peek() == Some(b'{') => {
                 seen.insert_once(RequestKey::Function)?;
-                let mut inner = SeenKeys::default();
-                scanner.object(|scanner, key| inside.read_member(scanner, key, &mut inner))?;
+                let mut inner_seen = SeenKeys::default();
+                scanner.object(|scanner, key| inner.read_member(scanner, key, &mut inner_seen))?;
                 Ok(())
             }
-            _ => beside.read_member(scanner, key, &mut seen),
+            _ => outer.read_member(scanner, key, &mut seen),
         })?;
         // Some servers repeat the name beside `function`; the upstream uses the inner one.
         self.calls.push(ToolCall {
             id,
-            name: inside.name.or(beside.name),
-            arguments: inside.arguments.or(beside.arguments),
+            name: inner.name.or(outer.name),
+            arguments: inner.arguments.or(outer.arguments),
         });
         Ok(())
     }

@@ -115,8 +115,8 @@ pub(in crate::dialect) fn append_prompt(
 /// the quotation marks would be escaped.
 fn requests_usage(body: &str) -> bool {
     body.match_indices("\"include_usage\"").any(|(at, key)| {
-        let behind = body.get(at + key.len()..).unwrap_or_default();
-        let value = behind.trim_start().strip_prefix(':');
+        let rest = body.get(at + key.len()..).unwrap_or_default();
+        let value = rest.trim_start().strip_prefix(':');
         value.is_some_and(|value| value.trim_start().starts_with("true"))
     })
 }

@@ -14,11 +14,11 @@ pub(in crate::dialect) fn content_in_shape(
         Content::Absent | Content::Null => None,
         Content::Text(_) => Some(text),
         Content::Parts(_) => {
-            let mut marks = conversation
+            let mut cache_marks = conversation
                 .parts(message)
                 .iter()
                 .filter_map(|part| part.cache_mark);
-            let mark = marks
+            let mark = cache_marks
                 .next_back()
                 .map(|mark| mark.slice(conversation.body()));
             Some(wrapped_text_part("[", &text, mark, "]"))
@@ -31,10 +31,10 @@ pub(in crate::dialect) fn text_part(text: &str, cache_mark: Option<&str>) -> Str
     wrapped_text_part("", text, cache_mark, "")
 }
 
-fn wrapped_text_part(before: &str, text: &str, cache_mark: Option<&str>, behind: &str) -> String {
+fn wrapped_text_part(before: &str, text: &str, cache_mark: Option<&str>, after: &str) -> String {
     let (key, mark) = cache_mark.map_or(("", ""), |mark| (",\"cache_control\":", mark));
     let part = "{\"type\":\"text\",\"text\":";
-    [before, part, text, key, mark, "}", behind].concat()
+    [before, part, text, key, mark, "}", after].concat()
 }
 
 /// See [`Dialect::user_message`](crate::dialect::Dialect::user_message).
@@ -52,8 +52,8 @@ mod tests {
             format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"1","content":{content}}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
         let message = &conversation.messages()[0];
-        let stands = content_in_shape(&conversation, message, "say \"x\"");
-        assert_eq!(stands.as_deref(), expect, "{content}");
+        let content_after = content_in_shape(&conversation, message, "say \"x\"");
+        assert_eq!(content_after.as_deref(), expect, "{content}");
     }
 
     #[test]

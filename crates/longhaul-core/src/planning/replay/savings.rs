@@ -48,9 +48,9 @@ impl Replay<'_, '_> {
 
     /// Returns the tokens that clips save in messages that are still present.
     pub(super) fn saved_by_clips(&self) -> Tokens {
-        let stands =
+        let is_shown =
             |message| message >= self.summarised_until && !self.prune_state.is_cleared(message);
-        let clips = self.clip_savings.iter().filter(|(at, _)| stands(*at));
+        let clips = self.clip_savings.iter().filter(|(at, _)| is_shown(*at));
         clips.map(|(_, saved)| *saved).sum()
     }
 
@@ -60,9 +60,9 @@ impl Replay<'_, '_> {
             self.prune_state.is_cleared(at)
                 || self.clip_savings.iter().any(|(clipped, _)| *clipped == at)
         };
-        let stands =
+        let is_shown =
             |at| (at < self.pinned_head.end || at >= self.summarised_until) && !is_replaced(at);
-        let images = self.image_savings.iter().filter(|(at, _)| stands(*at));
+        let images = self.image_savings.iter().filter(|(at, _)| is_shown(*at));
         images.map(|(_, saved)| *saved).sum()
     }
 }

@@ -90,18 +90,18 @@ impl UsageObject<'_> {
             .tokens()
             .or_else(|| self.output_tokens.tokens());
         let total = self.total_tokens.tokens();
-        let beside = self.cache_read_input_tokens.tokens();
+        let cache_read = self.cache_read_input_tokens.tokens();
         let written = self.cache_creation_input_tokens.tokens().unwrap_or(0);
-        let cached = self.cached_within_prompt().or(beside);
+        let cached = self.cached_within_prompt().or(cache_read);
         let cache = cached.unwrap_or(0).saturating_add(written);
         let sum = named.saturating_add(cache);
-        let stands_apart = if open.is_none() {
-            beside.is_some() || written > 0
+        let cache_excluded = if open.is_none() {
+            cache_read.is_some() || written > 0
         } else {
-            let tells = total == Some(sum.saturating_add(output.unwrap_or(0)));
-            tells || cache > named
+            let total_includes_cache = total == Some(sum.saturating_add(output.unwrap_or(0)));
+            total_includes_cache || cache > named
         };
-        let input = if stands_apart { sum } else { named };
+        let input = if cache_excluded { sum } else { named };
         // Gemini and xAI count reasoning tokens in the total alone.
         let hidden = total.map(|total| total.saturating_sub(input));
         let details = self.prompt_tokens_details.0.as_ref();
