@@ -34,8 +34,8 @@ pub(crate) fn answer_fault(
 
 /// Builds the complete response for `fault`, in the error format of `dialect`.
 fn fault_response(fault: Fault, origin: &str, dialect: Dialect) -> Response<Bytes> {
-    let is_server_error = fault.status().is_server_error();
-    let body = dialect.error_body(is_server_error, fault.code(), &fault.message(origin));
+    let message = fault.message(origin);
+    let body = dialect.error_body(fault.status().as_u16(), fault.code(), &message);
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = fault.status();
     let headers = response.headers_mut();

@@ -175,10 +175,10 @@ impl Dialect {
         }
     }
 
-    /// Formats the body of an error reply of longhaul itself.
-    pub fn error_body(self, is_server_error: bool, code: &str, message: &str) -> Vec<u8> {
+    /// Formats the body of an error reply of longhaul itself, whose HTTP status is `status`.
+    pub fn error_body(self, status: u16, code: &str, message: &str) -> Vec<u8> {
         match self {
-            Self::ChatCompletions => chat_completions::errors::body(is_server_error, code, message),
+            Self::ChatCompletions => chat_completions::errors::body(status, code, message),
         }
     }
 }

@@ -18,13 +18,13 @@ struct ErrorObject<'a> {
 }
 
 /// Formats the body of an error reply.
-pub(in crate::dialect) fn body(is_server_error: bool, code: &str, message: &str) -> Vec<u8> {
+pub(in crate::dialect) fn body(status: u16, code: &str, message: &str) -> Vec<u8> {
     let error = ErrorObject {
         message,
-        kind: if is_server_error {
-            "proxy_error"
-        } else {
+        kind: if status < 500 {
             "invalid_request_error"
+        } else {
+            "proxy_error"
         },
         param: None,
         code,
