@@ -7,5 +7,6 @@ pub(crate) mod host_check;
 pub(crate) mod key_paths;
 pub(crate) mod overrides;
 pub(crate) mod paths;
+pub(crate) mod peer_address;
 pub(crate) mod receive;
 pub(crate) mod scope;

@@ -27,7 +27,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
-use crate::body::client_body::PeerAddress;
 use crate::config::{BaseUrl, Config};
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
@@ -37,6 +36,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
+use crate::request::peer_address::PeerAddress;
 use acceptor::Acceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;

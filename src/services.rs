@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::budget::{BufferBudget, Owner};
-use crate::body::client_body::{ClientBody, PeerAddress};
+use crate::body::client_body::ClientBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::config::{Config, Mode};
 use crate::costs::CostTracker;
@@ -21,6 +21,7 @@ use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
+use crate::request::peer_address::PeerAddress;
 use crate::request::receive::{
     ChatBodyReader, Received, RequestPlace, RequestPlaces, chat_dialect,
 };

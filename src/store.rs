@@ -9,8 +9,6 @@ pub(crate) mod inspector;
 mod lease;
 pub(crate) mod memory;
 mod redis;
-#[cfg(test)]
-mod scripted;
 mod secret;
 mod tiered;
 pub(crate) mod write_queue;

@@ -2,7 +2,6 @@
 //! for a while. Closing a connection while the client still sends resets it, and the client may
 //! then lose the reply that says why.
 
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -19,10 +18,6 @@ use crate::limits::LINGER;
 
 /// Maximum number of bytes discarded of one request. A client that sends more is cut off.
 const MAX_DISCARDED_BYTES: usize = 32 << 20;
-
-/// Address of the client's end of the connection, an extension of each request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PeerAddress(pub(crate) IpAddr);
 
 /// A streamed request body that discards its rest on drop (see the module documentation).
 pub(crate) struct ClientBody {

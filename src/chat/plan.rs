@@ -200,13 +200,13 @@ mod tests {
     use longhaul_core::policy::record::CompactionRecord;
 
     use super::*;
-    use crate::chat::test_support::{meet, services};
+    use crate::chat::test_support::{services, with_chat};
 
     /// Plans the first send of the chat in `text` with these prior records; also returns the
     /// original bytes.
     async fn first(text: &str, known: PriorRecords) -> (Attempt, FramedBody, ChatReport, Bytes) {
         let services = services("http://127.0.0.1:9/v1", &[]);
-        meet(&services, &[], text.to_owned(), async |chat, inputs| {
+        with_chat(&services, &[], text.to_owned(), async |chat, inputs| {
             let (attempt, sending, report) = first_send(
                 &chat,
                 PlanInputs {

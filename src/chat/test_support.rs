@@ -27,7 +27,7 @@ pub(super) fn services(base: &str, changes: &[(&str, &str)]) -> Arc<Services> {
 }
 
 /// Prepares the chat in `text`, sent with the header `fields`, and runs `then` on it.
-pub(super) async fn meet<T>(
+pub(super) async fn with_chat<T>(
     services: &Arc<Services>,
     fields: &[(&str, &str)],
     text: String,
@@ -63,7 +63,7 @@ pub(super) async fn meet<T>(
 }
 
 /// Builds a chat of `turns` turns, each answered with about `tokens` tokens of model text.
-pub(super) fn talk(turns: usize, tokens: usize) -> String {
+pub(super) fn chat_body(turns: usize, tokens: usize) -> String {
     let mut messages = Vec::new();
     for turn in 0..turns {
         let line = format!("line of {turn:03} said.\n");

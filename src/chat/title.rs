@@ -87,7 +87,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::chat::test_support::{meet, services, talk};
+    use crate::chat::test_support::{chat_body, services, with_chat};
     use crate::services::Services;
     use crate::summaries::{CALL_TIMEOUT, SummaryError};
 
@@ -109,7 +109,7 @@ mod tests {
     async fn is_asked(services: &Arc<Services>, before: impl FnOnce(&Chat<'_>)) -> bool {
         let places = || services.title_permits.available_permits();
         let free = places();
-        let asked = meet(services, &[], talk(2, 50), async |chat, _| {
+        let asked = with_chat(services, &[], chat_body(2, 50), async |chat, _| {
             before(&chat);
             request_title(&chat);
             places() < free

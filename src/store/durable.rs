@@ -24,7 +24,7 @@ pub(crate) enum DurableStore {
     Redis(Box<RedisStore>),
     /// A test double.
     #[cfg(test)]
-    Scripted(crate::store::scripted::ScriptedStore),
+    Scripted(crate::store::tests::scripted::ScriptedStore),
 }
 
 /// The value stored under one key.

@@ -9,6 +9,7 @@ mod discard;
 mod leases;
 mod model_facts;
 mod refused_writes;
+pub(super) mod scripted;
 mod tiers;
 
 pub(crate) use discard::check_discard;

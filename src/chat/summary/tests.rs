@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::chat::explicit_compaction::compact_body;
 use crate::chat::plan;
-use crate::chat::test_support::{NOW, meet, services, talk};
+use crate::chat::test_support::{NOW, chat_body, services, with_chat};
 use crate::metrics::SummaryOutcome as Outcome;
 use crate::services::Services;
 use crate::summaries::CALL_TIMEOUT;
@@ -51,10 +51,15 @@ async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_
         let (_listener, base) = silent().await;
         let services = waiting(&base, wait);
         let began = Instant::now();
-        let action = meet(&services, &[NOW], talk(12, 500), async |chat, inputs| {
-            let (_, _, report) = plan::first_send(&chat, inputs).await;
-            report.action_labels()
-        });
+        let action = with_chat(
+            &services,
+            &[NOW],
+            chat_body(12, 500),
+            async |chat, inputs| {
+                let (_, _, report) = plan::first_send(&chat, inputs).await;
+                report.action_labels()
+            },
+        );
         assert_eq!(action.await.as_deref(), Some("digest"));
         check_took(began.elapsed(), expect);
         assert_eq!(ended(&services), [], "the call is still running");
@@ -69,9 +74,14 @@ async fn a_call_for_a_summary_that_hangs_is_given_up_after_two_minutes() {
     let (_listener, base) = silent().await;
     let services = waiting(&base, "10m");
     let began = Instant::now();
-    let first = meet(&services, &[NOW], talk(12, 500), async |chat, inputs| {
-        plan::first_send(&chat, inputs).await;
-    });
+    let first = with_chat(
+        &services,
+        &[NOW],
+        chat_body(12, 500),
+        async |chat, inputs| {
+            plan::first_send(&chat, inputs).await;
+        },
+    );
     first.await;
     check_took(began.elapsed(), CALL_TIMEOUT);
     assert_eq!(ended(&services), [(Outcome::TimedOut, 1)]);
@@ -85,7 +95,7 @@ async fn who_asks_for_a_compaction_alone_waits_for_as_long_as_a_call_may_take() 
     let services = waiting(&base, "1s");
     let (head, ()) = http::Request::new(()).into_parts();
     let began = Instant::now();
-    let compacted = compact_body(&services, head, talk(12, 500).into()).await;
+    let compacted = compact_body(&services, head, chat_body(12, 500).into()).await;
     let done = compacted.ok().and_then(|compacted| compacted.outcome);
     assert_eq!(done.unwrap().action, "digest");
     check_took(began.elapsed(), CALL_TIMEOUT);
@@ -101,7 +111,7 @@ async fn pair(changes: &[(&str, &str)]) -> (Model, Arc<Services>) {
 
 /// Prepares summaries of a chat one after another, as if none had existed when the chat was sent.
 async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
-    let prepared = meet(services, &[], text, async |chat, inputs| {
+    let prepared = with_chat(services, &[], text, async |chat, inputs| {
         let (attempt, _, _) = plan::first_send(&chat, inputs).await;
         for covers in covers {
             start_background_summary(&chat, &attempt, *covers);
@@ -114,7 +124,7 @@ async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
 #[tokio::test]
 async fn a_history_that_is_rewritten_each_time_has_three_summaries_made_ahead_and_no_fourth() {
     let (model, services) = pair(&[("summary.max_per_hour", "100")]).await;
-    let text = talk(12, 500);
+    let text = chat_body(12, 500);
     for edit in 0..5 {
         let edited = text.replacen("line of 002 said.", &format!("edit {edit}"), 1);
         prepare(&services, edited, &[20]).await;
@@ -126,13 +136,13 @@ async fn a_history_that_is_rewritten_each_time_has_three_summaries_made_ahead_an
 #[tokio::test]
 async fn a_summary_that_was_made_while_a_request_was_on_its_way_is_not_made_again() {
     let (model, services) = pair(&[]).await;
-    prepare(&services, talk(12, 500), &[20, 18]).await;
+    prepare(&services, chat_body(12, 500), &[20, 18]).await;
     assert_eq!(model.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn on_ones_own_machine_no_summary_is_made_ahead() {
     let (model, services) = pair(&[("profile", "local")]).await;
-    prepare(&services, talk(12, 500), &[20]).await;
+    prepare(&services, chat_body(12, 500), &[20]).await;
     assert_eq!(model.seen().len(), 0);
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::config::Config;
 use crate::store::durable::{Change, EntryWrite, StoredEntry, Winner};
-use crate::store::scripted::ScriptedStore;
+use crate::store::tests::scripted::ScriptedStore;
 
 /// Checks that the adoption mark goes with its record, and that the rest of the entry stays.
 pub(crate) async fn check_discard(far: &DurableStore) {

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::store::lease::LEASE_TTL;
-use crate::store::scripted::{ScriptedReply, ScriptedStore};
+use crate::store::tests::scripted::{ScriptedReply, ScriptedStore};
 
 fn replica(far: &ScriptedStore) -> Store {
     let far = Some((DurableStore::Scripted(far.clone()), READ));

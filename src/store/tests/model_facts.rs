@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::durable::{NoteName, StoredEntry};
-use crate::store::scripted::{ScriptedReply, ScriptedStore};
+use crate::store::tests::scripted::{ScriptedReply, ScriptedStore};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
 use longhaul_core::window::token_ratio::TokenRatio;

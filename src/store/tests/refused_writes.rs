@@ -5,7 +5,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::store::circuit_breaker::{MAX_FAILURES, PAUSE};
-use crate::store::scripted::ScriptedStore;
+use crate::store::tests::scripted::ScriptedStore;
 
 const FAILED: Unavailable = Unavailable { why: "told to" };
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::metrics::DurableStoreOutcome;
 use crate::store::RewriteTolerance;
 use crate::store::durable::StoredEntry;
-use crate::store::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
+use crate::store::tests::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
 use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;

@@ -23,10 +23,11 @@ enum Why {
 type Listed = (&'static str, usize, Why);
 
 /// Number of sleeps in each test file.
-const SLEEPS: [Listed; 18] = [
+const SLEEPS: [Listed; 19] = [
     ("src/body/budget/spare_buffer.rs", 3, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
+    ("src/store/tests/scripted.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 2, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Look),
     ("tests/it/fair_share.rs", 1, Why::Clock),

@@ -56,7 +56,7 @@ impl Vocabulary {
 
 /// Computes the token ratio of the conversation's newest text. Returns `None` without text, or
 /// without a vocabulary for the model.
-pub fn measure(conversation: &Conversation<'_>) -> Option<TokenRatio> {
+pub(crate) fn measure(conversation: &Conversation<'_>) -> Option<TokenRatio> {
     let tokenizer = Vocabulary::for_model(&conversation.model())?.tokenizer();
     let (mut bytes, mut counted, mut estimate) = (0, 0, Tokens::ZERO);
     for message in conversation.messages().iter().rev() {

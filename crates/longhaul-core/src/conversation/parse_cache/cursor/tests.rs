@@ -27,7 +27,7 @@ fn shown(conversation: &Conversation<'_>) -> String {
 
 /// Returns the number of cached messages of `body`, and the number of pages among the hits. Then
 /// reads `body` with the cache and checks that the result equals an uncached read.
-fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
+fn count_hits(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
     let plain = read(body.as_bytes()).unwrap();
     let messages = plain.messages();
     let mut thread = recall.cursor(scope(caller), Dialect::ChatCompletions);
@@ -62,7 +62,7 @@ fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
 
 /// Like [`meet`], but returns only the number of cached messages.
 fn check(recall: &ParseCache, caller: u8, body: &str) -> usize {
-    meet(recall, caller, body).0
+    count_hits(recall, caller, body).0
 }
 
 fn user(text: &str) -> String {
@@ -253,8 +253,8 @@ fn history(messages: usize) -> Vec<String> {
 fn with_two_pages() -> (ParseCache, Vec<String>) {
     let recall = ParseCache::new(scope(0));
     let history = history(2 * PAGE_MESSAGES + PAGE_MESSAGES / 2);
-    assert_eq!(meet(&recall, 1, &body(&history)), (0, 0));
-    assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 0));
+    assert_eq!(count_hits(&recall, 1, &body(&history)), (0, 0));
+    assert_eq!(count_hits(&recall, 1, &body(&history)), (history.len(), 0));
     (recall, history)
 }
 
@@ -262,14 +262,14 @@ fn with_two_pages() -> (ParseCache, Vec<String>) {
 fn what_was_met_in_a_row_is_found_in_one_look() {
     let (recall, mut history) = with_two_pages();
     let all = history.len();
-    assert_eq!(meet(&recall, 1, &body(&history)), (all, 2));
+    assert_eq!(count_hits(&recall, 1, &body(&history)), (all, 2));
     let further_on = body(&history).replace(r#"{"model""#, r#"{ "temperature": 0.5, "model""#);
-    assert_eq!(meet(&recall, 1, &further_on), (all, 2));
-    assert_eq!(meet(&recall, 2, &body(&history)), (0, 0));
+    assert_eq!(count_hits(&recall, 1, &further_on), (all, 2));
+    assert_eq!(count_hits(&recall, 2, &body(&history)), (0, 0));
     history.extend((0..PAGE_MESSAGES).map(|more| user(&format!("more {more}"))));
-    assert_eq!(meet(&recall, 1, &body(&history)), (all, 2));
-    assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 2));
-    assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 3));
+    assert_eq!(count_hits(&recall, 1, &body(&history)), (all, 2));
+    assert_eq!(count_hits(&recall, 1, &body(&history)), (history.len(), 2));
+    assert_eq!(count_hits(&recall, 1, &body(&history)), (history.len(), 3));
 }
 
 #[test]
@@ -278,9 +278,9 @@ fn a_page_is_one_message_less_where_one_is_new() {
     for (messages, pages) in [(PAGE_MESSAGES - 1, 0), (PAGE_MESSAGES, 1)] {
         let body = body(&history(messages));
         for _ in 0..2 {
-            meet(&recall, 1, &body);
+            count_hits(&recall, 1, &body);
         }
-        assert_eq!(meet(&recall, 1, &body), (messages, pages));
+        assert_eq!(count_hits(&recall, 1, &body), (messages, pages));
     }
 }
 
@@ -296,14 +296,14 @@ fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
         let mut changed = history.clone();
         changed[at] = user("something else");
         // Messages after the change are stored under a different prefix.
-        let pages = |body: &str| meet(&recall, 1, body);
+        let pages = |body: &str| count_hits(&recall, 1, body);
         assert_eq!(pages(&body(&changed)), (met, 0), "{at}");
         assert_eq!(pages(&body(&changed)).0, all, "{at}");
         assert_eq!(pages(&body(&changed)), (all, 2), "{at}");
     }
     let spaced = body(&history).replacen(" , ", ",", 1);
-    assert_eq!(meet(&recall, 1, &spaced), (all, 1));
-    assert_eq!(meet(&recall, 1, &spaced), (all, 2));
+    assert_eq!(count_hits(&recall, 1, &spaced), (all, 1));
+    assert_eq!(count_hits(&recall, 1, &spaced), (all, 2));
 }
 
 #[test]
@@ -313,9 +313,15 @@ fn instructions_before_a_page_may_change() {
         let head = format!(r#"{{"role":"system","content":"It is {day:.<100}"}}"#);
         body(&[vec![head], history(PAGE_MESSAGES)].concat())
     };
-    assert_eq!(meet(&recall, 1, &dated("monday")), (0, 0));
-    assert_eq!(meet(&recall, 1, &dated("monday")), (PAGE_MESSAGES + 1, 0));
-    assert_eq!(meet(&recall, 1, &dated("tuesday")), (PAGE_MESSAGES, 1));
+    assert_eq!(count_hits(&recall, 1, &dated("monday")), (0, 0));
+    assert_eq!(
+        count_hits(&recall, 1, &dated("monday")),
+        (PAGE_MESSAGES + 1, 0)
+    );
+    assert_eq!(
+        count_hits(&recall, 1, &dated("tuesday")),
+        (PAGE_MESSAGES, 1)
+    );
 }
 
 #[test]
@@ -325,9 +331,9 @@ fn instructions_within_a_page_are_of_it() {
     history[PAGE_MESSAGES / 2] =
         format!(r#"{{"role":"developer","content":"{:.<100}"}}"#, "be brief");
     let body = body(&history);
-    assert_eq!(meet(&recall, 1, &body), (0, 0));
-    assert_eq!(meet(&recall, 1, &body), (PAGE_MESSAGES, 0));
-    assert_eq!(meet(&recall, 1, &body), (PAGE_MESSAGES, 1));
+    assert_eq!(count_hits(&recall, 1, &body), (0, 0));
+    assert_eq!(count_hits(&recall, 1, &body), (PAGE_MESSAGES, 0));
+    assert_eq!(count_hits(&recall, 1, &body), (PAGE_MESSAGES, 1));
 }
 
 #[test]
@@ -356,7 +362,7 @@ proptest! {
                 _ => history[at].push(' '),
             }
             for _ in 0..2 {
-                meet(&recall, 1, &body(&history));
+                count_hits(&recall, 1, &body(&history));
             }
         }
     }

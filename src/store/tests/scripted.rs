@@ -13,11 +13,11 @@ use crate::store::durable::{
 use longhaul_core::units::scope::RecordKey;
 
 /// Maximum number of fields of an entry, as at a server. A full entry accepts no further note.
-pub(super) const MAX_FIELDS: usize = 64;
+pub(crate) const MAX_FIELDS: usize = 64;
 
 /// Scripted behaviour of every call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ScriptedReply {
+pub(crate) enum ScriptedReply {
     /// Answers at once.
     AtOnce,
     /// Fails.
@@ -31,22 +31,22 @@ pub(super) enum ScriptedReply {
 #[derive(Clone)]
 pub(crate) struct ScriptedStore(Arc<Mutex<ScriptState>>);
 
-pub(super) struct ScriptState {
-    pub(super) answers: ScriptedReply,
+pub(crate) struct ScriptState {
+    pub(crate) answers: ScriptedReply,
     /// Entries, each with the time of its expiry.
-    pub(super) entries: HashMap<RecordKey, (StoredEntry, Instant)>,
+    pub(crate) entries: HashMap<RecordKey, (StoredEntry, Instant)>,
     /// Time to live of an entry after its last read or write.
-    pub(super) ttl: Duration,
-    pub(super) leases: HashMap<RecordKey, (LeaseToken, Instant)>,
+    pub(crate) ttl: Duration,
+    pub(crate) leases: HashMap<RecordKey, (LeaseToken, Instant)>,
     /// Keys of every read, answered or not.
-    pub(super) reads: Vec<Vec<RecordKey>>,
-    pub(super) writes: usize,
+    pub(crate) reads: Vec<Vec<RecordKey>>,
+    pub(crate) writes: usize,
     /// Whether other processes write to the store too.
-    pub(super) is_shared: bool,
+    pub(crate) is_shared: bool,
 }
 
 impl ScriptedStore {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(ScriptState {
             answers: ScriptedReply::AtOnce,
             entries: HashMap::new(),
@@ -58,7 +58,7 @@ impl ScriptedStore {
         })))
     }
 
-    pub(super) fn script(&self) -> MutexGuard<'_, ScriptState> {
+    pub(crate) fn script(&self) -> MutexGuard<'_, ScriptState> {
         self.0.lock().unwrap()
     }
 
@@ -75,7 +75,7 @@ impl ScriptedStore {
         }
     }
 
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &self,
         keys: &[RecordKey],
     ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
@@ -92,7 +92,7 @@ impl ScriptedStore {
         Ok(keys.iter().map(read).collect())
     }
 
-    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
+    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         script.writes += writes.len();
@@ -120,7 +120,7 @@ impl ScriptedStore {
         Ok(winners.collect())
     }
 
-    pub(super) async fn lease(
+    pub(crate) async fn lease(
         &self,
         key: RecordKey,
         token: LeaseToken,
@@ -137,7 +137,7 @@ impl ScriptedStore {
         Ok(LeaseAttempt::Acquired)
     }
 
-    pub(super) async fn renew(
+    pub(crate) async fn renew(
         &self,
         key: RecordKey,
         token: LeaseToken,
@@ -154,7 +154,7 @@ impl ScriptedStore {
         }))
     }
 
-    pub(super) async fn release(
+    pub(crate) async fn release(
         &self,
         key: RecordKey,
         token: LeaseToken,
