@@ -3,7 +3,7 @@
 pub(crate) mod acceptor;
 pub(crate) mod admin_listener;
 mod certificates;
-pub(crate) mod prefaced_stream;
+pub(crate) mod protocol;
 pub(crate) mod reloadable_proxy;
 pub(crate) mod self_loop;
 
@@ -40,7 +40,7 @@ use crate::request::peer_address::PeerAddress;
 use acceptor::Acceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
-use prefaced_stream::{PrefacedStream, Protocol};
+use protocol::Protocol;
 pub(crate) use reloadable_proxy::ReloadableProxy;
 pub(crate) use self_loop::refuse_self_loop;
 
@@ -270,7 +270,7 @@ async fn serve<I>(
 {
     let begun = tokio::select! {
         biased;
-        begun = timeout_at(until, PrefacedStream::detect(io)) => begun,
+        begun = timeout_at(until, protocol::detect(io)) => begun,
         // The client has sent no request yet.
         _ = stopped.changed() => return,
     };

@@ -1,6 +1,5 @@
 //! Tunnel after a 101 response: copies bytes both ways, until both ends are done or one breaks.
 
-use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
@@ -8,9 +7,9 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -19,6 +18,7 @@ use crate::body::request_body::RequestBody;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{Route, client_reply, upstream_request};
+use crate::exchange::stream_with_read::StreamWithRead;
 use crate::request::headers::BodyFraming;
 use crate::services::Services;
 use crate::upstream::UpstreamBody;
@@ -49,14 +49,16 @@ impl TunnelSlot {
             return;
         };
         let reads = AtomicU64::new(0);
-        let mut client = CountedReads {
-            io: TokioIo::new(client),
-            reads: &reads,
-        };
-        let mut upstream = CountedReads {
-            io: TokioIo::new(upstream),
-            reads: &reads,
-        };
+        let [mut client, mut upstream] = [client, upstream].map(|end| StreamWithRead {
+            io: TokioIo::new(end),
+            read: |end: Pin<&mut TokioIo<Upgraded>>,
+                   cx: &mut Context<'_>,
+                   buffer: &mut ReadBuf<'_>| {
+                let read = ready!(end.poll_read(cx, buffer));
+                reads.fetch_add(1, Ordering::Relaxed);
+                Poll::Ready(read)
+            },
+        });
         // Both ends are dropped here, so an end that breaks closes the other.
         tokio::select! {
             ended = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {
@@ -78,42 +80,6 @@ async fn idle_after_stop(mut stopped: watch::Receiver<()>, reads: &AtomicU64) {
         if reads.load(Ordering::Relaxed) == before {
             return;
         }
-    }
-}
-
-/// One end of a tunnel, which counts its reads.
-struct CountedReads<'a, I> {
-    io: I,
-    reads: &'a AtomicU64,
-}
-
-impl<I: AsyncRead + Unpin> AsyncRead for CountedReads<'_, I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = ready!(Pin::new(&mut self.io).poll_read(cx, buffer));
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        Poll::Ready(read)
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for CountedReads<'_, I> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 
