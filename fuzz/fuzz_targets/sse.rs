@@ -6,11 +6,11 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::EventInfo;
-use longhaul_core::dialect::sse::{Event, Splitter};
+use longhaul_core::sse::{Event, Splitter};
 
 use literal::Found;
 
-#[path = "../../crates/longhaul-core/src/dialect/sse/tests/literal.rs"]
+#[path = "../../crates/longhaul-core/src/sse/tests/literal.rs"]
 mod literal;
 
 fuzz_target!(|input: &[u8]| {

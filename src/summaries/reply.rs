@@ -10,8 +10,8 @@ use http_body_util::BodyExt;
 use crate::summaries::SummaryError;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::{CompletionPart, EventKind, FinishReason};
-use longhaul_core::dialect::sse::{Event, Splitter};
 use longhaul_core::dialect::usage::Usage;
+use longhaul_core::sse::{Event, Splitter};
 
 /// Maximum number of bytes read of one reply. A summary has a few kilobytes; the rest of a stream
 /// is JSON around the deltas.

@@ -10,7 +10,6 @@ pub mod chat_completions;
 mod finish_reason;
 pub mod reply;
 pub(crate) mod request_template;
-pub mod sse;
 pub mod usage;
 
 use crate::FORM_VERSION;

@@ -37,7 +37,7 @@ use serde_json::Value;
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::EventKind;
-use crate::dialect::sse::{Event, Splitter};
+use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
 
 pub use classifier::ReplyClassifier;

@@ -44,7 +44,7 @@ const PROGRAM: Levels = Levels {
 const CORE: Levels = Levels {
     root: "crates/longhaul-core/src/",
     rooms: &[
-        &["collections", "json"],
+        &["collections", "json", "sse"],
         &["units"],
         &["text"],
         &["conversation", "dialect"],

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::dialect::Dialect;
 use crate::dialect::chat_completions::reply;
-use crate::dialect::sse::Event;
 use crate::dialect::usage::Usage;
+use crate::sse::Event;
 
 pub use crate::dialect::finish_reason::FinishReason;
 

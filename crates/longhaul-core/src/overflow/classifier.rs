@@ -1,11 +1,11 @@
 //! Classifies a reply incrementally from its decompressed bytes.
 
 use crate::dialect::Dialect;
-use crate::dialect::sse::Splitter;
 use crate::overflow::answer_scanner::AnswerScanner;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::stream_head::{ClassifierStep, StreamHead};
 use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_refusal, classify_unanswered};
+use crate::sse::Splitter;
 
 /// Incremental classifier of one reply.
 #[derive(Debug)]

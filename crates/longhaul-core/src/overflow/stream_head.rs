@@ -2,8 +2,8 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
-use crate::dialect::sse::Event;
 use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_stated_error};
+use crate::sse::Event;
 
 /// Progress of the classification of a reply that the proxy holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

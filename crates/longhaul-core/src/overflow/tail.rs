@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EndFacts, EventKind, FinishReason};
-use crate::dialect::sse::{Event, Splitter};
 use crate::dialect::usage::Usage;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::{ClassifierRules, Verdict, classify_stated_error};
+use crate::sse::{Event, Splitter};
 
 /// Maximum number of bytes kept from one reply while it passes. The bound is several times the
 /// longest final events in use, which contain filter results, timings or a wrapped error.

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
-use crate::dialect::sse::Event;
 use crate::json::lenient::{Lenient, is_non_empty, parse};
+use crate::sse::Event;
 use message::Message;
 use usage::UsageObject;
 
