@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod flags;
 mod health;
+mod json;
 pub(crate) mod model_window;
 mod pipe;
 pub(crate) mod printable;

@@ -7,6 +7,7 @@ use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::flags::switch;
+use crate::cli::json::pretty_json;
 use crate::cli::printable::is_printable;
 use crate::cli::thousands::with_thousands;
 use crate::config::Config;
@@ -199,10 +200,6 @@ fn format_age(seconds: u64) -> String {
 fn printable_model(model: &str) -> String {
     let letters = model.chars().filter(|&letter| is_printable(letter));
     letters.take(MODEL_CHARS).collect()
-}
-
-fn pretty_json(value: &Value) -> String {
-    format!("{value:#}\n")
 }
 
 #[cfg(test)]

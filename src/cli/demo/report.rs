@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::row::PlayRow;
 use super::totals::PlayTotals;
+use crate::cli::json::pretty_json;
 
 /// Both plays.
 #[derive(Debug, Serialize)]
@@ -82,10 +83,7 @@ impl DemoReport {
 
     /// Renders the report as one JSON object.
     pub(super) fn json(&self) -> String {
-        // Every key is a string and every value has a JSON form, so this cannot fail.
-        let json = serde_json::to_string_pretty(&self);
-        debug_assert!(json.is_ok(), "a report has no JSON form");
-        json.unwrap_or_default() + "\n"
+        pretty_json(self)
     }
 }
 

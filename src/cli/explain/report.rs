@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cli::explain::verdict;
 use crate::cli::explain::verdict::{MessageVerdict, VerdictReasons};
+use crate::cli::json::pretty_json;
 use crate::cli::printable::is_printable;
 use crate::cli::thousands::with_thousands;
 use crate::config::{Config, Mode};
@@ -183,7 +184,7 @@ impl ExplainReport {
 
     /// Renders the report as JSON with a trailing line break.
     pub(super) fn json(&self) -> String {
-        to_json(self)
+        pretty_json(self)
     }
 }
 
@@ -202,16 +203,9 @@ pub(super) fn untouched_json(why: verdict::UntouchedReason) -> String {
     struct Unread {
         untouched: ReasonReport,
     }
-    to_json(&Unread {
+    pretty_json(&Unread {
         untouched: ReasonReport::new(why),
     })
-}
-
-fn to_json(report: &impl Serialize) -> String {
-    // The report holds only strings, numbers and lists, and JSON can represent all of them.
-    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
-    text.push('\n');
-    text
 }
 
 /// The inputs from which the rows are built.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::demo::{PlayOutcome, PlayRow, PlayTotals, ending, percent};
+use crate::cli::json::pretty_json;
 use crate::cli::thousands::with_thousands;
 use longhaul_core::cost::pricing::{InputPrices, Price};
 use longhaul_core::dialect::usage::Usage;
@@ -123,8 +124,7 @@ fn relative_prices() -> Option<InputPrices> {
 
 /// Renders all sessions as JSON.
 pub(super) fn sessions_json(bills: &[SessionReport]) -> String {
-    // Every key is a string and every value has a JSON form, so this cannot fail.
-    format!("{:#}\n", json!({ "sessions": bills }))
+    pretty_json(&json!({ "sessions": bills }))
 }
 
 /// Renders a table with a line for each session, and a line of totals if there are several.
