@@ -27,7 +27,7 @@ struct ConversationList {
     totals: ActivityTotals,
     money: CostTotals,
     store: StoreHealth,
-    summaries: SummaryHealth,
+    summaries: GuardHealth,
     conversations: Vec<ConversationDto>,
 }
 
@@ -70,16 +70,6 @@ struct CostTotals {
 }
 
 #[derive(Serialize)]
-struct SummaryHealth {
-    failing: usize,
-    paused: usize,
-    unused: usize,
-    unused_callers: usize,
-    spent: bool,
-    spent_callers: usize,
-}
-
-#[derive(Serialize)]
 struct StoreHealth {
     /// `memory` without a durable store; otherwise `answers` or `away`.
     state: &'static str,
@@ -107,7 +97,7 @@ impl Overview {
             totals: self.totals(),
             money: self.money(),
             store: self.store_health(),
-            summaries: self.summary_health(),
+            summaries: self.guards.health(),
             conversations: self.recent.list(),
         })
     }
@@ -169,25 +159,6 @@ impl Overview {
                 .iter()
                 .map(|(.., calls)| calls)
                 .sum(),
-        }
-    }
-
-    fn summary_health(&self) -> SummaryHealth {
-        let GuardHealth {
-            failing,
-            paused,
-            unused,
-            unused_callers,
-            spent,
-            spent_callers,
-        } = self.guards.health();
-        SummaryHealth {
-            failing,
-            paused,
-            unused,
-            unused_callers,
-            spent,
-            spent_callers,
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::StatusCode;
 use moka::ops::compute::Op;
 use moka::sync::Cache;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::metrics::{Metrics, WithheldReason};
@@ -47,8 +48,8 @@ struct CallerState {
     in_background: bool,
 }
 
-/// Reasons that currently withhold summaries, with counts.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// Reasons that currently withhold summaries, with counts. The fields are keys of the dashboard's JSON.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(crate) struct GuardHealth {
     /// Prefixes of history with several recent failures in a row. Conversations that extend them
     /// get no summaries.
