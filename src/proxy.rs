@@ -85,10 +85,12 @@ impl Proxy {
         // that is needed only until the reply begins is boxed, so it is freed by then.
         let reply = if explicit_compaction::is_compact_request(&request) {
             let answer = Box::pin(explicit_compaction::answer(services, request, &mut log));
-            answer.await.map(|reply| reply.map(ReplySource::from))
+            answer
+                .await
+                .map(|reply| reply.map(|body| ReplySource::Left(body.into())))
         } else {
             let forward = Box::pin(forward(services, request, slot, &mut log));
-            forward.await.map(|reply| reply.map(ReplySource::from))
+            forward.await.map(|reply| reply.map(ReplySource::Right))
         };
         match reply {
             Ok(mut reply) => {

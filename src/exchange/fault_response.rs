@@ -29,7 +29,7 @@ pub(crate) fn answer_fault(
     let origin = services.config.upstream.base.origin();
     log_fault(fault, &origin);
     let reply = fault_response(fault, &origin, log.error_dialect());
-    relay(reply.map(ReplySource::from), log)
+    relay(reply.map(|body| ReplySource::Left(body.into())), log)
 }
 
 /// Builds the complete response for `fault`, in the error format of `dialect`.
