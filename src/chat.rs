@@ -49,6 +49,7 @@ use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::Scope;
+use longhaul_core::units::tokens::Tokens;
 
 /// Parses a chat body, unless the request must be forwarded unchanged.
 ///
@@ -104,6 +105,12 @@ impl<'c> Chat<'c> {
 
     fn services(&self) -> &'c Services {
         self.request.services
+    }
+
+    /// Returns the window that the operator set for the model, if any.
+    fn configured_window(&self) -> Option<Tokens> {
+        let config = &self.services().config;
+        config.settings_for(&self.model).configured_window()
     }
 
     /// Returns whether a model or the digest rules write summaries.

@@ -72,12 +72,9 @@ fn inputs_after_refusal(
 ) -> PlanInputs {
     let learned = window_from_repeated_refusal(refused.tokens, &refused.overflow, before);
     let window = to_two_digits(learned);
-    let set = chat
-        .services()
-        .config
-        .settings_for(&chat.model)
-        .configured_window();
-    let window = set.map_or(window, |set| set.min(window));
+    let window = chat
+        .configured_window()
+        .map_or(window, |set| set.min(window));
     PlanInputs {
         policy: Policy::new(&chat.settings, window).with_actual_window(learned),
         ..first.inputs.clone()

@@ -71,12 +71,7 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
 /// Returns the tokens that the operator's window leaves for input, corrected by how this
 /// conversation is counted. `None` if the operator set no window.
 pub(super) fn configured_input_limit(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
-    let set = chat
-        .services()
-        .config
-        .settings_for(&chat.model)
-        .configured_window();
-    set.map(|_| {
+    chat.configured_window().map(|_| {
         inputs.policy.thresholds.actual_window
             - chat
                 .request
@@ -168,10 +163,7 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     let config = &services.config;
     let asks = config.upstream.query_windows && status.is_success() && !chat.model.is_empty();
     if !asks
-        || config
-            .settings_for(&chat.model)
-            .configured_window()
-            .is_some()
+        || chat.configured_window().is_some()
         || chat
             .knowledge
             .windows
