@@ -168,15 +168,15 @@ mod tests {
     /// same point again.
     #[test]
     fn the_first_cut_is_paid_for_and_the_next_request_saves() {
-        let bills = CostTracker::new("openrouter.ai");
+        let tracker = CostTracker::new("openrouter.ai");
         let spend = |turns, billed, usage: Usage| {
             let prefix_keys = prefix_keys(turns);
-            let open = bills.begin(&prefix_keys, MODEL, billed);
-            assert!(!bills.has_answered(&prefix_keys, MODEL));
-            let spent = bills.settle(&open, MODEL, Some(&usage));
+            let open = tracker.begin(&prefix_keys, MODEL, billed);
+            assert!(!tracker.has_answered(&prefix_keys, MODEL));
+            let spent = tracker.settle(&open, MODEL, Some(&usage));
             assert!(
-                bills.has_answered(&prefix_keys, MODEL)
-                    && !bills.has_answered(&prefix_keys, "another")
+                tracker.has_answered(&prefix_keys, MODEL)
+                    && !tracker.has_answered(&prefix_keys, "another")
             );
             let known = spent.cost.amount().unwrap();
             [
@@ -197,23 +197,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_a_provider_cached_an_hour_ago_is_cached_no_more() {
-        let bills = CostTracker::new("openrouter.ai");
+        let tracker = CostTracker::new("openrouter.ai");
         let prefix_keys = prefix_keys(1);
-        let open = bills.begin(&prefix_keys, MODEL, billed(60_000, 60_000));
-        bills.settle(&open, MODEL, Some(&usage(60_000, 0)));
+        let open = tracker.begin(&prefix_keys, MODEL, billed(60_000, 60_000));
+        tracker.settle(&open, MODEL, Some(&usage(60_000, 0)));
         tokio::time::advance(CACHE_LIFETIME.saturating_sub(Duration::from_secs(1))).await;
-        assert!(bills.has_answered(&prefix_keys, MODEL));
+        assert!(tracker.has_answered(&prefix_keys, MODEL));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!bills.has_answered(&prefix_keys, MODEL));
+        assert!(!tracker.has_answered(&prefix_keys, MODEL));
     }
 
     #[test]
     fn where_nobody_knows_the_price_what_was_taken_out_is_counted_and_not_priced() {
-        let bills = CostTracker::new("127.0.0.1");
-        let open = bills.begin(&prefix_keys(1), MODEL, billed(60_000, 40_000));
-        let spent = bills.settle(&open, MODEL, Some(&usage(40_000, 0)));
+        let tracker = CostTracker::new("127.0.0.1");
+        let open = tracker.begin(&prefix_keys(1), MODEL, billed(60_000, 40_000));
+        let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)));
         assert_eq!(spent.cost, Cost::NotListed);
         assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));
-        assert_eq!(bills.settle(&open, MODEL, None).cost, Cost::NotCounted);
+        assert_eq!(tracker.settle(&open, MODEL, None).cost, Cost::NotCounted);
     }
 }

@@ -46,7 +46,7 @@ fn observer<B>(
     if !chat.recovery_enabled() {
         return None;
     }
-    let bills = &chat.services().costs;
+    let costs = &chat.services().costs;
     let estimate = attempt.tokens(chat.request.conversation);
     ReplyObserver::for_reply(
         chat.request.services,
@@ -63,7 +63,7 @@ fn observer<B>(
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
             path: chat.request.route.mapped.clone(),
-            bill: bills.begin(&chat.prefix_keys, &chat.model, chat.billed(attempt)),
+            bill: costs.begin(&chat.prefix_keys, &chat.model, chat.billed(attempt)),
         },
     )
 }

@@ -85,11 +85,11 @@ enum ExplainFormat {
 /// The body cannot be read or is not JSON, or the output cannot be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
-        let bills = replay::replay_sessions(config, files)?;
+        let reports = replay::replay_sessions(config, files)?;
         let text = if matches.get_flag("json") {
-            session_report::sessions_json(&bills)
+            session_report::sessions_json(&reports)
         } else {
-            session_report::render_table(&bills)
+            session_report::render_table(&reports)
         };
         return crate::cli::print(&text);
     }

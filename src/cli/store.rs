@@ -60,17 +60,17 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     };
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
-    let shelf = StoreInspector::open(&config.store)?;
+    let inspector = StoreInspector::open(&config.store)?;
     crate::cli::runtime()?.block_on(async {
         let page = match (what, json) {
-            ("stats", false) => stats_table(&shelf.stats(scope).await?),
-            ("stats", true) => pretty_json(&stats_json(&shelf.stats(scope).await?)),
-            ("list", false) => list_table(&shelf.list(scope).await?),
-            ("list", true) => pretty_json(&list_json(&shelf.list(scope).await?)),
-            (_, false) => format!("{} entries deleted\n", shelf.purge(scope).await?),
-            (_, true) => pretty_json(&json!({ "purged": shelf.purge(scope).await? })),
+            ("stats", false) => stats_table(&inspector.stats(scope).await?),
+            ("stats", true) => pretty_json(&stats_json(&inspector.stats(scope).await?)),
+            ("list", false) => list_table(&inspector.list(scope).await?),
+            ("list", true) => pretty_json(&list_json(&inspector.list(scope).await?)),
+            (_, false) => format!("{} entries deleted\n", inspector.purge(scope).await?),
+            (_, true) => pretty_json(&json!({ "purged": inspector.purge(scope).await? })),
         };
-        shelf.close().await;
+        inspector.close().await;
         Ok(page)
     })
 }

@@ -36,9 +36,9 @@ pub(super) fn replay_sessions<'f>(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let bills = sessions.iter().map(|session| session.play(config));
-    let bills: Result<Vec<SessionReport>, Problem> = bills.collect();
-    Ok(bills?)
+    let reports = sessions.iter().map(|session| session.play(config));
+    let reports: Result<Vec<SessionReport>, Problem> = reports.collect();
+    Ok(reports?)
 }
 
 /// A session and the settings for the model that it was recorded with.
@@ -83,10 +83,11 @@ impl SessionReplay {
         })?;
         let host = config.upstream.base.authority().host();
         let prices = models::prices(host, &self.model);
-        let mut bill = SessionReport::new(&self.session.name, self.session.len(), &played, prices);
-        bill.window = marks.window.get();
-        bill.window_source.clone_from(&self.window_source);
-        Ok(bill)
+        let mut report =
+            SessionReport::new(&self.session.name, self.session.len(), &played, prices);
+        report.window = marks.window.get();
+        report.window_source.clone_from(&self.window_source);
+        Ok(report)
     }
 
     /// Returns the settings for a proxy in front of the model at `base`. Removes everything that

@@ -123,16 +123,16 @@ fn relative_prices() -> Option<InputPrices> {
 }
 
 /// Renders all sessions as JSON.
-pub(super) fn sessions_json(bills: &[SessionReport]) -> String {
-    pretty_json(&json!({ "sessions": bills }))
+pub(super) fn sessions_json(reports: &[SessionReport]) -> String {
+    pretty_json(&json!({ "sessions": reports }))
 }
 
 /// Renders a table with a line for each session, and a line of totals if there are several.
-pub(super) fn render_table(bills: &[SessionReport]) -> String {
+pub(super) fn render_table(reports: &[SessionReport]) -> String {
     let mut lines = vec![HEADING.map(str::to_owned)];
-    lines.extend(bills.iter().map(SessionReport::table_row));
-    if bills.len() > 1 {
-        lines.push(totals_row(bills));
+    lines.extend(reports.iter().map(SessionReport::table_row));
+    if reports.len() > 1 {
+        lines.push(totals_row(reports));
     }
     let wide = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column));
@@ -152,9 +152,9 @@ pub(super) fn render_table(bills: &[SessionReport]) -> String {
         page.push('\n');
     }
     page.push('\n');
-    for bill in bills {
-        if let Some(why) = &bill.broken_off {
-            _ = writeln!(page, "{} ended early: {why}\n", bill.session);
+    for report in reports {
+        if let Some(why) = &report.broken_off {
+            _ = writeln!(page, "{} ended early: {why}\n", report.session);
         }
     }
     page.push_str(LEGEND);
@@ -195,13 +195,13 @@ impl SessionReport {
     }
 }
 
-fn totals_row(bills: &[SessionReport]) -> [String; COLUMNS] {
+fn totals_row(reports: &[SessionReport]) -> [String; COLUMNS] {
     let mut totals = PlayTotals::default();
-    for bill in bills {
-        totals += &bill.totals;
+    for report in reports {
+        totals += &report.totals;
     }
-    let requests = bills.iter().map(|bill| bill.session_requests).sum();
-    let mut costs = bills.iter().map(|bill| bill.cost);
+    let requests = reports.iter().map(|report| report.session_requests).sum();
+    let mut costs = reports.iter().map(|report| report.cost);
     // Dollars and relative costs cannot be added.
     let cost = costs.next().and_then(|first| {
         costs.try_fold(first, |sum, cost| {
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn several_sessions_have_a_line_together_whose_cost_is_of_one_kind_or_none() {
         let of = |prices: [Option<InputPrices>; 2]| {
-            let bills = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
-            render_table(&bills)
+            let reports = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
+            render_table(&reports)
         };
         let last = |page: &str| {
             let lines = page.lines().take_while(|line| !line.is_empty());

@@ -171,10 +171,10 @@ fn each_role_has_a_name_of_its_own_in_logs() {
 #[test]
 fn what_was_worked_out_of_a_message_is_there_when_it_is_met_again() {
     let scope = Scope::new(&[1; 32], &[]);
-    let recall = ParseCache::new(scope);
+    let cache = ParseCache::new(scope);
     let body = body(&[USER, SAYS]);
     let points = |note: Option<bool>| {
-        let conversation = read_cached(body.as_bytes(), scope, &recall).unwrap();
+        let conversation = read_cached(body.as_bytes(), scope, &cache).unwrap();
         let points = &conversation.messages()[1].memo().unwrap().is_reference;
         if let Some(note) = note {
             points.set(note).unwrap();

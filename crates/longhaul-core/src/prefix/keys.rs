@@ -46,7 +46,7 @@ impl PrefixKeys {
     pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
         let form = conversation.dialect().form_version();
         let start = blake3::keyed_hash(scope.bytes(), &form.to_le_bytes());
-        let mut link: PrefixHash = start.into();
+        let mut hash: PrefixHash = start.into();
         let tag = scope.tag();
         let head = conversation.head_len();
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
@@ -59,10 +59,10 @@ impl PrefixKeys {
                 .tool_call_id
                 .zip(batch)
                 .map(|(id, batch)| (id.raw(conversation.body()), batch.call_index(at)));
-            link = next_hash(conversation, message, &link, answered);
+            hash = next_hash(conversation, message, &hash, answered);
             while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
             if boundaries.peek() == Some(&(at + 1)) {
-                keys.push((at + 1, RecordKey::new(tag, link)));
+                keys.push((at + 1, RecordKey::new(tag, hash)));
             }
         }
         let end = conversation.without_prefill(conversation.messages().len());

@@ -72,18 +72,18 @@ impl RecordKey {
     /// Returns the stored form, which begins with the scope's tag.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
+        let (scope, prefix_hash) = bytes.split_at_mut(size_of::<ScopeTag>());
         scope.copy_from_slice(&self.scope.0);
-        chain.copy_from_slice(&self.prefix_hash);
+        prefix_hash.copy_from_slice(&self.prefix_hash);
         bytes
     }
 
     /// Parses the stored form; `None` if `bytes` has the wrong length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
+        let (scope, prefix_hash) = bytes.split_at_checked(size_of::<ScopeTag>())?;
         Some(Self {
             scope: ScopeTag(scope.try_into().ok()?),
-            prefix_hash: chain.try_into().ok()?,
+            prefix_hash: prefix_hash.try_into().ok()?,
         })
     }
 }

@@ -48,7 +48,7 @@ impl CacheHit {
     /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Message(reading) => reading.len(),
+            Self::Message(parsed) => parsed.len(),
             Self::Page(page) => page.len(),
         }
     }
@@ -62,8 +62,8 @@ impl CacheHit {
         calls: &mut Vec<ToolCall>,
     ) {
         match self {
-            Self::Message(reading) => {
-                messages.push(reading.append_at(span.start_u32(), parts, calls));
+            Self::Message(parsed) => {
+                messages.push(parsed.append_at(span.start_u32(), parts, calls));
             }
             Self::Page(page) => page.append_at(span.start_u32(), messages, parts, calls),
         }
@@ -94,20 +94,20 @@ impl ParseCursor<'_> {
             self.prefix_state = page.prefix_state();
             return Some(CacheHit::Page(page));
         }
-        let reading = self.cache.messages.get(&place)?;
-        let bytes = rest.as_bytes().get(..reading.len())?;
-        let print = reading.fingerprint();
-        if self.cache.fingerprint(self.scope, bytes) != print {
+        let parsed = self.cache.messages.get(&place)?;
+        let bytes = rest.as_bytes().get(..parsed.len())?;
+        let fingerprint = parsed.fingerprint();
+        if self.cache.fingerprint(self.scope, bytes) != fingerprint {
             return None;
         }
-        let role = reading.message().role;
-        self.advance(role, print.high_bits());
+        let role = parsed.message().role;
+        self.advance(role, fingerprint.high_bits());
         if self.consecutive_hits == 0 {
             self.page_key = place;
         }
         // A page never begins with instructions.
         self.consecutive_hits += usize::from(self.consecutive_hits > 0 || !role.is_instruction());
-        Some(CacheHit::Message(reading))
+        Some(CacheHit::Message(parsed))
     }
 
     /// Looks up the page at the start of `rest`.
@@ -138,10 +138,14 @@ impl ParseCursor<'_> {
         };
         let span = first.span.extended_to(last.span);
         let bytes = span.slice(text).as_bytes();
-        let print = self.cache.fingerprint(self.scope, bytes);
-        if let Some(page) =
-            CachePage::from_messages(messages, span, print, tail_hash(bytes), self.prefix_state)
-        {
+        let fingerprint = self.cache.fingerprint(self.scope, bytes);
+        if let Some(page) = CachePage::from_messages(
+            messages,
+            span,
+            fingerprint,
+            tail_hash(bytes),
+            self.prefix_state,
+        ) {
             self.cache.pages.insert(self.page_key, Arc::new(page));
         }
     }
@@ -155,15 +159,15 @@ impl ParseCursor<'_> {
         calls: &[ToolCall],
     ) {
         let bytes = rest.as_bytes().get(..message.span.len());
-        let print = self
+        let fingerprint = self
             .cache
             .fingerprint(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MAX_MEMBERS {
-            let reading = Arc::new(ParsedMessage::new(print, message, parts, calls));
-            message.cached = Some(Arc::clone(&reading));
-            self.cache.messages.insert(self.key(rest), reading);
+            let parsed = Arc::new(ParsedMessage::new(fingerprint, message, parts, calls));
+            message.cached = Some(Arc::clone(&parsed));
+            self.cache.messages.insert(self.key(rest), parsed);
         }
-        self.advance(message.role, print.high_bits());
+        self.advance(message.role, fingerprint.high_bits());
         self.consecutive_hits = 0;
     }
 

@@ -37,7 +37,7 @@ impl CachePage {
     pub(super) fn from_messages(
         messages: &[Message],
         span: Span,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         ending: u64,
         passed: u64,
     ) -> Option<Self> {
@@ -46,7 +46,7 @@ impl CachePage {
             Some((start, Arc::clone(message.cached.as_ref()?)))
         });
         Some(Self {
-            fingerprint: print,
+            fingerprint: fingerprint,
             tail_hash: ending,
             bytes: span.len(),
             messages: readings.collect::<Option<_>>()?,

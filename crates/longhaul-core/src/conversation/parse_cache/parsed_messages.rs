@@ -29,14 +29,14 @@ pub(crate) struct ParsedMessage {
 
 impl ParsedMessage {
     pub(super) fn new(
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         message: &Message,
         parts: &[ContentPart],
         calls: &[ToolCall],
     ) -> Self {
         let back = Shift::to_origin(message.span);
         Self {
-            fingerprint: print,
+            fingerprint: fingerprint,
             message: Message {
                 parts: 0..parts.len(),
                 calls: 0..calls.len(),

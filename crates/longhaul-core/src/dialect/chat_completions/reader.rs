@@ -214,12 +214,12 @@ impl RequestReader<'_> {
             return Err(wrong_type(scanner));
         }
         let ahead = scanner.remaining();
-        if let Some(thread) = &mut self.cursor
-            && let Some(hit) = thread.lookup(ahead)
+        if let Some(cursor) = &mut self.cursor
+            && let Some(hit) = cursor.lookup(ahead)
         {
             let span = scanner.advance(hit.len())?;
             hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
-            thread.store_page(scanner.text(), &self.messages);
+            cursor.store_page(scanner.text(), &self.messages);
             return Ok(());
         }
         let mut seen = SeenKeys::default();
@@ -236,10 +236,10 @@ impl RequestReader<'_> {
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
         let mut message = self.build_message(span, role, draft);
-        if let Some(thread) = &mut self.cursor {
+        if let Some(cursor) = &mut self.cursor {
             let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
             let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
-            thread.store(ahead, &mut message, parts, calls);
+            cursor.store(ahead, &mut message, parts, calls);
         }
         self.messages.push(message);
         Ok(())

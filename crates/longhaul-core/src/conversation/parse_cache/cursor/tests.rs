@@ -27,42 +27,43 @@ fn shown(conversation: &Conversation<'_>) -> String {
 
 /// Returns the number of cached messages of `body`, and the number of pages among the hits. Then
 /// reads `body` with the cache and checks that the result equals an uncached read.
-fn count_hits(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
+fn count_hits(cache: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
     let plain = read(body.as_bytes()).unwrap();
     let messages = plain.messages();
-    let mut thread = recall.cursor(scope(caller), Dialect::ChatCompletions);
-    let (mut at, mut met, mut pages) = (0, 0, 0);
+    let mut cursor = cache.cursor(scope(caller), Dialect::ChatCompletions);
+    let (mut at, mut hits, mut pages) = (0, 0, 0);
     while let Some(message) = messages.get(at) {
         let start = message.span.start();
         let before = at;
-        match thread.lookup(&body[start..]) {
+        match cursor.lookup(&body[start..]) {
             None => {
-                let print = recall.fingerprint(scope(caller), message.span.slice(body).as_bytes());
-                thread.advance(message.role, print.high_bits());
-                thread.consecutive_hits = 0;
+                let fingerprint =
+                    cache.fingerprint(scope(caller), message.span.slice(body).as_bytes());
+                cursor.advance(message.role, fingerprint.high_bits());
+                cursor.consecutive_hits = 0;
                 at += 1;
                 continue;
             }
             Some(CacheHit::Message(_)) => {
                 at += 1;
                 // Skipped by `keep_page`: without cache entries no page is stored.
-                thread.store_page(body, &messages[..at]);
+                cursor.store_page(body, &messages[..at]);
             }
             Some(CacheHit::Page(page)) => {
                 pages += 1;
                 at = messages.partition_point(|it| it.span.start() < start + page.len());
             }
         }
-        met += at - before;
+        hits += at - before;
     }
-    let with = read_cached(body.as_bytes(), scope(caller), recall).unwrap();
-    assert_eq!(shown(&with), shown(&plain));
-    (met, pages)
+    let cached = read_cached(body.as_bytes(), scope(caller), cache).unwrap();
+    assert_eq!(shown(&cached), shown(&plain));
+    (hits, pages)
 }
 
-/// Like [`meet`], but returns only the number of cached messages.
-fn check(recall: &ParseCache, caller: u8, body: &str) -> usize {
-    count_hits(recall, caller, body).0
+/// Like [`count_hits`], but returns only the number of cached messages.
+fn check(cache: &ParseCache, caller: u8, body: &str) -> usize {
+    count_hits(cache, caller, body).0
 }
 
 fn user(text: &str) -> String {
@@ -79,83 +80,83 @@ const RESULT: &str = r#"{"role":"tool","tool_call_id":"a","content":"a line of w
 
 #[test]
 fn a_message_is_read_once_wherever_it_stands_now() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let history = [user("one"), PARTS.into(), CALLS.into(), RESULT.into()];
-    assert_eq!(check(&recall, 1, &body(&history)), 0);
-    assert_eq!(check(&recall, 1, &body(&history)), 4);
+    assert_eq!(check(&cache, 1, &body(&history)), 0);
+    assert_eq!(check(&cache, 1, &body(&history)), 4);
     let longer = [&history[..], &[user("two")]].concat();
-    assert_eq!(check(&recall, 1, &body(&longer)), 4);
+    assert_eq!(check(&cache, 1, &body(&longer)), 4);
     let further_on = body(&longer).replace(r#"{"model""#, r#"{ "temperature": 0.5, "model""#);
-    assert_eq!(check(&recall, 1, &further_on), 5);
+    assert_eq!(check(&cache, 1, &further_on), 5);
 }
 
 #[test]
 fn what_is_not_byte_for_byte_the_same_is_read_anew() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let history = |end: &str| body(&[user("one"), user(end), CALLS.into()]);
-    assert_eq!(check(&recall, 1, &history("two")), 0);
+    assert_eq!(check(&cache, 1, &history("two")), 0);
     // Messages after a change are stored under a different prefix.
-    assert_eq!(check(&recall, 1, &history("too")), 1);
-    assert_eq!(check(&recall, 1, &history("two")), 3);
+    assert_eq!(check(&cache, 1, &history("too")), 1);
+    assert_eq!(check(&cache, 1, &history("two")), 3);
     let at_the_end = history("two").replace(r#".."}"#, r#".x"}"#);
-    assert_eq!(check(&recall, 1, &at_the_end), 0);
+    assert_eq!(check(&cache, 1, &at_the_end), 0);
 }
 
 #[test]
 fn what_follows_instructions_is_met_whatever_they_say() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let dated = |date: &str| {
         let instructions = user(date).replace("user", "system");
         body(&[instructions, user("one"), CALLS.into()])
     };
-    assert_eq!(check(&recall, 1, &dated("monday")), 0);
-    assert_eq!(check(&recall, 1, &dated("tuesday")), 2);
+    assert_eq!(check(&cache, 1, &dated("monday")), 0);
+    assert_eq!(check(&cache, 1, &dated("tuesday")), 2);
 }
 
 #[test]
 fn nobody_meets_what_another_sent() {
-    let recall = ParseCache::new(scope(0));
-    assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
-    assert_eq!(check(&recall, 2, &body(&[user("one")])), 0);
-    assert_eq!(check(&recall, 1, &body(&[user("one")])), 1);
+    let cache = ParseCache::new(scope(0));
+    assert_eq!(check(&cache, 1, &body(&[user("one")])), 0);
+    assert_eq!(check(&cache, 2, &body(&[user("one")])), 0);
+    assert_eq!(check(&cache, 1, &body(&[user("one")])), 1);
 }
 
 #[test]
 fn a_body_that_breaks_off_behind_what_was_met_is_no_conversation() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let whole = body(&[user("one"), CALLS.into()]);
-    assert_eq!(check(&recall, 1, &whole), 0);
+    assert_eq!(check(&cache, 1, &whole), 0);
     for end in 0..whole.len() {
         let part = whole.get(..end).unwrap().as_bytes();
-        let recalled = read_cached(part, scope(1), &recall);
-        assert_eq!(recalled.err(), read(part).err());
+        let result = read_cached(part, scope(1), &cache);
+        assert_eq!(result.err(), read(part).err());
     }
 }
 
 #[test]
 fn what_is_kept_is_bounded_and_what_is_used_stays() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let first = body(&[user("first")]);
-    assert_eq!(check(&recall, 1, &first), 0);
+    assert_eq!(check(&cache, 1, &first), 0);
     for number in 0..3 * GENERATION_MESSAGES {
         let body = body(&[user(&number.to_string())]);
-        read_cached(body.as_bytes(), scope(1), &recall).unwrap();
+        read_cached(body.as_bytes(), scope(1), &cache).unwrap();
         if number % (GENERATION_MESSAGES / 16) == 0 {
-            read_cached(first.as_bytes(), scope(1), &recall).unwrap();
+            read_cached(first.as_bytes(), scope(1), &cache).unwrap();
         }
     }
-    assert_eq!(check(&recall, 1, &first), 1);
-    let met = (0..3 * GENERATION_MESSAGES).filter(|number| {
+    assert_eq!(check(&cache, 1, &first), 1);
+    let hits = (0..3 * GENERATION_MESSAGES).filter(|number| {
         let message = user(&number.to_string());
-        recall
+        cache
             .cursor(scope(1), Dialect::ChatCompletions)
             .lookup(&format!("{message}]}}"))
             .is_some()
     });
-    let met = met.count();
+    let hits = hits.count();
     assert!(
-        (GENERATION_MESSAGES / 2..=2 * GENERATION_MESSAGES).contains(&met),
-        "{met}"
+        (GENERATION_MESSAGES / 2..=2 * GENERATION_MESSAGES).contains(&hits),
+        "{hits}"
     );
 }
 
@@ -169,7 +170,7 @@ fn of_members(parts: usize, calls: usize) -> String {
 
 #[test]
 fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
-    for (parts, calls, met) in [
+    for (parts, calls, hits) in [
         (16, 0, 1),
         (0, 16, 1),
         (8, 8, 1),
@@ -177,12 +178,12 @@ fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
         (0, 17, 0),
         (8, 9, 0),
     ] {
-        let recall = ParseCache::new(scope(0));
+        let cache = ParseCache::new(scope(0));
         let body = body(&[of_members(parts, calls)]);
-        assert_eq!(check(&recall, 1, &body), 0);
+        assert_eq!(check(&cache, 1, &body), 0);
         assert_eq!(
-            check(&recall, 1, &body),
-            met,
+            check(&cache, 1, &body),
+            hits,
             "{parts} parts, {calls} calls"
         );
     }
@@ -190,10 +191,10 @@ fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
 
 #[test]
 fn what_was_worked_out_of_a_message_is_found_with_it() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let body = body(&[user("one"), CALLS.into()]);
     for notes in [None, Some(true)] {
-        let conversation = read_cached(body.as_bytes(), scope(1), &recall).unwrap();
+        let conversation = read_cached(body.as_bytes(), scope(1), &cache).unwrap();
         for message in conversation.messages() {
             let points = &message.cached.as_ref().unwrap().memo().is_reference;
             assert_eq!(points.get().copied(), notes);
@@ -204,38 +205,43 @@ fn what_was_worked_out_of_a_message_is_found_with_it() {
 
 #[test]
 fn a_thousand_beginnings_of_one_length_are_told_apart() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let bodies: Vec<String> = (0..1_000)
         .map(|number| body(&[user(&number.to_string())]))
         .collect();
     for body in &bodies {
-        read_cached(body.as_bytes(), scope(1), &recall).unwrap();
+        read_cached(body.as_bytes(), scope(1), &cache).unwrap();
     }
     for body in &bodies {
-        assert_eq!(check(&recall, 1, body), 1, "{body}");
+        assert_eq!(check(&cache, 1, body), 1, "{body}");
     }
 }
 
 /// The bits that differ between any two of these.
 fn varying(prints: impl Iterator<Item = Fingerprint> + Clone) -> u128 {
-    let first = prints.clone().next().map_or(0, |Fingerprint(print)| print);
-    prints.fold(0, |varying, Fingerprint(print)| varying | (print ^ first))
+    let first = prints
+        .clone()
+        .next()
+        .map_or(0, |Fingerprint(fingerprint)| fingerprint);
+    prints.fold(0, |varying, Fingerprint(fingerprint)| {
+        varying | (fingerprint ^ first)
+    })
 }
 
 #[test]
 fn every_bit_of_a_print_hangs_on_the_message_and_on_the_caller() {
-    let recall = ParseCache::new(scope(0));
-    let of_messages = (0..=u8::MAX).map(|number| recall.fingerprint(scope(1), &[number]));
+    let cache = ParseCache::new(scope(0));
+    let of_messages = (0..=u8::MAX).map(|number| cache.fingerprint(scope(1), &[number]));
     assert_eq!(varying(of_messages), u128::MAX);
-    let of_callers = (0..=u8::MAX).map(|number| recall.fingerprint(scope(number), b"one"));
+    let of_callers = (0..=u8::MAX).map(|number| cache.fingerprint(scope(number), b"one"));
     assert_eq!(varying(of_callers), u128::MAX);
 }
 
 #[test]
 fn a_memory_shows_neither_its_key_nor_what_it_keeps() {
-    let recall = ParseCache::new(scope(0));
-    assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
-    assert_eq!(format!("{recall:?}"), "ParseCache { .. }");
+    let cache = ParseCache::new(scope(0));
+    assert_eq!(check(&cache, 1, &body(&[user("one")])), 0);
+    assert_eq!(format!("{cache:?}"), "ParseCache { .. }");
 }
 
 /// A history of this many messages, cycling through every kind.
@@ -251,44 +257,44 @@ fn history(messages: usize) -> Vec<String> {
 
 /// A history of two and a half pages, read twice.
 fn with_two_pages() -> (ParseCache, Vec<String>) {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let history = history(2 * PAGE_MESSAGES + PAGE_MESSAGES / 2);
-    assert_eq!(count_hits(&recall, 1, &body(&history)), (0, 0));
-    assert_eq!(count_hits(&recall, 1, &body(&history)), (history.len(), 0));
-    (recall, history)
+    assert_eq!(count_hits(&cache, 1, &body(&history)), (0, 0));
+    assert_eq!(count_hits(&cache, 1, &body(&history)), (history.len(), 0));
+    (cache, history)
 }
 
 #[test]
 fn what_was_met_in_a_row_is_found_in_one_look() {
-    let (recall, mut history) = with_two_pages();
+    let (cache, mut history) = with_two_pages();
     let all = history.len();
-    assert_eq!(count_hits(&recall, 1, &body(&history)), (all, 2));
+    assert_eq!(count_hits(&cache, 1, &body(&history)), (all, 2));
     let further_on = body(&history).replace(r#"{"model""#, r#"{ "temperature": 0.5, "model""#);
-    assert_eq!(count_hits(&recall, 1, &further_on), (all, 2));
-    assert_eq!(count_hits(&recall, 2, &body(&history)), (0, 0));
+    assert_eq!(count_hits(&cache, 1, &further_on), (all, 2));
+    assert_eq!(count_hits(&cache, 2, &body(&history)), (0, 0));
     history.extend((0..PAGE_MESSAGES).map(|more| user(&format!("more {more}"))));
-    assert_eq!(count_hits(&recall, 1, &body(&history)), (all, 2));
-    assert_eq!(count_hits(&recall, 1, &body(&history)), (history.len(), 2));
-    assert_eq!(count_hits(&recall, 1, &body(&history)), (history.len(), 3));
+    assert_eq!(count_hits(&cache, 1, &body(&history)), (all, 2));
+    assert_eq!(count_hits(&cache, 1, &body(&history)), (history.len(), 2));
+    assert_eq!(count_hits(&cache, 1, &body(&history)), (history.len(), 3));
 }
 
 #[test]
 fn a_page_is_one_message_less_where_one_is_new() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     for (messages, pages) in [(PAGE_MESSAGES - 1, 0), (PAGE_MESSAGES, 1)] {
         let body = body(&history(messages));
         for _ in 0..2 {
-            count_hits(&recall, 1, &body);
+            count_hits(&cache, 1, &body);
         }
-        assert_eq!(count_hits(&recall, 1, &body), (messages, pages));
+        assert_eq!(count_hits(&cache, 1, &body), (messages, pages));
     }
 }
 
 #[test]
 fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
-    let (recall, history) = with_two_pages();
+    let (cache, history) = with_two_pages();
     let all = history.len();
-    for (at, met) in [
+    for (at, hits) in [
         (0, 0),
         (PAGE_MESSAGES / 2, PAGE_MESSAGES / 2),
         (PAGE_MESSAGES - 1, PAGE_MESSAGES - 1),
@@ -296,54 +302,51 @@ fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
         let mut changed = history.clone();
         changed[at] = user("something else");
         // Messages after the change are stored under a different prefix.
-        let pages = |body: &str| count_hits(&recall, 1, body);
-        assert_eq!(pages(&body(&changed)), (met, 0), "{at}");
+        let pages = |body: &str| count_hits(&cache, 1, body);
+        assert_eq!(pages(&body(&changed)), (hits, 0), "{at}");
         assert_eq!(pages(&body(&changed)).0, all, "{at}");
         assert_eq!(pages(&body(&changed)), (all, 2), "{at}");
     }
     let spaced = body(&history).replacen(" , ", ",", 1);
-    assert_eq!(count_hits(&recall, 1, &spaced), (all, 1));
-    assert_eq!(count_hits(&recall, 1, &spaced), (all, 2));
+    assert_eq!(count_hits(&cache, 1, &spaced), (all, 1));
+    assert_eq!(count_hits(&cache, 1, &spaced), (all, 2));
 }
 
 #[test]
 fn instructions_before_a_page_may_change() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let dated = |day: &str| {
         let head = format!(r#"{{"role":"system","content":"It is {day:.<100}"}}"#);
         body(&[vec![head], history(PAGE_MESSAGES)].concat())
     };
-    assert_eq!(count_hits(&recall, 1, &dated("monday")), (0, 0));
+    assert_eq!(count_hits(&cache, 1, &dated("monday")), (0, 0));
     assert_eq!(
-        count_hits(&recall, 1, &dated("monday")),
+        count_hits(&cache, 1, &dated("monday")),
         (PAGE_MESSAGES + 1, 0)
     );
-    assert_eq!(
-        count_hits(&recall, 1, &dated("tuesday")),
-        (PAGE_MESSAGES, 1)
-    );
+    assert_eq!(count_hits(&cache, 1, &dated("tuesday")), (PAGE_MESSAGES, 1));
 }
 
 #[test]
 fn instructions_within_a_page_are_of_it() {
-    let recall = ParseCache::new(scope(0));
+    let cache = ParseCache::new(scope(0));
     let mut history = history(PAGE_MESSAGES);
     history[PAGE_MESSAGES / 2] =
         format!(r#"{{"role":"developer","content":"{:.<100}"}}"#, "be brief");
     let body = body(&history);
-    assert_eq!(count_hits(&recall, 1, &body), (0, 0));
-    assert_eq!(count_hits(&recall, 1, &body), (PAGE_MESSAGES, 0));
-    assert_eq!(count_hits(&recall, 1, &body), (PAGE_MESSAGES, 1));
+    assert_eq!(count_hits(&cache, 1, &body), (0, 0));
+    assert_eq!(count_hits(&cache, 1, &body), (PAGE_MESSAGES, 0));
+    assert_eq!(count_hits(&cache, 1, &body), (PAGE_MESSAGES, 1));
 }
 
 #[test]
 fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
-    let (recall, history) = with_two_pages();
+    let (cache, history) = with_two_pages();
     let whole = body(&history);
     for end in (0..whole.len()).step_by(7) {
         let part = whole.get(..end).map(str::as_bytes).unwrap_or_default();
-        let recalled = read_cached(part, scope(1), &recall);
-        assert_eq!(recalled.err(), read(part).err());
+        let result = read_cached(part, scope(1), &cache);
+        assert_eq!(result.err(), read(part).err());
     }
 }
 
@@ -352,7 +355,7 @@ proptest! {
     fn an_edited_history_reads_as_it_does_without_a_memory(
         edits in prop::collection::vec((0..2 * PAGE_MESSAGES, 0..4_u8), 1..12),
     ) {
-        let (recall, mut history) = with_two_pages();
+        let (cache, mut history) = with_two_pages();
         for (at, kind) in edits {
             let at = at % history.len();
             match kind {
@@ -362,7 +365,7 @@ proptest! {
                 _ => history[at].push(' '),
             }
             for _ in 0..2 {
-                count_hits(&recall, 1, &body(&history));
+                count_hits(&cache, 1, &body(&history));
             }
         }
     }
