@@ -21,7 +21,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
-use crate::request::host_check::targets_ip_or_localhost;
+use crate::request::host_check::{Host, requested_hosts};
 use crate::wall_clock;
 use parking_lot::RwLock;
 
@@ -125,7 +125,7 @@ impl Admin {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
         // A web page whose name was made to point here could read the response.
-        let is_ours = targets_ip_or_localhost(request);
+        let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
         if self.reach == ListenerReach::ThisMachine && !is_ours {
             return text(
                 StatusCode::FORBIDDEN,

@@ -144,6 +144,8 @@ impl<'c> Chat<'c> {
 
 #[cfg(test)]
 mod tests {
+    use http::uri::PathAndQuery;
+
     use super::*;
     use crate::config::Config;
 
@@ -153,7 +155,8 @@ mod tests {
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}]}"#);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
         let services = Services::new(config).unwrap();
-        let read = read(&services, &head, &body, services.scope(&head));
+        let path = PathAndQuery::from_static("/v1/chat/completions");
+        let read = read(&services, &head, &body, services.scope(&path, &head));
         assert_eq!(read.err(), expect, "{name}: {value}");
     }
 

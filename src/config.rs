@@ -99,6 +99,11 @@ pub struct Config {
     pub window: Tokens,
     /// Origin of `window`.
     pub window_origin: WindowOrigin,
+    /// Host names under which requests may reach a listener for this machine, and whose pages may
+    /// call it.
+    pub allowed_hosts: Vec<String>,
+    /// Whether only this machine can connect, and the operator has not opened the listener.
+    pub is_for_this_machine: bool,
     /// Settings for particular models, matched in order.
     models: Vec<(ModelPattern, ModelSettings<'static>)>,
     /// Summary model, and how long a request may wait for a summary.
@@ -291,6 +296,9 @@ impl Config {
             listen,
             tls,
             client_tokens,
+            allowed_hosts: found.value(&settings::ALLOWED_HOSTS)?,
+            is_for_this_machine: listener::is_loopback(listen)
+                && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
             upstream: UpstreamConfig {
                 base: found.value(&settings::UPSTREAM_BASE)?,

@@ -92,11 +92,16 @@ faults! {
         "the body is not a valid chat completion request: expected a JSON object with `messages`, \
          as for /v1/chat/completions";
 
-    /// A web page of another site sent the request, and longhaul would add its own key.
+    /// A web page of another site sent the request, and no client token protects longhaul.
     ForeignPage = "foreign_page", FORBIDDEN, Useless,
-        "longhaul adds its own API key, but not for web pages of other sites, nor for a browser \
-         that addresses it by a name other than localhost; set client_tokens_file, and give the \
-         page one of the tokens as its API key";
+        "longhaul serves no web pages of other sites; add the site's host to allowed_hosts, or set \
+         client_tokens_file and give the page one of the tokens as its API key";
+
+    /// The request names a host that anybody could have made to point to this machine, and no
+    /// client token protects longhaul.
+    UnknownHost = "unknown_host", FORBIDDEN, Useless,
+        "longhaul does not know the host that the request names; use 127.0.0.1 or localhost, or \
+         add the name to allowed_hosts";
 
     /// A client token asks for a path that receives no key of the settings.
     KeyPath = "key_path", FORBIDDEN, Useless,

@@ -149,7 +149,7 @@ async fn forward(
     let received = meter.measure_wait(receiving).await?;
     let (body, framing, _reservation) = match received {
         Received::Chat(body) => {
-            let scope = services.scope(&head);
+            let scope = services.scope(&route.mapped, &head);
             let why = match crate::chat::read(services, &head, body.text(), scope) {
                 Ok(conversation) => {
                     let request = ChatRequest {

@@ -2,10 +2,12 @@
 
 pub(crate) mod access_keys;
 pub(crate) mod buffered_body;
+pub(crate) mod caller_identity;
 pub(crate) mod headers;
 pub(crate) mod host_check;
 pub(crate) mod key_paths;
 pub(crate) mod overrides;
+pub(crate) mod page_guard;
 pub(crate) mod paths;
 pub(crate) mod peer_address;
 pub(crate) mod receive;

@@ -6,7 +6,8 @@ mod unknown_paths;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Extensions, HeaderMap, Request};
+use http::uri::PathAndQuery;
+use http::{Extensions, HeaderMap, Request, Uri};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,7 +26,7 @@ use crate::request::peer_address::PeerAddress;
 use crate::request::receive::{
     ChatBodyReader, Received, RequestPlace, RequestPlaces, chat_dialect,
 };
-use crate::request::scope::{ScopeFactory, identifying_headers};
+use crate::request::scope::ScopeFactory;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
@@ -64,23 +65,28 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Computes the scope of a request's caller.
-    pub(crate) fn scope(&self, head: &Parts) -> Scope {
+    /// Computes the scope of a request to the upstream's path and query `target`.
+    pub(crate) fn scope(&self, target: &PathAndQuery, head: &Parts) -> Scope {
         self.scopes
-            .for_request(&self.config.upstream.base, &head.headers)
+            .for_request(&self.config.upstream.base, target, &head.headers)
     }
 
     /// Returns the holder of what the request occupies: the caller, or the peer's address if the
     /// request has no credentials. `None` if neither is known.
-    pub(crate) fn owner(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<Owner> {
-        let by_header = self.scopes.caller_header();
-        let has_credentials = identifying_headers().any(|name| headers.contains_key(name));
-        if has_credentials || by_header.is_some_and(|name| headers.contains_key(name)) {
-            let base = &self.config.upstream.base;
-            return Some(Owner::Caller(self.scopes.for_request(base, headers)));
-        }
-        let peer = extensions.get::<PeerAddress>();
-        peer.map(|peer| Owner::Peer(peer.0))
+    pub(crate) fn owner(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Option<Owner> {
+        let base = &self.config.upstream.base;
+        let caller = self.scopes.caller(base, uri.query(), headers);
+        let peer = || {
+            extensions
+                .get::<PeerAddress>()
+                .map(|peer| Owner::Peer(peer.0))
+        };
+        caller.map(Owner::Caller).or_else(peer)
     }
 
     /// Takes the place of a request among those under way.
@@ -88,7 +94,7 @@ impl Services {
     /// # Errors
     /// No place is left, or none of the caller's share.
     pub(crate) fn take_place<B>(&self, request: &Request<B>) -> Result<RequestPlace, Fault> {
-        let owner = self.owner(request.headers(), request.extensions());
+        let owner = self.owner(request.uri(), request.headers(), request.extensions());
         let taken = self.request_places.take(owner);
         taken.map_err(|_| Fault::TooManyRequests)
     }
@@ -127,7 +133,7 @@ impl Services {
         ChatBodyReader {
             budget: self
                 .budget
-                .owned_by(self.owner(&head.headers, &head.extensions)),
+                .owned_by(self.owner(&head.uri, &head.headers, &head.extensions)),
             limit: self.config.limits.body_bytes,
             meter,
             metrics: &self.metrics,

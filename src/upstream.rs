@@ -19,7 +19,6 @@ use http::{Request, Response};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-pub(crate) use proxy_connector::is_loopback_host;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct_connector;
 pub(crate) use upstream_body::UpstreamBody;

@@ -146,9 +146,9 @@ async fn compact_buffered(
     meter: &Arc<TransferMeter>,
     parent: Option<ParentContext>,
 ) -> Result<(Bytes, ChatReport), Fault> {
-    let scope = services.scope(&head);
     let conversation = Dialect::read_any(body.text()).map_err(bypass_fault)?;
     let route = chat_route(services, &head, conversation.dialect())?;
+    let scope = services.scope(&route.mapped, &head);
     let (chat, inputs) = prepare(ChatRequest {
         services,
         route: &route,

@@ -45,7 +45,7 @@ pub(super) async fn with_chat<T>(
     }
     let (head, ()) = request.body(()).unwrap().into_parts();
     let body = BufferedBody::plain(Bytes::from(text));
-    let scope = services.scope(&head);
+    let scope = services.scope(&route.mapped, &head);
     let conversation = read(services, &head, body.text(), scope).unwrap();
     let (chat, inputs) = prepare(ChatRequest {
         services,

@@ -188,17 +188,19 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         return;
     };
     let base = &config.upstream.base;
+    let mut fields = headers::for_model_query(&chat.request.head.headers, base.host());
+    if let Some(name) = services.scopes.caller_header() {
+        fields.remove(name);
+    }
     let question = WindowQuery {
         model: (*chat.model).to_owned(),
         scheme: base.scheme().clone(),
         authority: base.authority().clone(),
         host_kind: HostKind::from_host(base.authority().host()),
         models_path: format!("{prefix}/models"),
-        headers: services.keys.replace_credentials(
-            chat.request.head,
-            path,
-            headers::for_model_query(&chat.request.head.headers, base.host()),
-        ),
+        headers: services
+            .keys
+            .replace_credentials(chat.request.head, path, fields),
     };
     chat.knowledge.reported_windows.query_in_background(
         question,

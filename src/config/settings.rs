@@ -63,6 +63,13 @@ settings! { ALL_SETTINGS:
     /// of this setting.
     PUBLIC: bool = switch, "public" = "false", restart;
 
+    /// Host names, without port, under which requests may reach longhaul on 127.0.0.1, and whose
+    /// web pages may call it. Addresses, localhost, names without dots, and names under .localhost
+    /// and .internal are always known. Requests for other names, and from pages of other sites, are
+    /// refused: any web page could send them. No name is checked if client_tokens_file is set, or if
+    /// public is set and longhaul holds no key. Separated by commas in the environment.
+    ALLOWED_HOSTS: Vec<String> = text_list, "allowed_hosts" = "[]";
+
     /// A file with one token per line, each of 32 or more characters. Clients must send one of them
     /// as their API key. longhaul then removes authorization, api-key, x-api-key and x-goog-api-key
     /// from every request. Since that includes a client's own key, set upstream.api_key_file as

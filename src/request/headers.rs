@@ -14,6 +14,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
 use http_body::Body;
 
+use crate::request::caller_identity::identifying_headers;
+
 /// Prefix of request fields that are addressed to longhaul and never forwarded.
 const LONGHAUL_PREFIX: &str = "x-longhaul-";
 /// Fields that contain a digest or signature of the body, or may.
@@ -289,7 +291,7 @@ pub(crate) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> Header
     let mut asking = HeaderMap::new();
     asking.insert(HOST, host.clone());
     asking.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    for name in crate::request::scope::identifying_headers() {
+    for name in identifying_headers(headers) {
         for value in headers.get_all(name) {
             asking.append(name, value.clone());
         }

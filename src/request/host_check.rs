@@ -1,39 +1,82 @@
-//! Checks whether a request names an IP address or localhost. The owner of any other name can make
-//! it point here, and a page of theirs could then read the response (DNS rebinding).
+//! Hosts that a request names. The owner of a public name can make the name point here, and a page
+//! of theirs could then read the response (DNS rebinding).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderValue, Request};
 
-/// Whether the requested host is an IP address or localhost. Programs may omit the host; browsers
-/// never do.
-pub(crate) fn targets_ip_or_localhost<B>(request: &Request<B>) -> bool {
-    if let Some(authority) = request.uri().authority() {
-        return is_ip_or_localhost(authority);
+/// A host, without its port.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Host {
+    /// An IP address.
+    Address(IpAddr),
+    /// No host, or a name that no public name server resolves: localhost, a name without dots, as
+    /// of a compose service, and names under `.localhost` (RFC 6761) and `.internal` (reserved by
+    /// ICANN for private use, as in `host.docker.internal`).
+    Local,
+    /// Any other name, in lower case.
+    Name(String),
+}
+
+impl Host {
+    /// Parses a host; an IPv6 address is in brackets.
+    pub(crate) fn parse(host: &str) -> Self {
+        let in_brackets = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let address = match in_brackets {
+            Some(address) => address.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+            None => host.parse::<Ipv4Addr>().ok().map(IpAddr::from),
+        };
+        if let Some(address) = address {
+            return Self::Address(address.to_canonical());
+        }
+        let host = host.to_ascii_lowercase();
+        if is_local_name(&host) {
+            Self::Local
+        } else {
+            Self::Name(host)
+        }
     }
-    let mut hosts = request.headers().get_all(HOST).iter();
-    hosts.all(|host| parse_authority(host).is_some_and(|authority| is_ip_or_localhost(&authority)))
 }
 
-fn parse_authority(host: &HeaderValue) -> Option<Authority> {
-    host.to_str().ok()?.parse().ok()
+fn is_local_name(name: &str) -> bool {
+    let is_label = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    name.bytes().all(is_label) || name.ends_with(".localhost") || name.ends_with(".internal")
 }
 
-fn is_ip_or_localhost(authority: &Authority) -> bool {
+/// Returns the hosts that a request names: the host of its target, or else of its `Host` fields.
+/// Programs may omit the host; browsers never do.
+pub(crate) fn requested_hosts<B>(request: &Request<B>) -> impl Iterator<Item = Host> {
+    let target = request.uri().authority();
+    let fields = request.headers().get_all(HOST).iter();
+    let fields = fields.filter(move |_| target.is_none());
+    let target = target.into_iter().map(host_of_authority);
+    target.chain(fields.map(host_of_field))
+}
+
+fn host_of_field(field: &HeaderValue) -> Host {
+    if field.is_empty() {
+        return Host::Local;
+    }
+    let text = field.to_str().unwrap_or_default();
+    let authority = text.parse::<Authority>();
+    authority.map_or_else(
+        |_| Host::Name(text.to_owned()),
+        |authority| host_of_authority(&authority),
+    )
+}
+
+fn host_of_authority(authority: &Authority) -> Host {
     let host = authority.host();
-    // Text may follow the closing bracket of an address.
+    // A user may precede the host, and text may follow the closing bracket of an address.
     let port = authority.as_str().strip_prefix(host);
-    if !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
-        return false;
-    }
-    let in_brackets = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
-    match in_brackets {
-        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
-        None => host.eq_ignore_ascii_case("localhost") || host.parse::<Ipv4Addr>().is_ok(),
+    if port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
+        Host::parse(host)
+    } else {
+        Host::Name(authority.as_str().to_ascii_lowercase())
     }
 }
 
@@ -41,22 +84,30 @@ fn is_ip_or_localhost(authority: &Authority) -> bool {
 mod tests {
     use super::*;
 
-    fn check(host: &str, expect: bool) {
+    fn hosts(host: &str) -> Vec<Host> {
         let request = Request::get("/metrics").header(HOST, host);
-        let request = request.body(()).unwrap();
-        assert_eq!(targets_ip_or_localhost(&request), expect, "{host:?}");
+        requested_hosts(&request.body(()).unwrap()).collect()
     }
 
     #[test]
-    fn addresses_and_localhost_are_no_domain() {
-        for host in [
-            "127.0.0.1:8485",
-            "127.0.0.1",
-            "[::1]:8485",
-            "LocalHost:8485",
-            "192.0.2.7:80",
+    fn addresses_and_local_names_are_no_public_names() {
+        for (host, address) in [
+            ("127.0.0.1:8485", "127.0.0.1"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("[::1]:8485", "::1"),
+            ("[::ffff:127.0.0.1]", "127.0.0.1"),
+            ("192.0.2.7:80", "192.0.2.7"),
         ] {
-            check(host, true);
+            assert_eq!(hosts(host), [Host::Address(address.parse().unwrap())]);
+        }
+        for host in [
+            "LocalHost:8485",
+            "lh.localhost",
+            "host.docker.internal:8485",
+            "longhaul:8485",
+            "",
+        ] {
+            assert_eq!(hosts(host), [Host::Local], "{host}");
         }
     }
 
@@ -69,29 +120,27 @@ mod tests {
             "0x7f.1",
             "[::1].example.com",
             "user@127.0.0.1",
-            "",
+            "internal.example.com",
+            "a b",
         ] {
-            check(host, false);
+            assert!(matches!(hosts(host)[..], [Host::Name(_)]), "{host:?}");
         }
     }
 
     #[test]
-    fn who_names_no_host_is_no_browser() {
-        assert!(targets_ip_or_localhost(
-            &Request::get("/").body(()).unwrap()
-        ));
+    fn the_target_counts_if_the_target_names_a_host() {
+        let request = Request::get("http://example.com/config").header(HOST, "127.0.0.1");
+        let request = request.body(()).unwrap();
+        let hosts: Vec<Host> = requested_hosts(&request).collect();
+        assert_eq!(hosts, [Host::Name("example.com".to_owned())]);
     }
 
     #[test]
-    fn one_name_among_addresses_is_enough_to_refuse() {
+    fn a_request_may_name_no_host_or_several() {
+        let request = Request::get("/").body(()).unwrap();
+        assert_eq!(requested_hosts(&request).count(), 0);
         let request = Request::get("/").header(HOST, "127.0.0.1");
         let request = request.header(HOST, "example.com").body(()).unwrap();
-        assert!(!targets_ip_or_localhost(&request));
-    }
-
-    #[test]
-    fn the_target_counts_where_it_names_a_host() {
-        let request = Request::get("http://example.com/config").header(HOST, "127.0.0.1");
-        assert!(!targets_ip_or_localhost(&request.body(()).unwrap()));
+        assert_eq!(requested_hosts(&request).count(), 2);
     }
 }

@@ -3,6 +3,8 @@
 //! An origin may serve several tenants, and an API may manage keys, files and billing. A key that
 //! longhaul adds therefore goes only to endpoints of `upstream.base` that run models.
 
+use percent_encoding::percent_decode_str;
+
 use crate::config::BaseUrl;
 
 /// Endpoints that run or list models, and what agents need beside them. Stored chats, files,
@@ -62,10 +64,10 @@ impl KeyPaths {
             if !self.resolves_to_endpoint(&text) {
                 return false;
             }
-            match percent_decoded(&text) {
-                Some(decoded) if decoded == text => return true,
-                Some(decoded) => text = decoded,
-                None => return false,
+            match percent_decode_str(&text).decode_utf8() {
+                Ok(decoded) if decoded == text => return true,
+                Ok(decoded) => text = decoded.into_owned(),
+                Err(_) => return false,
             }
         }
         false
@@ -124,26 +126,6 @@ fn resolved(path: &str) -> Vec<&str> {
         }
     }
     kept
-}
-
-/// Decodes each `%XX` once; `None` if the result is not UTF-8.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after
-            .get(..2)
-            .filter(|digits| first == b'%' && digits.iter().all(u8::is_ascii_hexdigit))
-            .and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(digits) = digits {
-            decoded.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = after.get(2..).unwrap_or_default();
-        } else {
-            decoded.push(first);
-            rest = after;
-        }
-    }
-    String::from_utf8(decoded).ok()
 }
 
 #[cfg(test)]

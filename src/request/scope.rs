@@ -1,44 +1,25 @@
 //! Scopes of records, derived from the caller of a request.
 
+use std::borrow::Cow;
+
 use http::header::AUTHORIZATION;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName};
 
 use crate::config::{BaseUrl, CallerIdentity};
+use crate::request::caller_identity::{identifying_headers, identifying_parameters};
 use crate::store::Secret;
 use longhaul_core::conversation::parse_cache::ParseCache;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::units::scope::Scope;
 
-/// Credential headers of the APIs.
+/// Credential headers of the APIs, which longhaul's own key replaces.
 pub(crate) static CREDENTIALS: [HeaderName; 4] = [
     AUTHORIZATION,
     HeaderName::from_static("api-key"),
     HeaderName::from_static("x-api-key"),
     HeaderName::from_static("x-goog-api-key"),
 ];
-
-/// Credential headers of gateways in front of the APIs.
-static GATEWAY_CREDENTIALS: [HeaderName; 2] = [
-    HeaderName::from_static("cf-aig-authorization"),
-    HeaderName::from_static("ocp-apim-subscription-key"),
-];
-
-/// Headers that select the billing account.
-static BILLING_HEADERS: [HeaderName; 2] = [
-    HeaderName::from_static("openai-organization"),
-    HeaderName::from_static("openai-project"),
-];
-
-/// Returns the headers that distinguish callers, in the order in which scopes are derived:
-/// credentials, gateway credentials and billing accounts.
-///
-/// Cookies are not among them. Load balancers and bot protection set new cookies with each reply
-/// and clients send them back, so each change would lose the conversation's records.
-pub(crate) fn identifying_headers() -> impl Iterator<Item = &'static HeaderName> {
-    CREDENTIALS
-        .iter()
-        .chain(&GATEWAY_CREDENTIALS)
-        .chain(&BILLING_HEADERS)
-}
 
 /// Derives scopes with a secret, so that no scope can be derived without the secret.
 pub(crate) struct ScopeFactory {
@@ -65,27 +46,72 @@ impl ScopeFactory {
         ParseCache::new(Scope::new(self.secret.as_bytes(), &[b"recall"]))
     }
 
-    /// Returns the scope of a request to the upstream at `base`.
-    pub(crate) fn for_request(&self, base: &BaseUrl, headers: &HeaderMap) -> Scope {
-        let mut caller = upstream_identity(base).to_vec();
-        // A request without the header keeps its credential-based scope.
-        let header = self
-            .caller_header()
-            .filter(|name| headers.contains_key(*name));
-        match header {
-            Some(name) => append_header(&mut caller, name, headers),
-            None => {
-                identifying_headers().for_each(|name| append_header(&mut caller, name, headers));
-            }
-        }
-        Scope::new(self.secret.as_bytes(), &caller)
+    /// Returns the scope of a request to the upstream at `base`: its caller, and the path before the
+    /// endpoint. One origin may serve many tenants, each under a path of its own.
+    ///
+    /// `target` is the upstream's path and query.
+    pub(crate) fn for_request(
+        &self,
+        base: &BaseUrl,
+        target: &PathAndQuery,
+        headers: &HeaderMap,
+    ) -> Scope {
+        let path = target.path().trim_end_matches('/');
+        let endpoint = Dialect::of_path(path).map_or("", Dialect::path);
+        let folder = path.strip_suffix(endpoint).unwrap_or(path);
+        let caller = self.identity(target.query(), headers);
+        self.derive(base, folder, &caller)
     }
-}
 
-/// Adds the values of one header to the identity of a caller.
-fn append_header<'h>(caller: &mut Vec<&'h [u8]>, name: &'h HeaderName, headers: &'h HeaderMap) {
-    for value in headers.get_all(name) {
-        caller.extend([name.as_str().as_bytes(), value.as_bytes()]);
+    /// Returns the caller of a request, whatever its path; `None` if nothing in the request
+    /// identifies a caller.
+    pub(crate) fn caller(
+        &self,
+        base: &BaseUrl,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Option<Scope> {
+        let caller = self.identity(query, headers);
+        (!caller.is_empty()).then(|| self.derive(base, "", &caller))
+    }
+
+    fn derive(&self, base: &BaseUrl, folder: &str, caller: &[(Cow<'_, str>, &[u8])]) -> Scope {
+        let mut parts = upstream_identity(base).to_vec();
+        parts.push(folder.as_bytes());
+        parts.extend(
+            caller
+                .iter()
+                .flat_map(|(name, value)| [name.as_bytes(), *value]),
+        );
+        Scope::new(self.secret.as_bytes(), &parts)
+    }
+
+    /// Returns the names and values that identify the caller of a request.
+    fn identity<'r>(
+        &self,
+        query: Option<&'r str>,
+        headers: &'r HeaderMap,
+    ) -> Vec<(Cow<'r, str>, &'r [u8])> {
+        let values = |name: &'r HeaderName| {
+            let values = headers.get_all(name).iter();
+            values.map(|value| (Cow::Borrowed(name.as_str()), value.as_bytes()))
+        };
+        // A request without the header keeps its credential-based scope.
+        let trusted = self
+            .caller_header()
+            .and_then(|name| headers.keys().find(|key| *key == name));
+        if let Some(name) = trusted {
+            return values(name).collect();
+        }
+        let mut identity: Vec<_> = identifying_headers(headers)
+            .into_iter()
+            .flat_map(values)
+            .collect();
+        // A header's name cannot contain a question mark.
+        let parameters = identifying_parameters(query).into_iter();
+        identity
+            .extend(parameters.map(|(name, value)| (format!("?{name}").into(), value.as_bytes())));
+        identity
     }
 }
 
@@ -100,6 +126,10 @@ fn upstream_identity(base: &BaseUrl) -> [&[u8]; 3] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use serde_json::Value;
+
     use super::*;
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -113,57 +143,125 @@ mod tests {
         ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Credentials)
     }
 
+    fn base(host: &str) -> BaseUrl {
+        BaseUrl::parse(&format!("http://{host}/v1")).unwrap()
+    }
+
+    fn scope_of(
+        factory: &ScopeFactory,
+        target: &str,
+        fields: &[(&'static str, &'static str)],
+    ) -> Scope {
+        factory.for_request(&base("a"), &target.parse().unwrap(), &headers(fields))
+    }
+
+    const CHAT: &str = "/v1/chat/completions";
+    const KEY: (&str, &str) = ("authorization", "Bearer 1");
+
     #[test]
-    fn each_credential_organisation_and_upstream_is_a_scope_of_its_own() {
-        let scopes = drawn();
-        let base = |host: &str| BaseUrl::parse(&format!("http://{host}/v1")).unwrap();
-        let of = |host: &str, fields: &[_]| scopes.for_request(&base(host), &headers(fields));
-        let one = of("a", &[("authorization", "Bearer 1")]);
-        for (name, value) in [("user-agent", "x"), ("cookie", "__cf_bm=1")] {
-            assert_eq!(
-                one,
-                of("a", &[("authorization", "Bearer 1"), (name, value)])
-            );
-        }
+    fn each_credential_account_path_and_upstream_is_a_scope_of_its_own() {
+        let factory = drawn();
+        let scope = scope_of(&factory, CHAT, &[KEY]);
+        let other_upstream =
+            factory.for_request(&base("b"), &CHAT.parse().unwrap(), &headers(&[KEY]));
+        assert_ne!(scope, other_upstream);
+        assert_ne!(scope, scope_of(&drawn(), CHAT, &[KEY]));
         for other in [
-            of("b", &[("authorization", "Bearer 1")]),
-            of("a", &[("authorization", "Bearer 2")]),
-            of("a", &[("x-api-key", "Bearer 1")]),
-            of(
-                "a",
-                &[("authorization", "Bearer 1"), ("cf-aig-authorization", "g")],
-            ),
-            of("a", &[("ocp-apim-subscription-key", "1")]),
-            of("a", &[("x-goog-api-key", "1")]),
-            of(
-                "a",
-                &[("authorization", "Bearer 1"), ("openai-project", "p")],
-            ),
-            of("a", &[]),
+            &[("authorization", "Bearer 2")][..],
+            &[("x-api-key", "Bearer 1")],
+            &[KEY, ("x-portkey-api-key", "g")],
+            &[KEY, ("openai-project", "p")],
+            &[],
         ] {
-            assert_ne!(one, other);
+            assert_ne!(scope, scope_of(&factory, CHAT, other), "{other:?}");
         }
-        assert_ne!(
-            one,
-            drawn().for_request(&base("a"), &headers(&[("authorization", "Bearer 1")]))
+        for target in [
+            "/tenant/chat/completions",
+            "/v1/chat/completions?key=1",
+            "/v1/chat/completions?api-key=1",
+        ] {
+            assert_ne!(scope, scope_of(&factory, target, &[KEY]), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_changes_between_requests_changes_no_scope() {
+        let factory = drawn();
+        let scope = scope_of(&factory, CHAT, &[KEY]);
+        for field in [
+            ("cookie", "__cf_bm=1"),
+            ("idempotency-key", "1"),
+            ("user-agent", "x"),
+            ("x-request-id", "1"),
+        ] {
+            assert_eq!(scope, scope_of(&factory, CHAT, &[field, KEY]), "{field:?}");
+        }
+        for target in [
+            "/v1/chat/completions/",
+            "/v1/chat/completions?api-version=2",
+            "/v1",
+        ] {
+            assert_eq!(scope, scope_of(&factory, target, &[KEY]), "{target}");
+        }
+        let ordered = [KEY, ("x-api-key", "2")];
+        let reversed = [("x-api-key", "2"), KEY];
+        assert_eq!(
+            scope_of(&factory, CHAT, &ordered),
+            scope_of(&factory, CHAT, &reversed)
         );
+    }
+
+    #[test]
+    fn no_client_changes_its_scope_between_its_requests() {
+        let factory = drawn();
+        let mut scopes = HashMap::new();
+        for line in include_str!("../../fixtures/clients.jsonl").lines() {
+            let request: Value = serde_json::from_str(line).unwrap();
+            let target: PathAndQuery = request["target"].as_str().unwrap().parse().unwrap();
+            let fields: Vec<(String, String)> =
+                serde_json::from_value(request["headers"].clone()).unwrap();
+            let mut headers: HeaderMap = fields
+                .iter()
+                .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+                .collect();
+            let scope = factory.for_request(&base("a"), &target, &headers);
+            let client = (request["client"].to_string(), target.path().to_owned());
+            let first = *scopes.entry(client.clone()).or_insert(scope);
+            assert_eq!(first, scope, "{client:?}");
+            // Another key is another caller, whichever field the client sends the key in.
+            for value in headers.values_mut() {
+                let text = value.to_str().unwrap();
+                *value = text.replace("test-", "other-").parse().unwrap();
+            }
+            let other = factory.for_request(&base("a"), &target, &headers);
+            assert_ne!(scope, other, "{client:?}");
+        }
+        let clients: HashSet<&String> = scopes.keys().map(|(client, _)| client).collect();
+        assert!(clients.len() >= 10, "{}", clients.len());
+    }
+
+    #[test]
+    fn a_caller_is_independent_of_paths_and_absent_without_credentials() {
+        let factory = drawn();
+        let caller = |query, fields: &[_]| factory.caller(&base("a"), query, &headers(fields));
+        assert!(caller(None, &[("user-agent", "x")]).is_none());
+        assert_eq!(caller(None, &[KEY]), caller(Some("limit=2"), &[KEY]));
+        assert_ne!(caller(None, &[KEY]), caller(Some("key=2"), &[KEY]));
     }
 
     #[test]
     fn a_trusted_header_tells_callers_apart_whatever_their_credentials() {
         let name = HeaderName::from_static("x-user");
-        let scopes = ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Header(name));
-        let base = BaseUrl::parse("http://a/v1").unwrap();
-        let of = |fields: &[_]| scopes.for_request(&base, &headers(fields));
-        let one = of(&[("x-user", "1"), ("authorization", "Bearer 1")]);
-        assert_eq!(one, of(&[("authorization", "Bearer 2"), ("x-user", "1")]));
-        for other in [
-            of(&[("x-user", "2"), ("authorization", "Bearer 1")]),
-            of(&[("authorization", "Bearer 1")]),
-            of(&[]),
-        ] {
-            assert_ne!(one, other);
+        let factory = ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Header(name));
+        let scope = scope_of(&factory, CHAT, &[("x-user", "1"), KEY]);
+        let rotated = [("authorization", "Bearer 2"), ("x-user", "1")];
+        assert_eq!(scope, scope_of(&factory, CHAT, &rotated));
+        for other in [&[("x-user", "2"), KEY][..], &[KEY], &[]] {
+            assert_ne!(scope, scope_of(&factory, CHAT, other));
         }
-        assert_ne!(of(&[("authorization", "Bearer 1")]), of(&[]));
+        assert_ne!(
+            scope_of(&factory, CHAT, &[KEY]),
+            scope_of(&factory, CHAT, &[])
+        );
     }
 }

@@ -90,27 +90,22 @@ impl RedisStore {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let mut commands = Pipeline::with_capacity(keys.len() * 2);
+        let mut commands = Pipeline::with_capacity(keys.len());
         for key in keys {
             let name = entry::redis_key(*key);
-            commands.cmd("HGETALL").arg(&name);
-            commands.cmd("PEXPIRE").arg(&name).arg(self.ttl_ms());
+            commands.add_command(entry::read_command(&name, Some(self.ttl_ms())));
         }
         let answers = self.connection().send_to_key_owner(&commands).await?;
         if answers.len() != commands.len() {
             return Err(MALFORMED_ANSWER);
         }
-        let entries = answers.into_iter().step_by(2);
-        let read = |answer| {
-            // A key that is not a hash is not an entry. Any other error leaves the entry unknown.
-            if let Value::ServerError(error) = &answer
-                && error.code() != "WRONGTYPE"
-            {
-                return Err(unavailable(&error.clone().into()));
-            }
-            Ok(entry::parse_entry(answer))
+        let read = |answer: Value| {
+            let answer = answer.extract_error();
+            answer
+                .map(entry::parse_entry)
+                .map_err(|error| unavailable(&error))
         };
-        entries.map(read).collect()
+        answers.into_iter().map(read).collect()
     }
 
     pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
@@ -193,7 +188,7 @@ impl RedisStore {
             while let Some(page) = scan.next_page(self.connection(), &node).await? {
                 let mut commands = Pipeline::new();
                 for (name, _) in &page {
-                    commands.cmd("HGETALL").arg(name);
+                    commands.add_command(entry::read_command(name, None));
                     commands.cmd("PTTL").arg(name);
                 }
                 let mut answers = self.send_if_any(&node, &commands).await?.into_iter();

@@ -63,7 +63,7 @@ impl ProxyRules {
 
 /// Whether a host is this machine by itself: localhost, or a loopback address, with or without
 /// brackets.
-pub(crate) fn is_loopback_host(host: &str) -> bool {
+fn is_loopback_host(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address = address.parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")

@@ -130,7 +130,19 @@ async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
     let refused = ask((Method::GET, &url, "/v1/models"), &rebound, b"").await;
     let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
     assert_eq!(refused.status, 403);
-    assert_eq!(said["error"]["code"], "foreign_page");
+    assert_eq!(said["error"]["code"], "unknown_host");
+    // Programs are refused under that name too: the proxy cannot tell them apart.
+    let refused = ask(
+        (Method::GET, &url, "/v1/models"),
+        &[("host", "evil.example")],
+        b"",
+    )
+    .await;
+    let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
+    assert_eq!(
+        (refused.status, &said["error"]["code"]),
+        (403, &"unknown_host".into())
+    );
     assert!(model.seen().is_empty());
     let own = page("http://localhost:3000");
     assert_eq!(caller.ask_with(&own, talk(1, 10)).await.status, 200);

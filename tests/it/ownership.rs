@@ -1,5 +1,7 @@
 //! Replies to one caller never change the forwarded bytes of another.
 
+mod interleaved;
+
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;

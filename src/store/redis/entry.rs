@@ -22,6 +22,8 @@ const MAX_RECORD_BYTES: usize = MAX_SEALED_BYTES;
 /// Maximum number of fields of an entry: three marks, one record, and one note for each model. A
 /// conversation changes its model now and then, not a hundred times at one prefix.
 const MAX_FIELDS: u32 = 64;
+/// Maximum bytes of all fields and values of an entry.
+const MAX_ENTRY_BYTES: usize = MAX_RECORD_BYTES + MAX_FIELDS as usize * (MAX_NOTE_BYTES + 64);
 /// Maximum bytes of a note.
 const MAX_NOTE_BYTES: usize = 4 << 10;
 
@@ -34,6 +36,8 @@ const NOTE: &str = "note:";
 
 /// Script that writes one entry atomically.
 const WRITE_SCRIPT: &str = include_str!("write.lua");
+/// Script that reads one entry within the bounds.
+const READ_SCRIPT: &str = include_str!("read.lua");
 
 /// Returns the name of an entry's key.
 pub(super) fn redis_key(key: RecordKey) -> String {
@@ -62,7 +66,17 @@ pub(super) fn parse_key(name: &str) -> Option<RecordKey> {
     RecordKey::from_bytes(&bytes)
 }
 
-/// Parses a server's answer to `HGETALL`. Returns `None` if it is not an entry of longhaul's.
+/// Builds the command that reads one entry and renews its time to live. `None` keeps the remaining
+/// time.
+pub(super) fn read_command(name: &str, ttl_ms: Option<u64>) -> Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(READ_SCRIPT).arg(1).arg(name);
+    let ttl_ms = ttl_ms.unwrap_or(0);
+    command.arg(ttl_ms).arg(MAX_FIELDS).arg(MAX_ENTRY_BYTES);
+    command
+}
+
+/// Parses a server's answer to [`read_command`]. Returns `None` if it is not an entry of longhaul's.
 pub(super) fn parse_entry(answer: Value) -> Option<StoredEntry> {
     let mut entry = StoredEntry::default();
     let mut filled = false;
@@ -117,7 +131,7 @@ fn set_field(entry: &mut StoredEntry, field: &[u8], value: Vec<u8>) -> Option<()
 pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(WRITE_SCRIPT).arg(1).arg(redis_key(write.key));
-    command.arg(ttl_ms).arg(MAX_FIELDS);
+    command.arg(ttl_ms).arg(MAX_FIELDS).arg(MAX_RECORD_BYTES);
     for change in &write.changes {
         match change {
             Change::Adopted => command.arg("mark").arg(ADOPTED),

@@ -404,3 +404,30 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
     assert_eq!(tier.purge(Some(keys[4].scope())).await, Ok(1));
     assert_eq!(tier.purge(None).await, Ok(29));
 }
+
+#[tokio::test]
+async fn an_entry_that_exceeds_a_bound_is_not_read_and_makes_room() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let (large, wide) = (key(0, "large"), key(0, "wide"));
+    let name = entry::redis_key(large);
+    server.asked(&[
+        "EVAL",
+        "redis.call('HSET', KEYS[1], 'record', string.rep('x', 20000000))",
+        "1",
+        &name,
+    ]);
+    let name = entry::redis_key(wide);
+    let fill = "for i = 1, 100000 do redis.call('HSET', KEYS[1], 'note:' .. i, 'x') end";
+    server.asked(&["EVAL", fill, "1", &name]);
+    for key in [large, wide] {
+        assert_eq!(read(&tier, key).await, None);
+        let winner = wrote(&tier, key, [record("mine")]).await;
+        assert_eq!(winner.record.as_deref(), Some(&b"mine"[..]));
+        let stored = read(&tier, key).await.unwrap();
+        assert_eq!(stored.record.as_deref(), Some(&b"mine"[..]));
+    }
+}

@@ -1,18 +1,23 @@
 -- Applies one write to one entry atomically: a reader sees all of it or nothing of it.
--- KEYS: the entry. ARGV: its time to live in ms, the maximum number of its fields, then the changes,
--- each a word with its arguments.
+-- KEYS: the entry. ARGV: its time to live in ms, the maximum number of its fields, the maximum bytes
+-- of a record, then the changes, each a word with its arguments.
 -- Returns: 1 if the stored record is the given one or none was given, otherwise 0; whether a record
 -- is adopted; and, after 0, the stored record.
 local key, ttl, most = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
--- A key that is not a hash is not an entry of longhaul's, and is in the way.
+-- A key that is not a hash, or exceeds a bound, is not an entry of longhaul's, and is in the way.
 local kind = redis.call('TYPE', key).ok
-if kind ~= 'hash' and kind ~= 'none' then
+local is_foreign = kind ~= 'hash' and kind ~= 'none'
+if kind == 'hash' then
+  local record = redis.call('HGET', key, 'record')
+  is_foreign = redis.call('HLEN', key) > most or (record and #record > tonumber(ARGV[3]))
+end
+if is_foreign then
   redis.call('DEL', key)
 end
 
 local ours = 1
-local at = 3
+local at = 4
 while at <= #ARGV do
   local change, what = ARGV[at], ARGV[at + 1]
   at = at + 2

@@ -1,0 +1,146 @@
+//! Header fields and query keys that identify the caller of a request.
+
+use http::{HeaderMap, HeaderName};
+use percent_encoding::percent_decode_str;
+
+/// Words that mark the name of a credential: an API key, a token, an authorization, a secret or a
+/// JSON web token. Gateways name their credentials freely, so no list of names is complete.
+const CREDENTIAL_WORDS: [&str; 5] = ["auth", "jwt", "key", "secret", "token"];
+
+/// Identities and billing accounts whose names contain no such word: of `OpenAI`, Codex and Google,
+/// of Portkey, and of proxies that log users in (oauth2-proxy, Kong, Azure).
+const ACCOUNTS: [&str; 15] = [
+    "chatgpt-account-id",
+    "openai-organization",
+    "openai-project",
+    "remote-user",
+    "x-consumer-custom-id",
+    "x-consumer-id",
+    "x-consumer-username",
+    "x-forwarded-email",
+    "x-forwarded-user",
+    "x-goog-user-project",
+    "x-ms-client-principal-id",
+    "x-org-id",
+    "x-portkey-config",
+    "x-tenant-id",
+    "x-user-id",
+];
+
+/// Names with such a word whose values change between the requests of one caller, or bound them.
+/// Reviewed by hand: a name that is missing here costs its clients their records, and a name too
+/// many lets callers share theirs.
+const PER_REQUEST: [&str; 19] = [
+    "client-token",
+    "continuation-token",
+    "idempotency-key",
+    "idempotency_key",
+    "max_completion_tokens",
+    "max_tokens",
+    "next_token",
+    "openai-sentinel-chat-requirements-token",
+    "openai-sentinel-proof-token",
+    "openai-sentinel-turnstile-token",
+    "page_token",
+    "pagetoken",
+    "sec-websocket-key",
+    "x-amz-client-token",
+    "x-cache-key",
+    "x-csrf-token",
+    "x-idempotency-key",
+    "x-max-tokens",
+    "x-xsrf-token",
+];
+
+/// Whether a header or a query key with this name tells callers apart. `name` is in lower case.
+pub(crate) fn identifies_caller(name: &str) -> bool {
+    (CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) && !PER_REQUEST.contains(&name))
+        || ACCOUNTS.contains(&name)
+}
+
+/// Returns the names of the fields that identify a caller, sorted, so that their order in the
+/// request does not matter.
+///
+/// Cookies are not among them. Load balancers and bot protection set new cookies with each reply
+/// and clients send them back, so each change would lose the conversation's records.
+pub(crate) fn identifying_headers(headers: &HeaderMap) -> Vec<&HeaderName> {
+    let mut names: Vec<&HeaderName> = headers
+        .keys()
+        .filter(|name| identifies_caller(name.as_str()))
+        .collect();
+    names.sort_unstable_by_key(|name| name.as_str());
+    names
+}
+
+/// Returns the parameters of a query string that identify a caller, sorted.
+pub(crate) fn identifying_parameters(query: Option<&str>) -> Vec<(String, &str)> {
+    let parameters = query.unwrap_or_default().split('&');
+    let mut found: Vec<(String, &str)> = parameters
+        .filter_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            let name = percent_decode_str(name).decode_utf8_lossy();
+            let name = name.to_ascii_lowercase();
+            identifies_caller(&name).then_some((name, value))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_gateways_identify_a_caller_and_values_of_one_request_do_not() {
+        for name in [
+            "api-key",
+            "apikey",
+            "authorization",
+            "cf-access-jwt-assertion",
+            "cf-aig-authorization",
+            "helicone-auth",
+            "key",
+            "ocp-apim-subscription-key",
+            "openai-organization",
+            "proxy-authorization",
+            "subscription-key",
+            "x-access-token",
+            "x-amz-security-token",
+            "x-api-key",
+            "x-auth-token",
+            "x-forwarded-access-token",
+            "x-goog-api-key",
+            "x-goog-iam-authorization-token",
+            "x-goog-user-project",
+            "x-litellm-api-key",
+            "x-portkey-api-key",
+            "x-user-id",
+        ] {
+            assert!(identifies_caller(name), "{name}");
+        }
+        for name in [
+            "api-version",
+            "content-length",
+            "cookie",
+            "idempotency-key",
+            "max_tokens",
+            "sec-websocket-key",
+            "traceparent",
+            "user-agent",
+            "x-request-id",
+        ] {
+            assert!(!identifies_caller(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_found_in_any_spelling_and_order() {
+        let found = identifying_parameters(Some("b=1&K%65y=x&api-version=2&access_token=y&token"));
+        assert_eq!(
+            found,
+            [("access_token".to_owned(), "y"), ("key".to_owned(), "x")]
+        );
+        assert!(identifying_parameters(None).is_empty());
+    }
+}
