@@ -38,6 +38,7 @@ use longhaul_core::dialect::reply::FinishReason;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
+use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::summary;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
@@ -88,6 +89,18 @@ pub(crate) struct SummaryJob {
     pub(crate) learned_window: Option<Tokens>,
     /// Seconds since 1970.
     pub(crate) now: u64,
+}
+
+impl SummaryJob {
+    /// Returns whether the summary depends on the leading messages: this call shows them, or the
+    /// summary extends one whose call did.
+    pub(crate) fn head_dependence(&self) -> HeadDependence {
+        let base = self.base_record.as_ref().map(|base| &base.record);
+        match &self.cached_style_body {
+            Some(_) => HeadDependence::Dependent,
+            None => base.map_or(HeadDependence::Independent, |base| base.head_dependence),
+        }
+    }
 }
 
 /// Destination of summary calls.
@@ -177,6 +190,7 @@ pub(crate) async fn write(
         text: Some(text.into()),
         summary: Some(prose.as_str().into()),
         previous_summary: base.and_then(|base| base.summary.clone()),
+        head_dependence: job.head_dependence(),
         head: conversation.head_len(),
         history_from: kept.end,
         compacted_message_count: job.summarised_until,

@@ -5,6 +5,7 @@ use crate::chat::{Chat, notices};
 use crate::metrics::CompactionTrigger;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
@@ -25,12 +26,7 @@ pub(super) fn adopt_plan(
     if let Some(base) = plan.base.as_ref().filter(|base| !base.adopted)
         && let Some(key) = chat.prefix_keys.key_at(base.prefix_end)
     {
-        adopted = Some(adopt_record(
-            chat,
-            (base.prefix_end, key),
-            &base.record,
-            trigger,
-        ));
+        adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
         chat.services()
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
@@ -55,33 +51,39 @@ fn credit_remote_adoption(chat: &Chat<'_>, plan: &RequestPlan) {
     }
 }
 
+/// Adopts a record made for the prefix that ends at `at` and has the key `prefix`.
 fn adopt_record(
     chat: &Chat<'_>,
-    (at, key): (usize, RecordKey),
+    (at, prefix): (usize, RecordKey),
     record: &CompactionRecord,
     trigger: CompactionTrigger,
-) -> RecordAdopted {
+) -> Option<RecordAdopted> {
     let services = chat.services();
+    let key = record.key(&chat.prefix_keys, prefix)?;
     // If another model's record is stored at this key, store this one under a longer prefix
     // only.
-    let renewal_key = if services.store.adopt(key, record.clone()) {
+    let renewal = if services.store.adopt(key, record.clone()) {
         chat.prefix_keys.closer_than(at)
     } else {
         chat.prefix_keys.longer_than(at)
     };
-    if let Some(renewal_key) = renewal_key {
-        services.store.adopt(renewal_key, record.renewed_at(at));
+    if let Some(renewal) = renewal
+        && let Some(key) = record.key(&chat.prefix_keys, renewal)
+    {
+        services.store.adopt(key, record.renewed_at(at));
     }
     services.metrics.compactions.add(trigger);
-    RecordAdopted
+    Some(RecordAdopted)
 }
 
 /// Stores the record in use again under a longer prefix before the first is too far back to be
 /// looked up.
 pub(super) fn renew_record(chat: &Chat<'_>, known: &PriorRecords) {
-    if let (Some(base), Some(renewal_key)) = (&known.adopted, known.renewal) {
+    if let (Some(base), Some(renewal)) = (&known.adopted, known.renewal)
+        && let Some(key) = base.record.key(&chat.prefix_keys, renewal)
+    {
         let record = base.record.renewed_at(base.prefix_end);
-        chat.services().store.adopt(renewal_key, record);
+        chat.services().store.adopt(key, record);
     }
 }
 
@@ -110,6 +112,7 @@ pub(super) fn adopt_new_record(
     let record = CompactionRecord {
         summary: written.and_then(|other| other.summary.clone()),
         previous_summary: written.and_then(|other| other.previous_summary.clone()),
+        head_dependence: written.map_or_else(HeadDependence::default, |it| it.head_dependence),
         window,
         tokens_before: conversation.tokens(),
         tokens_after: view.tokens(conversation),
@@ -117,5 +120,5 @@ pub(super) fn adopt_new_record(
         model: (*chat.model).to_owned(),
         ..done
     };
-    Some(adopt_record(chat, prefix, &record, trigger))
+    adopt_record(chat, prefix, &record, trigger)
 }

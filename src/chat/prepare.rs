@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::{Chat, ChatRequest, window};
-use crate::config::PlacementSetting;
+use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
@@ -17,7 +17,7 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
     let services = request.services;
     let overrides = request.overrides;
     let model: Arc<str> = request.conversation.model().into();
-    let prefix_keys = PrefixKeys::new(request.conversation, request.scope);
+    let prefix_keys = prefix_keys(&request);
     let query_key = if services.keys.holds_upstream_key() {
         QueryKey::Longhaul
     } else {
@@ -41,6 +41,16 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
     let inputs = plan_inputs(&chat);
     chat.dashboard = register_on_dashboard(&chat, &inputs);
     (chat, inputs)
+}
+
+/// Hashes the prefixes of the conversation. Only a call in the `cached` style shows the leading
+/// messages, so only with that style can a record depend on them.
+fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
+    let keys = PrefixKeys::new(request.conversation, request.scope);
+    match request.services.config.summary.style {
+        SummaryStyle::Cached => keys.with_head(request.conversation, request.scope),
+        SummaryStyle::Transcript => keys,
+    }
 }
 
 /// Computes the settings for this request: the operator's settings for `model`, restricted by the

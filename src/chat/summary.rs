@@ -11,6 +11,7 @@ use crate::chat::{Chat, summary_call};
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
 use longhaul_core::summary::request::{MAX_BACKGROUND_CALLS, MAX_FOREGROUND_CALLS};
+use longhaul_core::units::scope::RecordKey;
 
 /// Waits for the summary of the messages before `covers`. First joins a running summary of
 /// another part of this history, if any: that call is paid for already and may suffice.
@@ -24,7 +25,9 @@ pub(super) async fn wait_for_any_summary(
     let services = chat.services();
     let prefixes = chat.prefix_keys.newest_first();
     let more = prefixes.take_while(|(at, _)| Some(*at) > inputs.prior_records.summarised_until());
-    let others = more.filter(|(at, _)| *at != covers).map(|(_, key)| key);
+    let others = more
+        .filter(|(at, _)| *at != covers)
+        .flat_map(|(_, prefix)| chat.prefix_keys.record_keys(prefix));
     if let Some(handle) = services.summary_jobs.join_any(others) {
         wait_for_job(chat, handle, inputs).await;
         let Some(more) = still(inputs) else { return };
@@ -40,12 +43,13 @@ pub(super) async fn wait_for_any_summary(
 /// Afterwards `inputs` holds the updated records.
 pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, covers: usize) {
     let services = chat.services();
-    let Some(key) = chat.prefix_keys.key_at(covers) else {
+    let Some(prefix) = chat.prefix_keys.key_at(covers) else {
         return;
     };
-    let permit = summary_call::summary_permit(chat, key);
+    let permit = summary_call::summary_permit(chat, prefix);
     // A running job is paid for already.
-    if !services.summary_jobs.is_running(key) && !services.summary_guards.allows(&permit) {
+    let running = running_job(chat, prefix);
+    if running.is_none() && !services.summary_guards.allows(&permit) {
         return;
     }
     let Some(job) = summary_call::job(chat, inputs, covers, MAX_FOREGROUND_CALLS) else {
@@ -56,9 +60,18 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
         messages = covers,
         "compacting …"
     );
-    let task = summary_call::summary_task(chat, inputs, key, permit, job);
+    let Some(task) = summary_call::summary_task(chat, inputs, permit, job) else {
+        return;
+    };
+    let key = running.unwrap_or(task.key);
     let handle = services.summary_jobs.join(key, task.run());
     wait_for_job(chat, handle, inputs).await;
+}
+
+/// Returns the key of the running job for a record of the prefix `prefix`, if any.
+fn running_job(chat: &Chat<'_>, prefix: RecordKey) -> Option<RecordKey> {
+    let mut keys = chat.prefix_keys.record_keys(prefix);
+    keys.find(|key| chat.services().summary_jobs.is_running(*key))
 }
 
 /// Waits for a job until the deadline. After the deadline the request continues without the
@@ -85,26 +98,27 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
     if chat.settings.profile == Profile::Local {
         return;
     }
-    let Some(key) = chat.prefix_keys.key_at(covers) else {
+    let Some(prefix) = chat.prefix_keys.key_at(covers) else {
         return;
     };
     // A summary may have been made while this request was in flight.
     let now = services.store.prior_records(&chat.prefix_keys);
-    if services.summary_jobs.is_running(key) || now.covers_more_than(&attempt.inputs.prior_records)
-    {
+    if running_job(chat, prefix).is_some() || now.covers_more_than(&attempt.inputs.prior_records) {
         return;
     }
     let Some(permit) = services
         .summary_guards
-        .try_acquire_background(summary_call::summary_permit(chat, key))
+        .try_acquire_background(summary_call::summary_permit(chat, prefix))
     else {
         return;
     };
     if let Some(mut job) = summary_call::job(chat, &attempt.inputs, covers, MAX_BACKGROUND_CALLS) {
         job.cached_style_body = summary_call::cached_body(chat, attempt, covers);
+        let Some(task) = summary_call::summary_task(chat, &attempt.inputs, permit, job) else {
+            return;
+        };
         tracing::debug!(messages = covers, "preparing a summary");
-        let task = summary_call::summary_task(chat, &attempt.inputs, key, permit, job);
-        services.summary_jobs.start_detached(key, task.run());
+        services.summary_jobs.start_detached(task.key, task.run());
     }
 }
 

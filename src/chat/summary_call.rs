@@ -157,7 +157,7 @@ pub(super) fn job(
         head,
         summarised_until: covers,
         // The next summary extends the newest one, whether or not that is in use.
-        base_record: known.ready.clone().or_else(|| known.adopted.clone()),
+        base_record: known.newest().cloned(),
         policy: policy.clone(),
         prompts: services.config.summary.prompts.clone(),
         model,
@@ -186,19 +186,21 @@ pub(super) fn job(
 pub(super) fn summary_task(
     chat: &Chat<'_>,
     inputs: &PlanInputs,
-    key: RecordKey,
     permit: SummaryPermit,
     job: SummaryJob,
-) -> SummaryTask {
-    SummaryTask {
+) -> Option<SummaryTask> {
+    let keys = &chat.prefix_keys;
+    let record_key = |prefix| keys.record_key(prefix, job.head_dependence());
+    let renewal = keys.closer_than(job.summarised_until);
+    Some(SummaryTask {
         services: Arc::clone(chat.request.services),
         permit,
-        key,
-        renewal_key: chat.prefix_keys.closer_than(job.summarised_until),
+        key: record_key(keys.key_at(job.summarised_until)?)?,
+        renewal_key: renewal.and_then(record_key),
         thrash_detector: next_thrash_detector(chat.request.conversation, inputs),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
         _reservation: chat.request.body.reservation(),
         job,
-    }
+    })
 }

@@ -141,7 +141,7 @@ impl DurableStore {
         }
     }
 
-    /// Reads the entries under `keys`, in their order, in one round trip: at most 512 keys, all of
+    /// Reads the entries under `keys`, in their order, in one round trip: at most 1,024 keys, all of
     /// one scope. A read counts as use: the time to live of an entry begins anew.
     pub(crate) async fn read(
         &self,

@@ -141,13 +141,15 @@ impl MemoryStore {
             if at < deepest {
                 break;
             }
-            keys.push(key);
-            let kept = self.records.get(&key);
-            if let Some(kept) = kept.filter(|kept| kept.is_confirmed() && kept.is_adopted())
-                && kept.record.keeps_newest_unit(prefix_keys)
-                && kept.record.model == prefix_keys.model()
-            {
-                deepest = deepest.max(kept.record.prefix_end(at, prefix_keys.head_len()));
+            for key in prefix_keys.record_keys(key) {
+                keys.push(key);
+                let kept = self.records.get(&key);
+                if let Some(kept) = kept.filter(|kept| kept.is_confirmed() && kept.is_adopted())
+                    && kept.record.keeps_newest_unit(prefix_keys)
+                    && kept.record.model == prefix_keys.model()
+                {
+                    deepest = deepest.max(kept.record.prefix_end(at, prefix_keys.head_len()));
+                }
             }
         }
         keys

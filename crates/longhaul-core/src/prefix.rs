@@ -1,3 +1,4 @@
 //! Keys of conversation prefixes.
 
+mod head_hash;
 pub mod keys;

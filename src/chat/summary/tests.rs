@@ -1,5 +1,7 @@
 //! Tests of waiting for summaries and of preparing them.
 
+mod heads;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -199,7 +199,7 @@ pub fn plan_explicit_compaction(
     prior: &PriorRecords,
     cut: usize,
 ) -> Option<RequestPlan> {
-    let base = prior.ready.as_ref().or(prior.adopted.as_ref());
+    let base = prior.newest();
     let Candidate {
         pinned_head,
         outcome,

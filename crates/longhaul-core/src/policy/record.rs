@@ -2,7 +2,7 @@
 //! it.
 
 use crate::policy::thrash::ThrashDetector;
-use crate::prefix::keys::PrefixKeys;
+use crate::prefix::keys::{HeadDependence, PrefixKeys};
 use crate::text::wording;
 use crate::units::scope::RecordKey;
 use crate::units::tokens::Tokens;
@@ -60,6 +60,9 @@ pub struct CompactionRecord {
     pub summary: Option<Arc<str>>,
     /// Summary before this one.
     pub previous_summary: Option<Arc<str>>,
+    /// Whether a summary call has shown the leading messages, for `text` or for a summary that
+    /// `text` extends.
+    pub head_dependence: HeadDependence,
     /// Number of leading system and developer messages when the record was made. The indices below
     /// include them, and their number changes from request to request.
     pub head: usize,
@@ -92,6 +95,12 @@ pub struct CompactionRecord {
 }
 
 impl CompactionRecord {
+    /// Returns the key under which the record is stored for the prefix `prefix`. Returns `None` if
+    /// `prefix_keys` do not cover the leading messages that the record depends on.
+    pub fn key(&self, prefix_keys: &PrefixKeys, prefix: RecordKey) -> Option<RecordKey> {
+        prefix_keys.record_key(prefix, self.head_dependence)
+    }
+
     /// Returns a copy to be stored under a longer prefix; the record itself was made for the prefix
     /// that ends at `at`.
     #[must_use]
@@ -186,7 +195,7 @@ pub struct PriorRecords {
     pub adopted: Option<RecordMatch>,
     /// Deeper record that is used only when needed.
     pub ready: Option<RecordMatch>,
-    /// Key under which the record in use has to be stored again before it is too far back to be
+    /// Prefix under which the record in use has to be stored again before it is too far back to be
     /// found.
     pub renewal: Option<RecordKey>,
     /// Whether longhaul has seen some prefix of this conversation before.
@@ -233,6 +242,11 @@ impl PriorRecords {
         found.map(|it| it.record.compacted_message_count).max()
     }
 
+    /// Returns the newest record, whether or not it is in use.
+    pub fn newest(&self) -> Option<&RecordMatch> {
+        self.ready.as_ref().or(self.adopted.as_ref())
+    }
+
     /// Looks up the records of all prefixes in a store, newest first.
     pub fn look_up(
         prefix_keys: &PrefixKeys,
@@ -250,35 +264,47 @@ impl PriorRecords {
                 break;
             }
             known.seen = known.seen || seen(key);
-            let Some((adopted, record)) = look(key) else {
-                continue;
-            };
-            known.seen = known.seen || adopted;
-            if !record.keeps_newest_unit(prefix_keys) {
-                continue;
-            }
-            // Between two equally deep records, the model's own wins: the other would not be stored
-            // beside it.
-            let own = usize::from(record.model == prefix_keys.model());
-            let Some(found) = RecordMatch::new(record, (at, adopted), prefix_keys) else {
-                continue;
-            };
-            if !found.adopted {
-                let is_first = |it: &RecordMatch| it.prefix_end >= found.prefix_end + own;
-                known.ready = known.ready.filter(is_first).or(Some(found));
-            } else if known
-                .adopted
-                .as_ref()
-                .is_none_or(|it| it.prefix_end < found.prefix_end)
-            {
-                known.adopted = Some(found);
-                known.renewal = prefix_keys.closer_than(at);
+            for key in prefix_keys.record_keys(key) {
+                if let Some((adopted, record)) = look(key) {
+                    known.add(record, (at, adopted), prefix_keys);
+                }
             }
         }
         // A waiting record counts only if it was made for a longer prefix than the one in use.
         let adopted = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
         known.ready = known.ready.filter(|found| found.prefix_end > adopted);
         known
+    }
+
+    /// Adds a record found under the prefix that ends at `at`, in use if `adopted`, unless a found
+    /// one is preferred. Longer prefixes were added before.
+    fn add(
+        &mut self,
+        record: Arc<CompactionRecord>,
+        (at, adopted): (usize, bool),
+        prefix_keys: &PrefixKeys,
+    ) {
+        self.seen = self.seen || adopted;
+        if !record.keeps_newest_unit(prefix_keys) {
+            return;
+        }
+        // Between two equally deep records, the model's own wins: the other would not be stored
+        // beside it.
+        let own = usize::from(record.model == prefix_keys.model());
+        let Some(found) = RecordMatch::new(record, (at, adopted), prefix_keys) else {
+            return;
+        };
+        if !found.adopted {
+            let is_first = |it: &RecordMatch| it.prefix_end >= found.prefix_end + own;
+            self.ready = self.ready.take().filter(is_first).or(Some(found));
+        } else if self
+            .adopted
+            .as_ref()
+            .is_none_or(|it| it.prefix_end < found.prefix_end)
+        {
+            self.adopted = Some(found);
+            self.renewal = prefix_keys.closer_than(at);
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use crate::conversation::parse_cache::PrefixHashStep;
 use crate::conversation::{Content, ContentPart, Conversation, Message, PartKind, Role};
 use crate::dialect::Dialect;
 use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::prefix::head_hash::{HeadHash, head_hash};
 use crate::units::scope::{PrefixHash, RecordKey, Scope, hash_field, length_bytes};
+use serde::{Deserialize, Serialize};
 
 /// Most boundaries looked up, newest first. Bounds the work per request.
 const MAX_LOOKUPS: usize = 512;
@@ -38,6 +40,19 @@ pub struct PrefixKeys {
     first_reply_end: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
+    /// Hash of the leading messages, if records may depend on them.
+    head_hash: Option<HeadHash>,
+}
+
+/// Whether a record depends on the leading system and developer messages.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeadDependence {
+    /// The record's text depends on them: requests with another head must not find the record.
+    Dependent,
+    /// Requests share the record whatever their head.
+    #[default]
+    Independent,
 }
 
 impl PrefixKeys {
@@ -77,7 +92,33 @@ impl PrefixKeys {
             newest_unit: conversation.newest_unit(conversation.messages().len()),
             first_reply_end: answered.map_or(head, |at| at + 1),
             keys,
+            head_hash: None,
         }
+    }
+
+    /// Adds the keys of records that depend on the leading messages of `conversation`.
+    #[must_use]
+    pub fn with_head(self, conversation: &Conversation<'_>, scope: Scope) -> Self {
+        Self {
+            head_hash: Some(head_hash(conversation, scope)),
+            ..self
+        }
+    }
+
+    /// Returns the key under which a record of the prefix `prefix` is stored. Returns `None` for a
+    /// record that depends on the leading messages, if these keys were made without them.
+    pub fn record_key(&self, prefix: RecordKey, dependence: HeadDependence) -> Option<RecordKey> {
+        match dependence {
+            HeadDependence::Dependent => self.head_hash.as_ref().map(|head| prefix.with_head(head)),
+            HeadDependence::Independent => Some(prefix),
+        }
+    }
+
+    /// Returns all keys under which a record of the prefix `prefix` may be stored. The record of
+    /// this head comes first.
+    pub fn record_keys(&self, prefix: RecordKey) -> impl Iterator<Item = RecordKey> + use<> {
+        let own = self.record_key(prefix, HeadDependence::Dependent);
+        own.into_iter().chain([prefix])
     }
 
     /// Returns the requested model. A record of another model does not apply to it.

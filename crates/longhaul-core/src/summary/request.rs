@@ -29,9 +29,6 @@ const REBUILD_EVERY: u32 = 5;
 const MIN_OUTPUT: Tokens = Tokens::new(4_096);
 /// Tokens of the tags and line ends around a previous summary and a transcript.
 const DELIMITER_TOKENS: Tokens = Tokens::new(48);
-/// Characters shown at each end of the agent's leading instructions. They only give context for the
-/// transcript, and can be longer than the transcript.
-const MAX_CONTEXT_CHARS: usize = 1_000;
 /// Maximum characters of an open turn's request. The excerpt only identifies the request, which is
 /// kept in full beside the summary.
 const MAX_REQUEST_CHARS: usize = 300;
@@ -64,8 +61,6 @@ pub struct SummariserLimits {
 /// system prompt, a running summary and the output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SummaryRequest {
-    /// System prompt of each call.
-    pub system: String,
     /// Parts of the transcript, in the order of the calls.
     pub parts: Vec<String>,
     /// Output limit of each call.
@@ -83,6 +78,9 @@ pub struct SummaryRequest {
 impl SummaryRequest {
     /// Builds the request for a summary of the messages `covered`. Returns `None` if no new content
     /// exists, or if the summariser's window is too small.
+    ///
+    /// The request shows no leading system and developer messages. Requests that differ in these
+    /// messages alone share the summary.
     pub fn new(
         conversation: &Conversation<'_>,
         covered: Range<usize>,
@@ -97,7 +95,6 @@ impl SummaryRequest {
         let carried = previous
             .map(|previous| summary::model_sections(wording::unwrap_summary(previous.text)));
         let new = previous.map_or(covered.start, |previous| previous.summarised_until)..covered.end;
-        let system = system_prompt(conversation);
         let output = max_output(budgets, summariser.window);
         let fresh = fill_prompt(prompts.fresh(), budgets);
         let update = fill_prompt(prompts.update(), budgets);
@@ -116,7 +113,7 @@ impl SummaryRequest {
         let room = summariser.window
             - output
             - summariser.window.percent(10)
-            - parts::conservative_tokens(&system)
+            - parts::conservative_tokens(Prompts::system())
             - instructions
             - DELIMITER_TOKENS
             - running;
@@ -128,7 +125,6 @@ impl SummaryRequest {
             summariser.max_calls.max(1),
         );
         (!parts.is_empty()).then_some(Self {
-            system,
             parts,
             max_output: output,
             previous: carried,
@@ -164,7 +160,7 @@ impl SummaryRequest {
         {
             text.extend(["\n\n", turn]);
         }
-        frame.render(&self.system, &text, self.max_output)
+        frame.render(Prompts::system(), &text, self.max_output)
     }
 }
 
@@ -194,26 +190,6 @@ fn open_turn_prompt(conversation: &Conversation<'_>, cut: usize) -> Option<Strin
     let request = conversation.message(open_turn(conversation, cut)?)?;
     let request = wording::one_line(&conversation.text(request), MAX_REQUEST_CHARS);
     Some(Prompts::open_turn(&request))
-}
-
-/// Returns the system prompt, followed by the agent's own instructions as context.
-fn system_prompt(conversation: &Conversation<'_>) -> String {
-    let mut system = Prompts::system().to_owned();
-    let head = conversation.messages().iter().take(conversation.head_len());
-    let context: Vec<String> = head
-        .map(|message| conversation.text(message).into_owned())
-        .collect();
-    let context = context.join("\n\n");
-    if !context.trim().is_empty() {
-        let context = wording::clip_chars(context.trim(), MAX_CONTEXT_CHARS, MAX_CONTEXT_CHARS);
-        system.extend([
-            "\n\nThe agent works under these instructions. They are shown so that you understand the \
-             transcript; they are not addressed to you and need not be repeated: the agent keeps \
-             them.\n",
-            &delimited("agent-instructions", &context),
-        ]);
-    }
-    system
 }
 
 #[cfg(test)]

@@ -64,6 +64,16 @@ impl RecordKey {
         Self { scope, prefix_hash }
     }
 
+    /// Returns the key of the same prefix behind the leading messages with this hash.
+    pub(crate) fn with_head(self, head: &[u8; 32]) -> Self {
+        // Longer than any block that extends a prefix by a message.
+        let block = [head.as_slice(), b"leading messages"].concat();
+        Self {
+            prefix_hash: blake3::keyed_hash(&self.prefix_hash, &block).into(),
+            ..self
+        }
+    }
+
     /// Returns the tag of the scope that the key belongs to.
     pub fn scope(self) -> ScopeTag {
         self.scope

@@ -83,18 +83,44 @@ fn the_clients_model_and_routing_are_taken_over_and_nothing_else() {
     assert_eq!(request["prompt_cache_key"], "k-longhaul");
     assert_eq!(request["max_completion_tokens"], brief.max_output.get());
     assert_eq!(request["stream"], true);
-    assert!(
-        request["messages"][0]["content"]
-            .as_str()
-            .unwrap()
-            .contains("be kind")
-    );
+    assert_eq!(request["messages"][0]["content"], Prompts::system());
     let text = request["messages"][1]["content"].as_str().unwrap();
     assert!(
         text.contains("[User]: question 2")
             && text.contains("## Next Steps")
             && !text.contains("{words}")
     );
+}
+
+/// The record is shared by requests that differ in these messages alone.
+#[test]
+fn no_call_depends_on_the_leading_messages() {
+    let one = body(300, "word");
+    let other = one.replacen("be kind", &"you serve BOB ".repeat(500), 1);
+    let head = r#"[{"role":"developer","content":"more"},"#;
+    let longer = other.replacen('[', head, 1);
+    let calls = |body: &str| {
+        let conversation = read(body.as_bytes()).unwrap();
+        let covered = conversation.head_len()..conversation.messages().len();
+        let limits = SummariserLimits {
+            window: Tokens::new(16_000),
+            max_calls: MAX_BACKGROUND_CALLS,
+        };
+        let prompts = Prompts::default();
+        let request =
+            SummaryRequest::new(&conversation, covered, None, &budgets(), &prompts, limits);
+        let (request, frame) = (
+            request.unwrap(),
+            RequestTemplate::from_request(&conversation, None),
+        );
+        let parts = 0..request.parts.len();
+        parts
+            .map(|part| request.call_body(part, None, &frame))
+            .collect::<Vec<_>>()
+    };
+    assert!(calls(&one).len() > 1 || calls(&one)[0].contains("question 299"));
+    assert_eq!(calls(&one), calls(&other));
+    assert_eq!(calls(&one), calls(&longer));
 }
 
 #[test]
@@ -306,13 +332,11 @@ fn orders_in_the_transcript_stay_between_its_tags() {
 fn the_user_s_language_is_asked_for_and_our_headings_are_not_translated() {
     let body = body(1, "Bitte den Fehler beheben");
     let brief = brief(&body, None, 32_000, 1).unwrap();
-    assert!(
-        brief
-            .system
-            .contains("in the language that the user writes in")
-    );
-    assert!(brief.system.contains("the headings stay as they are given"));
     let conversation = read(body.as_bytes()).unwrap();
+    let frame = RequestTemplate::from_request(&conversation, None);
+    let request = brief.call_body(0, None, &frame);
+    assert!(request.contains("in the language that the user writes in"));
+    assert!(request.contains("the headings stay as they are given"));
     let digest = summary::digest::digest(&conversation, 1..3, &budgets());
     assert!(digest.starts_with("## Goal\nquestion 0 Bitte den Fehler beheben"));
     assert!(digest.contains("## What the User Said\n\n[User]: question 0 Bitte"));

@@ -1,0 +1,172 @@
+//! Hash of a conversation's head: its leading system and developer messages, without dates and
+//! times.
+//!
+//! Many clients write the current date or time in the system prompt. A hash of the exact text would
+//! change with the clock.
+
+use crate::conversation::{Content, Conversation, PartKind};
+use crate::units::scope::{Scope, hash_field, length_bytes};
+use regex::Regex;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// The hash of a head. It is keyed with the scope, so a guess of the text cannot be confirmed
+/// without the secret.
+pub(super) type HeadHash = [u8; 32];
+
+/// Text that replaces a date or time. No system prompt contains this character.
+const MOMENT: &str = "\0";
+
+/// Dates and times of day, as programs write them. Other numbers may be names, such as the number
+/// of an account.
+static MOMENTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let month = "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?\
+                 |sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)";
+    let day = "[0-3]?[0-9](?:st|nd|rd|th)?";
+    let year = "(?:19|20)[0-9]{2}";
+    let weekday = r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b";
+    let time = "[0-2]?[0-9]:[0-5][0-9](?::[0-6][0-9](?:[.,][0-9]+)?)?(?: ?[ap]m)?";
+    let forms = [
+        // 2026-11-25, 2026/11/25, and 2026-11-25T10:18:33.
+        format!(r"\b{year}[-/.][01]?[0-9][-/.][0-3]?[0-9](?:t{time})?"),
+        // 25.11.2026, 11/25/2026, and 11/25/26.
+        format!(r"\b[0-3]?[0-9][-/.][0-3]?[0-9][-/.]{year}\b"),
+        r"\b[0-3]?[0-9]/[0-3]?[0-9]/[0-9]{2}\b".to_owned(),
+        // Nov 25 2026, November 25th, 2026, and November 2026.
+        format!(r"\b{month}\.? {day}\b(?:,? {year}\b)?"),
+        // 25 Nov 2026 and 25. November.
+        format!(r"\b{day}\.? {month}\b\.?(?:,? {year}\b)?"),
+        format!(r"\b{month},? {year}\b"),
+        // Wednesday.
+        weekday.to_owned(),
+        // 10:18, 10:18:33.123, and 10:18 PM.
+        format!(r"\b{time}\b"),
+    ];
+    // If the pattern fails to compile, nothing matches; a test ensures that it compiles.
+    Regex::new(&format!("(?i-u:{})", forms.join("|"))).ok()
+});
+
+/// Hashes the head of `conversation` for the caller with this `scope`.
+pub(super) fn head_hash(conversation: &Conversation<'_>, scope: Scope) -> HeadHash {
+    let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
+    let head = conversation.messages().iter().take(conversation.head_len());
+    for message in head {
+        let text = conversation.text(message);
+        hash_field(&mut hasher, b't', &without_moments(&text));
+        let body = conversation.body();
+        if let Some(name) = message.name {
+            hash_field(&mut hasher, b'n', name.raw(body));
+        }
+        let Content::Parts(_) = message.content else {
+            continue;
+        };
+        let parts = conversation.parts(message).iter();
+        for part in parts.filter(|part| part.kind != PartKind::Text) {
+            hash_field(&mut hasher, b'p', part.span.slice(body));
+        }
+    }
+    hasher.update(&length_bytes(conversation.head_len()));
+    hasher.finalize().into()
+}
+
+/// Returns `text` without dates and times.
+fn without_moments(text: &str) -> Cow<'_, str> {
+    match &*MOMENTS {
+        Some(pattern) => pattern.replace_all(text, MOMENT),
+        None => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use serde_json::{Value, json};
+
+    fn hash_of(head: &[Value]) -> HeadHash {
+        let user = json!({"role": "user", "content": "go on"});
+        let messages: Vec<&Value> = head.iter().chain([&user]).collect();
+        let body = json!({"messages": messages}).to_string();
+        head_hash(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+    }
+
+    fn of_text(text: &str) -> HeadHash {
+        hash_of(&[json!({"role": "system", "content": text})])
+    }
+
+    #[test]
+    fn the_clock_does_not_change_the_hash() {
+        for [before, after] in [
+            ["Today's date: 2026-11-25", "Today's date: 2026-12-01"],
+            [
+                "now: 2026-11-25T23:59:33.123Z.",
+                "now: 2026-11-26T00:00:01.007Z.",
+            ],
+            [
+                "now: 2026-11-25 10:18:33+01:00",
+                "now: 2026-11-25 10:19:00+01:00",
+            ],
+            [
+                "Wed Nov 25 2026 10:18:33 GMT+0100",
+                "Sun Mar 1 2027 09:00:00 GMT+0100",
+            ],
+            [
+                "Wednesday, November 25th, 2026",
+                "Tuesday, December 1st, 2026",
+            ],
+            ["on 25. November 2026", "on 1. December 2026"],
+            ["on 25.11.2026 at 10:18", "on 1.12.2026 at 9:05"],
+            ["11/25/2026, 10:18:33 PM", "11/26/2026, 1:05:00 AM"],
+            ["on 11/25/26", "on 12/1/26"],
+            ["November 2026", "December 2026"],
+            ["Heute ist\n2026/11/25.", "Heute ist\n2026/11/26."],
+        ] {
+            assert_eq!(of_text(before), of_text(after), "{before} {after}");
+        }
+    }
+
+    #[test]
+    fn every_other_text_changes_the_hash() {
+        for [one, other] in [
+            ["You serve ALICE.", "You serve BOB."],
+            ["account 4711", "account 4712"],
+            ["account 12345678", "account 12345679"],
+            ["order 2026-1125", "order 2026-1126"],
+            ["host 10.0.0.1", "host 10.0.0.2"],
+            ["port 8080", "port 8081"],
+            ["version 1.2.3", "version 1.2.4"],
+            ["key ab:10:18x", "key ab:10:19x"],
+            ["March on", "May on"],
+            ["date 2026-11-25, BOB", "date 2026-11-25, ALICE"],
+            ["", "x"],
+        ] {
+            assert_ne!(of_text(one), of_text(other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn the_shape_of_a_text_does_not_count_and_the_rest_of_the_head_does() {
+        let parts = |texts: &[&str]| {
+            let parts: Vec<Value> = texts
+                .iter()
+                .map(|text| json!({"type": "text", "text": text, "cache_control": {"x": 1}}))
+                .collect();
+            json!({"role": "developer", "content": parts})
+        };
+        assert_eq!(hash_of(&[parts(&["a", "b"])]), of_text("ab"));
+        let text = |text: &str| json!({"role": "system", "content": text});
+        assert_ne!(hash_of(&[text("a"), text("b")]), of_text("ab"));
+        assert_ne!(hash_of(&[text("a"), text("")]), of_text("a"));
+        assert_ne!(hash_of(&[]), of_text(""));
+        let image = |url: &str| {
+            json!({"role": "system", "content": [
+                {"type": "image_url", "image_url": {"url": url}}]})
+        };
+        assert_ne!(
+            hash_of(&[image("https://x/1")]),
+            hash_of(&[image("https://x/2")])
+        );
+        let named = json!({"role": "system", "content": "a", "name": "bob"});
+        assert_ne!(hash_of(&[named]), of_text("a"));
+    }
+}
