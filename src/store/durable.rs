@@ -141,8 +141,8 @@ impl DurableStore {
         }
     }
 
-    /// Reads the entries under `keys`, in their order, in one round trip: at most 1,024 keys, all of
-    /// one scope. A read counts as use: the time to live of an entry begins anew.
+    /// Reads the entries under `keys`, in their order, in one round trip: at most 1,024 keys, all
+    /// of one scope. A read counts as use: the time to live of an entry begins anew.
     pub(crate) async fn read(
         &self,
         keys: &[RecordKey],

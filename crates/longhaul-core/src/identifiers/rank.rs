@@ -33,6 +33,8 @@ pub(super) struct IdentifierStats {
     pub(super) unguessable_chars: usize,
     /// The strongest source seen.
     pub(super) source: IdentifierSource,
+    /// Whether only tool results have named the identifier.
+    pub(super) only_in_results: bool,
     /// Whether a cue word introduces the identifier anywhere.
     pub(super) cued: bool,
     /// Number of messages that contain the identifier; a message's text and its calls count
@@ -140,6 +142,7 @@ mod tests {
             tree: None,
             unguessable_chars: 4,
             source: IdentifierSource::Assistant,
+            only_in_results: false,
             cued: false,
             messages: 1,
             agent_uses: 1,
