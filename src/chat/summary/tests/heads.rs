@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{NOW, meet, plan, prepare, services, talk};
+use super::{NOW, chat_body, plan, prepare, services, with_chat};
 use crate::chat::settle;
 use crate::services::Services;
 
@@ -69,7 +69,7 @@ impl Quoting {
 
 /// Builds the chat of `turns` turns of the user with this system prompt.
 fn chat_of(system: &str, turns: usize) -> String {
-    let mut body: Value = serde_json::from_str(&talk(turns, 500)).unwrap();
+    let mut body: Value = serde_json::from_str(&chat_body(turns, 500)).unwrap();
     let messages = body["messages"].as_array_mut().unwrap();
     messages.insert(0, json!({"role": "system", "content": system}));
     body.to_string()
@@ -78,7 +78,7 @@ fn chat_of(system: &str, turns: usize) -> String {
 /// Compacts a chat as `x-longhaul-compact: now` does, adopts the record, and returns the forwarded
 /// body.
 async fn compacted(services: &Arc<Services>, text: String) -> String {
-    let compacted = meet(services, &[NOW], text, async |chat, inputs| {
+    let compacted = with_chat(services, &[NOW], text, async |chat, inputs| {
         let (attempt, sending, report) = plan::first_send(&chat, inputs).await;
         assert_eq!(report.action_labels().as_deref(), Some("summary"));
         settle::finish_explicit_compaction(&chat, &attempt).await;
