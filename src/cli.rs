@@ -25,6 +25,8 @@ use std::process::ExitCode;
 use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command};
+#[cfg(target_os = "linux")]
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
@@ -70,6 +72,7 @@ pub fn main(
     arguments: impl IntoIterator<Item = OsString>,
     env: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> ExitCode {
+    hide_memory();
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return report_clap_error(&error),
@@ -234,6 +237,17 @@ fn report_problems(problems: &[Problem]) -> ExitCode {
     }
     print_error(&lines);
     ExitCode::from(problems.first().map_or(1, Problem::exit_code))
+}
+
+/// Hides the memory and the environment, which may hold keys, from other processes of the user,
+/// such as the command of `longhaul run`. Also switches core dumps off.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        print_error(&format!(
+            "longhaul: other processes of this user can read the memory of longhaul: {error}\n"
+        ));
+    }
 }
 
 /// Builds the runtime of a command: one thread, since a command serves no one else. The order of

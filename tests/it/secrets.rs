@@ -138,3 +138,14 @@ async fn callers_with_different_keys_share_neither_record_nor_summary() {
         assert_eq!(sent[sent.len() - 1].body, sent[sent.len() - 2].body);
     }
 }
+
+/// The environment holds keys; a process that is not dumpable belongs to root in `/proc`.
+#[cfg(target_os = "linux")]
+#[test]
+fn other_processes_of_the_user_cannot_read_the_environment() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let program = Program::without_privileges("http://127.0.0.1:9/v1", &[]);
+    let environment = format!("/proc/{}/environ", program.process());
+    assert_eq!(std::fs::metadata(environment).unwrap().uid(), 0);
+}
