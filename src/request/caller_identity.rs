@@ -7,8 +7,8 @@ use percent_encoding::percent_decode_str;
 /// JSON web token. Gateways name their credentials freely, so no list of names is complete.
 const CREDENTIAL_WORDS: [&str; 5] = ["auth", "jwt", "key", "secret", "token"];
 
-/// Identities and billing accounts whose names contain no such word: of `OpenAI`, Codex and Google,
-/// of Portkey, and of proxies that log users in (oauth2-proxy, Kong, Azure).
+/// Identities and billing accounts whose names contain no such word, of `OpenAI`, Codex, Google and
+/// Portkey. oauth2-proxy, Kong and Azure add the names of users who have logged in.
 const ACCOUNTS: [&str; 15] = [
     "chatgpt-account-id",
     "openai-organization",
@@ -30,13 +30,11 @@ const ACCOUNTS: [&str; 15] = [
 /// Names with such a word whose values change between the requests of one caller, or bound them.
 /// Reviewed by hand: a name that is missing here costs its clients their records, and a name too
 /// many lets callers share theirs.
-const PER_REQUEST: [&str; 19] = [
+const PER_REQUEST: [&str; 17] = [
     "client-token",
     "continuation-token",
     "idempotency-key",
     "idempotency_key",
-    "max_completion_tokens",
-    "max_tokens",
     "next_token",
     "openai-sentinel-chat-requirements-token",
     "openai-sentinel-proof-token",
@@ -124,7 +122,7 @@ mod tests {
             "content-length",
             "cookie",
             "idempotency-key",
-            "max_tokens",
+            "page_token",
             "sec-websocket-key",
             "traceparent",
             "user-agent",

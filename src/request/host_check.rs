@@ -12,9 +12,11 @@ use http::{HeaderValue, Request};
 pub(crate) enum Host {
     /// An IP address.
     Address(IpAddr),
-    /// No host, or a name that no public name server resolves: localhost, a name without dots, as
-    /// of a compose service, and names under `.localhost` (RFC 6761) and `.internal` (reserved by
-    /// ICANN for private use, as in `host.docker.internal`).
+    /// No host, or a name that no public name server resolves:
+    ///
+    /// - localhost, and names without dots, as of a compose service
+    /// - names under `.localhost` (RFC 6761)
+    /// - names under `.internal` (reserved by ICANN for private use), as of container engines
     Local,
     /// Any other name, in lower case.
     Name(String),

@@ -31,7 +31,12 @@ fn program(ahead: &Ahead<'_>) -> Standing {
     let ca_file = ahead
         .ca_file
         .map(|file| ("LONGHAUL_UPSTREAM_CA_FILE", file));
-    let program = Program::start(ahead.upstream, ca_file.as_slice());
+    // Open to any host name, as a proxy behind another is.
+    let environment: Vec<_> = ca_file
+        .into_iter()
+        .chain([("LONGHAUL_PUBLIC", "true")])
+        .collect();
+    let program = Program::start(ahead.upstream, &environment);
     Standing {
         address: program.address(),
         ends_with: Box::new(program),

@@ -80,7 +80,7 @@ async fn a_server_that_answers_and_takes_no_writes_is_told_of() {
         return;
     }
     let server = RedisServer::start();
-    let may = "+eval +hgetall +pexpire +ping".split(' ');
+    let may = "+eval +hgetall +hlen +pexpire +ping +type".split(' ');
     let user = ["ACL", "SETUSER", "reader", "on", ">secret", "~*"];
     let user: Vec<&str> = user.into_iter().chain(may).collect();
     assert_eq!(server.asked(&user), "OK");
