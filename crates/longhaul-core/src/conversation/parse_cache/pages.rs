@@ -46,7 +46,7 @@ impl CachePage {
             Some((start, Arc::clone(message.cached.as_ref()?)))
         });
         Some(Self {
-            fingerprint: fingerprint,
+            fingerprint,
             tail_hash: ending,
             bytes: span.len(),
             messages: readings.collect::<Option<_>>()?,

@@ -36,7 +36,7 @@ impl ParsedMessage {
     ) -> Self {
         let back = Shift::to_origin(message.span);
         Self {
-            fingerprint: fingerprint,
+            fingerprint,
             message: Message {
                 parts: 0..parts.len(),
                 calls: 0..calls.len(),
