@@ -62,7 +62,7 @@ impl PageGuard {
                 let scheme = origin.scheme_str().unwrap_or_default();
                 let is_own = origin.host().is_some_and(|host| match Host::parse(host) {
                     Host::Address(address) => address.is_loopback(),
-                    host => self.is_known(&host),
+                    host @ (Host::Local | Host::Name(_)) => self.is_known(&host),
                 });
                 matches!(scheme, "" | "http" | "https") && !is_own
             }

@@ -36,7 +36,9 @@ fn paragraphs(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut in_code = false;
     for line in text.lines().map(str::trim_start) {
-        let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+        let comment = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
         let words = comment.unwrap_or_default().trim();
         let is_fence = words.starts_with("```");
         let skipped = in_code || is_fence || words.starts_with(['|', '#']);
