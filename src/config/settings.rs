@@ -303,9 +303,9 @@ settings! { ALL_SETTINGS:
     /// 250 of the largest.
     STORE_MEMORY: u64 = bytes, "store.memory" = "64MiB", restart;
 
-    /// How callers are told apart; no caller ever sees another's summary. credentials: by their own
-    /// key, organisation and project, as they send them. header:NAME: by that header, for
-    /// credentials that change by the hour. The header is not forwarded, and must be listed in
+    /// How callers are told apart; no caller ever sees another's summary. credentials: by every
+    /// header and query key that carries a credential or an account. header:NAME: by that header,
+    /// for credentials that change by the hour. The header is not forwarded, and must be listed in
     /// store.trusted_headers.
     STORE_SCOPE: CallerIdentity = scope_by, "store.scope" = "credentials", restart;
 

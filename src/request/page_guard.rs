@@ -62,7 +62,12 @@ impl PageGuard {
                 let scheme = origin.scheme_str().unwrap_or_default();
                 let is_own = origin.host().is_some_and(|host| match Host::parse(host) {
                     Host::Address(address) => address.is_loopback(),
-                    host @ (Host::Local | Host::Name(_)) => self.is_known(&host),
+                    // A server of the local network is another site too.
+                    Host::Local(name) | Host::Name(name) => {
+                        name == "localhost"
+                            || name.ends_with(".localhost")
+                            || self.allowed_hosts.contains(&name)
+                    }
                 });
                 matches!(scheme, "" | "http" | "https") && !is_own
             }
@@ -74,7 +79,7 @@ impl PageGuard {
     /// for local use, or a name of the settings.
     fn is_known(&self, host: &Host) -> bool {
         match host {
-            Host::Address(_) | Host::Local => true,
+            Host::Address(_) | Host::Local(_) => true,
             Host::Name(name) => self.allowed_hosts.contains(name),
         }
     }
@@ -110,7 +115,6 @@ mod tests {
             "http://[::ffff:127.0.0.1]:3000",
             "https://127.0.0.1",
             "http://[::1]:8484",
-            "http://webui:8080",
             "https://app.example",
             "vscode-webview://1a2b",
             "file://",
@@ -123,6 +127,8 @@ mod tests {
             "https://sub.app.example",
             "http://localhost.example.org:8484",
             "http://203.0.113.5",
+            "http://webui:8080",
+            "http://wiki.internal",
         ] {
             check(&format!("origin: {origin}"), Err(Fault::ForeignPage));
         }

@@ -118,8 +118,12 @@ async fn serve(
         let status = scripted("x-status").unwrap().parse().unwrap();
         (status, scripted("x-type").unwrap(), text.to_owned())
     } else if head.method == http::Method::GET {
-        // A listing in the hostile caller's interest; the honest caller's key gets none.
-        let is_honest = head.uri.path() == "/v1/models";
+        // A listing in the hostile caller's interest. The honest caller gets none.
+        let is_honest = head.uri.path() == "/v1/models"
+            && scripted("authorization") == Some("Bearer honest")
+            && ["x-portkey-api-key", "helicone-auth", "x-user-id"]
+                .iter()
+                .all(|name| !head.headers.contains_key(*name));
         let listing = r#"{"data":[{"id":"m","context_length":1000}]}"#;
         let status = if is_honest { 404 } else { 200 };
         (status, "application/json", listing.to_owned())
