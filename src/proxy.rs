@@ -74,7 +74,7 @@ impl Proxy {
             log.set_path(request.uri().path());
             return answer_fault(services, Fault::TransferCoding, log);
         }
-        match services.take_place(&request) {
+        match services.take_place(&mut request) {
             Ok(place) => log.hold_place(place),
             Err(fault) => {
                 log.set_path(request.uri().path());

@@ -5,9 +5,9 @@ mod unknown_paths;
 
 use std::sync::Arc;
 
+use http::Request;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderMap, Request, Uri};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -71,30 +71,24 @@ impl Services {
             .for_request(&self.config.upstream.base, target, &head.headers)
     }
 
-    /// Returns the holder of what the request occupies: the caller, or the peer's address if the
-    /// request has no credentials. `None` if neither is known.
-    pub(crate) fn owner(
-        &self,
-        uri: &Uri,
-        headers: &HeaderMap,
-        extensions: &Extensions,
-    ) -> Option<Owner> {
-        let base = &self.config.upstream.base;
-        let caller = self.scopes.caller(base, uri.query(), headers);
-        let peer = || {
-            extensions
-                .get::<PeerAddress>()
-                .map(|peer| Owner::Peer(peer.0))
-        };
-        caller.map(Owner::Caller).or_else(peer)
-    }
-
-    /// Takes the place of a request among those under way.
+    /// Takes the place of a request among those under way. Adds the [`Owner`] of what the request
+    /// occupies to its extensions: the caller, or the peer's address if the request has no
+    /// credentials.
     ///
     /// # Errors
     /// No place is left, or none of the caller's share.
-    pub(crate) fn take_place<B>(&self, request: &Request<B>) -> Result<RequestPlace, Fault> {
-        let owner = self.owner(request.uri(), request.headers(), request.extensions());
+    pub(crate) fn take_place<B>(&self, request: &mut Request<B>) -> Result<RequestPlace, Fault> {
+        let base = &self.config.upstream.base;
+        let caller = self
+            .scopes
+            .caller(base, request.uri().query(), request.headers());
+        let peer = request.extensions().get::<PeerAddress>();
+        let owner = caller
+            .map(Owner::Caller)
+            .or_else(|| peer.map(|peer| Owner::Peer(peer.0)));
+        if let Some(owner) = owner {
+            request.extensions_mut().insert(owner);
+        }
         let taken = self.request_places.take(owner);
         taken.map_err(|_| Fault::TooManyRequests)
     }
@@ -133,7 +127,7 @@ impl Services {
         ChatBodyReader {
             budget: self
                 .budget
-                .owned_by(self.owner(&head.uri, &head.headers, &head.extensions)),
+                .owned_by(head.extensions.get::<Owner>().copied()),
             limit: self.config.limits.body_bytes,
             meter,
             metrics: &self.metrics,
