@@ -163,7 +163,12 @@ fn address(url: &str) -> Result<SocketAddr, Box<dyn Error>> {
 
 /// Starts longhaul in this process, in front of a case's upstream.
 fn longhaul(ahead: &Ahead<'_>) -> Standing {
-    let mut settings = vec![("upstream.base", ahead.upstream), ("upstream.ask", "false")];
+    let mut settings = vec![
+        ("upstream.base", ahead.upstream),
+        ("upstream.ask", "false"),
+        // The contract names foreign hosts.
+        ("public", "true"),
+    ];
     settings.extend(ahead.ca_file.map(|file| ("upstream.ca_file", file)));
     let config = Config::default_with(settings).expect("settings that are valid");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
