@@ -143,7 +143,9 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdi
         };
     }
     let mut nodes = ErrorDetails::default();
-    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+    let json = serde_json::from_slice::<Value>(bytes).ok();
+    let is_json = json.is_some();
+    if let Some(value) = json {
         nodes.add_value(&value);
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
@@ -152,6 +154,10 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdi
         splitter.finish(&mut add);
     } else if !bytes.starts_with(b"<") {
         nodes.add_text(&String::from_utf8_lossy(bytes));
+    }
+    // A body in JSON that says nothing says as little as an empty one.
+    if is_json && nodes.is_silent() && matches!(status, 400 | 413) {
+        return Verdict::Overflow(Overflow::from_empty_reply());
     }
     classify_details(status, &nodes, rules)
 }

@@ -1,10 +1,14 @@
 //! Detects that a JSON body is an answer before the whole body has arrived.
 
-/// Byte-wise JSON scanner that detects the first element of an array at the top, the member
-/// that has an element only in answers.
+mod content_scanner;
+
+use content_scanner::ContentScanner;
+
+/// Byte-wise JSON scanner that detects the first content below an array at the top, the member that
+/// has content only in answers.
 ///
-/// Errors lack the member, or it is empty or null. Input that is not JSON is never mistaken
-/// for an answer because of its strings.
+/// Errors lack the member, or it is empty, null, or has an element with an error in place of content.
+/// Input that is not JSON is never mistaken for an answer because of its strings.
 #[derive(Debug)]
 pub(super) struct AnswerScanner {
     /// Key of the member.
@@ -16,6 +20,8 @@ pub(super) struct AnswerScanner {
     /// mismatch.
     matched_bytes: Option<usize>,
     position: ScanPosition,
+    /// Scanner of the array from its first element on.
+    content: Option<ContentScanner>,
 }
 
 /// Progress towards the first element of the array.
@@ -41,6 +47,7 @@ impl AnswerScanner {
             escaped: false,
             matched_bytes: None,
             position: ScanPosition::Elsewhere,
+            content: None,
         }
     }
 
@@ -50,6 +57,9 @@ impl AnswerScanner {
     }
 
     fn scan_byte(&mut self, byte: u8) -> bool {
+        if let Some(content) = &mut self.content {
+            return content.scan_byte(byte);
+        }
         if self.in_string {
             self.scan_string_byte(byte);
             return false;
@@ -58,7 +68,8 @@ impl AnswerScanner {
             return false;
         }
         if self.position == ScanPosition::InArray && byte != b']' {
-            return true;
+            let content = self.content.insert(ContentScanner::default());
+            return content.scan_byte(byte);
         }
         self.position = match (self.position, byte) {
             (ScanPosition::AfterName, b':') => ScanPosition::AfterColon,
@@ -113,9 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn an_element_of_choices_makes_an_answer() {
-        check(r#"{"choices":[{"#, true);
-        check(r#"{"id":"a\"b","usage":{"a":[1]}, "choices" : [ 1"#, true);
+    fn content_of_a_choice_makes_an_answer() {
+        check(r#"{"choices":[{"message":{"content":"a"#, true);
+        check(
+            r#"{"id":"a\"b","usage":{"a":[1]}, "choices" : [ {"text" : "a"#,
+            true,
+        );
+        check(
+            r#"{"choices":[{"message":{"content":"","error":{"code":1}"#,
+            false,
+        );
         check(r#"{"choices":[]}"#, false);
         check(r#"{"choices":null,"error":{"message":"x"}}"#, false);
         check(r#"{"id":["#, false);

@@ -1,8 +1,8 @@
 //! Collects messages, codes and paths from an error reply, through any wrapping.
 //!
 //! Gateways wrap errors in errors: an object in an array, JSON in a string in a `metadata.raw`, a
-//! status line before a JSON tail. Keys that are not listed here are ignored, and so is the model's
-//! output below them.
+//! status line before a JSON tail. Envelopes are walked whatever their keys and case. Keys that hold
+//! the request, the model's output or a name are listed here and skipped.
 
 #[cfg(test)]
 mod tests;
@@ -32,14 +32,20 @@ const MAX_TEXT_BYTES: usize = 4 * 1024;
 pub(super) struct ErrorDetails {
     /// Messages, normalised by [`normalise`].
     pub(super) texts: Vec<Vec<u8>>,
+    /// Messages as stated, cut to [`MAX_TEXT_BYTES`].
+    pub(super) statements: Vec<String>,
     /// Codes, types and statuses, in lower case.
     pub(super) codes: Vec<String>,
+    /// Codes, types and statuses as stated: the case separates the words of a name.
+    pub(super) stated_codes: Vec<String>,
     /// Values of `param`, normalised by [`normalise`].
     pub(super) params: Vec<Vec<u8>>,
     /// Value of llama.cpp's `n_prompt_tokens`.
     pub(super) prompt_tokens: Option<u32>,
     /// Value of llama.cpp's `n_ctx`.
     pub(super) context_tokens: Option<u32>,
+    /// Whether something is nested too deeply to be read.
+    is_cut_off: bool,
 }
 
 impl ErrorDetails {
@@ -70,6 +76,7 @@ impl ErrorDetails {
 
     fn read_value(&mut self, value: &Value, depth: usize) {
         if depth > MAX_DEPTH {
+            self.is_cut_off = true;
             return;
         }
         match value {
@@ -89,46 +96,149 @@ impl ErrorDetails {
     }
 
     fn read_member(&mut self, key: &str, value: &Value, depth: usize) {
-        match key {
-            "body" | "cause" | "detail" | "details" | "error" | "error_message" | "errors"
-            | "innererror" | "inner_error" | "message" | "metadata" | "msg" | "raw"
-            | "response" => self.read_value(value, depth + 1),
-            "code" | "error_code" | "error_type" | "http_code" | "reason" | "status"
-            | "status_code" | "type" => self.read_code(value),
-            "n_ctx" => self.context_tokens = as_u32(value),
-            "n_prompt_tokens" => self.prompt_tokens = as_u32(value),
+        let key = plain_key(key);
+        match key.as_str() {
+            "choices" => self.read_choices(value, depth),
+            "nctx" => self.context_tokens = as_u32(value),
+            "nprompttokens" => self.prompt_tokens = as_u32(value),
             "param" => self.params.extend(value.as_str().map(normalise)),
+            "message" if is_model_message(value) => {}
+            key if names_code(key) => self.read_code(value, depth),
+            key if !SKIPPED_KEYS.contains(&key) => self.read_value(value, depth + 1),
             _ => {}
         }
     }
 
-    fn read_code(&mut self, value: &Value) {
+    /// Reads the errors of choices. Everything else in a choice is the model's output.
+    fn read_choices(&mut self, value: &Value, depth: usize) {
+        let choices = value.as_array().into_iter().flatten().take(MAX_ELEMENTS);
+        for error in choices.filter_map(|choice| choice.get("error")) {
+            self.read_value(error, depth + 2);
+        }
+    }
+
+    fn read_code(&mut self, value: &Value, depth: usize) {
         if self.codes.len() >= MAX_ENTRIES {
             return;
         }
         match value {
-            Value::String(code) => self.codes.push(code.to_ascii_lowercase()),
+            Value::String(code) => {
+                self.codes.push(code.to_ascii_lowercase());
+                self.stated_codes.push(code.clone());
+                if code.contains(char::is_whitespace) {
+                    self.read_text(code, depth);
+                }
+            }
             Value::Number(code) => self.codes.push(code.to_string()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
+            Value::Null | Value::Bool(_) => {}
+            Value::Array(_) | Value::Object(_) => self.read_value(value, depth + 1),
         }
     }
 
     fn read_text(&mut self, text: &str, depth: usize) {
         if depth > MAX_DEPTH || self.texts.len() >= MAX_ENTRIES {
+            self.is_cut_off = true;
             return;
         }
         let Some((before, inner, after)) = find_embedded_json(text) else {
-            self.texts.push(normalise(text));
+            self.push_text(text);
             return;
         };
-        self.texts.push(normalise(before));
+        self.push_text(before);
         self.read_value(&inner, depth + 1);
         self.read_text(after, depth + 1);
     }
+
+    fn push_text(&mut self, text: &str) {
+        self.texts.push(normalise(text));
+        let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
+        if !text.trim().is_empty() {
+            self.statements.push(text.to_owned());
+        }
+    }
+
+    /// Whether the reply says nothing: no text, no code, no type.
+    pub(super) fn is_silent(&self) -> bool {
+        let is_empty = self.statements.is_empty() && self.codes.is_empty();
+        is_empty && self.params.is_empty() && !self.is_cut_off
+    }
 }
 
-/// Whether the body of a successful reply states an error at its top level. Answers have a member
-/// `answer_key`.
+/// Keys, as [`plain_key`] writes them, below which stands the request, the model's output, or a
+/// name. None of them states an error.
+const SKIPPED_KEYS: [&str; 51] = [
+    "allowedvalues",
+    "arguments",
+    "availablemodels",
+    "candidates",
+    "completion",
+    "content",
+    "contents",
+    "contenttype",
+    "created",
+    "ctx",
+    "delta",
+    "docs",
+    "documentationurl",
+    "failedgeneration",
+    "functions",
+    "generatedtext",
+    "headers",
+    "helpurl",
+    "id",
+    "input",
+    "inputs",
+    "instance",
+    "link",
+    "links",
+    "loc",
+    "messages",
+    "method",
+    "model",
+    "models",
+    "moreinfo",
+    "object",
+    "output",
+    "outputs",
+    "path",
+    "prompt",
+    "prompts",
+    "provider",
+    "providername",
+    "query",
+    "request",
+    "requestbody",
+    "requestid",
+    "stack",
+    "stacktrace",
+    "toolcalls",
+    "tools",
+    "traceid",
+    "uri",
+    "url",
+    "usage",
+    "user",
+];
+
+/// Writes a key in lower case without separators.
+fn plain_key(key: &str) -> String {
+    let letters = key.chars().filter(|letter| !matches!(letter, '_' | '-'));
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether the value of this plain key is a code.
+fn names_code(key: &str) -> bool {
+    let is_code = key.ends_with("code") || key.ends_with("type");
+    (is_code || matches!(key, "kind" | "reason" | "status")) && key != "contenttype"
+}
+
+/// Whether a value under the key `message` is the model's message and no error.
+fn is_model_message(value: &Value) -> bool {
+    value.get("role").is_some() || value.get("content").is_some()
+}
+
+/// Whether the body of a successful reply states an error at its top level, or in a choice. Answers
+/// have a member `answer_key`.
 pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
     let Value::Object(members) = value else {
         return value.as_array().is_some_and(|all| {
@@ -136,22 +246,55 @@ pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
             first.any(|element| states_error(element, answer_key))
         });
     };
-    let filled = |key: &str| members.get(key).is_some_and(is_non_empty);
-    // A zero `code` in an envelope means success.
-    let is_zero = members.get("code").and_then(Value::as_u64) == Some(0);
-    let reads = |key: &str, word: &str| members.get(key).and_then(Value::as_str) == Some(word);
-    filled("error")
-        || filled("errors")
-        || filled("error_message")
-        || filled("error_type")
+    // Keys are compared without case and separators.
+    let find = |name: &str| {
+        let found = members.iter().find(|(key, _)| plain_key(key) == name);
+        found.map(|(_, member)| member)
+    };
+    let filled = |name: &str| find(name).is_some_and(is_non_empty);
+    let reads = |name: &str, word: &str| find(name).and_then(Value::as_str) == Some(word);
+    let has_code = find("code").is_some_and(is_failure_code) && !filled(answer_key);
+    [
+        "error",
+        "errors",
+        "errormessage",
+        "errormsg",
+        "errmsg",
+        "errortype",
+        "fault",
+    ]
+    .into_iter()
+    .any(filled)
         || reads("object", "error")
         || reads("type", "error")
         || reads("type", "response.failed")
-        || members
-            .get("response")
-            .and_then(|response| response.get("error"))
-            .is_some_and(is_non_empty)
-        || (filled("code") && filled("message") && !members.contains_key(answer_key) && !is_zero)
+        || find("response").is_some_and(|response| response.get("error").is_some_and(is_non_empty))
+        || find("baseresp").is_some_and(states_status) && !filled(answer_key)
+        || (has_code && (filled("message") || filled("msg")) && !members.contains_key(answer_key))
+        || find(answer_key).is_some_and(has_failed_choice)
+}
+
+/// Whether an envelope states a status other than success, which is zero.
+fn states_status(envelope: &Value) -> bool {
+    envelope.get("status_code").is_some_and(is_failure_code)
+}
+
+/// Whether a code is none of the codes of success.
+fn is_failure_code(code: &Value) -> bool {
+    match code {
+        Value::Number(number) => !matches!(number.as_u64(), Some(0 | 200)),
+        Value::String(text) => {
+            let text = text.to_ascii_lowercase();
+            !matches!(text.as_str(), "" | "0" | "200" | "ok" | "success")
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// Whether a choice states an error.
+fn has_failed_choice(choices: &Value) -> bool {
+    let mut choices = choices.as_array().into_iter().flatten().take(MAX_ELEMENTS);
+    choices.any(|choice| choice.get("error").is_some_and(is_non_empty))
 }
 
 /// Whether a body has the member of an answer, but without an element.

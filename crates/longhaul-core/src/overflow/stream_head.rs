@@ -48,7 +48,12 @@ impl StreamHead {
             {
                 ClassifierStep::Settled(Verdict::Overflow(Overflow::stated(None, None)))
             }
-            EventKind::Empty | EventKind::Usage => ClassifierStep::Hold,
+            EventKind::Empty | EventKind::Usage => {
+                match classify_stated_error(self.dialect, event, rules) {
+                    Verdict::Fine => ClassifierStep::Hold,
+                    verdict => ClassifierStep::Settled(verdict),
+                }
+            }
             EventKind::Error => {
                 ClassifierStep::Settled(classify_stated_error(self.dialect, event, rules))
             }

@@ -75,6 +75,8 @@ struct Completion<'a> {
     #[serde(default, borrow, rename = "type")]
     event_type: Option<&'a RawValue>,
     #[serde(default, borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(default, borrow)]
     usage: Lenient<UsageObject<'a>>,
 }
 
@@ -118,6 +120,9 @@ impl<'a> Completion<'a> {
     fn empty_kind(&self) -> EventKind {
         let errors = [self.error, self.error_message, self.error_type, self.errors];
         if errors.into_iter().flatten().any(is_non_empty) {
+            return EventKind::Error;
+        }
+        if self.object.map(RawValue::get) == Some(r#""error""#) {
             return EventKind::Error;
         }
         match self.event_type.map(RawValue::get) {

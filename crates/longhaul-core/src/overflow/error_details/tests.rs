@@ -27,6 +27,11 @@ fn an_error_stands_under_a_key_of_errors_or_in_a_type() {
             json!({"type": "response.failed", "response": {"error": {"code": "c"}}}),
             json!({"code": 1261, "message": "m"}),
             json!([{"id": 1}, {"error": "m"}]),
+            json!({"Error": "m"}),
+            json!({"error_msg": "m"}),
+            json!({"code": 400, "msg": "m", "data": null}),
+            json!({"choices": null, "base_resp": {"status_code": 2013, "status_msg": "m"}}),
+            json!({"choices": [{"message": {"content": ""}, "error": {"code": 400}}]}),
         ],
     );
 }
@@ -63,6 +68,10 @@ fn what_only_looks_like_an_error_is_none() {
             json!({"code": "", "message": "m"}),
             json!({"code": 1261, "message": ""}),
             json!({"code": 0, "message": "m", "choices": []}),
+            json!({"code": 200, "msg": "m", "data": {}}),
+            json!({"code": "Success", "message": "m"}),
+            json!({"choices": [{"message": {}}], "base_resp": {"status_code": 0}}),
+            json!({"choices": [{"message": {}, "error": null}]}),
         ],
     );
 }
@@ -95,4 +104,40 @@ fn a_separator_of_anything_else_stays() {
 #[test]
 fn case_space_and_curled_apostrophes_make_no_difference() {
     check_normalised(" Model\u{2019}s\n\t MAXIMUM  É ", "model's maximum É");
+}
+
+/// Checks whether a text at one place of an envelope is read.
+fn check_read(expect: bool, envelope: &Value) {
+    let mut details = ErrorDetails::default();
+    details.add_value(envelope);
+    let found = details.texts.iter().any(|text| text == b"too long");
+    assert_eq!(found, expect, "{envelope}");
+}
+
+#[test]
+fn an_envelope_is_walked_whatever_its_keys() {
+    for envelope in [
+        json!({"Message": "too long"}),
+        json!({"error_msg": "too long"}),
+        json!({"response": {"data": {"Error": {"msg": "too long"}}}}),
+        json!({"base_resp": {"status_msg": "too long"}}),
+        json!({"title": "too long"}),
+        json!({"error": {"type": "too long"}}),
+        json!({"choices": [{"error": {"message": "too long"}}]}),
+    ] {
+        check_read(true, &envelope);
+    }
+}
+
+#[test]
+fn neither_the_request_nor_the_output_nor_a_name_is_read() {
+    for envelope in [
+        json!({"choices": [{"message": {"content": "too long"}, "text": "too long"}]}),
+        json!({"message": {"role": "assistant", "content": "too long"}}),
+        json!({"detail": [{"input": "too long", "loc": ["body", "too long"]}]}),
+        json!({"error": {"Model": "too long", "failed_generation": "too long"}}),
+        json!({"request": {"body": "too long"}, "request_id": "too long"}),
+    ] {
+        check_read(false, &envelope);
+    }
 }

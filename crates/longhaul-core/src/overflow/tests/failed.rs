@@ -48,6 +48,8 @@ fn a_page_and_a_body_without_an_answer_are_none() {
         Verdict::Failed,
     );
     for body in [
+        r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}],"error":{"code":1}}"#,
+        r#"{"choices":[{"message":{"content":""},"error":{"code":502,"message":"busy"}}]}"#,
         r#"{"choices":[],"usage":{"completion_tokens":0}}"#,
         r#"{"id":"a","choices":null,"base_resp":{"status_code":1002,"status_msg":"rate limit"}}"#,
     ] {
@@ -61,7 +63,6 @@ fn an_answer_is_one_in_any_form() {
         r#"{"choices":[{"message":{"content":"on"}}]}"#,
         r#"{"choices":[{"message":{"content":null},"finish_reason":"content_filter"}]}"#,
         r#"{"choices":[{"index":0,"text":"on"}]}"#,
-        r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}],"error":{"code":1}}"#,
         r#"{"choices":[],"usage":{"completion_tokens":3}}"#,
         r#"{"id":"m","type":"message","content":[{"type":"text","text":"on"}]}"#,
         r#"{"object":"response","error":null,"output":[{"type":"message"}]}"#,

@@ -8,13 +8,15 @@ use crate::overflow::tests::{judged, read};
 use crate::overflow::*;
 
 #[test]
-fn an_answer_is_let_go_at_its_first_choice() {
+fn an_answer_is_let_go_at_its_first_content() {
     let mut reading =
         ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     let head = br#" {"id":"\"choices\":[1","a":["choices",[2]],"b":{"choices":[3]},"c":"choices","#;
     assert_eq!(reading.push(head), ClassifierStep::Hold);
     assert_eq!(reading.push(br#""choices" : [ "#), ClassifierStep::Hold);
-    assert_eq!(reading.push(b"{"), ClassifierStep::Settled(Verdict::Fine));
+    let empty = br#"{"message":{"role":"assistant","content":""#;
+    assert_eq!(reading.push(empty), ClassifierStep::Hold);
+    assert_eq!(reading.push(b"H"), ClassifierStep::Settled(Verdict::Fine));
     let mut other =
         ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     assert_eq!(other.push(br#"["choices",[{"id":1"#), ClassifierStep::Hold);
@@ -68,12 +70,15 @@ fn a_reply_without_a_word_is_suspect_and_no_more() {
         ),
         (400, ""),
         (413, "\r\n"),
+        (400, "{}"),
+        (413, r#"{"model":"m","error":{"message":" "}}"#),
     ] {
         assert_eq!(read(status, [body.as_bytes()]), silent, "{status} {body}");
     }
     for (status, body) in [
         (204, ""),
         (422, ""),
+        (422, "{}"),
         (500, ""),
         (
             200,
