@@ -286,7 +286,8 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
         Evidence::EmptyReply if retry.follows_empty_reply() => {
             windows.record_empty_retry(&chat.model);
         }
-        Evidence::EmptyReply => {}
+        // A suspicion that a smaller request did not confirm teaches nothing.
+        Evidence::EmptyReply | Evidence::Suspected => {}
     }
 }
 

@@ -225,7 +225,7 @@ fn far_from_the_window(case: &Case<'_>) {
         Answer::Compact if case.expected.is_hopeless() => case.is_given_up(),
         Answer::Compact => case.is_compacted(),
         Answer::FewerBytes => case.has_fewer_bytes(),
-        Answer::Leave | Answer::Malformed => case.is_relayed(),
+        Answer::Leave | Answer::Malformed | Answer::SmallerRequest => case.is_relayed(),
         Answer::SmallerOutput => case.has_less_output(),
     }
 }

@@ -20,11 +20,15 @@
 //! An error that no step recognises is fine too, unless its status blames the request. If the
 //! status is a success, an error that would be fine is [`Verdict::Failed`]. The patterns and codes
 //! are in `table`, to be read and extended by people.
+//!
+//! [`ReplyClassifier::for_request`] also weighs evidence, in `judge`, where no rule of the table
+//! applies.
 
 pub mod answer_scanner;
 pub mod body_format;
 pub mod classifier;
 pub mod error_details;
+mod judge;
 mod numbers;
 mod rules;
 pub mod stream_head;
@@ -39,8 +43,10 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::EventKind;
 use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
+use judge::Strength;
 
 pub use classifier::ReplyClassifier;
+pub use judge::RequestFacts;
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
@@ -80,6 +86,8 @@ pub enum Verdict {
 pub struct Overflow {
     /// Whether the reply names an overflow or only looks like one.
     pub evidence: Evidence,
+    /// What the limit bounds.
+    pub kind: LimitKind,
     /// Tokens by which the request is too large, if the reply states them but not `used`.
     pub excess: Option<u32>,
     /// Size of the window; `None` if unknown.
@@ -92,6 +100,19 @@ pub struct Overflow {
     pub used: Option<u32>,
 }
 
+/// What a stated limit bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitKind {
+    /// The characters of the input. Limit and prompt are converted to estimated tokens.
+    Characters,
+    /// The tokens of one request of this account. A smaller request satisfies the limit, and the limit
+    /// is not a window.
+    Request,
+    /// The tokens of the window.
+    #[default]
+    Window,
+}
+
 /// Certainty of an [`Overflow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
@@ -101,6 +122,9 @@ pub enum Evidence {
     EmptyReply,
     /// The reply names an overflow.
     Stated,
+    /// The reply speaks of a prompt that is too large, in words that no rule knows, and the request is
+    /// large. Learn nothing before a smaller request was accepted.
+    Suspected,
 }
 
 impl Overflow {
@@ -122,6 +146,7 @@ impl Overflow {
     pub fn stated(limit: Option<u32>, used: Option<u32>) -> Self {
         Self {
             evidence: Evidence::Stated,
+            kind: LimitKind::Window,
             excess: None,
             limit,
             output: None,
@@ -131,7 +156,7 @@ impl Overflow {
 }
 
 /// Classifies a body with an error status.
-fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdict {
+fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
     let bytes = bytes
         .strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(bytes)
@@ -163,7 +188,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdi
 }
 
 /// Classifies a complete JSON body with a success status in which no answer was found so far.
-fn classify_unanswered(dialect: Dialect, body: &[u8], rules: &ClassifierRules) -> Verdict {
+fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Verdict {
     let info = dialect.classify_event(Event::unnamed(body));
     if info.kind == EventKind::Content {
         return Verdict::Fine;
@@ -181,7 +206,7 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: &ClassifierRules) -
 }
 
 /// Classifies an event, or a JSON body, with a success status. Only an explicit error is read.
-fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: &ClassifierRules) -> Verdict {
+fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>) -> Verdict {
     let named = event.name == b"error";
     if !named && dialect.classify_event(event).kind == EventKind::Content {
         return Verdict::Fine;
@@ -199,7 +224,7 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: &ClassifierR
 }
 
 /// Classifies an error with a success status.
-fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: &ClassifierRules) -> Verdict {
+fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> Verdict {
     let mut nodes = ErrorDetails::default();
     says(&mut nodes);
     match classify_details(200, &nodes, rules) {
@@ -219,8 +244,65 @@ fn is_event_stream(bytes: &[u8]) -> bool {
         .any(|start| bytes.starts_with(start))
 }
 
+/// The rules of the table, and the facts by which evidence is weighed.
+#[derive(Clone, Copy, Debug)]
+struct RuleSet<'a> {
+    table: &'a ClassifierRules,
+    /// Facts about the request. `None` if the rules of the table decide alone.
+    facts: Option<RequestFacts<'a>>,
+}
+
+impl<'a> RuleSet<'a> {
+    /// Creates rules without evidence.
+    fn table_only(table: &'a ClassifierRules) -> Self {
+        Self { table, facts: None }
+    }
+
+    /// Whether a reply with this status is never judged. Evidence may outweigh a refused credential:
+    /// some upstreams refuse a long prompt like this.
+    fn rules_out(&self, status: u16) -> bool {
+        let is_weighed = self.facts.is_some() && matches!(status, 401 | 403);
+        self.table.is_vetoed_status(status) && !is_weighed
+    }
+}
+
+/// Classifies an error by the rules of the table, then by its evidence.
+fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {
+    let by_table = if rules.table.is_vetoed_status(status) {
+        Verdict::Fine
+    } else {
+        classify_by_table(status, details, rules.table)
+    };
+    let Some(facts) = rules.facts else {
+        return by_table;
+    };
+    let weigh = || judge::weigh(status, details, &facts, rules.table);
+    match by_table {
+        Verdict::Failed | Verdict::Fine | Verdict::Unexplained => {
+            weigh().verdict(&facts).unwrap_or(by_table)
+        }
+        // Only strong evidence tells tokens from bytes.
+        Verdict::TooManyBytes => {
+            let judgement = weigh();
+            let is_strong =
+                judgement.strength == Strength::Strong || !rules.table.names_byte_limit(details);
+            let verdict = judgement.verdict(&facts).filter(|_| is_strong);
+            verdict.unwrap_or(by_table)
+        }
+        // A known wording without a number or a code may stand in a statement about something else.
+        Verdict::Overflow(overflow)
+            if overflow == Overflow::stated(None, None)
+                && !rules.table.states_overflow(status, details)
+                && weigh().strength == Strength::Vetoed =>
+        {
+            Verdict::Fine
+        }
+        Verdict::Malformed | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => by_table,
+    }
+}
+
 /// Applies the steps in the order given in the module documentation.
-fn classify_details(status: u16, nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
+fn classify_by_table(status: u16, nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
     let vetoed = |code: &String| {
         code.parse()
             .is_ok_and(|inner| rules.is_vetoed_status(inner))

@@ -420,6 +420,7 @@ mod tests {
         let learned = |estimate, limit, used| {
             let overflow = Overflow {
                 evidence: Evidence::Stated,
+                kind: crate::overflow::LimitKind::Window,
                 excess: None,
                 limit: Some(limit),
                 output: None,

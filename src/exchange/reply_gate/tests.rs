@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::*;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::{ClassifierRules, Evidence, Overflow};
+use longhaul_core::overflow::{ClassifierRules, Evidence, LimitKind, Overflow};
 
 const REFUSED: &str =
     r#"{"error":{"message":"prompt is too long: 208732 tokens > 200000 maximum"}}"#;
@@ -46,6 +46,7 @@ const BOMB_BROTLI: &[u8] =
 
 const OVERFLOW: Verdict = Verdict::Overflow(Overflow {
     evidence: Evidence::Stated,
+    kind: LimitKind::Window,
     excess: None,
     limit: Some(200_000),
     output: None,

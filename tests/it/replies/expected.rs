@@ -13,6 +13,8 @@ pub(super) enum Answer {
     Leave,
     Malformed,
     SmallerOutput,
+    /// A limit on one request. The proxy relays the refusal as long as it classifies by the table alone.
+    SmallerRequest,
 }
 
 /// Expectations of `fixtures/replies.jsonl` for a reply.

@@ -4,14 +4,17 @@ use crate::dialect::Dialect;
 use crate::overflow::answer_scanner::AnswerScanner;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::stream_head::{ClassifierStep, StreamHead};
-use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_refusal, classify_unanswered};
+use crate::overflow::{
+    ClassifierRules, Overflow, RequestFacts, RuleSet, Verdict, classify_refusal,
+    classify_unanswered,
+};
 use crate::sse::Splitter;
 
 /// Incremental classifier of one reply.
 #[derive(Debug)]
 pub struct ReplyClassifier<'a> {
     dialect: Dialect,
-    rules: &'a ClassifierRules,
+    rules: RuleSet<'a>,
     status: u16,
     state: ClassifierState,
 }
@@ -35,16 +38,35 @@ enum ClassifierState {
 }
 
 impl<'a> ReplyClassifier<'a> {
-    /// Creates a classifier for a reply with this status. Returns `None` if the status rules out
-    /// any action.
+    /// Creates a classifier for a reply with this status, by the rules of the table alone. Returns
+    /// `None` if the status rules out any action.
     pub fn new(dialect: Dialect, status: u16, rules: &'a ClassifierRules) -> Option<Self> {
+        Self::by_rules(dialect, status, RuleSet::table_only(rules))
+    }
+
+    /// Creates a classifier for the reply to a request: by the rules of the table, and by the evidence
+    /// of the reply where no rule applies. Returns `None` if the status rules out any action.
+    pub fn for_request(
+        dialect: Dialect,
+        status: u16,
+        rules: &'a ClassifierRules,
+        facts: RequestFacts<'a>,
+    ) -> Option<Self> {
+        let rules = RuleSet {
+            table: rules,
+            facts: Some(facts),
+        };
+        Self::by_rules(dialect, status, rules)
+    }
+
+    fn by_rules(dialect: Dialect, status: u16, rules: RuleSet<'a>) -> Option<Self> {
         let state = if status < 300 {
             ClassifierState::Undetected
         } else {
             ClassifierState::Refusal(Vec::new())
         };
         let can_matter =
-            (200..300).contains(&status) || (status >= 400 && !rules.is_vetoed_status(status));
+            (200..300).contains(&status) || (status >= 400 && !rules.rules_out(status));
         can_matter.then_some(Self {
             dialect,
             rules,

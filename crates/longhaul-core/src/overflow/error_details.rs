@@ -157,6 +157,11 @@ impl ErrorDetails {
         }
     }
 
+    /// Returns the statuses among the codes.
+    pub(super) fn inner_statuses(&self) -> impl Iterator<Item = u16> {
+        self.codes.iter().filter_map(|code| code.parse().ok())
+    }
+
     /// Whether the reply says nothing: no text, no code, no type.
     pub(super) fn is_silent(&self) -> bool {
         let is_empty = self.statements.is_empty() && self.codes.is_empty();
@@ -348,7 +353,7 @@ fn find_embedded_json(text: &str) -> Option<(&str, Value, &str)> {
 /// - white space as single spaces
 /// - straight apostrophes
 /// - digits without thousands separators
-fn normalise(text: &str) -> Vec<u8> {
+pub(super) fn normalise(text: &str) -> Vec<u8> {
     let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
     let text = text.replace('\u{2019}', "'").to_ascii_lowercase();
     let words: Vec<&str> = text.split_whitespace().collect();

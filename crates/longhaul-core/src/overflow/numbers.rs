@@ -4,7 +4,7 @@ use regex::bytes::{Captures, Regex};
 
 use crate::overflow::error_details::ErrorDetails;
 use crate::overflow::rules::ClassifierRules;
-use crate::overflow::{Evidence, Overflow, Verdict};
+use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 
 /// Token counts as the reply states them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,6 +53,7 @@ pub(super) fn verdict_from_counts(nodes: &ErrorDetails, rules: &ClassifierRules)
     };
     Verdict::Overflow(Overflow {
         evidence: Evidence::Stated,
+        kind: LimitKind::Window,
         excess,
         limit: counts.limit,
         output: counts.output,

@@ -149,12 +149,22 @@ impl ClassifierRules {
     /// Purely numeric codes count only if the status is below 500. After a server failure the same
     /// number may mean something else.
     pub(super) fn names_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
-        let CompiledRules {
-            table, overflows, ..
-        } = self.compiled();
+        let CompiledRules { overflows, .. } = self.compiled();
         nodes.texts.iter().any(|text| {
             overflows.is_match(text) || self.configured.iter().any(|own| own.is_match(text))
-        }) || nodes.has_code(table.overflow_codes)
+        }) || self.has_overflow_code(status, nodes)
+    }
+
+    /// Whether an error has a code of an overflow, or matches a configured pattern, which the operator
+    /// vouches for.
+    pub(super) fn states_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
+        let is_configured = |text: &Vec<u8>| self.configured.iter().any(|own| own.is_match(text));
+        self.has_overflow_code(status, nodes) || nodes.texts.iter().any(is_configured)
+    }
+
+    fn has_overflow_code(&self, status: u16, nodes: &ErrorDetails) -> bool {
+        let CompiledRules { table, .. } = self.compiled();
+        nodes.has_code(table.overflow_codes)
             || (status < 500 && nodes.has_code(table.overflow_numbers))
     }
 

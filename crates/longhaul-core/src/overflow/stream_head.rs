@@ -2,7 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
-use crate::overflow::{ClassifierRules, Overflow, Verdict, classify_stated_error};
+use crate::overflow::{Overflow, RuleSet, Verdict, classify_stated_error};
 use crate::sse::Event;
 
 /// Progress of the classification of a reply that the proxy holds back.
@@ -35,7 +35,7 @@ impl StreamHead {
     }
 
     /// Reads the next event.
-    pub fn push(&mut self, event: Event<'_>, rules: &ClassifierRules) -> ClassifierStep {
+    pub(super) fn push(&mut self, event: Event<'_>, rules: RuleSet<'_>) -> ClassifierStep {
         let seen = self.dialect.classify_event(event);
         self.finish = seen.finish.or(self.finish);
         self.input = seen.input.or(self.input);

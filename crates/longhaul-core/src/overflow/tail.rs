@@ -10,7 +10,7 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::{EndFacts, EventKind, FinishReason};
 use crate::dialect::usage::Usage;
 use crate::overflow::body_format::BodyFormat;
-use crate::overflow::{ClassifierRules, Verdict, classify_stated_error};
+use crate::overflow::{ClassifierRules, RuleSet, Verdict, classify_stated_error};
 use crate::sse::{Event, Splitter};
 
 /// Maximum number of bytes kept from one reply while it passes. The bound is several times the
@@ -192,16 +192,18 @@ impl ReplyEnd {
         match dialect.classify_event(event).kind {
             EventKind::Content => self.has_content = true,
             EventKind::Done | EventKind::Empty | EventKind::Usage => {}
-            EventKind::Error => match classify_stated_error(dialect, event, rules) {
-                Verdict::Fine => {}
-                Verdict::Failed if self.verdict != Verdict::Fine => {}
-                verdict @ (Verdict::Failed
-                | Verdict::TooManyBytes
-                | Verdict::Malformed
-                | Verdict::Overflow(_)
-                | Verdict::OutputTooLarge { .. }
-                | Verdict::Unexplained) => self.verdict = verdict,
-            },
+            EventKind::Error => {
+                match classify_stated_error(dialect, event, RuleSet::table_only(rules)) {
+                    Verdict::Fine => {}
+                    Verdict::Failed if self.verdict != Verdict::Fine => {}
+                    verdict @ (Verdict::Failed
+                    | Verdict::TooManyBytes
+                    | Verdict::Malformed
+                    | Verdict::Overflow(_)
+                    | Verdict::OutputTooLarge { .. }
+                    | Verdict::Unexplained) => self.verdict = verdict,
+                }
+            }
         }
     }
 

@@ -3,10 +3,13 @@
 mod bounds;
 mod configured;
 mod failed;
+mod figures;
 mod needed;
 mod replies;
 mod rules;
+mod shadow;
 mod stated;
+mod unseen;
 mod wordings;
 
 use proptest::prelude::*;
@@ -259,7 +262,7 @@ proptest! {
     #[test]
     fn any_bytes_have_a_verdict(status in 100u16..600, bytes: Vec<u8>) {
         read(status, [bytes.as_slice()]);
-        classify_stated_error(Dialect::ChatCompletions, Event { name: b"error", data: &bytes, dropped: 0 }, ClassifierRules::standard());
+        classify_stated_error(Dialect::ChatCompletions, Event { name: b"error", data: &bytes, dropped: 0 }, RuleSet::table_only(ClassifierRules::standard()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod kept;
 use proptest::prelude::*;
 
 use super::*;
-use crate::overflow::{Evidence, Overflow};
+use crate::overflow::{Evidence, LimitKind, Overflow};
 
 /// Source of the shape, end of the reply, and the prompt, output and cached tokens in it.
 type Shape = (&'static str, &'static str, (u32, Option<u32>, Option<u32>));
@@ -110,6 +110,7 @@ const REFUSED: &str =
 
 const OVERFLOW: Verdict = Verdict::Overflow(Overflow {
     evidence: Evidence::Stated,
+    kind: LimitKind::Window,
     excess: None,
     limit: Some(200_000),
     output: None,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::overflow::tests::read;
-use crate::overflow::{Evidence, Overflow, Verdict};
+use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 
 const WORDS: &str = "prompt is too long";
 
@@ -24,6 +24,7 @@ fn weighed(limit: u32, input: u32, output: u32) -> Verdict {
 fn overflow(limit: u32, used: Option<u32>, output: u32) -> Verdict {
     Verdict::Overflow(Overflow {
         evidence: Evidence::Stated,
+        kind: LimitKind::Window,
         excess: None,
         limit: Some(limit),
         output: Some(output),

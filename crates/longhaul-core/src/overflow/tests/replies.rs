@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Deserialize;
 
-use crate::overflow::{Evidence, Overflow, Verdict};
+use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 
 /// A recorded reply.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub(super) enum Answer {
     Leave,
     Malformed,
     SmallerOutput,
+    /// A limit on one request, which the table alone leaves alone.
+    SmallerRequest,
 }
 
 /// Reads all of `fixtures/replies`.
@@ -95,13 +97,14 @@ impl Expected {
                 } else {
                     Evidence::Stated
                 },
+                kind: LimitKind::Window,
                 excess: self.excess,
                 limit: self.limit,
                 output: self.output,
                 used: self.used,
             }),
             Answer::FewerBytes => Verdict::TooManyBytes,
-            Answer::Leave => Verdict::Fine,
+            Answer::Leave | Answer::SmallerRequest => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,
             Answer::SmallerOutput => Verdict::OutputTooLarge {
                 limit: self.limit.unwrap(),

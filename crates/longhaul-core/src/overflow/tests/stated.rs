@@ -16,13 +16,14 @@ fn check(name: &str, data: &str, expect: Verdict) {
     let found = classify_stated_error(
         Dialect::ChatCompletions,
         event(name, data),
-        ClassifierRules::standard(),
+        RuleSet::table_only(ClassifierRules::standard()),
     );
     assert_eq!(found, expect, "{name}: {data}");
 }
 
 const TOO_LONG: Verdict = Verdict::Overflow(Overflow {
     evidence: Evidence::Stated,
+    kind: LimitKind::Window,
     excess: None,
     limit: None,
     output: None,

@@ -1,0 +1,216 @@
+//! Judges a refusal by its evidence, in words that no rule of the table knows.
+//!
+//! The evidence, from the strongest on:
+//!
+//! - *codes*, by their parts (`codes`)
+//! - *numbers*: two, of which one is the request's size and another is smaller (`numbers`)
+//! - *words* for a prompt near words for too much, in nine languages (`words`); they decide only
+//!   together with the size of the request
+//!
+//! A veto (`vetoes`) outweighs all of it. Vetoes apply to what the statement says, after names, addresses
+//! and help are removed (`statement`).
+
+mod codes;
+mod numbers;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod vetoes;
+mod words;
+
+use crate::overflow::error_details::{ErrorDetails, normalise};
+use crate::overflow::rules::ClassifierRules;
+use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
+use numbers::StatedSize;
+use statement::Statement;
+
+/// Percentage of the believed window from which on the size of a request counts as evidence.
+const NEAR_WINDOW_PERCENT: u64 = 80;
+
+/// Percentage of the largest accepted request from which on the size counts as evidence.
+const ABOVE_ACCEPTED_PERCENT: u64 = 125;
+
+/// Smallest size in tokens that counts as evidence if no request was accepted yet: the lowest default
+/// window that Ollama has ever had.
+const MIN_LARGE_TOKENS: u32 = 2_048;
+
+/// Maximum factor between a limit that words state and the estimate of the request above that limit: no
+/// tokenizer differs by more from the estimate.
+const MAX_LIMIT_FACTOR: u32 = 4;
+
+/// Facts about the request that was refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestFacts<'a> {
+    /// Size in tokens by longhaul's estimate.
+    pub tokens: u32,
+    /// Characters of the texts that the model reads. Zero if unknown.
+    pub characters: u64,
+    /// Believed window in estimated tokens; `None` if nothing is believed.
+    pub window: Option<u32>,
+    /// The largest request that this caller's model has accepted, in estimated tokens. Zero if none.
+    pub largest_accepted: u32,
+    /// Name of the model. Refusals quote the name, which may contain any word.
+    pub model: &'a str,
+}
+
+impl RequestFacts<'_> {
+    /// Whether the request is so large that its size is evidence: near the believed window, or well
+    /// above everything accepted.
+    pub fn is_large(&self) -> bool {
+        let tokens = u64::from(self.tokens) * 100;
+        let is_near = |window: u32| tokens >= u64::from(window) * NEAR_WINDOW_PERCENT;
+        let is_above = tokens >= u64::from(self.largest_accepted) * ABOVE_ACCEPTED_PERCENT;
+        self.window.is_some_and(is_near) || (is_above && self.tokens >= MIN_LARGE_TOKENS)
+    }
+}
+
+/// Strength of the evidence that a refusal is an overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strength {
+    /// The statement is about something else.
+    Vetoed,
+    /// Nothing speaks for an overflow.
+    Nothing,
+    /// Words speak for an overflow. The size of the request decides.
+    Words,
+    /// A code or two numbers state an overflow.
+    Strong,
+}
+
+/// Evidence of one refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judgement {
+    pub(super) strength: Strength,
+    /// Size that the refusal states.
+    stated: StatedSize,
+}
+
+impl Judgement {
+    fn without_size(strength: Strength) -> Self {
+        Self {
+            strength,
+            stated: StatedSize::default(),
+        }
+    }
+
+    /// Returns the verdict on a request of this size, or `None` if the evidence does not suffice.
+    pub(super) fn verdict(self, facts: &RequestFacts<'_>) -> Option<Verdict> {
+        let evidence = match self.strength {
+            Strength::Strong => Evidence::Stated,
+            Strength::Words if facts.is_large() => Evidence::Suspected,
+            Strength::Vetoed | Strength::Nothing | Strength::Words => return None,
+        };
+        Some(self.stated.verdict(evidence, facts))
+    }
+}
+
+/// Weighs the evidence of an error with this status.
+pub(super) fn weigh(
+    status: u16,
+    details: &ErrorDetails,
+    facts: &RequestFacts<'_>,
+    rules: &ClassifierRules,
+) -> Judgement {
+    let statuses = || details.inner_statuses().chain([status]);
+    if statuses().any(vetoes::is_final_status) {
+        return Judgement::without_size(Strength::Vetoed);
+    }
+    let statements: Vec<Statement> = details
+        .statements
+        .iter()
+        .map(|text| Statement::clean(text, facts.model))
+        .collect();
+    if let Some(stated) = statements.iter().find_map(numbers::request_limit) {
+        let strength = Strength::Strong;
+        return Judgement { strength, stated };
+    }
+    if is_vetoed(details, &statements, rules) {
+        return Judgement::without_size(Strength::Vetoed);
+    }
+    let stated = statements
+        .iter()
+        .find_map(|statement| numbers::stated_pair(statement, facts));
+    let has_code = details
+        .stated_codes
+        .iter()
+        .any(|code| codes::names_overflow(code))
+        || statements.iter().any(Statement::names_overflow_in_code);
+    if has_code || stated.is_some() {
+        let single = || {
+            statements
+                .iter()
+                .find_map(|one| numbers::stated_single(one, facts))
+        };
+        return Judgement {
+            strength: Strength::Strong,
+            stated: stated.or_else(single).unwrap_or_default(),
+        };
+    }
+    let is_denied = statuses().any(|status| matches!(status, 401 | 403));
+    let spoken = statements.iter().find(|statement| {
+        words::name_overflow(statement) && (!is_denied || words::name_window(statement))
+    });
+    let Some(statement) = spoken else {
+        return Judgement::without_size(Strength::Nothing);
+    };
+    let stated = numbers::stated_single(statement, facts).unwrap_or_default();
+    // A limit far above the request is the range of a parameter.
+    let is_above = |limit: u32| limit > facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
+    if stated.limit.is_some_and(is_above) {
+        return Judgement::without_size(Strength::Nothing);
+    }
+    let strength = Strength::Words;
+    Judgement { strength, stated }
+}
+
+/// Whether a code or a statement is about something other than the window.
+fn is_vetoed(details: &ErrorDetails, statements: &[Statement], rules: &ClassifierRules) -> bool {
+    let by_code = |code: &String| rules.is_vetoed(code.as_bytes()) || codes::is_vetoed(code);
+    let by_table = |statement: &Statement| {
+        let text = normalise(statement.text());
+        rules.is_vetoed(&text) || rules.is_malformed(&text)
+    };
+    details.stated_codes.iter().any(by_code)
+        || details
+            .codes
+            .iter()
+            .any(|code| rules.is_malformed(code.as_bytes()))
+        || details
+            .params
+            .iter()
+            .any(|path| rules.is_message_path(path))
+        || statements
+            .iter()
+            .any(|one| by_table(one) || vetoes::apply(one))
+}
+
+impl StatedSize {
+    fn verdict(self, evidence: Evidence, facts: &RequestFacts<'_>) -> Verdict {
+        if let Self {
+            limit: Some(limit),
+            input,
+            output: Some(output),
+            kind: LimitKind::Window,
+            ..
+        } = self
+            && input.is_some_and(|input| input < limit && input.saturating_add(output) > limit)
+        {
+            return Verdict::OutputTooLarge {
+                limit,
+                input,
+                output,
+            };
+        }
+        Verdict::Overflow(Overflow {
+            evidence,
+            kind: self.kind,
+            excess: self.excess,
+            limit: self.limit,
+            output: None,
+            used: match self.kind {
+                LimitKind::Characters => Some(facts.tokens),
+                LimitKind::Request | LimitKind::Window => self.input,
+            },
+        })
+    }
+}

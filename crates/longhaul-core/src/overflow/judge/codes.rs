@@ -1,0 +1,179 @@
+//! Reads codes by their parts: `context_length_exceeded`, `PromptTooLongError`, `ERR_INPUT_TOO_LARGE`.
+
+/// Parts that name the prompt or its room.
+const PROMPT: [&str; 9] = [
+    "context",
+    "conversation",
+    "history",
+    "input",
+    "inputs",
+    "message",
+    "messages",
+    "prompt",
+    "sequence",
+];
+
+/// Parts that measure the prompt.
+const MEASURE: [&str; 10] = [
+    "count", "length", "limit", "num", "quantity", "size", "token", "tokens", "window", "len",
+];
+
+/// Parts that say that a measure is exceeded.
+const EXCESS: [&str; 11] = [
+    "exceed",
+    "exceeded",
+    "exceeds",
+    "exceeding",
+    "full",
+    "overflow",
+    "overflowed",
+    "overlong",
+    "reached",
+    "toolong",
+    "toolarge",
+];
+
+/// Parts of codes about something other than the window.
+const VETOED: [&str; 44] = [
+    "apikey",
+    "array",
+    "audio",
+    "balance",
+    "budget",
+    "bytes",
+    "canceled",
+    "cancelled",
+    "completion",
+    "concurrency",
+    "credit",
+    "credits",
+    "daily",
+    "day",
+    "deadline",
+    "expired",
+    "file",
+    "filter",
+    "header",
+    "headers",
+    "hour",
+    "image",
+    "images",
+    "key",
+    "media",
+    "minute",
+    "monthly",
+    "output",
+    "overloaded",
+    "path",
+    "policy",
+    "quota",
+    "rate",
+    "requests",
+    "second",
+    "string",
+    "throttled",
+    "throttling",
+    "timeout",
+    "tool",
+    "tools",
+    "uri",
+    "url",
+    "video",
+];
+
+/// Whether a code names an overflow.
+///
+/// Tokens alone are the prompt's, unless the code begins with `max`: `max_tokens_exceeded` is about the
+/// output.
+pub(super) fn names_overflow(code: &str) -> bool {
+    let parts = parts(code);
+    let has = |list: &[&str]| parts.iter().any(|part| list.contains(&part.as_str()));
+    let pairs = || {
+        parts
+            .windows(2)
+            .filter_map(|pair| <&[String; 2]>::try_from(pair).ok())
+    };
+    let is_too_much = pairs().any(|[first, second]| {
+        first == "too" && matches!(second.as_str(), "long" | "large" | "big" | "many")
+    });
+    let is_prompt = has(&PROMPT);
+    let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
+    let is_excess = has(&EXCESS) || is_too_much;
+    let is_length_error = has(&["length"]) && has(&["error"]) && is_prompt;
+    let says_what = is_prompt && (has(&MEASURE) || is_too_much || has(&["overflow", "full"]));
+    !is_vetoed(code) && ((is_excess && (says_what || is_tokens)) || is_length_error)
+}
+
+/// Whether a code is about something other than the window.
+pub(super) fn is_vetoed(code: &str) -> bool {
+    parts(code)
+        .iter()
+        .any(|part| VETOED.contains(&part.as_str()))
+}
+
+/// Splits a code into its words, in lower case: at separators, and at capitals after small letters.
+fn parts(code: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut was_lower = false;
+    for letter in code.chars().take(200) {
+        let begins = letter.is_ascii_uppercase() && was_lower;
+        if begins || !letter.is_ascii_alphanumeric() {
+            parts.push(String::new());
+        }
+        if letter.is_ascii_alphanumeric()
+            && let Some(part) = parts.last_mut()
+        {
+            part.push(letter.to_ascii_lowercase());
+        }
+        was_lower = letter.is_ascii_lowercase();
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_its_measure_and_an_excess_name_an_overflow() {
+        for code in [
+            "context_length_exceeded",
+            "ContextWindowExceededError",
+            "tokens_too_long",
+            "input_too_long",
+            "ERR_PROMPT_TOO_LARGE",
+            "model_max_prompt_tokens_exceeded",
+            "token_limit_exceeded",
+            "tokens_limit_reached",
+            "token_quantity_exceeded",
+            "exceed_context_size_error",
+            "context-overflow",
+            "input_length_error",
+        ] {
+            assert!(names_overflow(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_code_about_anything_else_names_none() {
+        for code in [
+            "",
+            "invalid_request_error",
+            "context_deadline_exceeded",
+            "rate_limit_exceeded",
+            "tokens",
+            "max_tokens_exceeded",
+            "string_too_long",
+            "request_too_large",
+            "insufficient_quota",
+            "access_token_too_long",
+            "output_token_limit_exceeded",
+            "daily_token_limit_exceeded",
+            "context_management",
+            "length_required",
+        ] {
+            assert!(!names_overflow(code), "{code}");
+        }
+    }
+}

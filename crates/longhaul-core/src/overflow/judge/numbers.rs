@@ -1,0 +1,294 @@
+//! Finds the size of the prompt and the limit among the numbers of a statement.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+use crate::overflow::LimitKind;
+use crate::overflow::judge::RequestFacts;
+use crate::overflow::judge::statement::Statement;
+use crate::overflow::judge::vetoes::compile;
+use crate::overflow::judge::words;
+
+/// Smallest limit in tokens. Smaller numbers are counts of something else.
+const MIN_LIMIT: u64 = 256;
+
+/// Largest number of numbers that are read from a statement.
+const MAX_NUMBERS: usize = 12;
+
+/// Size that a refusal states, in tokens. For [`LimitKind::Characters`] the limit is converted by
+/// longhaul's own counts of the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StatedSize {
+    pub(super) kind: LimitKind,
+    pub(super) limit: Option<u32>,
+    pub(super) input: Option<u32>,
+    pub(super) output: Option<u32>,
+    pub(super) excess: Option<u32>,
+}
+
+/// A number in a statement.
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    value: u64,
+    start: usize,
+    end: usize,
+}
+
+/// Words that say that two numbers are compared, in any of the languages.
+const COMPARISON: &str = r"[<>≤≥]|limit|max|allow|exceed|too |over|only|at most|more than|less than|greater|longer|larger|fit|hold|window|context|must|need|bound|range|got|限|最大|最多|超|允许|允許|초과|최대|한도|上限|превы|предел|максим|лимит|не более|не долж|überschr|höchstens|maxim|erlaubt|dépass|au plus|máxim|límite|super|exced|ultrapass";
+
+/// Words for the output before a number, or after it.
+const OUTPUT: &str =
+    r"output|completion|max_(new_)?tokens|输出|出力|출력|выходн|ausgabe|sortie|salida|saída";
+
+/// Words before a limit.
+const LIMIT_BEFORE: &str = r"(max\w*|limit\w*|at most|up to|supports?( only)?|allow\w*|accepts?|capacity|only|no more than|less than|(exceed\w*|over|above)( the)?|window( of| is)?|上限|最大|最多|限制|不能超过|한도|최대|máxim\w*|höchstens|au plus|не более|максим[^ ]*|лимит[^ ]*|>=?)[^0-9]{0,24}$";
+
+/// Words behind a limit.
+const LIMIT_BEHIND: &str = r"^[^0-9.;]{0,16}(max|limit|allowed|at most|まで|까지|上限)";
+
+/// Finds a limit on one request: a request of a stated size is larger than what the account may send
+/// at once. A statement that reports used tokens is throttling.
+pub(super) fn request_limit(statement: &Statement) -> Option<StatedSize> {
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        compile(
+            r"(request|message|prompt)s? (is )?too large.*limit:? ?(?<limit>\d+),? ?.*requested:? ?(?<asked>\d+)",
+        )
+    });
+    static USED: LazyLock<Regex> = LazyLock::new(|| compile(r"\bused:? ?[1-9]"));
+    let text = statement.text().as_bytes();
+    let found = PATTERN.captures(text).filter(|_| !USED.is_match(text))?;
+    let group = |name: &str| {
+        std::str::from_utf8(found.name(name)?.as_bytes())
+            .ok()?
+            .parse()
+            .ok()
+    };
+    let (limit, asked): (u32, u32) = (group("limit")?, group("asked")?);
+    let excess = asked.checked_sub(limit).filter(|excess| *excess > 0)?;
+    Some(StatedSize {
+        kind: LimitKind::Request,
+        limit: Some(limit),
+        excess: Some(excess),
+        ..StatedSize::default()
+    })
+}
+
+/// Finds two numbers, of which one is the request's size and another is a smaller limit.
+pub(super) fn stated_pair(statement: &Statement, facts: &RequestFacts<'_>) -> Option<StatedSize> {
+    let text = statement.text();
+    let numbers = numbers(text);
+    if counts_characters(text, &numbers, facts) {
+        let input = nearest(&numbers, facts.characters)?;
+        let limit = limit_below(text, &numbers, input)?;
+        return characters(limit.value, facts);
+    }
+    let compares = is_comparison(text) && words::name_prompt(text);
+    let input = nearest(&numbers, u64::from(facts.tokens))?;
+    if !compares || !is_within(input.value, facts.tokens, (1, 2), (3, 1)) {
+        return None;
+    }
+    let output = output_of(text, &numbers, input);
+    if let Some(limit) = limit_below(text, &numbers, input) {
+        return Some(StatedSize {
+            limit: u32::try_from(limit.value).ok(),
+            input: u32::try_from(input.value).ok(),
+            ..StatedSize::default()
+        });
+    }
+    // The prompt fits the limit, but not together with the output.
+    let output = output?;
+    let sum = input.value.saturating_add(output.value);
+    let limit = numbers.iter().find(|limit| {
+        limit.value >= input.value
+            && limit.value < sum
+            && limit.start != output.start
+            && limit.start != input.start
+            && is_limit(text, limit)
+    })?;
+    Some(StatedSize {
+        limit: u32::try_from(limit.value).ok(),
+        input: u32::try_from(input.value).ok(),
+        output: u32::try_from(output.value).ok(),
+        ..StatedSize::default()
+    })
+}
+
+/// Finds the one number of a statement that is known to be an overflow: its limit, or the size of
+/// the prompt.
+pub(super) fn stated_single(statement: &Statement, facts: &RequestFacts<'_>) -> Option<StatedSize> {
+    let text = statement.text();
+    let numbers = numbers(text);
+    let large = |number: &&Number| number.value >= MIN_LIMIT;
+    if let Some(limit) = numbers.iter().filter(large).find(|one| is_limit(text, one)) {
+        if unit_of(text, limit) == Unit::Characters {
+            return characters(limit.value, facts);
+        }
+        return Some(StatedSize {
+            limit: u32::try_from(limit.value).ok(),
+            ..StatedSize::default()
+        });
+    }
+    let input = nearest(&numbers, u64::from(facts.tokens))?;
+    let is_near = is_within(input.value, facts.tokens, (1, 2), (3, 1));
+    (is_near && unit_of(text, &input) != Unit::Characters).then(|| StatedSize {
+        input: u32::try_from(input.value).ok(),
+        ..StatedSize::default()
+    })
+}
+
+/// Converts a limit in characters to estimated tokens. Returns `None` if the request's characters are
+/// unknown.
+fn characters(limit: u64, facts: &RequestFacts<'_>) -> Option<StatedSize> {
+    let tokens = limit
+        .checked_mul(u64::from(facts.tokens))?
+        .checked_div(facts.characters)?;
+    Some(StatedSize {
+        kind: LimitKind::Characters,
+        limit: u32::try_from(tokens).ok(),
+        ..StatedSize::default()
+    })
+}
+
+/// Unit of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Characters,
+    /// Tokens, or nothing stated.
+    Tokens,
+}
+
+fn unit_of(text: &str, number: &Number) -> Unit {
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        compile(r"^ ?[^a-z0-9 ]{0,3}(char|字符|個字|个字|文字|символ|знак|zeichen|caract|글자)")
+    });
+    let rest = text.get(number.end..).unwrap_or_default();
+    if PATTERN.is_match(rest.as_bytes()) {
+        Unit::Characters
+    } else {
+        Unit::Tokens
+    }
+}
+
+/// Whether the numbers of a statement count characters: a number says so, or no word speaks of tokens
+/// and a number is the request's size in characters.
+fn counts_characters(text: &str, numbers: &[Number], facts: &RequestFacts<'_>) -> bool {
+    let stated = numbers
+        .iter()
+        .any(|one| unit_of(text, one) == Unit::Characters);
+    let matches = |one: &Number| {
+        one.value >= facts.characters / 5 * 4 && one.value <= facts.characters / 4 * 5
+    };
+    facts.characters > 0
+        && (stated
+            || (!text.contains("token") && is_comparison(text) && numbers.iter().any(matches)))
+}
+
+fn is_comparison(text: &str) -> bool {
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(COMPARISON));
+    PATTERN.is_match(text.as_bytes())
+}
+
+/// Whether words around a number say that it is a limit.
+fn is_limit(text: &str, number: &Number) -> bool {
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| compile(LIMIT_BEFORE));
+    static BEHIND: LazyLock<Regex> = LazyLock::new(|| compile(LIMIT_BEHIND));
+    let before = text.get(..number.start).unwrap_or_default();
+    let from = before.ceil_char_boundary(before.len().saturating_sub(60));
+    let before = before.get(from..).unwrap_or_default();
+    let behind = text.get(number.end..).unwrap_or_default();
+    BEFORE.is_match(before.as_bytes()) || BEHIND.is_match(behind.as_bytes())
+}
+
+/// Returns the largest number below the prompt that may be its limit; a number that words call a limit
+/// comes first.
+fn limit_below(text: &str, numbers: &[Number], input: Number) -> Option<Number> {
+    let below = |one: &&Number| {
+        one.value < input.value && one.value >= MIN_LIMIT && one.value >= input.value / 100
+    };
+    let candidates = || {
+        numbers
+            .iter()
+            .filter(below)
+            .filter(|one| !is_output(text, one))
+    };
+    let called = candidates().filter(|one| is_limit(text, one));
+    called
+        .max_by_key(|one| one.value)
+        .or_else(|| candidates().max_by_key(|one| one.value))
+        .copied()
+}
+
+/// Returns the number that words call the output.
+fn output_of(text: &str, numbers: &[Number], input: Number) -> Option<Number> {
+    let others = numbers.iter().filter(|one| one.start != input.start);
+    others.copied().find(|one| is_output(text, one))
+}
+
+fn is_output(text: &str, number: &Number) -> bool {
+    static PATTERN: LazyLock<Regex> =
+        LazyLock::new(|| compile(&format!(r"^ ?(tokens )?(in |for )?(the )?({OUTPUT})")));
+    static BEFORE: LazyLock<Regex> =
+        LazyLock::new(|| compile(&format!(r"({OUTPUT})[^a-z0-9]{{1,3}}$")));
+    let behind = text.get(number.end..).unwrap_or_default();
+    let before = text.get(..number.start).unwrap_or_default();
+    let from = before.ceil_char_boundary(before.len().saturating_sub(40));
+    let before = before.get(from..).unwrap_or_default();
+    PATTERN.is_match(behind.as_bytes()) || BEFORE.is_match(before.as_bytes())
+}
+
+/// Returns the number nearest to `size` by ratio.
+fn nearest(numbers: &[Number], size: u64) -> Option<Number> {
+    let distance = |one: &&Number| {
+        let (small, large) = (one.value.min(size), one.value.max(size));
+        large
+            .saturating_mul(1_000)
+            .checked_div(small)
+            .unwrap_or(u64::MAX)
+    };
+    numbers.iter().min_by_key(distance).copied()
+}
+
+/// Whether a number lies between two fractions of a size.
+fn is_within(number: u64, size: u32, least: (u64, u64), most: (u64, u64)) -> bool {
+    let size = u64::from(size);
+    number >= size * least.0 / least.1 && number <= size * most.0 / most.1 && size > 0
+}
+
+/// Reads the numbers of a text. Digits within a name or a version are none; `k` and `m` behind a
+/// number multiply it.
+fn numbers(text: &str) -> Vec<Number> {
+    let mut found = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() && found.len() < MAX_NUMBERS {
+        if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        let before = start.checked_sub(1).and_then(|before| bytes.get(before));
+        let in_name = before
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'.' | b'_'));
+        let value = text
+            .get(start..at)
+            .and_then(|digits| digits.parse::<u64>().ok());
+        let (unit, behind) = (bytes.get(at), bytes.get(at + 1));
+        let ends = behind.is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let factor = match unit {
+            Some(b'k') if ends => 1_000,
+            Some(b'm') if ends => 1_000_000,
+            Some(b'b') if ends => 0,
+            _ => 1,
+        };
+        if let Some(value) = value.filter(|value| !in_name && *value < u64::MAX / 1_000_000) {
+            let (value, end) = (value * factor, at);
+            found.push(Number { value, start, end });
+        }
+    }
+    found
+}

@@ -1,0 +1,155 @@
+//! Reduces the text of an error to its statement: without names, addresses, ids and help.
+
+use std::sync::LazyLock;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::overflow::judge::codes;
+
+/// Names, addresses and ids. They may contain any word and any number.
+const NAMES: &str = r#"(?xi)
+    https?://\S+
+    | \breceived\ model\ group=.*
+    | \bavailable\ model\ group\ fallbacks=.*
+    | \b(?:model|models|engine|deployment|group|organi[sz]ation|project|org|tier|user|team|key|pool)
+        (?:\ name|\ id|\ group)? [\s:=]+ [`'"“][^`'"”]{1,200}[`'"”]
+    | \b(?:model|deployment|group|engine)\s?[:=]\s?[^\s,;)]+
+    | \b(?:organization|org|project|user|team)[-_][a-z0-9_-]+
+    | \((?:request|trace)[\ _-]?id:[^)]*\)
+    | \b(?:request|trace|session|folder|internal)[\ _-]?id[:=\ ]\s?[\w&=-]+
+    | \breq_\w+
+    | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,}
+"#;
+
+/// Beginnings of sentences that help the reader and state nothing.
+const HELP: &str = r"(?xi)^\W*(?:
+    visit | see | for\ more | for\ details | for\ further | learn\ more | read\ more | (?:please\ )?refer
+    | to\ increase | to\ raise | need\ more | upgrade | you\ can | you\ may | contact | docs? \b
+    | documentation | running\ this\ sequence | set\ log\ level
+    | 详见 | 详情 | 请参考 | 更多 | подробн | siehe | weitere | voir | pour\ plus | para\ más | para\ mais
+    | consulte | saiba | 詳細 | 詳しく | 자세한
+)";
+
+/// The statement of an error, in lower case.
+#[derive(Debug)]
+pub(super) struct Statement {
+    text: String,
+    sentences: Vec<String>,
+    /// Whether an identifier within the text is a code of an overflow.
+    has_code: bool,
+}
+
+impl Statement {
+    /// Cleans `text`, which may name `model`.
+    pub(super) fn clean(text: &str, model: &str) -> Self {
+        static NAMES_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(NAMES));
+        static HELP_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(HELP));
+        let mut text = text.replace('\u{2019}', "'");
+        for name in [model, model.rsplit('/').next().unwrap_or_default()] {
+            if name.len() >= 3 {
+                text = replace_ignoring_case(&text, name);
+            }
+        }
+        let text = NAMES_PATTERN.replace_all(&text, " ");
+        let has_code = identifiers(&text).any(codes::names_overflow);
+        let text = without_separators(&text.to_lowercase());
+        let kept = sentences(&text).filter(|one| !HELP_PATTERN.is_match(one));
+        let sentences: Vec<String> = kept.map(str::to_owned).collect();
+        Self {
+            text: sentences.join(". "),
+            sentences,
+            has_code,
+        }
+    }
+
+    /// Returns all sentences as one text.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns each sentence.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = &str> {
+        self.sentences.iter().map(String::as_str)
+    }
+
+    /// Whether an identifier within the text is a code of an overflow.
+    pub(super) fn names_overflow_in_code(&self) -> bool {
+        self.has_code
+    }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and the tests compile each"
+)]
+fn compile(pattern: &str) -> Regex {
+    RegexBuilder::new(pattern)
+        .size_limit(16 * 1024 * 1024)
+        .build()
+        .expect("a valid pattern")
+}
+
+/// Replaces every occurrence of an ASCII name by a space.
+fn replace_ignoring_case(text: &str, name: &str) -> String {
+    let (lower, name) = (text.to_ascii_lowercase(), name.to_ascii_lowercase());
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in lower.match_indices(&name) {
+        kept.push_str(text.get(from..at).unwrap_or_default());
+        kept.push(' ');
+        from = at + name.len();
+    }
+    kept.push_str(text.get(from..).unwrap_or_default());
+    kept
+}
+
+/// Returns the identifiers of a text that consist of several words: `context_length_exceeded`,
+/// `ContextWindowExceededError`.
+fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| {
+        let humps = word
+            .chars()
+            .skip(1)
+            .filter(char::is_ascii_uppercase)
+            .count();
+        let has_lower = word.contains(|letter: char| letter.is_ascii_lowercase());
+        word.contains('_') || (humps > 1 && has_lower)
+    })
+}
+
+/// Splits a text into sentences. A dot ends a sentence only before white space.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.char_indices().find_map(|(at, letter)| {
+            let after = at + letter.len_utf8();
+            let next = rest.get(after..).and_then(|tail| tail.chars().next());
+            let ends = match letter {
+                '.' | '!' | '?' => next.is_none_or(char::is_whitespace),
+                '。' | '！' | '？' | '\n' => true,
+                _ => false,
+            };
+            ends.then_some((at, after))
+        });
+        let (at, after) = end.unwrap_or((rest.len(), rest.len()));
+        let sentence = rest.get(..at).unwrap_or_default();
+        rest = rest.get(after..).unwrap_or_default();
+        Some(sentence.trim())
+    })
+    .filter(|sentence| !sentence.is_empty())
+}
+
+/// Removes separators of thousands, and writes white space as single spaces except line ends.
+fn without_separators(text: &str) -> String {
+    static SEPARATOR: LazyLock<Regex> =
+        LazyLock::new(|| compile(r"(\d)[,_'\u{a0}\u{202f}](\d{3})\b"));
+    let once = SEPARATOR.replace_all(text, "$1$2");
+    let twice = SEPARATOR.replace_all(&once, "$1$2");
+    let lines = twice.lines();
+    let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,144 @@
+//! Tests of the judge, statement by statement.
+
+use super::*;
+
+const FACTS: RequestFacts<'static> = RequestFacts {
+    tokens: 150_000,
+    characters: 600_000,
+    window: Some(180_000),
+    largest_accepted: 100_000,
+    model: "acme/long-context-exceeded-7b",
+};
+
+fn weigh_text(status: u16, text: &str) -> Judgement {
+    let mut details = ErrorDetails::default();
+    details.add_text(text);
+    weigh(status, &details, &FACTS, ClassifierRules::standard())
+}
+
+fn check(status: u16, text: &str, strength: Strength) {
+    assert_eq!(
+        weigh_text(status, text).strength,
+        strength,
+        "{status} {text}"
+    );
+}
+
+#[test]
+fn two_numbers_decide_alone_and_words_only_with_size() {
+    check(400, "got 150321 tokens, allowed 131072", Strength::Strong);
+    check(
+        400,
+        "Prompt overlong, sorry: context too large",
+        Strength::Words,
+    );
+    check(400, "worker 150321 failed: 131072", Strength::Nothing);
+    let words = weigh_text(400, "the conversation is too long");
+    assert!(words.verdict(&FACTS).is_some());
+    let small = RequestFacts {
+        window: Some(1_000_000),
+        largest_accepted: 150_000,
+        ..FACTS
+    };
+    assert_eq!(words.verdict(&small), None);
+}
+
+#[test]
+fn a_request_is_large_near_the_window_or_above_what_was_accepted() {
+    let facts = |window, largest_accepted| RequestFacts {
+        tokens: 80_000,
+        window: Some(window),
+        largest_accepted,
+        ..FACTS
+    };
+    assert!(facts(100_000, 80_000).is_large());
+    assert!(!facts(100_001, 80_000).is_large());
+    assert!(facts(1_000_000, 64_000).is_large());
+    assert!(!facts(1_000_000, 64_001).is_large());
+    let tiny = RequestFacts {
+        tokens: 2_047,
+        window: None,
+        largest_accepted: 0,
+        ..FACTS
+    };
+    assert!(!tiny.is_large());
+}
+
+#[test]
+fn strong_evidence_outweighs_a_refused_credential_and_nothing_a_payment() {
+    check(401, "context_length_exceeded", Strength::Strong);
+    check(401, "k3 supports only 256K context.", Strength::Words);
+    check(401, "the message is too long", Strength::Nothing);
+    for status in [402, 404, 414, 429, 431] {
+        check(
+            status,
+            "got 150321 tokens, allowed 131072",
+            Strength::Vetoed,
+        );
+    }
+}
+
+#[test]
+fn a_limit_on_one_request_is_no_window() {
+    let text =
+        "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000";
+    let verdict = weigh_text(413, text).verdict(&FACTS);
+    let Some(Verdict::Overflow(overflow)) = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(overflow.kind, LimitKind::Request);
+    assert_eq!(
+        (overflow.limit, overflow.excess),
+        (Some(6_000), Some(3_000))
+    );
+    check(
+        413,
+        &text.replace("Limit 6000", "Limit 6000, Used 4000"),
+        Strength::Vetoed,
+    );
+    check(429, text, Strength::Vetoed);
+    check(413, &text.replace("9000", "6000"), Strength::Vetoed);
+}
+
+#[test]
+fn a_limit_in_characters_is_converted() {
+    let text = "text length is 600120, which is outside the range (0, 400000]";
+    let Some(Verdict::Overflow(overflow)) = weigh_text(400, text).verdict(&FACTS) else {
+        panic!("no overflow")
+    };
+    assert_eq!(overflow.kind, LimitKind::Characters);
+    assert_eq!(
+        (overflow.limit, overflow.used),
+        (Some(100_000), Some(150_000))
+    );
+}
+
+#[test]
+fn neither_a_name_nor_help_vetoes_or_names_an_overflow() {
+    check(
+        400,
+        "The model acme/long-context-exceeded-7b is down",
+        Strength::Nothing,
+    );
+    let quoted = "Prompt too large. Received Model Group=daily-driver";
+    check(400, quoted, Strength::Words);
+    check(
+        400,
+        "Prompt too large. Visit https://a.example/rate-limits",
+        Strength::Words,
+    );
+    check(
+        400,
+        "Prompt too large for the daily quota",
+        Strength::Vetoed,
+    );
+}
+
+#[test]
+fn a_limit_far_above_the_request_is_the_range_of_a_parameter() {
+    check(
+        400,
+        "The context length cannot exceed 10000000",
+        Strength::Nothing,
+    );
+}

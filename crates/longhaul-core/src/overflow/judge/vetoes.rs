@@ -1,0 +1,115 @@
+//! Statements that are about something other than the window, in nine languages.
+
+use std::sync::LazyLock;
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use crate::overflow::judge::statement::Statement;
+
+/// Maximum compiled size of a pattern in bytes.
+const MAX_COMPILED_BYTES: usize = 16 * 1024 * 1024;
+
+/// Statuses, outer or inside a body, that no evidence outweighs: payment, throttling, overload, the
+/// path, the method, or the framing.
+pub(super) fn is_final_status(status: u16) -> bool {
+    matches!(
+        status,
+        402 | 404 | 405 | 406 | 410 | 411 | 414 | 415 | 426 | 429 | 431 | 529
+    )
+}
+
+/// Wordings about something else, whatever else the statement says.
+const VETOES: &[&str] = &[
+    // Throttling and overload.
+    r"(per|/|for this|a|each) ?(second|min\b|minute|hour|day|week|month)|\b(tpm|rpm|tpd|rpd|qps)\b",
+    r"too (frequent|many (concurrent |parallel )?(requests|calls))|slow down|in flight|concurren|\bqueue|busy|overload",
+    r"try again (later|in)|retry (later|after|in)|later\.?$",
+    r"频繁|頻繁|并发|並發|每分钟|每分鐘|每秒|每日|每天|每月|当月|本月|今日|饱和|限流|稍后|稍後",
+    r"リクエストが多|同時|分あたり|1日|毎月|今月|しばらく|レート",
+    r"요청이 너무 많|분당|초당|동시|이번 달|일일|매일|월간|잠시 후",
+    r"слишком много запросов|в минуту|в секунду|в день|в сутки|суточн|месяч|позже|одновременн",
+    r"zu viele anfragen|pro (minute|sekunde|tag|monat)|täglich|monatlich|später|gleichzeitig",
+    r"trop de requêtes|par (minute|seconde|jour|mois)|mensuel|journalier|quotidien|plus tard|simultan",
+    r"demasiadas (solicitudes|peticiones)|por (minuto|segundo|día|mes)\b|mensual|diari[oa]|más tarde",
+    r"muitas (solicitações|requisições)|por (minuto|segundo|dia|mês)|mensal|diári[oa]|mais tarde",
+    // Money and allowances.
+    r"quota|credit|balance|billing|afford|(token|key|spending|monthly|daily) budget|allowance|spent|subscription|payment|plan\b|per-model limit",
+    r"额度|額度|余额|餘額|配额|配額|充值|欠费|令牌(额度|已)|利用上限|残高|使用限度|사용 한도|잔액|할당|квот|баланс|kontingent|guthaben|crédit|solde|cuota|saldo|\bcota\b|crédito",
+    // Content policy.
+    r"policy|policies|flagged|blocked|guardrail|severity|violat|toxic|moderation|sensitive|敏感|违规|違規",
+    // Credentials and models.
+    r"api.?key|access token|auth token|token (verification|has expired|expired)|invalid token|unauthori[sz]ed|permission|not found|does not exist|no such|not available|expired",
+    r"令牌长度|认证|認証|인증|만료|期限|срок действия|токен доступа|zugriffstoken|jeton d'accès|token de aces?so|expir[óoaé]",
+    // Time.
+    r"timed? ?out|took too long|deadline|cancell?ed|trop de temps|超时|超時|タイムアウト|시간이? 초과|시간 간격|тайм-?аут|anfragezeit|tiempo de espera|tempo limite|seconds?\b",
+    // Other contexts.
+    r"(cuda|security|execution|request|ssl|tls) context|context[_ ](management|cancel|deadline|beta)|\bcontext beta|too small|out of memory",
+    // Parameters and schemas.
+    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|unsupported|not permitted|not supported|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |temperature|top_p|logprobs|\bttl\b|metadata|stop sequence|template|nested|duplicate|budget_tokens|\bn must",
+    // Tools.
+    r"\btools?(\[|\b.{0,20}(too many|maximum|exceed|at most|too long|too large))|too many tools|tool (schema|description|name|call)|function\.name|工具|ツール|도구|инструмент|werkzeug|\boutils?\b|herramienta|ferramenta",
+    // Bytes and framing.
+    r"\d ?([kmg]i?b|bytes?|mo|ko|мб|кб)\b|bytes|header|\buri\b|entity too large",
+];
+
+/// Words for media and files. They veto unless the statement also names tokens or the context.
+const MEDIA: &str = r"\b(images?|pictures?|photos?|audio|videos?|files?|pdf|pages?|pixels?|megapixels?|attachments?|documents? has)\b|图片|圖片|图像|圖像|文件|附件|音频|视频|画像|ファイル|音声|동영상|이미지|파일|изображен|файл|\bbild|\bdatei|fichier|\bimagen|archivo|\bimagem|arquivo";
+
+/// Words that lift the veto of [`MEDIA`].
+const TOKENS: &str = r"token|context|jeton|токен|контекст|トークン|토큰";
+
+/// Words for the output. They veto unless the statement also names the prompt.
+const OUTPUT: &str = r"max_(new_|completion_|output_)?tokens|maxoutputtokens|output|completion|thinking|生成|输出|輸出|出力|출력|выходн|ausgabe|sortie|salida|saída";
+
+/// Words for the prompt that lift the veto of [`OUTPUT`].
+const PROMPT: &str = r"prompt|input|context|messages|conversation|history|上下文|输入|輸入|对话|プロンプト|入力|コンテキスト|프롬프트|입력|컨텍스트|запрос|контекст|входн|eingabe|kontext|entrée|invite|contexte|entrada|contexto";
+
+/// Whether a statement is about something other than the window.
+pub(super) fn apply(statement: &Statement) -> bool {
+    static VETO_SET: LazyLock<RegexSet> = LazyLock::new(compile_vetoes);
+    static OUTPUT_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(OUTPUT));
+    static PROMPT_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(PROMPT));
+    static MEDIA_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(MEDIA));
+    static TOKENS_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(TOKENS));
+    let text = statement.text().as_bytes();
+    let is_output = OUTPUT_PATTERN.is_match(text) && !PROMPT_PATTERN.is_match(text);
+    let is_media = MEDIA_PATTERN.is_match(text) && !TOKENS_PATTERN.is_match(text);
+    is_output
+        || is_media
+        || statement
+            .sentences()
+            .any(|one| VETO_SET.is_match(one.as_bytes()))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and the tests compile each"
+)]
+fn compile_vetoes() -> RegexSet {
+    let mut builder = RegexSetBuilder::new(VETOES.iter().map(|veto| ascii_classes(veto)));
+    builder
+        .size_limit(MAX_COMPILED_BYTES)
+        .build()
+        .expect("valid patterns")
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and the tests compile each"
+)]
+pub(super) fn compile(pattern: &str) -> Regex {
+    let mut builder = RegexBuilder::new(&ascii_classes(pattern));
+    builder
+        .size_limit(MAX_COMPILED_BYTES)
+        .build()
+        .expect("a valid pattern")
+}
+
+/// Restricts boundaries, digits and letters of words to ASCII. A Chinese letter is then no part of the
+/// English word beside it.
+fn ascii_classes(pattern: &str) -> String {
+    pattern
+        .replace(r"\b", r"(?-u:\b)")
+        .replace(r"\d", r"(?-u:\d)")
+        .replace(r"\w", r"(?-u:\w)")
+}

@@ -1,0 +1,91 @@
+//! Figures of the judge: recall on unseen refusals, false positives on look-alikes.
+//!
+//! The held-out part yields counts only, so that no rule is built from it.
+
+use std::collections::BTreeMap;
+
+use crate::overflow::tests::unseen::{LARGE, Reply, SMALL, fixture, is_overflow};
+use crate::overflow::{Evidence, Overflow, Verdict};
+
+/// Recognised refusals and all refusals, by family.
+type Recall = BTreeMap<String, (usize, usize)>;
+
+fn recall(replies: &[Reply]) -> Recall {
+    let mut found = Recall::new();
+    for reply in replies.iter().filter(|reply| reply.overflow) {
+        let recognised = usize::from(is_overflow(reply.judge(LARGE)));
+        for family in [&reply.family, "all", &reply.language] {
+            let (yes, all) = found.entry(family.to_owned()).or_default();
+            *yes += recognised;
+            *all += 1;
+        }
+    }
+    found
+}
+
+/// Returns the look-alikes that are taken for an overflow, and the number of look-alikes.
+fn false_positives(replies: &[Reply]) -> (Vec<&Reply>, usize) {
+    let alike = || replies.iter().filter(|reply| !reply.overflow);
+    let wrong = alike().filter(|reply| is_overflow(reply.judge(LARGE)));
+    (wrong.collect(), alike().count())
+}
+
+/// Returns the upper bound of the 95% interval of a share of which none of `all` was seen.
+fn upper_bound(wrong: usize, all: usize) -> f64 {
+    // Wilson's score interval.
+    let (wrong, all, z) = (wrong as f64, all as f64, 1.96_f64);
+    let share = wrong / all;
+    let spread = z * (share * (1.0 - share) / all + z * z / (4.0 * all * all)).sqrt();
+    (share + z * z / (2.0 * all) + spread) / (1.0 + z * z / all)
+}
+
+/// Prints the figures of a part, and checks recall and false positives.
+fn check(part: &str, replies: &[Reply]) {
+    let found = recall(replies);
+    for (family, (yes, all)) in &found {
+        println!("{part}: {family}: {yes} of {all}");
+    }
+    let (wrong, all) = false_positives(replies);
+    let bound = 100.0 * upper_bound(wrong.len(), all);
+    println!(
+        "{part}: {} of {all} look-alikes, at most {bound:.2}%",
+        wrong.len()
+    );
+    let at_least = |family: &str, percent: usize| {
+        let (yes, all) = found[family];
+        assert!(
+            yes * 100 >= all * percent,
+            "{part}: {family}: {yes} of {all}"
+        );
+    };
+    at_least("all", 95);
+    at_least("code", 99);
+    at_least("numbers", 99);
+    assert!(wrong.is_empty(), "{part}: {} look-alikes", wrong.len());
+}
+
+#[test]
+fn unseen_wordings_are_judged() {
+    check("development", &fixture!("unseen/development.jsonl"));
+    check("held out", &fixture!("unseen/held_out.jsonl"));
+}
+
+#[test]
+fn words_about_a_small_request_teach_nothing() {
+    let replies = fixture!("unseen/development.jsonl");
+    let words = replies
+        .iter()
+        .filter(|one| one.overflow && one.family == "words");
+    let unknown = words.filter(|one| !is_overflow(one.judge_by_table()));
+    for reply in unknown {
+        let verdict = reply.judge(SMALL);
+        let suspects = matches!(
+            verdict,
+            Verdict::Overflow(Overflow {
+                evidence: Evidence::Suspected,
+                ..
+            })
+        );
+        assert!(!suspects, "{} {:?}", reply.who, reply.body);
+    }
+}

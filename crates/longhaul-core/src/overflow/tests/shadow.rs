@@ -1,0 +1,155 @@
+//! Compares the judge with the table over all recorded replies.
+
+use crate::overflow::rules::ClassifierRules;
+use crate::overflow::table::{RuleTable, TABLE};
+use crate::overflow::tests::left_alone;
+use crate::overflow::tests::replies::{Answer, Fixture, fixtures};
+use crate::overflow::tests::unseen::{LARGE, Reply, fixture, is_overflow, judge_by};
+use crate::overflow::tests::wordings::wordings;
+use crate::overflow::{LimitKind, RequestFacts, Verdict};
+
+/// A recorded reply: who sent it, status, body, and whether history must shrink.
+struct Recorded {
+    who: String,
+    status: u16,
+    body: String,
+    overflow: bool,
+    limit: Option<u32>,
+    used: Option<u32>,
+}
+
+fn recorded() -> Vec<Recorded> {
+    let ours = fixtures().into_iter().chain(wordings());
+    let chat = ours.map(|fixture| {
+        let Fixture {
+            expected,
+            status,
+            body,
+        } = fixture;
+        Recorded {
+            who: expected.file,
+            status,
+            body,
+            overflow: matches!(
+                expected.answer,
+                Answer::Compact | Answer::SmallerOutput | Answer::SmallerRequest
+            ),
+            limit: expected.limit,
+            used: expected.used,
+        }
+    });
+    let files = [
+        ("responses", fixture!("reports/responses_overflow.jsonl")),
+        ("messages", fixture!("reports/messages_overflow.jsonl")),
+        ("reports", fixture!("reports/refusals.jsonl")),
+    ];
+    let others = files.into_iter().flat_map(|(file, replies)| {
+        replies.into_iter().map(move |reply: Reply| Recorded {
+            who: format!("{file}: {}", reply.who),
+            status: reply.status,
+            body: reply.body.unwrap_or_default(),
+            overflow: reply.overflow || reply.action == "shrink_max_tokens",
+            limit: reply.limit_tokens,
+            used: reply.requested_tokens,
+        })
+    });
+    chat.chain(others).collect()
+}
+
+impl Recorded {
+    /// Returns facts about the request that the reply answers.
+    fn facts(&self) -> RequestFacts<'static> {
+        let above = self.limit.map(|limit| limit / 8 * 9);
+        let tokens = self.used.or(above).unwrap_or(LARGE.tokens);
+        RequestFacts {
+            tokens,
+            characters: u64::from(tokens) * 4,
+            window: Some(tokens),
+            largest_accepted: 0,
+            model: "",
+        }
+    }
+
+    fn judge(&self, rules: &ClassifierRules) -> Verdict {
+        judge_by(rules, self.status, &self.body, self.facts())
+    }
+}
+
+/// Returns the table without the rows that name an overflow. Vetoes, byte limits and refused lists
+/// stay.
+fn without_overflows() -> ClassifierRules {
+    ClassifierRules::from_table(RuleTable {
+        overflow_codes: &[],
+        overflow_numbers: &[],
+        overflows: &[],
+        ..TABLE
+    })
+}
+
+/// Replies that only a row of the table recognises, and replies of dialects that the classifier does
+/// not read yet.
+const LEFT_TO_OTHERS: [&str; 13] = [
+    "084-lm-studio.http",
+    "vLLM 0.18 to 0.30",
+    "NVIDIA NIM, vLLM",
+    "vLLM",
+    "responses: openai stream with an event of another name in front",
+    "responses: openrouter responses, turned into a success",
+    "responses: overflow after content",
+    "messages: llama.cpp stream, KV full after content",
+    "messages: unsloth: context ran out while generating",
+    "messages: stream that is full before any content",
+    "messages: non-stream, window full, no content",
+    "messages: cloudflare before anthropic, HTML",
+    "any",
+];
+
+#[test]
+fn the_judge_alone_agrees_with_the_table() {
+    let alone = without_overflows();
+    let differing: Vec<String> = recorded()
+        .into_iter()
+        .filter(|reply| is_overflow(reply.judge(&alone)) != reply.overflow)
+        .filter(|reply| !reply.overflow || !LEFT_TO_OTHERS.contains(&reply.who.as_str()))
+        .map(|reply| format!("{} {} {}", reply.who, reply.status, reply.body))
+        .collect();
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn the_judge_beside_the_table_changes_no_known_verdict() {
+    for fixture in fixtures().into_iter().chain(wordings()) {
+        let Fixture {
+            expected,
+            status,
+            body,
+        } = fixture;
+        if expected.answer == Answer::SmallerRequest {
+            continue;
+        }
+        let verdict = left_alone(judge_by(ClassifierRules::standard(), status, &body, LARGE));
+        assert_eq!(verdict, expected.verdict(), "{}: {body}", expected.file);
+    }
+}
+
+#[test]
+fn every_refusal_of_the_reports_is_an_overflow_with_its_numbers() {
+    for reply in fixture!("reports/refusals.jsonl") {
+        let facts = RequestFacts { model: "", ..LARGE };
+        let Verdict::Overflow(overflow) = reply.judge(facts) else {
+            panic!("{} {:?}", reply.who, reply.body)
+        };
+        if overflow.kind == LimitKind::Characters {
+            continue;
+        }
+        let (limit, used) = (overflow.limit, overflow.used);
+        if let Some(stated) = reply.limit_tokens {
+            assert_eq!(limit, Some(stated), "{} {:?}", reply.who, reply.body);
+        }
+        assert_eq!(
+            used, reply.requested_tokens,
+            "{} {:?}",
+            reply.who, reply.body
+        );
+    }
+}
