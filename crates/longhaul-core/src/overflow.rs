@@ -37,6 +37,8 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
+use std::cell::LazyCell;
+
 use serde_json::Value;
 
 use crate::dialect::Dialect;
@@ -46,7 +48,7 @@ use error_details::ErrorDetails;
 use judge::Strength;
 
 pub use classifier::ReplyClassifier;
-pub use judge::RequestFacts;
+pub use judge::{RequestFacts, RequestText};
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
@@ -86,7 +88,7 @@ pub enum Verdict {
 pub struct Overflow {
     /// Whether the reply names an overflow or only looks like one.
     pub evidence: Evidence,
-    /// What the limit bounds.
+    /// Quantity that the limit bounds.
     pub kind: LimitKind,
     /// Tokens by which the request is too large, if the reply states them but not `used`.
     pub excess: Option<u32>,
@@ -100,7 +102,7 @@ pub struct Overflow {
     pub used: Option<u32>,
 }
 
-/// What a stated limit bounds.
+/// Quantity that a stated limit bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LimitKind {
     /// The characters of the input. Limit and prompt are converted to estimated tokens.
@@ -124,7 +126,11 @@ pub enum Evidence {
     Stated,
     /// The reply speaks of a prompt that is too large, in words that no rule knows, and the request is
     /// large. Learn nothing before a smaller request was accepted.
-    Suspected,
+    Suspected {
+        /// Fingerprint of the words, digits aside. A statement that no smaller request satisfies is
+        /// about something else.
+        statement: u64,
+    },
 }
 
 impl Overflow {
@@ -177,7 +183,9 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         let mut add = |event: Event<'_>| nodes.add_text(&String::from_utf8_lossy(event.data));
         splitter.push(bytes, &mut add);
         splitter.finish(&mut add);
-    } else if !bytes.starts_with(b"<") {
+    } else if bytes.starts_with(b"<") {
+        nodes.skip_page();
+    } else {
         nodes.add_text(&String::from_utf8_lossy(bytes));
     }
     // A body in JSON that says nothing says as little as an empty one.
@@ -268,26 +276,41 @@ impl<'a> RuleSet<'a> {
 
 /// Classifies an error by the rules of the table, then by its evidence.
 fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {
-    let by_table = if rules.table.is_vetoed_status(status) {
-        Verdict::Fine
-    } else {
-        classify_by_table(status, details, rules.table)
+    let by_table = |details: &ErrorDetails| {
+        if rules.table.is_vetoed_status(status) {
+            Verdict::Fine
+        } else {
+            classify_by_table(status, details, rules.table)
+        }
     };
     let Some(facts) = rules.facts else {
-        return by_table;
+        return by_table(details);
     };
-    let weigh = || judge::weigh(status, details, &facts, rules.table);
-    match by_table {
+    let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
+    let verdict = match by_table(details) {
+        // A wording counts only if the error itself states it.
+        Verdict::TooManyBytes | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => {
+            by_table(&unquoted)
+        }
+        verdict @ (Verdict::Failed | Verdict::Fine | Verdict::Malformed | Verdict::Unexplained) => {
+            verdict
+        }
+    };
+    let weigh = || judge::weigh(status, details, &unquoted, &facts, rules.table);
+    match verdict {
         Verdict::Failed | Verdict::Fine | Verdict::Unexplained => {
-            weigh().verdict(&facts).unwrap_or(by_table)
+            weigh().verdict(&facts).unwrap_or(verdict)
         }
         // Only strong evidence tells tokens from bytes.
         Verdict::TooManyBytes => {
             let judgement = weigh();
-            let is_strong =
-                judgement.strength == Strength::Strong || !rules.table.names_byte_limit(details);
-            let verdict = judgement.verdict(&facts).filter(|_| is_strong);
-            verdict.unwrap_or(by_table)
+            let outweighs = match judgement.strength {
+                Strength::Strong => true,
+                Strength::Words => !rules.table.names_byte_limit(details),
+                Strength::Vetoed | Strength::Nothing | Strength::Silence => false,
+            };
+            let judged = judgement.verdict(&facts).filter(|_| outweighs);
+            judged.unwrap_or(verdict)
         }
         // A known wording without a number or a code may stand in a statement about something else.
         Verdict::Overflow(overflow)
@@ -297,7 +320,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         {
             Verdict::Fine
         }
-        Verdict::Malformed | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => by_table,
+        Verdict::Malformed | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => verdict,
     }
 }
 

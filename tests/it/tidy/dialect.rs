@@ -34,7 +34,7 @@ const NAMES: [&str; 2] = ["ChatCompletions", "chat_completions::"];
 /// Start of a path, and the words that files there may use: every word if none is listed.
 type Exemption = (&'static str, &'static [&'static str]);
 
-const EXEMPT: [Exemption; 7] = [
+const EXEMPT: [Exemption; 9] = [
     // Endpoints that receive the key of the settings.
     (
         "src/request/key_paths.rs",
@@ -49,6 +49,16 @@ const EXEMPT: [Exemption; 7] = [
     ("src/error.rs", &["chat/completions"]),
     // A label of a metric.
     ("src/metrics/labels.rs", &["tool_calls"]),
+    // Keys of errors of any API, below which the request or the output stands.
+    (
+        "crates/longhaul-core/src/overflow/error_details.rs",
+        &["choices", "content", "delta", "messages", "role"],
+    ),
+    // A word of codes.
+    (
+        "crates/longhaul-core/src/overflow/judge/codes.rs",
+        &["messages"],
+    ),
     // Errors of upstreams, which name keys of requests in running text.
     ("crates/longhaul-core/src/overflow/table", &[]),
 ];

@@ -82,6 +82,14 @@ impl Dialect {
         }
     }
 
+    /// Returns the keys, below the array of [`Dialect::answer_key`], whose value is content if it is
+    /// not empty.
+    pub(crate) fn content_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::ChatCompletions => reply::CONTENT_KEYS,
+        }
+    }
+
     /// Classifies an event, or a whole body as an event. Text is skipped and never copied.
     pub fn classify_event(self, event: Event<'_>) -> EventInfo {
         match self {

@@ -2,6 +2,7 @@
 
 mod content_scanner;
 
+use crate::dialect::Dialect;
 use content_scanner::ContentScanner;
 
 /// Byte-wise JSON scanner that detects the first content below an array at the top, the member that
@@ -11,6 +12,7 @@ use content_scanner::ContentScanner;
 /// Input that is not JSON is never mistaken for an answer because of its strings.
 #[derive(Debug)]
 pub(super) struct AnswerScanner {
+    dialect: Dialect,
     /// Key of the member.
     key: &'static [u8],
     depth: usize,
@@ -38,10 +40,11 @@ enum ScanPosition {
 }
 
 impl AnswerScanner {
-    /// Creates a scanner for the member with this key.
-    pub(super) fn new(key: &'static str) -> Self {
+    /// Creates a scanner for answers of this dialect.
+    pub(super) fn new(dialect: Dialect) -> Self {
         Self {
-            key: key.as_bytes(),
+            dialect,
+            key: dialect.answer_key().as_bytes(),
             depth: 0,
             in_string: false,
             escaped: false,
@@ -68,7 +71,9 @@ impl AnswerScanner {
             return false;
         }
         if self.position == ScanPosition::InArray && byte != b']' {
-            let content = self.content.insert(ContentScanner::default());
+            let content = self
+                .content
+                .insert(ContentScanner::new(self.dialect.content_keys()));
             return content.scan_byte(byte);
         }
         self.position = match (self.position, byte) {
@@ -116,9 +121,9 @@ mod tests {
     use super::*;
 
     fn check(body: &str, answer: bool) {
-        let whole = AnswerScanner::new("choices").scan(body.as_bytes());
+        let whole = AnswerScanner::new(Dialect::ChatCompletions).scan(body.as_bytes());
         assert_eq!(whole, answer, "{body}");
-        let mut piecewise = AnswerScanner::new("choices");
+        let mut piecewise = AnswerScanner::new(Dialect::ChatCompletions);
         let seen = body.bytes().any(|byte| piecewise.scan(&[byte]));
         assert_eq!(seen, answer, "{body}");
     }

@@ -140,7 +140,7 @@ impl<'a> ReplyClassifier<'a> {
         self.state = match form {
             BodyFormat::Json => ClassifierState::Json {
                 bytes: Vec::new(),
-                answer: AnswerScanner::new(self.dialect.answer_key()),
+                answer: AnswerScanner::new(self.dialect),
             },
             BodyFormat::Other => return ClassifierStep::Settled(Verdict::Failed),
             BodyFormat::Stream => ClassifierState::Stream {

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::overflow::judge::RequestText;
 use serde_json::Value;
 
 /// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and
@@ -28,7 +29,7 @@ const MAX_ENTRIES: usize = 64;
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
 /// Details collected from the errors of one reply.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ErrorDetails {
     /// Messages, normalised by [`normalise`].
     pub(super) texts: Vec<Vec<u8>>,
@@ -44,7 +45,7 @@ pub(super) struct ErrorDetails {
     pub(super) prompt_tokens: Option<u32>,
     /// Value of llama.cpp's `n_ctx`.
     pub(super) context_tokens: Option<u32>,
-    /// Whether something is nested too deeply to be read.
+    /// Whether part of the reply was not read: nested too deeply, or a web page.
     is_cut_off: bool,
 }
 
@@ -157,9 +158,29 @@ impl ErrorDetails {
         }
     }
 
+    /// Returns the details without quotations of the request in their texts.
+    pub(super) fn without_quotations(&self, request: RequestText<'_>) -> Self {
+        let kept = request.remove_quotations(&self.statements);
+        Self {
+            texts: kept.iter().map(|text| normalise(text)).collect(),
+            statements: kept,
+            ..self.clone()
+        }
+    }
+
     /// Returns the statuses among the codes.
     pub(super) fn inner_statuses(&self) -> impl Iterator<Item = u16> {
         self.codes.iter().filter_map(|code| code.parse().ok())
+    }
+
+    /// Records that the reply is a web page, which is not read.
+    pub(super) fn skip_page(&mut self) {
+        self.is_cut_off = true;
+    }
+
+    /// Whether part of the reply was not read.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// Whether the reply says nothing: no text, no code, no type.

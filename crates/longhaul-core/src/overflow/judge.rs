@@ -6,22 +6,29 @@
 //! - *numbers*: two, of which one is the request's size and another is smaller (`numbers`)
 //! - *words* for a prompt near words for too much, in nine languages (`words`); they decide only
 //!   together with the size of the request
+//! - *silence*, together with the size of the request (`silence`)
 //!
-//! A veto (`vetoes`) outweighs all of it. Vetoes apply to what the statement says, after names, addresses
+//! Words that the request contains count only as silence does (`request_text`). A veto (`vetoes`)
+//! outweighs all of it. Vetoes apply to what the statement says, after names, addresses
 //! and help are removed (`statement`).
 
 mod codes;
 mod numbers;
+mod request_text;
+mod silence;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod vetoes;
 mod words;
 
+use std::cell::LazyCell;
+
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 use numbers::StatedSize;
+pub use request_text::RequestText;
 use statement::Statement;
 
 /// Percentage of the believed window from which on the size of a request counts as evidence.
@@ -43,8 +50,8 @@ const MAX_LIMIT_FACTOR: u32 = 4;
 pub struct RequestFacts<'a> {
     /// Size in tokens by longhaul's estimate.
     pub tokens: u32,
-    /// Characters of the texts that the model reads. Zero if unknown.
-    pub characters: u64,
+    /// Body and target. Words that they contain are no evidence.
+    pub text: RequestText<'a>,
     /// Believed window in estimated tokens; `None` if nothing is believed.
     pub window: Option<u32>,
     /// The largest request that this caller's model has accepted, in estimated tokens. Zero if none.
@@ -71,6 +78,8 @@ pub(super) enum Strength {
     Vetoed,
     /// Nothing speaks for an overflow.
     Nothing,
+    /// The error says nothing. The size of the request decides.
+    Silence,
     /// Words speak for an overflow. The size of the request decides.
     Words,
     /// A code or two numbers state an overflow.
@@ -83,31 +92,45 @@ pub(super) struct Judgement {
     pub(super) strength: Strength,
     /// Size that the refusal states.
     stated: StatedSize,
+    /// Fingerprint of the statement whose words decide; zero otherwise.
+    statement: u64,
 }
 
 impl Judgement {
-    fn without_size(strength: Strength) -> Self {
+    fn with_size(strength: Strength, stated: StatedSize) -> Self {
         Self {
             strength,
-            stated: StatedSize::default(),
+            stated,
+            statement: 0,
         }
+    }
+
+    fn without_size(strength: Strength) -> Self {
+        Self::with_size(strength, StatedSize::default())
     }
 
     /// Returns the verdict on a request of this size, or `None` if the evidence does not suffice.
     pub(super) fn verdict(self, facts: &RequestFacts<'_>) -> Option<Verdict> {
         let evidence = match self.strength {
             Strength::Strong => Evidence::Stated,
-            Strength::Words if facts.is_large() => Evidence::Suspected,
-            Strength::Vetoed | Strength::Nothing | Strength::Words => return None,
+            Strength::Words if facts.is_large() => Evidence::Suspected {
+                statement: self.statement,
+            },
+            Strength::Silence if facts.is_large() => Evidence::EmptyReply,
+            Strength::Vetoed | Strength::Nothing | Strength::Silence | Strength::Words => {
+                return None;
+            }
         };
         Some(self.stated.verdict(evidence, facts))
     }
 }
 
-/// Weighs the evidence of an error with this status.
+/// Weighs the evidence of an error with this status. `unquoted` are the details without quotations of
+/// the request; evidence that needs no large request comes from these alone.
 pub(super) fn weigh(
     status: u16,
     details: &ErrorDetails,
+    unquoted: &LazyCell<ErrorDetails, impl FnOnce() -> ErrorDetails>,
     facts: &RequestFacts<'_>,
     rules: &ClassifierRules,
 ) -> Judgement {
@@ -115,43 +138,44 @@ pub(super) fn weigh(
     if statuses().any(vetoes::is_final_status) {
         return Judgement::without_size(Strength::Vetoed);
     }
-    let statements: Vec<Statement> = details
-        .statements
-        .iter()
-        .map(|text| Statement::clean(text, facts.model))
-        .collect();
-    if let Some(stated) = statements.iter().find_map(numbers::request_limit) {
-        let strength = Strength::Strong;
-        return Judgement { strength, stated };
+    let clean = |details: &ErrorDetails| -> Vec<Statement> {
+        let texts = details.statements.iter();
+        texts
+            .map(|text| Statement::clean(text, facts.model))
+            .collect()
+    };
+    let (statements, own) = (clean(details), clean(unquoted));
+    if let Some(stated) = own.iter().find_map(numbers::request_limit) {
+        return Judgement::with_size(Strength::Strong, stated);
     }
     if is_vetoed(details, &statements, rules) {
         return Judgement::without_size(Strength::Vetoed);
     }
-    let stated = statements
+    let stated = own
         .iter()
         .find_map(|statement| numbers::stated_pair(statement, facts));
-    let has_code = details
-        .stated_codes
-        .iter()
-        .any(|code| codes::names_overflow(code))
-        || statements.iter().any(Statement::names_overflow_in_code);
+    let mut codes = details.stated_codes.iter();
+    let has_code = codes.any(|code| codes::names_overflow(code))
+        || own.iter().any(Statement::names_overflow_in_code);
     if has_code || stated.is_some() {
         let single = || {
-            statements
-                .iter()
+            own.iter()
                 .find_map(|one| numbers::stated_single(one, facts))
         };
-        return Judgement {
-            strength: Strength::Strong,
-            stated: stated.or_else(single).unwrap_or_default(),
-        };
+        let stated = stated.or_else(single).unwrap_or_default();
+        return Judgement::with_size(Strength::Strong, stated);
     }
     let is_denied = statuses().any(|status| matches!(status, 401 | 403));
     let spoken = statements.iter().find(|statement| {
         words::name_overflow(statement) && (!is_denied || words::name_window(statement))
     });
     let Some(statement) = spoken else {
-        return Judgement::without_size(Strength::Nothing);
+        let is_silent = matches!(status, 400 | 413 | 422) && silence::says_nothing(details);
+        return Judgement::without_size(if is_silent {
+            Strength::Silence
+        } else {
+            Strength::Nothing
+        });
     };
     let stated = numbers::stated_single(statement, facts).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
@@ -159,8 +183,10 @@ pub(super) fn weigh(
     if stated.limit.is_some_and(is_above) {
         return Judgement::without_size(Strength::Nothing);
     }
-    let strength = Strength::Words;
-    Judgement { strength, stated }
+    Judgement {
+        statement: statement.fingerprint(),
+        ..Judgement::with_size(Strength::Words, stated)
+    }
 }
 
 /// Whether a code or a statement is about something other than the window.

@@ -24,6 +24,19 @@ use usage::UsageObject;
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "choices";
 
+/// Keys in a choice whose value is content, if it is not empty.
+pub(crate) const CONTENT_KEYS: &[&str] = &[
+    "audio",
+    "content",
+    "function_call",
+    "images",
+    "reasoning",
+    "reasoning_content",
+    "refusal",
+    "text",
+    "tool_calls",
+];
+
 /// Classifies an event. Text and arguments are skipped and never copied.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
     let data = event.data.trim_ascii();

@@ -1,29 +1,17 @@
 //! Detects content in the choices of a JSON body, byte by byte.
 
-/// Keys whose value is content, if it is not empty. Other content is found at the end of the body, or
-/// after [`MAX_BYTES`].
-const CONTENT_KEYS: [&[u8]; 9] = [
-    b"audio",
-    b"content",
-    b"function_call",
-    b"images",
-    b"reasoning",
-    b"reasoning_content",
-    b"refusal",
-    b"text",
-    b"tool_calls",
-];
-
-/// Length of the longest key in [`CONTENT_KEYS`] in bytes.
-const MAX_KEY_BYTES: usize = 17;
+/// Bytes kept of a string. No key of content is longer.
+const MAX_KEY_BYTES: usize = 32;
 
 /// Bytes of choices that are scanned. Errors in a choice are shorter than this, so longer choices are
 /// an answer.
 const MAX_BYTES: usize = 4 * 1024;
 
 /// Scanner that starts at the first byte of the first choice.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ContentScanner {
+    /// Keys whose value is content, if it is not empty.
+    keys: &'static [&'static str],
     bytes: usize,
     escaped: bool,
     /// The last string, cut off behind the longest key.
@@ -48,6 +36,22 @@ enum Position {
 }
 
 impl ContentScanner {
+    /// Creates a scanner for content under these keys.
+    pub(super) fn new(keys: &'static [&'static str]) -> Self {
+        Self {
+            keys,
+            bytes: 0,
+            escaped: false,
+            string: Vec::new(),
+            position: Position::default(),
+        }
+    }
+
+    fn is_content_key(&self) -> bool {
+        let mut keys = self.keys.iter();
+        keys.any(|key| key.as_bytes() == self.string)
+    }
+
     /// Scans the next byte and returns whether there was content.
     pub(super) fn scan_byte(&mut self, byte: u8) -> bool {
         self.bytes += 1;
@@ -70,9 +74,7 @@ impl ContentScanner {
             (Position::ContentList, _) => return true,
             (Position::BeforeContent, b'"') => Position::ContentString,
             (Position::BeforeContent, b'[' | b'{') => Position::ContentList,
-            (Position::AfterString, b':') if CONTENT_KEYS.contains(&self.string.as_slice()) => {
-                Position::BeforeContent
-            }
+            (Position::AfterString, b':') if self.is_content_key() => Position::BeforeContent,
             (_, b'"') => {
                 self.string.clear();
                 Position::String
@@ -103,9 +105,10 @@ impl ContentScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::Dialect;
 
     fn check(choices: &str, answer: bool) {
-        let mut scanner = ContentScanner::default();
+        let mut scanner = ContentScanner::new(Dialect::ChatCompletions.content_keys());
         let found = choices.bytes().any(|byte| scanner.scan_byte(byte));
         assert_eq!(found, answer, "{choices}");
     }

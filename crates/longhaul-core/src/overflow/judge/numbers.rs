@@ -80,7 +80,7 @@ pub(super) fn stated_pair(statement: &Statement, facts: &RequestFacts<'_>) -> Op
     let text = statement.text();
     let numbers = numbers(text);
     if counts_characters(text, &numbers, facts) {
-        let input = nearest(&numbers, facts.characters)?;
+        let input = nearest(&numbers, facts.text.characters())?;
         let limit = limit_below(text, &numbers, input)?;
         return characters(limit.value, facts);
     }
@@ -143,7 +143,7 @@ pub(super) fn stated_single(statement: &Statement, facts: &RequestFacts<'_>) -> 
 fn characters(limit: u64, facts: &RequestFacts<'_>) -> Option<StatedSize> {
     let tokens = limit
         .checked_mul(u64::from(facts.tokens))?
-        .checked_div(facts.characters)?;
+        .checked_div(facts.text.characters())?;
     Some(StatedSize {
         kind: LimitKind::Characters,
         limit: u32::try_from(tokens).ok(),
@@ -174,15 +174,16 @@ fn unit_of(text: &str, number: &Number) -> Unit {
 /// Whether the numbers of a statement count characters: a number says so, or no word speaks of tokens
 /// and a number is the request's size in characters.
 fn counts_characters(text: &str, numbers: &[Number], facts: &RequestFacts<'_>) -> bool {
-    let stated = numbers
-        .iter()
-        .any(|one| unit_of(text, one) == Unit::Characters);
-    let matches = |one: &Number| {
-        one.value >= facts.characters / 5 * 4 && one.value <= facts.characters / 4 * 5
-    };
-    facts.characters > 0
-        && (stated
-            || (!text.contains("token") && is_comparison(text) && numbers.iter().any(matches)))
+    let mut units = numbers.iter().map(|one| unit_of(text, one));
+    if units.any(|unit| unit == Unit::Characters) {
+        return facts.text.characters() > 0;
+    }
+    let may_count = !numbers.is_empty() && !text.contains("token") && is_comparison(text);
+    may_count && {
+        let characters = facts.text.characters();
+        let around = characters / 5 * 4..=characters / 4 * 5;
+        characters > 0 && numbers.iter().any(|one| around.contains(&one.value))
+    }
 }
 
 fn is_comparison(text: &str) -> bool {

@@ -1,5 +1,6 @@
 //! Reduces the text of an error to its statement: without names, addresses, ids and help.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
@@ -70,6 +71,14 @@ impl Statement {
     /// Returns each sentence.
     pub(super) fn sentences(&self) -> impl Iterator<Item = &str> {
         self.sentences.iter().map(String::as_str)
+    }
+
+    /// Returns a hash of the words, digits aside.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let letters = self.text.chars().filter(|letter| letter.is_alphabetic());
+        letters.for_each(|letter| letter.hash(&mut hasher));
+        hasher.finish()
     }
 
     /// Whether an identifier within the text is a code of an overflow.

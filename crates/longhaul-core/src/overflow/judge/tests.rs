@@ -4,7 +4,7 @@ use super::*;
 
 const FACTS: RequestFacts<'static> = RequestFacts {
     tokens: 150_000,
-    characters: 600_000,
+    text: RequestText::new(&[b' '; 600_000], ""),
     window: Some(180_000),
     largest_accepted: 100_000,
     model: "acme/long-context-exceeded-7b",
@@ -13,7 +13,9 @@ const FACTS: RequestFacts<'static> = RequestFacts {
 fn weigh_text(status: u16, text: &str) -> Judgement {
     let mut details = ErrorDetails::default();
     details.add_text(text);
-    weigh(status, &details, &FACTS, ClassifierRules::standard())
+    let unquoted = LazyCell::new(|| details.clone());
+    let rules = ClassifierRules::standard();
+    weigh(status, &details, &unquoted, &FACTS, rules)
 }
 
 fn check(status: u16, text: &str, strength: Strength) {

@@ -82,7 +82,7 @@ fn words_about_a_small_request_teach_nothing() {
         let suspects = matches!(
             verdict,
             Verdict::Overflow(Overflow {
-                evidence: Evidence::Suspected,
+                evidence: Evidence::Suspected { .. },
                 ..
             })
         );

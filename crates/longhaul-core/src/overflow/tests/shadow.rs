@@ -1,12 +1,14 @@
 //! Compares the judge with the table over all recorded replies.
 
+use std::sync::LazyLock;
+
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::table::{RuleTable, TABLE};
 use crate::overflow::tests::left_alone;
 use crate::overflow::tests::replies::{Answer, Fixture, fixtures};
 use crate::overflow::tests::unseen::{LARGE, Reply, fixture, is_overflow, judge_by};
 use crate::overflow::tests::wordings::wordings;
-use crate::overflow::{LimitKind, RequestFacts, Verdict};
+use crate::overflow::{LimitKind, RequestFacts, RequestText, Verdict};
 
 /// A recorded reply: who sent it, status, body, and whether history must shrink.
 struct Recorded {
@@ -56,6 +58,13 @@ fn recorded() -> Vec<Recorded> {
     chat.chain(others).collect()
 }
 
+/// Returns the text of a request of this size.
+fn text_of(tokens: u32) -> RequestText<'static> {
+    static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b' '; 16_000_000]);
+    let bytes = BODY.len().min(tokens as usize * 4);
+    RequestText::new(&BODY[..bytes], "")
+}
+
 impl Recorded {
     /// Returns facts about the request that the reply answers.
     fn facts(&self) -> RequestFacts<'static> {
@@ -63,7 +72,7 @@ impl Recorded {
         let tokens = self.used.or(above).unwrap_or(LARGE.tokens);
         RequestFacts {
             tokens,
-            characters: u64::from(tokens) * 4,
+            text: text_of(tokens),
             window: Some(tokens),
             largest_accepted: 0,
             model: "",

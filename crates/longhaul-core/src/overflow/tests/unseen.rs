@@ -3,12 +3,14 @@
 use serde::Deserialize;
 
 use crate::dialect::Dialect;
-use crate::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, RequestFacts, Verdict};
+use crate::overflow::{
+    ClassifierRules, ClassifierStep, ReplyClassifier, RequestFacts, RequestText, Verdict,
+};
 
 /// Facts about the request that the unseen refusals answer: near the believed window.
 pub(super) const LARGE: RequestFacts<'static> = RequestFacts {
     tokens: 150_000,
-    characters: 600_000,
+    text: RequestText::new(&[b' '; 600_000], ""),
     window: Some(180_000),
     largest_accepted: 100_000,
     model: "acme/nova-2.1",

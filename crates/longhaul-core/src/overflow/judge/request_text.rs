@@ -1,0 +1,282 @@
+//! Text of the request that was refused. An error may quote any of it, so words that the request
+//! contains are no evidence.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Consecutive words that make a quotation. Fewer words occur in a request by chance.
+const QUOTED_WORDS: usize = 4;
+
+/// Body and target of a request.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+pub struct RequestText<'a> {
+    body: &'a [u8],
+    target: &'a str,
+}
+
+impl fmt::Debug for RequestText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.body.len();
+        f.debug_struct("RequestText")
+            .field("bytes", &bytes)
+            .finish()
+    }
+}
+
+impl<'a> RequestText<'a> {
+    /// Creates the text of a request with this body and this target, a path with its query.
+    pub const fn new(body: &'a [u8], target: &'a str) -> Self {
+        Self { body, target }
+    }
+
+    /// Counts the characters of all decoded texts, without embedded files.
+    pub(super) fn characters(&self) -> u64 {
+        let mut characters = 0;
+        self.each_text(|text| {
+            if !text.starts_with("data:") {
+                characters += text.chars().count() as u64;
+            }
+        });
+        characters
+    }
+
+    /// Replaces quotations of the request in the texts of an error by spaces.
+    pub(in crate::overflow) fn remove_quotations(&self, texts: &[String]) -> Vec<String> {
+        let runs: HashSet<Run> = texts
+            .iter()
+            .flat_map(|text| runs(text))
+            .map(|at| at.1)
+            .collect();
+        let mut quoted = HashSet::new();
+        if !runs.is_empty() {
+            self.each_text(|text| {
+                let found = self::runs(text).map(|(_, run)| run);
+                quoted.extend(found.filter(|run| runs.contains(run)));
+            });
+        }
+        let remove = |text: &String| {
+            let mut kept = text.clone();
+            for (range, _) in self::runs(text).filter(|(_, run)| quoted.contains(run)) {
+                // Runs overlap, so every position must stay.
+                let spaces = " ".repeat(range.len());
+                kept.replace_range(range, &spaces);
+            }
+            kept
+        };
+        texts.iter().map(remove).collect()
+    }
+
+    /// Calls `each` with every decoded text and key of the request.
+    fn each_text(&self, mut each: impl FnMut(&str)) {
+        let mut json = serde_json::Deserializer::from_slice(self.body);
+        if (Texts { each: &mut each }).deserialize(&mut json).is_err() {
+            each(&String::from_utf8_lossy(self.body));
+        }
+        each(&percent_decoded(self.target));
+    }
+}
+
+/// Hashes of consecutive words.
+type Run = [u64; QUOTED_WORDS];
+
+/// Returns the runs of words of a text, each with its position in bytes.
+fn runs(text: &str) -> impl Iterator<Item = (Range<usize>, Run)> {
+    let mut hashes = [0; QUOTED_WORDS];
+    let mut starts = [0; QUOTED_WORDS];
+    words(text)
+        .enumerate()
+        .filter_map(move |(at, (range, hash))| {
+            hashes.rotate_left(1);
+            starts.rotate_left(1);
+            if let (Some(last), Some(start)) = (hashes.last_mut(), starts.last_mut()) {
+                (*last, *start) = (hash, range.start);
+            }
+            let first = *starts.first()?;
+            (at + 1 >= QUOTED_WORDS).then_some((first..range.end, hashes))
+        })
+}
+
+/// Splits a text into words and hashes each in lower case. Words are runs of letters and digits, and
+/// single letters of scripts that write no spaces between words.
+fn words(text: &str) -> impl Iterator<Item = (Range<usize>, u64)> {
+    let mut rest = text.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (start, first) = rest.find(|(_, letter)| letter.is_alphanumeric())?;
+        let mut hash = FNV_OFFSET;
+        let mut add = |letter: char| {
+            if letter.is_ascii() {
+                hash = fnv(hash, letter.to_ascii_lowercase());
+            } else {
+                letter
+                    .to_lowercase()
+                    .for_each(|lower| hash = fnv(hash, lower));
+            }
+        };
+        add(first);
+        let mut end = start + first.len_utf8();
+        let joins = |letter: char| letter.is_alphanumeric() && !is_unspaced(letter);
+        if !is_unspaced(first) {
+            let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+            // A separator of thousands joins two digits.
+            let separates = |at: usize| at > 0 && is_digit(at - 1) && is_digit(at + 1);
+            while let Some((at, letter)) = rest.next_if(|&(at, letter)| {
+                joins(letter) || (matches!(letter, ',' | '.' | '_') && separates(at))
+            }) {
+                add(letter);
+                end = at + letter.len_utf8();
+            }
+        }
+        Some((start..end, hash))
+    })
+}
+
+/// Offset basis of the 64-bit FNV-1a hash.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Adds a letter to a 64-bit FNV-1a hash. A collision hides a word of an error from the judge.
+fn fnv(hash: u64, letter: char) -> u64 {
+    (hash ^ u64::from(u32::from(letter))).wrapping_mul(0x0100_0000_01b3)
+}
+
+/// Whether a letter belongs to Chinese, Japanese or Korean.
+fn is_unspaced(letter: char) -> bool {
+    matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}')
+}
+
+/// Decodes `%41` and the like; invalid sequences stay.
+fn percent_decoded(target: &str) -> String {
+    let mut bytes = Vec::with_capacity(target.len());
+    let mut rest = target.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(decoded.unwrap_or(if byte == b'+' { b' ' } else { byte }));
+        rest = match decoded {
+            Some(_) => after.get(2..).unwrap_or_default(),
+            None => after,
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Visits every text and key of a JSON value.
+struct Texts<'f> {
+    each: &'f mut dyn FnMut(&str),
+}
+
+impl<'de> DeserializeSeed<'de> for Texts<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Texts<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        (self.each)(text);
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        while elements
+            .next_element_seed(Texts {
+                each: &mut *self.each,
+            })?
+            .is_some()
+        {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while members
+            .next_key_seed(Texts {
+                each: &mut *self.each,
+            })?
+            .is_some()
+        {
+            members.next_value_seed(Texts {
+                each: &mut *self.each,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &[u8] = br#"{"messages":[{"role":"user","content":"the log says\n\"Prompt is too long: 213,000 tokens > 200,000\" \u4e0a\u4e0b\u6587\u957f\u5ea6\u8d85\u8fc7"}],"n":[1,true,null,0.5]}"#;
+
+    fn check(text: &str, expect: &str) {
+        let target = "/v1/chat/completions?why=context%20length%20is+over";
+        let request = RequestText::new(BODY, target);
+        let kept = request.remove_quotations(&[text.to_owned()]).concat();
+        let kept: Vec<&str> = kept.split_whitespace().collect();
+        assert_eq!(kept.join(" "), expect, "{text}");
+    }
+
+    #[test]
+    fn quotations_of_the_request_are_removed() {
+        check(
+            "Invalid value: 'prompt is too long: 213,000 tokens > 200,000'.",
+            "Invalid value: ' '.",
+        );
+        check("No route for context length is over.", "No route for .");
+        check("无效：上下文长度超过", "无效：");
+    }
+
+    #[test]
+    fn other_words_stay() {
+        for text in [
+            "Prompt is too large: 300000 tokens",
+            "too long",
+            "",
+            "prompt is too",
+        ] {
+            check(text, text);
+        }
+        check(
+            "prompt is too long: 214,000 tokens > 200,000 maximum",
+            ": 214,000 tokens > 200,000 maximum",
+        );
+    }
+
+    #[test]
+    fn characters_are_those_of_the_decoded_texts() {
+        let request = RequestText::new(br#"{"a":"b\u4e0a\n","c":"data:image/png;base64,x"}"#, "");
+        assert_eq!(request.characters(), 5);
+        assert_eq!(RequestText::new(b"not JSON", "").characters(), 8);
+    }
+}
