@@ -36,6 +36,7 @@ use crate::config::{Mode, SummaryModel};
 use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
 use crate::learned::model_knowledge::CallerKnowledge;
+use crate::learned::windows::accepted_sizes::RequestSize;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers;
 use crate::request::overrides::RequestOverrides;
@@ -123,6 +124,15 @@ impl<'c> Chat<'c> {
             (Mode::On, SummaryModel::Named(_) | SummaryModel::SameAsConversation) => {
                 SummarySource::Model
             }
+        }
+    }
+
+    /// Returns the sizes of an attempt that decide whether requests like this fit.
+    fn sent_size(&self, attempt: &Attempt) -> RequestSize {
+        let conversation = self.request.conversation;
+        RequestSize {
+            tokens: attempt.tokens(conversation),
+            tools: conversation.params().tool_tokens,
         }
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod model_facts;
 pub(crate) mod model_facts_cache;
 pub(crate) mod model_knowledge;
+pub(crate) mod refuted_suspicions;
 pub(crate) mod reported_windows;
 pub(crate) mod summary_placements;
 pub(crate) mod windows;

@@ -200,7 +200,7 @@ async fn serve_chat(
     let sent = send::send(services, route, head, body, framing, None, log);
     let reply = sent.await.inspect_err(|_| guard.disarm())?;
     query_upstream_window(&chat, reply.status());
-    let judged = judge(&chat, reply, hold_policy(&chat, &first), log).await;
+    let judged = judge(&chat, &first, reply, hold_policy(&chat, &first), log).await;
     guard.disarm();
     match next_step(&chat, &first, judged.response.status(), judged.verdict).await {
         NextStep::GiveUp => log.report_mut().add(Action::GaveUp),
@@ -210,8 +210,8 @@ async fn serve_chat(
     Ok(settle::finish(&chat, &first, judged, log).await)
 }
 
-/// Retries the chat once: splice → send. If the retry cannot be built or sent, returns `refused`,
-/// the reply that refused the first attempt.
+/// Retries the chat once: splice → send. Returns `refused`, the reply that refused the first attempt,
+/// if the retry cannot be built or sent, or if its reply refutes the reason for the retry.
 async fn retry(
     chat: &Chat<'_>,
     second: &Attempt,
@@ -239,7 +239,7 @@ async fn retry(
         settle::count_retry(chat, second, RetryOutcome::Unreachable);
         return refused;
     };
-    let judged = judge(chat, reply, HoldPolicy::Everything, log).await;
+    let judged = judge(chat, second, reply, HoldPolicy::Everything, log).await;
     guard.disarm();
-    settle::finish(chat, second, judged, log).await
+    settle::finish_retry(chat, second, judged, refused, log).await
 }

@@ -8,16 +8,18 @@ use crate::exchange::reply_gate;
 use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
 use crate::exchange::request_log::RequestLog;
 use crate::upstream::UpstreamBody;
+use longhaul_core::overflow::{ReplyClassifier, RequestFacts, RequestText};
 
 /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
 /// its error statuses are held.
 pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
-    let shown = chat.knowledge.windows.observations(&chat.model);
+    let observations = chat.knowledge.windows.observations(&chat.model);
     if !chat.recovery_enabled() {
         HoldPolicy::Nothing
-    } else if shown.is_known_to_fit(
-        first.tokens(chat.request.conversation),
-        window::configured_input_limit(chat, &first.inputs),
+    } else if observations.is_known_to_fit(
+        chat.sent_size(first),
+        window::input_limit_in_force(chat, &first.inputs),
+        chat.configured_window().is_some(),
     ) {
         HoldPolicy::Errors
     } else {
@@ -28,6 +30,7 @@ pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
 /// Holds the reply to an attempt until its verdict is known.
 pub(crate) async fn judge(
     chat: &Chat<'_>,
+    attempt: &Attempt,
     reply: Response<UpstreamBody>,
     holding: HoldPolicy,
     log: &mut RequestLog,
@@ -35,8 +38,25 @@ pub(crate) async fn judge(
     let services = chat.services();
     let dialect = chat.request.conversation.dialect();
     let rules = &services.config.overflow_rules;
-    let judging = reply_gate::judge(reply, dialect, holding, rules, &services.budget);
+    let facts = request_facts(chat, attempt);
+    let classifier = |status| ReplyClassifier::for_request(dialect, status, rules, facts);
+    let judging = reply_gate::judge(reply, holding, classifier, &services.budget);
     let judged = log.meter().measure_wait(judging).await;
     log.record_verdict(judged.verdict);
     judged
+}
+
+/// Collects the facts by which a refusal of an attempt is judged.
+pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> RequestFacts<'c> {
+    let conversation = chat.request.conversation;
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    let window = window::window_in_force(chat, &attempt.inputs);
+    let target = chat.request.route.mapped.as_str();
+    RequestFacts {
+        tokens: attempt.tokens(conversation).get(),
+        text: RequestText::new(conversation.body().as_bytes(), target),
+        window: window.map(|window| window.get()),
+        largest_accepted: observations.largest_accepted.get(),
+        model: &chat.model,
+    }
 }

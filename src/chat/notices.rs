@@ -44,6 +44,17 @@ pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow
     }
 }
 
+/// Logs that an account limits single requests.
+pub(super) fn log_request_limit(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+    tracing::warn!(
+        model = &*chat.model,
+        limit = refused.overflow.limit,
+        path = chat.request.route.mapped.path(),
+        "the upstream limits the tokens of one request of this account; this caller's chats with \
+         the model stay below the limit for an hour"
+    );
+}
+
 /// Logs the kind and size of the largest message of a conversation that thrashes: one that
 /// fills its window again right after each compaction. Logged once per run of such compactions.
 pub(super) fn log_thrash(conversation: &Conversation<'_>, view: &ForwardedView) {

@@ -15,7 +15,7 @@ const OUTPUT_MARGIN: Tokens = Tokens::new(256);
 /// call is useless, and compacting history can make space instead.
 const MIN_OUTPUT: Tokens = Tokens::new(1_024);
 /// Share of the window above which an empty reply may be an overflow.
-pub(super) const NEAR_WINDOW_PERCENT: u32 = 75;
+const NEAR_WINDOW_PERCENT: u32 = 75;
 
 /// Returns the output limit that fits beside `view`. `None` if the requested limit can stay or
 /// too little is left.

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::{Chat, rewrite, summary};
+use crate::chat::{Chat, recovery, rewrite, summary, window};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;
@@ -15,6 +15,7 @@ use longhaul_core::planning::plan::{
     RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
     plan_with_digest,
 };
+use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
@@ -26,13 +27,17 @@ pub(crate) async fn first_send(
     mut inputs: PlanInputs,
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
+    let (plan, step) = fit_stated_window(chat, plan, &mut inputs).await;
     let spliced = match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
     };
     let (plan, report, sending) = match spliced {
         Ok(sending) => {
-            let mut report = plan_report(chat.request.conversation, &plan);
+            let mut report = match step {
+                Some(step) => ChatReport::for_recovery(chat.request.conversation, &plan.view, step),
+                None => plan_report(chat.request.conversation, &plan),
+            };
             if chat.mode == Mode::Shadow && report.bypass().is_none() {
                 report.add(Action::Shadow);
             }
@@ -51,6 +56,33 @@ pub(crate) async fn first_send(
         retry: None,
     };
     (first, sending, report)
+}
+
+/// Makes a request fit a window that the operator set, or that the upstream stated to this caller: such a
+/// request is not sent to be refused. Returns the recovery step if one was needed.
+async fn fit_stated_window(
+    chat: &Chat<'_>,
+    plan: RequestPlan,
+    inputs: &mut PlanInputs,
+) -> (RequestPlan, Option<RecoveryStep>) {
+    let conversation = chat.request.conversation;
+    let limit = inputs
+        .policy
+        .thresholds
+        .max_input(conversation.output_tokens());
+    let fits = plan.view.tokens(conversation) <= limit;
+    if fits || !chat.recovery_enabled() || !window::window_is_stated(chat, inputs) {
+        return (plan, None);
+    }
+    let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
+        return (plan, None);
+    };
+    let plan = RequestPlan {
+        base: inputs.prior_records.adopted.clone(),
+        fresh_digest: true,
+        ..RequestPlan::from_view(view)
+    };
+    (plan, Some(step))
 }
 
 /// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save

@@ -3,10 +3,9 @@
 use http::StatusCode;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::output_limit::NEAR_WINDOW_PERCENT;
 use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
-use crate::chat::{Chat, notices, output_limit, summary, window};
-use longhaul_core::overflow::Overflow;
+use crate::chat::{Chat, judge, notices, output_limit, summary, window};
+use longhaul_core::overflow::{Evidence, Overflow};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul_core::planning::view::ForwardedView;
@@ -30,7 +29,7 @@ pub(super) async fn recover_from_overflow(
         status,
         overflow,
     };
-    if refused.is_empty_reply() && !size_may_explain_empty_reply(chat, first) {
+    if !may_be_right(chat, first, &refused) {
         return NextStep::Relay;
     }
     if let Some(view) = output_limit::lower_output_by_estimate(conversation, first, &refused) {
@@ -40,7 +39,7 @@ pub(super) async fn recover_from_overflow(
     let before = window::smallest_refused_window(chat, &first.inputs);
     adopt_window(chat, &refused);
     let mut inputs = inputs_after_refusal(chat, first, &refused, before);
-    let Some((mut view, step)) = run_recovery(chat, first, &mut inputs).await else {
+    let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
         notices::log_gave_up(tokens, &inputs);
         return NextStep::GiveUp;
     };
@@ -51,11 +50,20 @@ pub(super) async fn recover_from_overflow(
     NextStep::retry(Attempt::retry(inputs, RequestPlan::from_view(view), why))
 }
 
+/// Whether an overflow that the reply does not state may be one all the same.
+fn may_be_right(chat: &Chat<'_>, first: &Attempt, refused: &SuspectedOverflow) -> bool {
+    match refused.overflow.evidence {
+        Evidence::Stated => true,
+        Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),
+        Evidence::Suspected { statement } => !chat.knowledge.suspicions.is_refuted(statement),
+    }
+}
+
 /// Learns the refused window at once if no accepted request contradicts it. The client may
 /// leave before there is proof, and send the conversation again.
 fn adopt_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let windows = &chat.knowledge.windows;
-    if !refused.is_empty_reply()
+    if refused.states_window()
         && refused.tokens > windows.observations(&chat.model).largest_accepted
     {
         window::learn_from_refusal(chat, refused);
@@ -82,9 +90,9 @@ fn inputs_after_refusal(
 }
 
 /// Runs the recovery steps and waits for the summary that they ask for, if any.
-async fn run_recovery(
+pub(super) async fn run_recovery(
     chat: &Chat<'_>,
-    first: &Attempt,
+    too_large: &ForwardedView,
     inputs: &mut PlanInputs,
 ) -> Option<(ForwardedView, RecoveryStep)> {
     let recovery = |inputs: &PlanInputs, summaries| {
@@ -93,7 +101,7 @@ async fn run_recovery(
             chat.request.conversation,
             policy,
             known,
-            first.view(),
+            too_large,
             summaries,
         )
     };
@@ -112,19 +120,14 @@ async fn run_recovery(
     }
 }
 
-/// Whether the size of a request may explain its empty reply. This is so near the window. If
-/// the window is only assumed, an earlier empty reply to a request no larger is enough.
-fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt) -> bool {
-    let tokens = first.tokens(chat.request.conversation);
-    let inputs = &first.inputs;
-    let is_near = tokens >= inputs.policy.thresholds.window.percent(NEAR_WINDOW_PERCENT);
-    match chat
-        .knowledge
-        .windows
-        .record_empty_reply(&chat.model, tokens)
-    {
-        EmptyReplyCause::LikelySize => is_near || window::window_is_assumed(chat, inputs),
-        EmptyReplyCause::PossiblySize => is_near,
+/// Whether the size of a request may explain its empty reply. A success without an answer is often a
+/// failure of the server, so the size explains the first such reply only near the window in force.
+fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt, status: StatusCode) -> bool {
+    let facts = judge::request_facts(chat, first);
+    let windows = &chat.knowledge.windows;
+    match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
+        EmptyReplyCause::PossiblySize if status.is_success() => facts.is_near_window(),
+        EmptyReplyCause::LikelySize | EmptyReplyCause::PossiblySize => facts.is_large(),
         EmptyReplyCause::UnrelatedToSize => false,
     }
 }

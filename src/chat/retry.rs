@@ -7,7 +7,7 @@ use crate::chat::{Chat, output_limit, placement, recovery, window};
 use crate::metrics::RetryReason;
 use crate::report::ChatReport;
 use longhaul_core::conversation::{Conversation, images};
-use longhaul_core::overflow::{Evidence, Overflow, Verdict};
+use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::planning::view::ForwardedView;
@@ -90,6 +90,16 @@ impl SuspectedOverflow {
     pub(super) fn is_empty_reply(&self) -> bool {
         self.overflow.evidence == Evidence::EmptyReply
     }
+
+    /// Whether the reply states that the request exceeds the window.
+    pub(super) fn states_window(&self) -> bool {
+        self.overflow.evidence == Evidence::Stated && !self.is_request_limit()
+    }
+
+    /// Whether the limit bounds one request of this account.
+    pub(super) fn is_request_limit(&self) -> bool {
+        self.overflow.kind == LimitKind::Request
+    }
 }
 
 impl Retry {
@@ -119,14 +129,14 @@ impl Retry {
         }
     }
 
-    /// Whether an empty reply was classified as an overflow.
-    pub(super) fn follows_empty_reply(self) -> bool {
+    /// Returns the evidence of the overflow that this retry follows, if any.
+    pub(super) fn evidence(self) -> Option<Evidence> {
         match self {
-            Self::Compacted { refused, .. } => refused.is_empty_reply(),
+            Self::Compacted { refused, .. } => Some(refused.overflow.evidence),
             Self::OtherPlacement
             | Self::FewerBytes
             | Self::Original { .. }
-            | Self::SmallerOutput { .. } => false,
+            | Self::SmallerOutput { .. } => None,
         }
     }
 }

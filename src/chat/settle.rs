@@ -102,6 +102,23 @@ pub(crate) async fn finish(
     judged.response
 }
 
+/// Settles a retry and returns the reply for relaying: `refused`, the reply that refused the first
+/// attempt, if the retry shows that the first reply was no overflow.
+pub(crate) async fn finish_retry(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    judged: JudgedReply<UpstreamBody>,
+    refused: Response<PeekedBody<UpstreamBody>>,
+    log: &mut RequestLog,
+) -> Response<PeekedBody<UpstreamBody>> {
+    if refutes_suspicion(attempt, &judged) {
+        // A refused retry adopts nothing.
+        let _: Option<RecordAdopted> = settle(chat, attempt, &judged);
+        return refused;
+    }
+    finish(chat, attempt, judged, log).await
+}
+
 /// Settles an explicit compaction, whose body is sent to no upstream.
 ///
 /// Anyone can trigger a digest with any key, and all callers share the space for records. So a
@@ -205,8 +222,12 @@ fn settle_accepted_retry(
         Retry::Compacted { refused, .. } => {
             record_acceptance(chat, attempt);
             learn_from_overflow(chat, &refused);
-            let window = attempt.inputs.policy.thresholds.window;
-            adopt::adopt_new_record(chat, attempt, Some(window), CompactionTrigger::Overflow)
+            let window = if refused.is_request_limit() {
+                attempt.inputs.adopted().and_then(|record| record.window)
+            } else {
+                Some(attempt.inputs.policy.thresholds.window)
+            };
+            adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Overflow)
         }
         Retry::OtherPlacement => settle_accepted_plan(chat, attempt),
         Retry::FewerBytes => {
@@ -229,6 +250,17 @@ fn settle_accepted_retry(
     }
 }
 
+/// Whether the reply to a retry shows that the first reply was no overflow after all, as far as longhaul
+/// can tell. The client then receives the first reply.
+fn refutes_suspicion(attempt: &Attempt, judged: &JudgedReply<UpstreamBody>) -> bool {
+    let evidence = attempt.retry.and_then(Retry::evidence);
+    let is_suspicion = match evidence {
+        Some(Evidence::EmptyReply | Evidence::Suspected { .. }) => true,
+        Some(Evidence::Stated) | None => false,
+    };
+    is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted
+}
+
 /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
 fn settle_refused_retry(
     chat: &Chat<'_>,
@@ -236,6 +268,13 @@ fn settle_refused_retry(
     retry: Retry,
     judged: &JudgedReply<UpstreamBody>,
 ) {
+    let status = judged.response.status();
+    let is_refusal = status.is_client_error() && !is_overload_status(status);
+    if let Some(Evidence::Suspected { statement }) = retry.evidence()
+        && (is_refusal || status.is_success())
+    {
+        chat.knowledge.suspicions.record_refuted(statement);
+    }
     match judged.verdict {
         Verdict::Malformed => {
             if let Retry::Compacted { .. } | Retry::OtherPlacement = retry {
@@ -267,6 +306,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
         tokens, overflow, ..
     } = *refused;
     match overflow.evidence {
+        Evidence::Stated if refused.is_request_limit() => {}
         Evidence::Stated => {
             if tokens > windows.observations(&chat.model).largest_accepted {
                 window::learn_from_refusal(chat, refused);
@@ -283,11 +323,11 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
                     .record_count(key, &chat.model, counted);
             }
         }
-        Evidence::EmptyReply if retry.follows_empty_reply() => {
+        Evidence::EmptyReply if retry.evidence() == Some(Evidence::EmptyReply) => {
             windows.record_empty_retry(&chat.model);
         }
         // A suspicion that a smaller request did not confirm teaches nothing.
-        Evidence::EmptyReply | Evidence::Suspected => {}
+        Evidence::EmptyReply | Evidence::Suspected { .. } => {}
     }
 }
 
@@ -299,6 +339,10 @@ fn learn_from_overflow(chat: &Chat<'_>, refused: &SuspectedOverflow) {
             tokens = refused.tokens.get(),
             "treating an empty reply as an overflow: a smaller request was answered"
         );
+    } else if refused.is_request_limit() {
+        let windows = &chat.knowledge.windows;
+        windows.learn_request_limit(&chat.model, refused.tokens, &refused.overflow);
+        notices::log_request_limit(chat, refused);
     } else {
         window::learn_from_refusal(chat, refused);
         notices::report_lowered_window(chat, refused);
@@ -312,7 +356,7 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     if chat.recovery_enabled() {
         let windows = &chat.knowledge.windows;
         let tokens = attempt.tokens(chat.request.conversation);
-        windows.record_accepted(&chat.model, tokens);
+        windows.record_accepted(&chat.model, chat.sent_size(attempt));
         windows.record_accepted_in_conversation(&chat.prefix_keys, tokens);
     }
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {

@@ -68,27 +68,45 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
     }
 }
 
-/// Returns the tokens that the operator's window leaves for input, corrected by how this
-/// conversation is counted. `None` if the operator set no window.
-pub(super) fn configured_input_limit(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
-    chat.configured_window().map(|_| {
-        inputs.policy.thresholds.actual_window
-            - chat
-                .request
-                .conversation
-                .output_tokens()
-                .unwrap_or_default()
-    })
+/// Returns the window in force in estimated tokens. `None` if no source states the window, or if only
+/// the table of models does and the server is local: such a server may have loaded any window.
+pub(super) fn window_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
+    let sources = window_sources(chat, inputs.adopted());
+    let (_, selected) = sources.policy_window();
+    let host = chat.services().config.upstream.base.authority().host();
+    let is_known = match selected {
+        SelectedSource::Refusal | SelectedSource::Setting => true,
+        SelectedSource::Table => {
+            sources.reported.is_some() || HostKind::from_host(host) != HostKind::Local
+        }
+        SelectedSource::Default => sources.reported.is_some(),
+    };
+    is_known.then_some(inputs.policy.thresholds.actual_window)
+}
+
+/// Returns the tokens that the window in force leaves for input, if any window is.
+pub(super) fn input_limit_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
+    let output = chat.request.conversation.output_tokens();
+    window_in_force(chat, inputs).map(|window| window - output.unwrap_or_default())
+}
+
+/// Whether the operator set the window, or the upstream stated the window to this caller.
+pub(super) fn window_is_stated(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
+    let sources = window_sources(chat, inputs.adopted());
+    match sources.policy_window().1 {
+        SelectedSource::Refusal | SelectedSource::Setting => true,
+        SelectedSource::Table | SelectedSource::Default => sources.reported.is_some(),
+    }
 }
 
 /// Collects the sources for the model's window, including the record in use and this
 /// conversation's own refusals.
 pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
-    let own = chat
-        .knowledge
-        .windows
-        .conversation_window(&chat.prefix_keys);
-    model_window_sources(chat, &chat.model, record).with_conversation_window(own)
+    let windows = &chat.knowledge.windows;
+    let own = windows.conversation_window(&chat.prefix_keys);
+    let request = windows.observations(&chat.model).request_limit();
+    let smaller = own.into_iter().chain(request).min();
+    model_window_sources(chat, &chat.model, record).with_conversation_window(smaller)
 }
 
 /// Returns the smallest window that refusals have shown for the model or for this conversation.

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 use crate::body::budget::BufferBudget;
 use crate::body::coding::Decoder;
 use crate::body::peeked_body::{PeekedBody, ReadAhead};
-use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
+use longhaul_core::overflow::{ClassifierStep, ReplyClassifier, Verdict};
 
 /// Maximum bytes held of one reply, as received. Errors are small, and the head of a stream before
 /// its first content is smaller.
@@ -51,12 +50,12 @@ pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
     pub(crate) broke_off: bool,
 }
 
-/// Judges a reply, waiting no longer than the verdict takes. `budget` accounts for the decoder.
-pub(crate) async fn judge<B>(
+/// Judges a reply, waiting no longer than the verdict takes. `classifier` returns the classifier for a
+/// status. `budget` accounts for the decoder.
+pub(crate) async fn judge<'c, B>(
     response: Response<B>,
-    dialect: Dialect,
     holding: HoldPolicy,
-    rules: &ClassifierRules,
+    classifier: impl FnOnce(u16) -> Option<ReplyClassifier<'c>>,
     budget: &BufferBudget,
 ) -> JudgedReply<B>
 where
@@ -78,7 +77,7 @@ where
                 .charged_to(budget.reservation())
                 .ok()
         };
-        match ReplyClassifier::new(dialect, status, rules).zip(decoder()) {
+        match classifier(status).zip(decoder()) {
             Some((reading, decoder)) if may_be_held(&held) => {
                 // A timeout drops the future between two frames, so no bytes are lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))

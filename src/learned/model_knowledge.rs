@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use moka::sync::Cache;
 
 use crate::learned::model_facts::ModelFacts;
+use crate::learned::refuted_suspicions::RefutedSuspicions;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
 use crate::learned::windows::LearnedWindows;
@@ -43,6 +44,7 @@ pub(crate) struct CallerKnowledge {
     /// Summary placements that each model accepts.
     pub(crate) placements: SummaryPlacements,
     pub(crate) windows: LearnedWindows,
+    pub(crate) suspicions: RefutedSuspicions,
     scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
@@ -81,6 +83,7 @@ impl ModelKnowledge {
                 },
                 placements: SummaryPlacements::default(),
                 windows: LearnedWindows::default(),
+                suspicions: RefutedSuspicions::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
                 is_answered: AtomicBool::default(),
@@ -140,6 +143,7 @@ impl CallerKnowledge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learned::windows::accepted_sizes::RequestSize;
     use longhaul_core::units::tokens::Tokens;
 
     fn scope(name: &str) -> Scope {
@@ -150,7 +154,11 @@ mod tests {
     fn publishes_only_the_facts_of_callers_that_were_answered() {
         let knowledge = ModelKnowledge::default();
         let caller = knowledge.of_caller(scope("a"), QueryKey::Caller);
-        caller.windows.record_accepted("m", Tokens::new(100));
+        let size = RequestSize {
+            tokens: Tokens::new(100),
+            tools: Tokens::ZERO,
+        };
+        caller.windows.record_accepted("m", size);
         assert_eq!(caller.facts("m"), None);
         caller.record_answer();
         let again = knowledge.of_caller(scope("a"), QueryKey::Caller);

@@ -10,10 +10,12 @@
 //!
 //! Everything learned from a refusal expires after a day.
 
+pub(crate) mod accepted_sizes;
 pub(crate) mod conversation_windows;
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use crate::wall_clock;
+use accepted_sizes::{AcceptedSizes, RequestSize};
 use conversation_windows::ConversationWindows;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::overflow::{Overflow, ReplyEnd};
@@ -33,6 +35,10 @@ const WELL_BELOW_PERCENT: u32 = 75;
 /// Lifetime of a refusal, in milliseconds: a day. An operator may restart a server with a larger
 /// window. If not, the next refusal says so, and a retry recovers from it.
 const REFUSAL_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Lifetime of a limit on one request, in milliseconds: an hour. Accounts rise to other tiers, and a
+/// limit that still applies is stated again.
+const REQUEST_LIMIT_TTL_MS: u64 = 60 * 60 * 1_000;
 
 /// The observations of one model. Sizes are in estimated tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,20 +62,39 @@ pub(crate) struct ModelObservations {
     /// longhaul publishes it again once it has moved by a sixteenth.
     pub(crate) published_ratio: Option<Timestamped<TokenRatio>>,
     empty_replies: EmptyReplyTracker,
+    /// The accepted requests that prove that a smaller request fits.
+    accepted_sizes: AcceptedSizes,
+    /// The largest request that the account may send. This is not a window.
+    request_limit: Option<Timestamped<Tokens>>,
 }
 
 impl ModelObservations {
-    /// Whether a request of this size is known to fit. A size fits if the model has accepted it or
-    /// a larger one, or if it is well below the learned window. If no window is learned, `set`, the
-    /// operator's setting, takes its place. Requests of a suspect size are never known to fit.
-    pub(crate) fn is_known_to_fit(&self, request: Tokens, set: Option<Tokens>) -> bool {
-        let window = self.window().or(set);
-        let doubted = self
+    /// Whether a request of this size is known to fit: in either of two cases.
+    ///
+    /// - The request is well below `limit`, the input that the window in force leaves.
+    /// - The model has accepted a request with the same tools that was at least a tenth larger. Above a
+    ///   window that the operator set (`is_set`), this proves nothing.
+    ///
+    /// Requests of a suspect size are never known to fit.
+    pub(crate) fn is_known_to_fit(
+        &self,
+        request: RequestSize,
+        limit: Option<Tokens>,
+        is_set: bool,
+    ) -> bool {
+        let tokens = request.tokens;
+        let is_doubted = self
             .suspect_from
-            .is_some_and(|doubted| request >= doubted.what);
-        let fits = request <= self.largest_accepted
-            || window.is_some_and(|window| request <= window.percent(WELL_BELOW_PERCENT));
-        fits && !doubted
+            .is_some_and(|doubted| tokens >= doubted.what);
+        let is_above = is_set && limit.is_some_and(|limit| tokens > limit);
+        let is_well_below = limit.is_some_and(|limit| tokens <= limit.percent(WELL_BELOW_PERCENT));
+        let is_proven = !is_above && self.accepted_sizes.prove(request);
+        (is_well_below || is_proven) && !is_doubted
+    }
+
+    /// Returns the largest request that the account may send, in estimated tokens, if known.
+    pub(crate) fn request_limit(&self) -> Option<Tokens> {
+        self.request_limit.map(|limit| limit.what)
     }
 
     /// Returns the learned window in estimated tokens, if any.
@@ -96,9 +121,18 @@ impl ModelObservations {
         self.suspect_from = self
             .suspect_from
             .filter(|doubted| doubted.is_at_or_after(since) && !doubted.is_ahead_of(now));
+        let limit_since = now.saturating_sub(REQUEST_LIMIT_TTL_MS);
+        self.request_limit = self
+            .request_limit
+            .filter(|limit| limit.is_at_or_after(limit_since) && !limit.is_ahead_of(now));
         self.published_accepted = self
             .published_accepted
             .filter(|accepted| accepted.is_at_or_after(since) && !accepted.is_ahead_of(now));
+    }
+
+    fn record_accepted_size(&mut self, request: RequestSize) {
+        self.accepted_sizes.record(request);
+        self.record_accepted(request.tokens);
     }
 
     fn record_accepted(&mut self, request: Tokens) {
@@ -176,6 +210,7 @@ impl ModelObservations {
     fn cap_accepted(&mut self) {
         if let Some(window) = self.window() {
             self.largest_accepted = self.largest_accepted.min(window);
+            self.accepted_sizes.cap(window);
         }
     }
 
@@ -272,8 +307,17 @@ impl LearnedWindows {
 
     /// Records that the model accepted a request of this size. Discards a learned window that the
     /// request disproves: it was learned wrongly, or from denser text.
-    pub(crate) fn record_accepted(&self, model: &str, request: Tokens) {
-        self.update(model, |shown| shown.record_accepted(request));
+    pub(crate) fn record_accepted(&self, model: &str, request: RequestSize) {
+        self.update(model, |shown| shown.record_accepted_size(request));
+    }
+
+    /// Learns the largest request that the account may send, now that a smaller request was accepted.
+    pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
+        let limit = to_two_digits(window_from_refusal(request, overflow));
+        self.update(model, |shown| {
+            let now = wall_clock::unix_millis();
+            shown.request_limit = Some(Timestamped::superseding(None, now, limit));
+        });
     }
 
     /// Records that the model refused a request of this size, and learns its window unless a larger

@@ -178,9 +178,11 @@ where
 {
     crate::exchange::reply_gate::judge(
         response,
-        Dialect::ChatCompletions,
         holding,
-        ClassifierRules::standard(),
+        |status| {
+            let rules = ClassifierRules::standard();
+            ReplyClassifier::new(Dialect::ChatCompletions, status, rules)
+        },
         budget,
     )
     .await

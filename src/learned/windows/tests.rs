@@ -23,6 +23,14 @@ fn reply_end(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
     }
 }
 
+/// Builds the size of a request without tools.
+fn size(tokens: u32) -> RequestSize {
+    RequestSize {
+        tokens: Tokens::new(tokens),
+        tools: Tokens::ZERO,
+    }
+}
+
 /// Builds a text request of this size.
 fn sent(estimate: u32) -> SentSize {
     SentSize {
@@ -57,51 +65,58 @@ fn a_refusal_teaches_the_window_in_our_own_units() {
 }
 
 #[test]
-fn only_what_was_accepted_or_is_well_below_the_window_is_proven() {
+fn a_request_well_below_the_window_in_force_is_proven() {
     let windows = LearnedWindows::default();
-    assert!(
-        !windows
-            .observations("m")
-            .is_known_to_fit(Tokens::new(1), None)
-    );
-    windows.record_accepted("m", Tokens::new(100));
-    assert!(
-        windows
-            .observations("m")
-            .is_known_to_fit(Tokens::new(100), None)
-    );
-    assert!(
-        !windows
-            .observations("m")
-            .is_known_to_fit(Tokens::new(101), None)
-    );
-    windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
-    assert!(
-        windows
-            .observations("m")
-            .is_known_to_fit(Tokens::new(18_000), None)
-    );
-    assert!(
-        !windows
-            .observations("m")
-            .is_known_to_fit(Tokens::new(18_001), None)
-    );
+    let limit = Some(Tokens::new(40_000));
+    let proves = |request, is_set| {
+        let observations = windows.observations("m");
+        observations.is_known_to_fit(size(request), limit, is_set)
+    };
+    assert!(proves(30_000, false) && proves(30_000, true));
+    assert!(!proves(30_001, false));
 }
 
 #[test]
-fn a_set_window_proves_what_is_well_below_it_until_another_is_learned() {
+fn an_accepted_request_proves_smaller_ones_except_above_a_set_window() {
     let windows = LearnedWindows::default();
-    let set = Some(Tokens::new(40_000));
-    let proves = |request| {
-        windows
-            .observations("m")
-            .is_known_to_fit(Tokens::new(request), set)
+    let proves = |request, limit: Option<u32>, is_set| {
+        let observations = windows.observations("m");
+        observations.is_known_to_fit(size(request), limit.map(Tokens::new), is_set)
     };
-    assert!(proves(30_000));
-    assert!(!proves(30_001));
-    windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
-    assert!(proves(18_000));
-    assert!(!proves(18_001));
+    assert!(!proves(1, None, false));
+    windows.record_accepted("m", size(40_000));
+    assert!(proves(36_000, None, false));
+    assert!(!proves(36_500, None, false));
+    // A real client's request: window set to 32,000, estimate 32,329.
+    assert!(!proves(32_329, Some(32_000), true));
+    assert!(proves(32_000, Some(32_000), true));
+    assert!(proves(32_329, Some(32_000), false));
+    let other_tools = RequestSize {
+        tools: Tokens::new(9_000),
+        ..size(10_000)
+    };
+    let observations = windows.observations("m");
+    assert!(!observations.is_known_to_fit(other_tools, None, false));
+}
+
+#[test]
+fn a_limit_on_one_request_lasts_an_hour() {
+    let windows = LearnedWindows::default();
+    let limit = || windows.observations("m").request_limit();
+    windows.learn_request_limit(
+        "m",
+        Tokens::new(9_000),
+        &Overflow::stated(Some(6_000), Some(9_000)),
+    );
+    assert_eq!(limit(), Some(Tokens::new(6_000)));
+    assert_eq!(windows.observations("m").window(), None);
+    assert_eq!(windows.observations("n").request_limit(), None);
+    windows.update("m", |observations| {
+        let long_ago = wall_clock::unix_millis() - REQUEST_LIMIT_TTL_MS - 1;
+        let old = Timestamped::superseding(None, long_ago, Tokens::new(6_000));
+        observations.request_limit = Some(old);
+    });
+    assert_eq!(limit(), None);
 }
 
 #[test]
@@ -109,12 +124,12 @@ fn a_window_that_a_larger_request_disproves_is_forgotten() {
     let windows = LearnedWindows::default();
     windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     // Less dense text may well fit up to the limit that the upstream stated.
-    windows.record_accepted("m", Tokens::new(32_000));
+    windows.record_accepted("m", size(32_000));
     assert_eq!(
         windows.observations("m").window(),
         Some(Tokens::new(24_000))
     );
-    windows.record_accepted("m", Tokens::new(32_001));
+    windows.record_accepted("m", size(32_001));
     assert_eq!(windows.observations("m").window(), None);
 }
 
@@ -123,14 +138,14 @@ fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
     let windows = LearnedWindows::default();
     let stop = |input| reply_end(input, 5, FinishReason::Stop);
     for (estimate, input, learned) in [(10_000, 4_000, None), (12_000, 3_900, Some(4_096))] {
-        windows.record_accepted("m", Tokens::new(estimate));
+        windows.record_accepted("m", size(estimate));
         let ended = windows.learn_from_reply_end("m", sent(estimate), &stop(input));
         assert_eq!(ended.map(Tokens::get), learned);
     }
-    windows.record_accepted("m", Tokens::new(20_000));
+    windows.record_accepted("m", size(20_000));
     let shown = windows.observations("m");
     assert_eq!(shown.window(), Some(Tokens::new(4_096)));
-    assert!(!shown.is_known_to_fit(Tokens::new(4_097), None));
+    assert!(!shown.is_known_to_fit(size(4_097), Some(Tokens::new(4_096)), false));
     assert_eq!(
         windows.learn_from_reply_end("m", sent(5_000), &stop(4_500)),
         None
@@ -141,7 +156,7 @@ fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
 #[test]
 fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
     let windows = LearnedWindows::default();
-    windows.record_accepted("m", Tokens::new(10_000));
+    windows.record_accepted("m", size(10_000));
     let full = reply_end(10_000, 2_000, FinishReason::WindowFull);
     let learned = windows.learn_from_reply_end("m", sent(10_000), &full);
     assert_eq!(learned, Some(Tokens::new(12_000)));
@@ -195,7 +210,7 @@ fn a_window_disproved_in_one_process_is_forgotten_in_all() {
     one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     let learned = Some(Tokens::new(24_000));
     assert_eq!(exchanged(&one, &other), [learned; 2]);
-    other.record_accepted("m", Tokens::new(32_001));
+    other.record_accepted("m", size(32_001));
     assert_eq!(exchanged(&one, &other), [None; 2]);
     // Likewise if a third process learns the window that has accepted nothing.
     let third = LearnedWindows::default();
@@ -206,7 +221,7 @@ fn a_window_disproved_in_one_process_is_forgotten_in_all() {
 #[test]
 fn what_was_accepted_counts_for_more_than_what_an_error_states() {
     let windows = LearnedWindows::default();
-    windows.record_accepted("m", Tokens::new(32_001));
+    windows.record_accepted("m", size(32_001));
     windows.learn_from_refusal("m", Tokens::new(40_000), &overflow());
     assert_eq!(windows.observations("m").window(), None);
     assert_eq!(
@@ -279,14 +294,14 @@ fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
 #[test]
 fn a_suspicion_changes_nothing() {
     let windows = LearnedWindows::default();
-    windows.record_accepted("m", Tokens::new(10_000));
+    windows.record_accepted("m", size(11_000));
     let ended =
         windows.learn_from_reply_end("m", sent(10_000), &reply_end(4_000, 5, FinishReason::Stop));
     assert_eq!((ended, windows.observations("m").window()), (None, None));
     assert!(
         windows
             .observations("m")
-            .is_known_to_fit(Tokens::new(10_000), None)
+            .is_known_to_fit(size(10_000), None, false)
     );
 }
 
@@ -304,20 +319,20 @@ fn a_refusal_that_what_was_accepted_speaks_against_changes_what_is_held_alone() 
     let proves = |request| {
         windows
             .observations("m")
-            .is_known_to_fit(Tokens::new(request), None)
+            .is_known_to_fit(size(request), None, false)
     };
-    windows.record_accepted("m", Tokens::new(50_000));
+    windows.record_accepted("m", size(55_000));
     assert!(proves(50_000));
     // 32,000 of 40,000 tokens are four fifths of the 12,000.
     let ended = windows.learn_from_reply_end("m", sent(12_000), &refused_in_a_stream());
     assert_eq!((ended, windows.observations("m").window()), (None, None));
     assert_eq!(
         windows.observations("m").largest_accepted,
-        Tokens::new(50_000)
+        Tokens::new(55_000)
     );
     assert!(proves(9_599) && !proves(9_600) && !proves(50_000));
     // An answer to a larger request proves nothing about text as dense as the refused text.
-    windows.record_accepted("m", Tokens::new(60_000));
+    windows.record_accepted("m", size(60_000));
     assert!(!proves(9_600));
     windows.learn_from_refusal("m", Tokens::new(70_000), &overflow());
     assert!(proves(9_599) && !proves(9_600), "the smallest counts");
@@ -336,7 +351,7 @@ fn a_size_is_doubted_for_a_day() {
             ..ModelObservations::default()
         };
         shown.expire();
-        !shown.is_known_to_fit(Tokens::new(10), None)
+        !shown.is_known_to_fit(size(10), Some(Tokens::new(100)), false)
     };
     assert!(doubted(REFUSAL_TTL_MS - 60_000));
     assert!(!doubted(REFUSAL_TTL_MS + 1));
@@ -346,7 +361,7 @@ fn a_size_is_doubted_for_a_day() {
 fn a_refusal_without_a_number_shows_no_less_than_was_accepted() {
     let learned = |accepted, refused| {
         let windows = LearnedWindows::default();
-        windows.record_accepted("m", Tokens::new(accepted));
+        windows.record_accepted("m", size(accepted));
         windows.learn_from_refusal("m", Tokens::new(refused), &Overflow::from_empty_reply());
         windows.observations("m").window().map(Tokens::get)
     };

@@ -64,10 +64,16 @@ impl RequestFacts<'_> {
     /// Whether the request is so large that its size is evidence: near the believed window, or well
     /// above everything accepted.
     pub fn is_large(&self) -> bool {
+        let accepted = u64::from(self.largest_accepted) * ABOVE_ACCEPTED_PERCENT;
+        let is_above = u64::from(self.tokens) * 100 >= accepted;
+        self.is_near_window() || (is_above && self.tokens >= MIN_LARGE_TOKENS)
+    }
+
+    /// Whether the request is near the believed window.
+    pub fn is_near_window(&self) -> bool {
         let tokens = u64::from(self.tokens) * 100;
         let is_near = |window: u32| tokens >= u64::from(window) * NEAR_WINDOW_PERCENT;
-        let is_above = tokens >= u64::from(self.largest_accepted) * ABOVE_ACCEPTED_PERCENT;
-        self.window.is_some_and(is_near) || (is_above && self.tokens >= MIN_LARGE_TOKENS)
+        self.window.is_some_and(is_near)
     }
 }
 
