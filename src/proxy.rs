@@ -210,8 +210,8 @@ async fn serve_chat(
     Ok(settle::finish(&chat, &first, judged, log).await)
 }
 
-/// Retries the chat once: splice → send. Returns `refused`, the reply that refused the first attempt,
-/// if the retry cannot be built or sent, or if its reply refutes the reason for the retry.
+/// Retries the chat once: splice → send. Returns `refused`, the reply to the first attempt, if the retry
+/// cannot be built or sent, or if it refutes the suspicion that it follows.
 async fn retry(
     chat: &Chat<'_>,
     second: &Attempt,

@@ -58,20 +58,19 @@ pub(crate) async fn first_send(
     (first, sending, report)
 }
 
-/// Makes a request fit a window that the operator set, or that the upstream stated to this caller: such a
-/// request is not sent to be refused. Returns the recovery step if one was needed.
+/// Makes a request fit a window that the operator set, or that the upstream stated to this caller.
+/// Returns the recovery step if one was needed. The output is left to the upstream: many count only the
+/// input.
 async fn fit_stated_window(
     chat: &Chat<'_>,
     plan: RequestPlan,
     inputs: &mut PlanInputs,
 ) -> (RequestPlan, Option<RecoveryStep>) {
     let conversation = chat.request.conversation;
-    let limit = inputs
-        .policy
-        .thresholds
-        .max_input(conversation.output_tokens());
-    let fits = plan.view.tokens(conversation) <= limit;
-    if fits || !chat.recovery_enabled() || !window::window_is_stated(chat, inputs) {
+    let settings = &chat.settings;
+    let fits = plan.view.tokens(conversation) <= inputs.policy.thresholds.actual_window;
+    let is_enabled = settings.proactive && chat.recovery_enabled();
+    if fits || !is_enabled || !window::window_is_stated(chat, inputs) {
         return (plan, None);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {

@@ -121,13 +121,13 @@ pub(super) async fn run_recovery(
 }
 
 /// Whether the size of a request may explain its empty reply. A success without an answer is often a
-/// failure of the server, so the size explains the first such reply only near the window in force.
+/// failure of the server. The first such reply therefore counts only near the window in force.
 fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt, status: StatusCode) -> bool {
     let facts = judge::request_facts(chat, first);
     let windows = &chat.knowledge.windows;
     match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
         EmptyReplyCause::PossiblySize if status.is_success() => facts.is_near_window(),
-        EmptyReplyCause::LikelySize | EmptyReplyCause::PossiblySize => facts.is_large(),
+        EmptyReplyCause::LikelySize | EmptyReplyCause::PossiblySize => facts.explains_silence(),
         EmptyReplyCause::UnrelatedToSize => false,
     }
 }

@@ -102,8 +102,8 @@ pub(crate) async fn finish(
     judged.response
 }
 
-/// Settles a retry and returns the reply for relaying: `refused`, the reply that refused the first
-/// attempt, if the retry shows that the first reply was no overflow.
+/// Settles a retry and returns the reply for relaying. Returns `refused`, the reply to the first attempt,
+/// if the retry refutes the suspicion that it follows.
 pub(crate) async fn finish_retry(
     chat: &Chat<'_>,
     attempt: &Attempt,

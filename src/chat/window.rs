@@ -68,8 +68,10 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
     }
 }
 
-/// Returns the window in force in estimated tokens. `None` if no source states the window, or if only
-/// the table of models does and the server is local: such a server may have loaded any window.
+/// Returns the window in force in estimated tokens. Returns `None` in two cases:
+///
+/// - No source states the window.
+/// - Only the table of models states one, and the server is local. Such a server may have any window.
 pub(super) fn window_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
     let sources = window_sources(chat, inputs.adopted());
     let (_, selected) = sources.policy_window();

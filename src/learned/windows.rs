@@ -131,8 +131,11 @@ impl ModelObservations {
     }
 
     fn record_accepted_size(&mut self, request: RequestSize) {
-        self.accepted_sizes.record(request);
         self.record_accepted(request.tokens);
+        // A provider that truncates prompts accepts requests of any size.
+        let tokens = request.tokens.min(self.largest_accepted);
+        self.accepted_sizes
+            .record(RequestSize { tokens, ..request });
     }
 
     fn record_accepted(&mut self, request: Tokens) {

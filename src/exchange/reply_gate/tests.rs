@@ -294,7 +294,7 @@ async fn check_let_go(holding: HoldPolicy, reply: Response<Script>) {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_waited_for_that_is_not_needed() {
-    let answer = r#"{"id":"a","object":"chat.completion","choices":[{"#;
+    let answer = r#"{"id":"a","object":"chat.completion","choices":[{"message":{"content":"H"#;
     let everything = HoldPolicy::Everything;
     check_let_go(
         everything,

@@ -7,7 +7,7 @@ use longhaul_core::units::tokens::Tokens;
 pub(crate) struct RequestSize {
     /// The whole request.
     pub(crate) tokens: Tokens,
-    /// Its tool schemas. The estimate of schemas is far from any tokenizer's count, so sizes are
+    /// Size of the tool schemas. The estimate of schemas is far from any tokenizer's count, so sizes are
     /// compared only between requests with the same tools.
     pub(crate) tools: Tokens,
 }

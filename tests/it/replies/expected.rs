@@ -13,7 +13,7 @@ pub(super) enum Answer {
     Leave,
     Malformed,
     SmallerOutput,
-    /// A limit on one request. The proxy relays the refusal as long as it classifies by the table alone.
+    /// A limit on one request of the account.
     SmallerRequest,
 }
 

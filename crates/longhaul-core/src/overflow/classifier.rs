@@ -44,8 +44,8 @@ impl<'a> ReplyClassifier<'a> {
         Self::by_rules(dialect, status, RuleSet::table_only(rules))
     }
 
-    /// Creates a classifier for the reply to a request: by the rules of the table, and by the evidence
-    /// of the reply where no rule applies. Returns `None` if the status rules out any action.
+    /// Creates a classifier for the reply to a request. Where no rule of the table applies, the evidence
+    /// of the reply decides. Returns `None` if the status rules out any action.
     pub fn for_request(
         dialect: Dialect,
         status: u16,

@@ -69,6 +69,13 @@ impl RequestFacts<'_> {
         self.is_near_window() || (is_above && self.tokens >= MIN_LARGE_TOKENS)
     }
 
+    /// Whether the size explains a refusal that says nothing. Far from a believed window, a request must
+    /// have been accepted for comparison.
+    pub fn explains_silence(&self) -> bool {
+        let can_compare = self.largest_accepted > 0 || self.window.is_none();
+        self.is_near_window() || (can_compare && self.is_large())
+    }
+
     /// Whether the request is near the believed window.
     pub fn is_near_window(&self) -> bool {
         let tokens = u64::from(self.tokens) * 100;
@@ -122,7 +129,7 @@ impl Judgement {
             Strength::Words if facts.is_large() => Evidence::Suspected {
                 statement: self.statement,
             },
-            Strength::Silence if facts.is_large() => Evidence::EmptyReply,
+            Strength::Silence if facts.explains_silence() => Evidence::EmptyReply,
             Strength::Vetoed | Strength::Nothing | Strength::Silence | Strength::Words => {
                 return None;
             }

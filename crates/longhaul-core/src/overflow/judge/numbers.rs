@@ -171,8 +171,10 @@ fn unit_of(text: &str, number: &Number) -> Unit {
     }
 }
 
-/// Whether the numbers of a statement count characters: a number says so, or no word speaks of tokens
-/// and a number is the request's size in characters.
+/// Whether the numbers of a statement count characters, in either of two cases:
+///
+/// - A number says so.
+/// - No word speaks of tokens, and a number is the request's size in characters.
 fn counts_characters(text: &str, numbers: &[Number], facts: &RequestFacts<'_>) -> bool {
     let mut units = numbers.iter().map(|one| unit_of(text, one));
     if units.any(|unit| unit == Unit::Characters) {
