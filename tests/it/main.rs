@@ -71,6 +71,7 @@ mod sessions;
 mod stored_records;
 mod subject;
 mod summaries;
+mod suspicions;
 mod switches;
 mod thrash;
 mod tidy;

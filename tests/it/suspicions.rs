@@ -1,0 +1,188 @@
+//! Refusals in words that no rule knows: what longhaul tries, and what a wrong guess costs.
+
+use longhaul::Config;
+use longhaul::config::WindowOrigin;
+use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::units::tokens::Tokens;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::caller::{Caller, talk};
+use crate::harness::Proxy;
+use crate::journey::digests;
+use crate::received_reply::ReceivedReply;
+use crate::recovery::scripted::{self, Reply};
+
+const JSON: &str = "content-type: application/json\r\n";
+const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
+const UNKNOWN_WORDS: &str = r#"{"oops":{"text":"Das Gespräch passt nicht in den Kontext."}}"#;
+const OTHER_CAUSE: &str = r#"{"oops":{"text":"Das Gespräch ist zu lang für diesen Mandanten."}}"#;
+const REQUEST_LIMIT: &str = r#"{"error":{"message":"Request too large for model `m` in organization `o` on tokens per minute (TPM): Limit 15000, Requested 20000, please reduce your message size and try again.","type":"tokens","code":"rate_limit_exceeded"}}"#;
+
+struct Stage {
+    caller: Caller,
+    asked: JoinHandle<Vec<Vec<u8>>>,
+    _proxy: Proxy,
+}
+
+impl Stage {
+    async fn start(replies: &[(u16, &str)], change: impl FnOnce(&mut Config)) -> Self {
+        let replies = replies.iter();
+        let replies = replies.map(|(status, body)| Reply::new(*status, JSON, *body));
+        let (address, asked) = scripted::upstream(replies.collect()).await;
+        let base = format!("http://{address}/v1");
+        let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+        digests(&mut config);
+        change(&mut config);
+        let proxy = Proxy::with(config).await;
+        Self {
+            caller: Caller::of(proxy.address),
+            asked,
+            _proxy: proxy,
+        }
+    }
+
+    async fn ask(&self, body: Vec<u8>, status: u16, expect: &str) -> ReceivedReply {
+        let reply = self.caller.ask(body).await;
+        let received = String::from_utf8_lossy(&reply.body);
+        assert_eq!((reply.status, &*received), (status, expect));
+        reply
+    }
+
+    /// Returns the sizes of the requests that the upstream received, in estimated tokens.
+    async fn sizes(self) -> Vec<u32> {
+        let asked = self.asked.await.unwrap();
+        asked
+            .iter()
+            .map(|body| read(body).unwrap().tokens().get())
+            .collect()
+    }
+}
+
+/// About 20,000 tokens, in a conversation of this name.
+fn conversation(name: &str) -> Vec<u8> {
+    let body: serde_json::Value = serde_json::from_slice(&talk(10, 2_000)).unwrap();
+    let mut messages = body["messages"].as_array().unwrap().clone();
+    messages.insert(0, json!({"role": "system", "content": name}));
+    json!({"model": "m", "messages": messages})
+        .to_string()
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn a_refusal_in_unknown_words_is_met_by_a_smaller_request() {
+    let stage = Stage::start(&[(400, UNKNOWN_WORDS), (200, ANSWER)], |_| ()).await;
+    let reply = stage.ask(conversation("a"), 200, ANSWER).await;
+    assert_eq!(reply.action(), "retry, digest");
+    let sizes = stage.sizes().await;
+    assert!(sizes[1] < sizes[0] * 7 / 10, "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_suspicion_costs_one_request_in_an_hour_and_no_history() {
+    let refused = (400, OTHER_CAUSE);
+    let replies = [refused, (400, "no"), refused, (200, ANSWER), (200, ANSWER)];
+    let stage = Stage::start(&replies, |_| ()).await;
+    // The client receives the first reply, not the second.
+    stage.ask(conversation("a"), 400, OTHER_CAUSE).await;
+    stage.ask(conversation("b"), 400, OTHER_CAUSE).await;
+    stage.ask(conversation("a"), 200, ANSWER).await;
+    stage.ask(conversation("b"), 200, ANSWER).await;
+    let sizes = stage.sizes().await;
+    let whole = sizes[0];
+    assert!(sizes[1] < whole, "{sizes:?}");
+    assert_eq!(&sizes[2..], [whole; 3]);
+}
+
+#[tokio::test]
+async fn words_that_the_request_contains_are_no_evidence() {
+    let quoted = "prompt is too long: 9000 tokens > 8000 maximum";
+    let refusal = json!({"error": {"message": format!("bad value '{quoted}' in messages[1]")}});
+    let refusal = refusal.to_string();
+    let stage = Stage::start(&[(200, ANSWER), (400, &refusal), (200, ANSWER)], |_| ()).await;
+    // The size explains nothing: a request of this size was accepted.
+    stage.ask(conversation(quoted), 200, ANSWER).await;
+    stage.ask(conversation(quoted), 400, &refusal).await;
+    stage.ask(conversation("b"), 200, ANSWER).await;
+    let sizes = stage.sizes().await;
+    assert!(
+        sizes.iter().all(|size| size.abs_diff(sizes[0]) < 20),
+        "{sizes:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_code_counts_though_the_request_quotes_the_words() {
+    let quoted = "prompt is too long: 9000 tokens > 8000 maximum";
+    let refusal = json!({"error": {"message": quoted, "code": "context_length_exceeded"}});
+    let refusal = refusal.to_string();
+    let stage = Stage::start(&[(400, &refusal), (200, ANSWER)], |_| ()).await;
+    stage.ask(conversation(quoted), 200, ANSWER).await;
+    let sizes = stage.sizes().await;
+    assert!(sizes[1] < sizes[0], "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_limit_on_one_request_is_remembered_and_is_no_window() {
+    let replies = [(413, REQUEST_LIMIT), (200, ANSWER), (200, ANSWER)];
+    let stage = Stage::start(&replies, |_| ()).await;
+    let reply = stage.ask(conversation("a"), 200, ANSWER).await;
+    assert_eq!(reply.action(), "retry, digest");
+    // Another conversation stays below the limit before it is sent.
+    let reply = stage.ask(conversation("b"), 200, ANSWER).await;
+    assert_eq!(reply.action(), "digest");
+    let sizes = stage.sizes().await;
+    assert!(
+        sizes[1] < sizes[0] * 3 / 4 && sizes[2] < sizes[0] * 3 / 4,
+        "{sizes:?}"
+    );
+}
+
+#[tokio::test]
+async fn throttling_that_reports_used_tokens_is_left_alone() {
+    let used = REQUEST_LIMIT.replace("Limit 15000", "Limit 15000, Used 9000");
+    for status in [429, 413] {
+        let stage = Stage::start(&[(status, &used)], |_| ()).await;
+        stage.ask(conversation("a"), status, &used).await;
+        assert_eq!(stage.sizes().await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_above_a_set_window_is_made_to_fit_before_it_is_sent() {
+    let stage = Stage::start(&[(200, ANSWER)], |config| {
+        config.window = Tokens::new(15_000);
+        config.window_origin = WindowOrigin::Setting("a test".into());
+    })
+    .await;
+    // One message of a result fills the window: nothing but clipping helps.
+    let result = "line of a result\n".repeat(6_000);
+    let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let body = json!({"model": "m", "messages": [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": result},
+    ]});
+    let reply = stage.ask(body.to_string().into_bytes(), 200, ANSWER).await;
+    assert_eq!(reply.action(), "clip");
+    let sizes = stage.sizes().await;
+    assert!(sizes[0] < 15_000, "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_only_seems_to_fit_is_held_until_it_is_answered() {
+    let refused = r#"{"error":{"message":"This endpoint's maximum context length is 18000 tokens. However, you requested about 20400 tokens","code":400}}"#;
+    let stage = Stage::start(&[(200, ANSWER), (200, refused), (200, ANSWER)], |_| ()).await;
+    let large_tools = |body: Vec<u8>| {
+        let mut body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let text = "a description of a parameter ".repeat(600);
+        let function = json!({"name": "f", "description": text});
+        body["tools"] = json!([{"type": "function", "function": function}]);
+        body.to_string().into_bytes()
+    };
+    stage.ask(large_tools(conversation("a")), 200, ANSWER).await;
+    let reply = stage.ask(conversation("b"), 200, ANSWER).await;
+    assert_eq!(reply.action(), "retry, digest");
+    let sizes = stage.sizes().await;
+    assert!(sizes[1] < sizes[0] && sizes[2] < sizes[1], "{sizes:?}");
+}
