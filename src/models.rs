@@ -66,14 +66,42 @@ pub(crate) enum MatchKind {
 /// Looks up `model` at `host` (a name or an address, without a port). Returns `None` for a local
 /// host or an unlisted model.
 pub(crate) fn look_up(host: &str, model: &str) -> Option<TableMatch> {
-    match HostKind::from_host(host) {
-        HostKind::Local => None,
+    let host = HostKind::from_host(host);
+    if let Some(base) = names::without_wide_window(model) {
+        let found = look_up_name(host, base)?;
+        let limits = ModelLimits {
+            window: WIDE_WINDOW,
+            input: None,
+            ..found.limits
+        };
+        return Some(TableMatch { limits, ..found });
+    }
+    look_up_name(host, model)
+}
+
+/// Looks up a name as spelt, and then whatever its case.
+fn look_up_name(host: HostKind, model: &str) -> Option<TableMatch> {
+    let found = match host {
+        HostKind::Local => return None,
         HostKind::Unknown => names::candidates(model).find_map(match_smallest),
         HostKind::Provider(provider) => names::candidates(model)
             .enumerate()
             .find_map(|(at, name)| match_provider(provider, name, at)),
-    }
+    };
+    found.or_else(|| {
+        let lower = model.to_ascii_lowercase();
+        let mut spellings = names::candidates(&lower).flat_map(table::spellings);
+        spellings.find_map(|name| match host {
+            HostKind::Local => None,
+            HostKind::Unknown => match_smallest(name),
+            // A name in another case is no exact match.
+            HostKind::Provider(provider) => match_provider(provider, name, 1),
+        })
+    })
 }
+
+/// Window of a model whose name ends in `[1m]`, as coding agents mark it.
+const WIDE_WINDOW: Tokens = Tokens::new(1_000_000);
 
 /// Returns the list prices of `model` at `host`: input, in the lowest tier.
 ///

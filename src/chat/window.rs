@@ -9,6 +9,7 @@ use crate::learned::reported_windows::query::WindowQuery;
 use crate::models;
 use crate::models::HostKind;
 use crate::request::headers;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::credible_limit::is_credible_limit;
@@ -68,22 +69,9 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
     }
 }
 
-/// Returns the window in force in estimated tokens. Returns `None` in two cases:
-///
-/// - No source states the window.
-/// - Only the table of models states one, and the server is local. Such a server may have any window.
+/// Returns the window in force in estimated tokens. `None` if no source states the window.
 pub(super) fn window_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
-    let sources = window_sources(chat, inputs.adopted());
-    let (_, selected) = sources.policy_window();
-    let host = chat.services().config.upstream.base.authority().host();
-    let is_known = match selected {
-        SelectedSource::Refusal | SelectedSource::Setting => true,
-        SelectedSource::Table => {
-            sources.reported.is_some() || HostKind::from_host(host) != HostKind::Local
-        }
-        SelectedSource::Default => sources.reported.is_some(),
-    };
-    is_known.then_some(inputs.policy.thresholds.actual_window)
+    (!window_is_assumed(chat, inputs)).then_some(inputs.policy.thresholds.actual_window)
 }
 
 /// Returns the tokens that the window in force leaves for input, if any window is.
@@ -197,8 +185,8 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     }
     // For a deployment, the path selects the model, whatever name is in the body.
     let path = chat.request.route.mapped.path();
-    let Some(prefix) = path
-        .strip_suffix(chat.request.conversation.dialect().path())
+    let Some(prefix) = Dialect::split_path(path)
+        .map(|(prefix, _)| prefix)
         .filter(|prefix| !prefix.contains("/deployments/"))
         // An answer to longhaul's own key counts for all callers, so no caller chooses its path.
         .filter(|prefix| {

@@ -1,5 +1,8 @@
 //! The embedded table: searched as bytes, parsed only at a matching row.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::ModelLimits;
 use longhaul_core::cost::pricing::{InputPrices, Price};
 use longhaul_core::units::tokens::Tokens;
@@ -64,6 +67,21 @@ pub(super) fn rows_named(name: &str) -> impl Iterator<Item = TableRow> {
         .lines()
         .map_while(TableRow::parse)
         .take_while(move |row| row.model == name)
+}
+
+/// Returns the names in the table that differ from `lower`, a name in lower case, in case alone.
+pub(super) fn spellings(lower: &str) -> impl Iterator<Item = &'static str> {
+    static SPELLINGS: LazyLock<HashMap<String, Vec<&'static str>>> = LazyLock::new(|| {
+        let mut all: HashMap<String, Vec<&'static str>> = HashMap::new();
+        for row in TABLE.lines().filter_map(TableRow::parse) {
+            let names = all.entry(row.model.to_ascii_lowercase()).or_default();
+            if names.last() != Some(&row.model) {
+                names.push(row.model);
+            }
+        }
+        all
+    });
+    SPELLINGS.get(lower).into_iter().flatten().copied()
 }
 
 /// Returns the offset of the first line whose name is not less than `name`. A binary search over

@@ -68,6 +68,34 @@ fn every_host_has_rows() {
 }
 
 #[test]
+fn a_name_is_found_in_any_case_and_with_the_mark_of_a_wide_window() {
+    check(
+        "api.openai.com",
+        "GPT-5",
+        Some(("openai", "gpt-5", 400_000, Some(272_000))),
+    );
+    assert_eq!(reason("api.openai.com", "GPT-5"), MatchKind::Normalised);
+    check(
+        "gateway.example",
+        "Anthropic/Claude-Sonnet-4-5",
+        Some(("anthropic", "claude-sonnet-4-5", 200_000, None)),
+    );
+    for name in ["claude-sonnet-4-5[1m]", "claude-sonnet-4-5-20250929[1M]"] {
+        let found = look_up("api.anthropic.com", name).unwrap().limits;
+        assert_eq!(found.window, Tokens::new(1_000_000), "{name}");
+    }
+    check("api.openai.com", "no-such-model[1m]", None);
+    check("api.openai.com", "\u{e9}[1m", None);
+    // Every row is found in upper case, under a name that differs in case alone.
+    for row in table::all().step_by(7) {
+        let entry = row.limits().unwrap();
+        let found = look_up("gateway.example", &entry.model.to_ascii_uppercase());
+        let found = found.unwrap().limits.model;
+        assert!(found.eq_ignore_ascii_case(entry.model), "{found}");
+    }
+}
+
+#[test]
 fn a_name_means_what_it_means_at_its_host() {
     check(
         "api.openai.com",

@@ -285,7 +285,7 @@ mod tests {
             "/openai/deployments/x/chat/completions?api-version=1"
         ));
         assert!(!chat("GET", "/v1/chat/completions"));
-        assert!(!chat("POST", "/v1/chat/completions/"));
+        assert!(chat("POST", "/v1/chat/completions/"));
         assert!(!chat("POST", "/v1/embeddings?x=/chat/completions"));
     }
 }

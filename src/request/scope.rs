@@ -57,8 +57,7 @@ impl ScopeFactory {
         headers: &HeaderMap,
     ) -> Scope {
         let path = target.path().trim_end_matches('/');
-        let endpoint = Dialect::of_path(path).map_or("", Dialect::path);
-        let folder = path.strip_suffix(endpoint).unwrap_or(path);
+        let folder = Dialect::split_path(path).map_or(path, |(folder, _)| folder);
         let caller = self.identity(target.query(), headers);
         self.derive(base, folder, &caller)
     }

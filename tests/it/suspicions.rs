@@ -63,7 +63,7 @@ impl Stage {
 fn conversation(name: &str) -> Vec<u8> {
     let body: serde_json::Value = serde_json::from_slice(&talk(10, 2_000)).unwrap();
     let mut messages = body["messages"].as_array().unwrap().clone();
-    messages.insert(0, json!({"role": "system", "content": name}));
+    messages[1]["content"] = name.into();
     json!({"model": "m", "messages": messages})
         .to_string()
         .into_bytes()

@@ -33,8 +33,15 @@ impl Dialect {
 
     /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
     pub fn of_path(path: &str) -> Option<Self> {
+        Self::split_path(path).map(|(_, dialect)| dialect)
+    }
+
+    /// Splits a path into what precedes the dialect's own path, and the dialect. A trailing slash is part
+    /// of the dialect's path. Returns `None` for a path of no dialect.
+    pub fn split_path(path: &str) -> Option<(&str, Self)> {
+        let path = path.strip_suffix('/').unwrap_or(path);
         let mut all = Self::ALL.into_iter();
-        all.find(|dialect| path.ends_with(dialect.path()))
+        all.find_map(|dialect| Some((path.strip_suffix(dialect.path())?, dialect)))
     }
 
     /// Returns the dialect of longhaul's own error replies to `path`. Clients of an unknown API get
@@ -187,12 +194,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_trailing_slash_belongs_to_the_dialects_path() {
+        let split = |path| Dialect::split_path(path).map(|(folder, _)| folder);
+        assert_eq!(split("/v1/chat/completions/"), Some("/v1"));
+        assert_eq!(split("/v1/chat/completions"), Some("/v1"));
+        assert_eq!(split("/v1/chat/completions//"), None);
+        assert_eq!(split("/"), None);
+    }
+
+    #[test]
     fn a_dialect_is_known_by_the_end_of_a_path() {
         let chat = Some(Dialect::ChatCompletions);
         for (path, expect) in [
             ("/v1/chat/completions", chat),
             ("/openai/deployments/x/chat/completions", chat),
-            ("/v1/chat/completions/", None),
+            ("/v1/chat/completions/", chat),
             ("/v1/completions", None),
             ("", None),
         ] {

@@ -183,9 +183,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         let mut add = |event: Event<'_>| nodes.add_text(&String::from_utf8_lossy(event.data));
         splitter.push(bytes, &mut add);
         splitter.finish(&mut add);
-    } else if bytes.starts_with(b"<") {
-        nodes.skip_page();
-    } else {
+    } else if !bytes.starts_with(b"<") {
         nodes.add_text(&String::from_utf8_lossy(bytes));
     }
     // A body in JSON that says nothing says as little as an empty one.
@@ -307,7 +305,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             let outweighs = match judgement.strength {
                 Strength::Strong => true,
                 Strength::Words => !rules.table.names_byte_limit(details),
-                Strength::Vetoed | Strength::Nothing | Strength::Silence => false,
+                Strength::Vetoed | Strength::Nothing => false,
             };
             let judged = judgement.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)

@@ -45,7 +45,7 @@ pub(super) struct ErrorDetails {
     pub(super) prompt_tokens: Option<u32>,
     /// Value of llama.cpp's `n_ctx`.
     pub(super) context_tokens: Option<u32>,
-    /// Whether part of the reply was not read: nested too deeply, or a web page.
+    /// Whether something is nested too deeply to be read.
     is_cut_off: bool,
 }
 
@@ -171,16 +171,6 @@ impl ErrorDetails {
     /// Returns the statuses among the codes.
     pub(super) fn inner_statuses(&self) -> impl Iterator<Item = u16> {
         self.codes.iter().filter_map(|code| code.parse().ok())
-    }
-
-    /// Records that the reply is a web page, which is not read.
-    pub(super) fn skip_page(&mut self) {
-        self.is_cut_off = true;
-    }
-
-    /// Whether part of the reply was not read.
-    pub(super) fn is_cut_off(&self) -> bool {
-        self.is_cut_off
     }
 
     /// Whether the reply says nothing: no text, no code, no type.

@@ -6,16 +6,14 @@
 //! - *numbers*: two, of which one is the request's size and another is smaller (`numbers`)
 //! - *words* for a prompt near words for too much, in nine languages (`words`); they decide only
 //!   together with the size of the request
-//! - *silence*, together with the size of the request (`silence`)
 //!
-//! Words that the request contains count only as silence does (`request_text`). A veto (`vetoes`)
+//! Words that the request contains decide nothing alone (`request_text`). A veto (`vetoes`)
 //! outweighs all of it. Vetoes apply to what the statement says, after names, addresses
 //! and help are removed (`statement`).
 
 mod codes;
 mod numbers;
 mod request_text;
-mod silence;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -69,11 +67,13 @@ impl RequestFacts<'_> {
         self.is_near_window() || (is_above && self.tokens >= MIN_LARGE_TOKENS)
     }
 
-    /// Whether the size explains a refusal that says nothing. Far from a believed window, a request must
-    /// have been accepted for comparison.
+    /// Whether the size explains a refusal that says nothing. If no request was accepted for comparison,
+    /// three quarters of a believed window are near enough.
     pub fn explains_silence(&self) -> bool {
-        let can_compare = self.largest_accepted > 0 || self.window.is_none();
-        self.is_near_window() || (can_compare && self.is_large())
+        if let Some(window) = self.window.filter(|_| self.largest_accepted == 0) {
+            return self.tokens >= window / 4 * 3;
+        }
+        self.is_large()
     }
 
     /// Whether the request is near the believed window.
@@ -91,8 +91,6 @@ pub(super) enum Strength {
     Vetoed,
     /// Nothing speaks for an overflow.
     Nothing,
-    /// The error says nothing. The size of the request decides.
-    Silence,
     /// Words speak for an overflow. The size of the request decides.
     Words,
     /// A code or two numbers state an overflow.
@@ -129,8 +127,7 @@ impl Judgement {
             Strength::Words if facts.is_large() => Evidence::Suspected {
                 statement: self.statement,
             },
-            Strength::Silence if facts.explains_silence() => Evidence::EmptyReply,
-            Strength::Vetoed | Strength::Nothing | Strength::Silence | Strength::Words => {
+            Strength::Vetoed | Strength::Nothing | Strength::Words => {
                 return None;
             }
         };
@@ -183,12 +180,7 @@ pub(super) fn weigh(
         words::name_overflow(statement) && (!is_denied || words::name_window(statement))
     });
     let Some(statement) = spoken else {
-        let is_silent = matches!(status, 400 | 413 | 422) && silence::says_nothing(details);
-        return Judgement::without_size(if is_silent {
-            Strength::Silence
-        } else {
-            Strength::Nothing
-        });
+        return Judgement::without_size(Strength::Nothing);
     };
     let stated = numbers::stated_single(statement, facts).unwrap_or_default();
     // A limit far above the request is the range of a parameter.

@@ -5,22 +5,47 @@ use crate::dialect::request_template::RequestTemplate;
 use crate::json::quote::quote;
 use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
+use serde_json::Value;
+use std::borrow::Cow;
 
-/// Keys of the client's request that are dropped because they would spoil a summary. They request
-/// extra choices, stop sequences, output formats, forced tool calls, paid searches, and output that
-/// longhaul does not read. `stream_options` stays, so that the cost is known.
-const DROPPED_KEYS: [&str; 10] = [
-    "function_call",
-    "logprobs",
-    "n",
-    "plugins",
-    "prediction",
-    "response_format",
-    "stop",
-    "tool_choice",
-    "top_logprobs",
-    "web_search_options",
+/// Keys of the client's request that a call in `cached` style repeats, besides model, messages and output
+/// limit. The provider's cache, the choice of a server and the price depend on them. Any other key may
+/// change the kind of the answer, or buy a service.
+const REPEATED_KEYS: [&str; 30] = [
+    "cache_control",
+    "cache_prompt",
+    "cache_salt",
+    "chat_template_kwargs",
+    "enable_thinking",
+    "functions",
+    "id_slot",
+    "keep_alive",
+    "preset",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "provider",
+    "providerOptions",
+    "reasoning",
+    "reasoning_effort",
+    "route",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "session_id",
+    "store",
+    "stream_options",
+    "tags",
+    "temperature",
+    "think",
+    "thinking",
+    "tools",
+    "top_p",
+    "transforms",
+    "user",
 ];
+
+/// Variant of a model name with which `OpenRouter` buys a web search for every call.
+const SEARCH_VARIANT: &str = "online";
 
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
@@ -34,15 +59,22 @@ pub(in crate::dialect) fn body(
     let mut body = String::from("{");
     let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
     match (other_model, params.model) {
-        (Some(model), _) => push("\"model\"", &quote(model)),
-        (None, Some(model)) => push("\"model\"", model.span().slice(sent)),
+        (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
+        (None, Some(model)) => push(
+            "\"model\"",
+            &models_without_search(model.span().slice(sent)),
+        ),
         (None, None) => {}
     }
     if template.is_own_endpoint {
         for (key, value) in &params.routing {
             // A list of fallback models would override the configured model.
-            if other_model.is_none() || key.decode(sent) != "models" {
-                push(key.span().slice(sent), value.slice(sent));
+            let is_models = key.decode(sent) == "models";
+            let value = value.slice(sent);
+            if !is_models {
+                push(key.span().slice(sent), value);
+            } else if other_model.is_none() {
+                push(key.span().slice(sent), &models_without_search(value));
             }
         }
     }
@@ -93,13 +125,19 @@ pub(in crate::dialect) fn append_prompt(
                 let messages = forwarded.get(value.start()..upto).unwrap_or_default();
                 format!("{spelt}:{messages},{}]", user_message(prompt))
             }
+            "model" | "models" => {
+                let models = models_without_search(value.slice(forwarded));
+                format!("{spelt}:{models}")
+            }
             "max_tokens" | "max_completion_tokens" => format!("{spelt}:{output}"),
             "stream" => {
                 streams = true;
                 format!("{spelt}:true")
             }
-            name if DROPPED_KEYS.contains(&name) => return Ok(()),
-            _ => format!("{spelt}:{}", value.slice(forwarded)),
+            name if REPEATED_KEYS.contains(&name) => {
+                format!("{spelt}:{}", value.slice(forwarded))
+            }
+            _ => return Ok(()),
         };
         members.push(written);
         Ok::<(), NotJson>(())
@@ -109,6 +147,34 @@ pub(in crate::dialect) fn append_prompt(
         members.push("\"stream\":true".to_owned());
     }
     Some(format!("{{{}}}", members.join(",")))
+}
+
+/// Returns the JSON of a model name, or of a list of names, without the variants that buy a search. Any
+/// other JSON stays byte for byte.
+fn models_without_search(json: &str) -> Cow<'_, str> {
+    let plain = |name: &Value| {
+        name.as_str()
+            .map_or_else(|| name.clone(), |name| without_search(name).into())
+    };
+    let Ok(sent) = serde_json::from_str::<Value>(json) else {
+        return json.into();
+    };
+    let called = match &sent {
+        Value::Array(names) => names.iter().map(plain).collect(),
+        other => plain(other),
+    };
+    if called == sent {
+        return json.into();
+    }
+    called.to_string().into()
+}
+
+/// Removes the variant that buys a search from the name of a model.
+fn without_search(model: &str) -> String {
+    let mut parts = model.split(':');
+    let name = parts.next().unwrap_or_default().to_owned();
+    let kept = parts.filter(|variant| !variant.eq_ignore_ascii_case(SEARCH_VARIANT));
+    kept.fold(name, |name, variant| format!("{name}:{variant}"))
 }
 
 /// Whether the client requests usage for its streams. A match inside a text is impossible, because

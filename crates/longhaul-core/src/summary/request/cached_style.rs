@@ -102,6 +102,32 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_change_the_answer_or_buy_a_service_are_left_out() {
+        // Keys of public reports.
+        let reported = include_str!("../../../../../fixtures/reports/summary_cached.json");
+        let reported = reported.trim_end().trim_end_matches('}');
+        let body = format!(
+            r#"{reported},"model":"openai/gpt-x:online","models":["a/b:free","c/d:nitro:ONLINE"],
+            "cache_salt":"s","unknown":1,"messages":[{{"role":"user","content":"go"}},
+            {{"role":"assistant","content":"done"}},{{"role":"user","content":"more"}}]}}"#
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        let asked = cached_style_body(&conversation, &body, 2, &policy(32_000), &prompts).unwrap();
+        let asked: Value = serde_json::from_str(&asked).unwrap();
+        let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            ["model", "models", "cache_salt", "messages", "stream"]
+        );
+        assert_eq!(asked["model"], "openai/gpt-x");
+        assert_eq!(
+            asked["models"],
+            serde_json::json!(["a/b:free", "c/d:nitro"])
+        );
+    }
+
+    #[test]
     fn what_the_model_would_not_hold_is_not_asked() {
         let long = BODY.replace("done", &"word ".repeat(20_000));
         let conversation = read(long.as_bytes()).unwrap();

@@ -92,6 +92,37 @@ fn the_clients_model_and_routing_are_taken_over_and_nothing_else() {
     );
 }
 
+#[test]
+fn no_call_buys_a_search() {
+    for (key, sent, called) in [
+        ("model", json!("openai/gpt-x:online"), json!("openai/gpt-x")),
+        (
+            "model",
+            json!("openai/gpt-x:free"),
+            json!("openai/gpt-x:free"),
+        ),
+        ("model", json!("online:online"), json!("online")),
+        (
+            "models",
+            json!(["a:online", "b:nitro"]),
+            json!(["a", "b:nitro"]),
+        ),
+        ("models", json!([1, null]), json!([1, null])),
+    ] {
+        let mut body: Value = serde_json::from_str(&body(3, "")).unwrap();
+        body[key] = sent;
+        let body = body.to_string();
+        let brief = brief(&body, None, 32_000, 1).unwrap();
+        let conversation = read(body.as_bytes()).unwrap();
+        let template = RequestTemplate::from_request(&conversation, None);
+        let request: Value = serde_json::from_str(&brief.call_body(0, None, &template)).unwrap();
+        assert_eq!(request[key], called);
+        let template = RequestTemplate::from_request(&conversation, Some("other:online"));
+        let request: Value = serde_json::from_str(&brief.call_body(0, None, &template)).unwrap();
+        assert_eq!(request["model"], "other");
+    }
+}
+
 /// The record is shared by requests that differ in these messages alone.
 #[test]
 fn no_call_depends_on_the_leading_messages() {
