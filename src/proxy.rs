@@ -17,6 +17,7 @@ use crate::chat::window::query_upstream_window;
 use crate::chat::{Chat, ChatRequest, explicit_compaction, plan, settle};
 use crate::config::Config;
 use crate::error::{Fault, Problem};
+use crate::exchange::cross_origin::CrossOriginFields;
 use crate::exchange::fault_response::answer_fault;
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::reply_gate::HoldPolicy;
@@ -70,15 +71,16 @@ impl Proxy {
         let services = self.select_mount(request.uri_mut());
         let mut log = RequestLog::start(&request, &services.metrics);
         log.set_mount(services.mount.clone());
+        let origin = CrossOriginFields::origin(request.headers());
         if !is_clearly_framed(request.headers()) {
             log.set_path(request.uri().path());
-            return answer_fault(services, Fault::TransferCoding, log);
+            return answer_fault(services, Fault::TransferCoding, origin.as_ref(), log);
         }
         match services.take_place(&mut request) {
             Ok(place) => log.hold_place(place),
             Err(fault) => {
                 log.set_path(request.uri().path());
-                return answer_fault(services, fault, log);
+                return answer_fault(services, fault, origin.as_ref(), log);
             }
         }
         // A connection holds its request's future in memory for as long as the reply streams. State
@@ -94,12 +96,15 @@ impl Proxy {
         };
         match reply {
             Ok(mut reply) => {
+                if let Some(origin) = origin {
+                    services.cross_origin.record(&origin, reply.headers());
+                }
                 if services.config.report_headers {
                     log.report().write_headers(reply.headers_mut());
                 }
                 relay(reply, log)
             }
-            Err(fault) => answer_fault(services, fault, log),
+            Err(fault) => answer_fault(services, fault, origin.as_ref(), log),
         }
     }
 
@@ -120,7 +125,7 @@ impl Proxy {
         let request = ClientBody::wrap(request);
         let mut log = RequestLog::start(&request, &self.services.metrics);
         log.set_path(request.uri().path());
-        answer_fault(&self.services, why, log)
+        answer_fault(&self.services, why, None, log)
     }
 }
 

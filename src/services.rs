@@ -18,6 +18,7 @@ use crate::config::{Config, Mode};
 use crate::costs::CostTracker;
 use crate::dashboard::RecentConversations;
 use crate::error::Fault;
+use crate::exchange::cross_origin::CrossOriginFields;
 use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
@@ -58,6 +59,8 @@ pub(crate) struct Services {
     pub(crate) summary_endpoint: Option<Arc<SummaryUpstream>>,
     pub(crate) store: Arc<Store>,
     pub(crate) unknown_paths: Arc<UnknownPaths>,
+    /// Cross-origin fields of this upstream's replies, for faults.
+    pub(crate) cross_origin: Arc<CrossOriginFields>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) recent: Arc<RecentConversations>,
     /// Permits for concurrent title calls.

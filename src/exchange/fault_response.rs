@@ -18,17 +18,22 @@ const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry"
 /// retry.
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// Answers a request with `fault`, which is logged and counted.
+/// Answers a request with `fault`, which is logged and counted. `page` is the origin of the page that
+/// sent the request, if any.
 pub(crate) fn answer_fault(
     services: &Services,
     fault: Fault,
+    page: Option<&HeaderValue>,
     mut log: RequestLog,
 ) -> Response<ReplyBody> {
     services.metrics.faults.add(fault);
     log.record_fault(fault);
     let origin = services.config.upstream.base.origin();
     log_fault(fault, &origin);
-    let reply = fault_response(fault, &origin, log.error_dialect());
+    let mut reply = fault_response(fault, &origin, log.error_dialect());
+    if let Some(page) = page {
+        services.cross_origin.add_to(page, reply.headers_mut());
+    }
     relay(reply.map(|body| ReplySource::Left(body.into())), log)
 }
 

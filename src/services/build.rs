@@ -48,6 +48,7 @@ impl Services {
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
+            cross_origin: Arc::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
             recent: Arc::default(),
             title_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_TITLES)),
@@ -92,6 +93,7 @@ impl Services {
             costs: cost_tracker(&config),
             knowledge: Arc::default(),
             unknown_paths: Arc::default(),
+            cross_origin: Arc::default(),
             ..self.with_own_config(config)
         }
     }

@@ -24,6 +24,9 @@ use usage::UsageObject;
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "choices";
 
+/// Length of the longest data that is a keep-alive in bytes.
+const MAX_KEEP_ALIVE_BYTES: usize = 16;
+
 /// Keys in a choice whose value is content, if it is not empty.
 pub(crate) const CONTENT_KEYS: &[&str] = &[
     "audio",
@@ -46,13 +49,18 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
         EventKind::Content
     } else if event.name == b"error" {
         EventKind::Error
-    } else if data.is_empty() {
+    } else if data.is_empty() || is_keep_alive(data) {
         EventKind::Empty
     } else if let Some(chunk) = Completion::parse(data) {
         return chunk.event_info();
     } else {
         EventKind::Error
     })
+}
+
+/// Whether data is a word or a number by which a gateway keeps a connection open. Chunks are objects.
+fn is_keep_alive(data: &[u8]) -> bool {
+    data.len() <= MAX_KEEP_ALIVE_BYTES && !data.starts_with(b"{")
 }
 
 /// Reads a chunk or a whole completion. Returns `None` for anything else. Of several choices, only
@@ -157,7 +165,16 @@ impl<'a> Completion<'a> {
 fn precedes_output(event_type: &str) -> bool {
     matches!(
         event_type.trim_matches('"'),
-        "message_start" | "ping" | "response.created" | "response.in_progress" | "response.queued"
+        "codex.rate_limits"
+            | "heartbeat"
+            | "keep-alive"
+            | "keep_alive"
+            | "keepalive"
+            | "message_start"
+            | "ping"
+            | "response.created"
+            | "response.in_progress"
+            | "response.queued"
     )
 }
 

@@ -87,3 +87,29 @@ fn an_error_that_came_as_a_stream_is_read_by_its_events() {
     let page = format!("<p>{halves}");
     assert_eq!(read(400, [page.as_bytes()]), Verdict::Fine);
 }
+
+#[test]
+fn neither_a_keep_alive_nor_the_head_of_an_answer_ends_the_hold() {
+    let refused = r#"{"error":{"message":"prompt is too long: 208732 tokens > 200000 maximum"}}"#;
+    for before in [
+        ": OPENROUTER PROCESSING",
+        "event: ping\ndata: {\"type\":\"ping\"}",
+        "event: keepalive\ndata: {}",
+        "data: {\"type\":\"keepalive\",\"sequence_number\":3}",
+        "data: {\"type\":\"codex.rate_limits\",\"rate_limits\":{\"primary\":{}}}",
+        "data: keep-alive",
+        "data: null",
+        "data:",
+        "retry: 3000",
+        "id: 7",
+        "data: {\"choices\":[],\"prompt_filter_results\":[{\"prompt_index\":0}]}",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":null}],\"usage\":null}",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[]}}]}",
+    ] {
+        let stream = format!("{before}\n\n{before}\n\ndata: {refused}\n\n");
+        let verdict = judged(200, [stream.as_bytes()]);
+        let expect = Verdict::Overflow(Overflow::stated(Some(200_000), Some(208_732)));
+        assert_eq!(verdict, expect, "{before}");
+    }
+}
