@@ -1,6 +1,5 @@
 //! Exchanges with the upstream: sending, judging and relaying.
 
-pub(crate) mod cross_origin;
 pub(crate) mod fault_response;
 pub(crate) mod relay;
 pub(crate) mod reply_gate;

@@ -17,7 +17,6 @@ use crate::chat::window::query_upstream_window;
 use crate::chat::{Chat, ChatRequest, explicit_compaction, plan, settle};
 use crate::config::Config;
 use crate::error::{Fault, Problem};
-use crate::exchange::cross_origin::CrossOriginFields;
 use crate::exchange::fault_response::answer_fault;
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::reply_gate::HoldPolicy;
@@ -31,6 +30,7 @@ use crate::request::overrides::RequestOverrides;
 use crate::request::paths;
 use crate::request::receive::Received;
 use crate::services::Services;
+use crate::services::cross_origin::CrossOriginFields;
 use crate::upstream::UpstreamBody;
 
 /// The reverse proxy under one set of settings. Clones share all state.

@@ -1,6 +1,7 @@
 //! State that requests share.
 
 mod build;
+pub(crate) mod cross_origin;
 mod unknown_paths;
 
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use crate::config::{Config, Mode};
 use crate::costs::CostTracker;
 use crate::dashboard::RecentConversations;
 use crate::error::Fault;
-use crate::exchange::cross_origin::CrossOriginFields;
 use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
@@ -31,6 +31,7 @@ use crate::request::scope::ScopeFactory;
 use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
+use cross_origin::CrossOriginFields;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::units::scope::Scope;
 use unknown_paths::UnknownPaths;

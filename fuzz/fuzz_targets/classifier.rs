@@ -1,11 +1,14 @@
 //! Fuzzes the classifier with raw HTTP replies. The verdict must not depend on how the body is
-//! split, its numbers must match the verdict, and text from a model must never produce a verdict.
+//! split, its numbers must match the verdict, and text from a model must never produce a verdict. Words about a
+//! small request must decide nothing.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
+use longhaul_core::overflow::{
+    ClassifierRules, ClassifierStep, Evidence, ReplyClassifier, RequestFacts, RequestText, Verdict,
+};
 
 fuzz_target!(|input: &[u8]| {
     let (status, body) = reply(input);
@@ -24,6 +27,7 @@ fuzz_target!(|input: &[u8]| {
             None => assert!(output >= limit),
         }
     }
+    check_judge(status, body);
     // Text of a model with these bytes is an answer, not an error.
     let text = serde_json::to_string(&String::from_utf8_lossy(body)).unwrap();
     if text.len() > 2 {
@@ -34,12 +38,40 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
+/// Judges the reply by its evidence: to a small request, to a large one, and to one with the same text.
+fn check_judge(status: u16, body: &[u8]) {
+    let facts = |tokens, text| RequestFacts {
+        tokens,
+        text: RequestText::new(text, "/v1/chat/completions"),
+        window: Some(200_000),
+        largest_accepted: 100_000,
+        model: "acme/nova",
+    };
+    for size in [7, body.len().max(1)] {
+        judge(status, body, size, facts(150_321, b"{}"));
+        judge(status, body, size, facts(150_321, body));
+    }
+    let small = judge(status, body, 61, facts(1_000, b"{}"));
+    if let Verdict::Overflow(overflow) = small {
+        let is_suspected = matches!(overflow.evidence, Evidence::Suspected { .. });
+        assert!(!is_suspected, "words decide only together with the size");
+    }
+}
+
+fn judge(status: u16, body: &[u8], size: usize, facts: RequestFacts<'_>) -> Verdict {
+    let rules = ClassifierRules::standard();
+    let reading = ReplyClassifier::for_request(Dialect::ChatCompletions, status, rules, facts);
+    finish(reading, body, size)
+}
+
 fn read(status: u16, body: &[u8], size: usize) -> Verdict {
-    let Some(mut reading) = ReplyClassifier::new(
-        Dialect::ChatCompletions,
-        status,
-        ClassifierRules::standard(),
-    ) else {
+    let rules = ClassifierRules::standard();
+    let reading = ReplyClassifier::new(Dialect::ChatCompletions, status, rules);
+    finish(reading, body, size)
+}
+
+fn finish(reading: Option<ReplyClassifier<'_>>, body: &[u8], size: usize) -> Verdict {
+    let Some(mut reading) = reading else {
         return Verdict::Fine;
     };
     for chunk in body.chunks(size) {

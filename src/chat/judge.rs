@@ -9,6 +9,7 @@ use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
 use crate::exchange::request_log::RequestLog;
 use crate::upstream::UpstreamBody;
 use longhaul_core::overflow::{ReplyClassifier, RequestFacts, RequestText};
+use longhaul_core::units::tokens::Tokens;
 
 /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
 /// its error statuses are held.
@@ -55,7 +56,7 @@ pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> Reques
     RequestFacts {
         tokens: attempt.tokens(conversation).get(),
         text: RequestText::new(conversation.body().as_bytes(), target),
-        window: window.map(|window| window.get()),
+        window: window.map(Tokens::get),
         largest_accepted: observations.largest_accepted.get(),
         model: &chat.model,
     }

@@ -31,6 +31,7 @@ pub mod error_details;
 mod judge;
 mod numbers;
 mod rules;
+mod stated_error;
 pub mod stream_head;
 mod table;
 mod tail;
@@ -202,10 +203,10 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
     let key = dialect.answer_key();
     let has_output = info.output.is_some_and(|tokens| tokens > 0);
     match serde_json::from_slice::<Value>(body) {
-        Ok(value) if error_details::states_error(&value, key) => {
+        Ok(value) if stated_error::states_error(&value, key) => {
             classify_failure(|nodes| nodes.add_value(&value), rules)
         }
-        Ok(value) if !has_output && error_details::has_empty_answer(&value, key) => Verdict::Failed,
+        Ok(value) if !has_output && stated_error::has_empty_answer(&value, key) => Verdict::Failed,
         // Possibly an answer in the shape of another API.
         Ok(_) | Err(_) => Verdict::Fine,
     }
@@ -218,7 +219,7 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
         return Verdict::Fine;
     }
     match serde_json::from_slice::<Value>(event.data) {
-        Ok(value) if named || error_details::states_error(&value, dialect.answer_key()) => {
+        Ok(value) if named || stated_error::states_error(&value, dialect.answer_key()) => {
             classify_failure(|nodes| nodes.add_value(&value), rules)
         }
         Err(_) if named => {

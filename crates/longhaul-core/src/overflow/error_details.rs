@@ -15,7 +15,7 @@ use serde_json::Value;
 const MAX_DEPTH: usize = 16;
 
 /// Maximum number of elements read from one array.
-const MAX_ELEMENTS: usize = 16;
+pub(super) const MAX_ELEMENTS: usize = 16;
 
 /// Maximum number of positions in one text that are tried as the start of JSON.
 const MAX_JSON_STARTS: usize = 4;
@@ -45,6 +45,8 @@ pub(super) struct ErrorDetails {
     pub(super) prompt_tokens: Option<u32>,
     /// Value of llama.cpp's `n_ctx`.
     pub(super) context_tokens: Option<u32>,
+    /// Numbers that keys call a size, as text: `prompt tokens 150287`.
+    pub(super) figures: Vec<String>,
     /// Whether something is nested too deeply to be read.
     is_cut_off: bool,
 }
@@ -91,8 +93,22 @@ impl ErrorDetails {
             Value::Object(members) => {
                 for (key, member) in members {
                     self.read_member(key, member, depth);
+                    self.read_figure(key, member);
                 }
             }
+        }
+    }
+
+    /// Reads a number whose key speaks of a size, such as `prompt_tokens` and `limit`.
+    fn read_figure(&mut self, key: &str, value: &Value) {
+        let Some(number) = value.as_u64().filter(|number| *number >= MIN_FIGURE) else {
+            return;
+        };
+        let words = key.replace(['_', '-'], " ");
+        let words = words.to_lowercase();
+        let is_size = SIZE_KEYS.iter().any(|part| words.contains(part));
+        if is_size && self.figures.len() < MAX_ENTRIES {
+            self.figures.push(format!("{words} {number}"));
         }
     }
 
@@ -180,9 +196,18 @@ impl ErrorDetails {
     }
 }
 
+/// Smallest number that may be the size of a prompt or a window in tokens.
+const MIN_FIGURE: u64 = 256;
+
+/// Parts of keys whose number is a size.
+const SIZE_KEYS: [&str; 14] = [
+    "actual", "allowed", "context", "ctx", "input", "length", "limit", "max", "prompt", "received",
+    "request", "size", "token", "window",
+];
+
 /// Keys, as [`plain_key`] writes them, below which stands the request, the model's output, or a
 /// name. None of them states an error.
-const SKIPPED_KEYS: [&str; 51] = [
+pub(super) const SKIPPED_KEYS: [&str; 51] = [
     "allowedvalues",
     "arguments",
     "availablemodels",
@@ -237,7 +262,7 @@ const SKIPPED_KEYS: [&str; 51] = [
 ];
 
 /// Writes a key in lower case without separators.
-fn plain_key(key: &str) -> String {
+pub(super) fn plain_key(key: &str) -> String {
     let letters = key.chars().filter(|letter| !matches!(letter, '_' | '-'));
     letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
@@ -251,84 +276,6 @@ fn names_code(key: &str) -> bool {
 /// Whether a value under the key `message` is the model's message and no error.
 fn is_model_message(value: &Value) -> bool {
     value.get("role").is_some() || value.get("content").is_some()
-}
-
-/// Whether the body of a successful reply states an error at its top level, or in a choice. Answers
-/// have a member `answer_key`.
-pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
-    let Value::Object(members) = value else {
-        return value.as_array().is_some_and(|all| {
-            let mut first = all.iter().take(MAX_ELEMENTS);
-            first.any(|element| states_error(element, answer_key))
-        });
-    };
-    // Keys are compared without case and separators.
-    let find = |name: &str| {
-        let found = members.iter().find(|(key, _)| plain_key(key) == name);
-        found.map(|(_, member)| member)
-    };
-    let filled = |name: &str| find(name).is_some_and(is_non_empty);
-    let reads = |name: &str, word: &str| find(name).and_then(Value::as_str) == Some(word);
-    let has_code = find("code").is_some_and(is_failure_code) && !filled(answer_key);
-    [
-        "error",
-        "errors",
-        "errormessage",
-        "errormsg",
-        "errmsg",
-        "errortype",
-        "fault",
-    ]
-    .into_iter()
-    .any(filled)
-        || reads("object", "error")
-        || reads("type", "error")
-        || reads("type", "response.failed")
-        || find("response").is_some_and(|response| response.get("error").is_some_and(is_non_empty))
-        || find("baseresp").is_some_and(states_status) && !filled(answer_key)
-        || (has_code && (filled("message") || filled("msg")) && !members.contains_key(answer_key))
-        || find(answer_key).is_some_and(has_failed_choice)
-}
-
-/// Whether an envelope states a status other than success, which is zero.
-fn states_status(envelope: &Value) -> bool {
-    envelope.get("status_code").is_some_and(is_failure_code)
-}
-
-/// Whether a code is none of the codes of success.
-fn is_failure_code(code: &Value) -> bool {
-    match code {
-        Value::Number(number) => !matches!(number.as_u64(), Some(0 | 200)),
-        Value::String(text) => {
-            let text = text.to_ascii_lowercase();
-            !matches!(text.as_str(), "" | "0" | "200" | "ok" | "success")
-        }
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
-    }
-}
-
-/// Whether a choice states an error.
-fn has_failed_choice(choices: &Value) -> bool {
-    let mut choices = choices.as_array().into_iter().flatten().take(MAX_ELEMENTS);
-    choices.any(|choice| choice.get("error").is_some_and(is_non_empty))
-}
-
-/// Whether a body has the member of an answer, but without an element.
-pub(super) fn has_empty_answer(value: &Value, answer_key: &str) -> bool {
-    value
-        .get(answer_key)
-        .is_some_and(|answer| !is_non_empty(answer))
-}
-
-fn is_non_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(yes) => *yes,
-        Value::Number(_) => true,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(elements) => !elements.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-    }
 }
 
 fn as_u32(value: &Value) -> Option<u32> {

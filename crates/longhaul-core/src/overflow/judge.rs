@@ -149,13 +149,24 @@ pub(super) fn weigh(
         return Judgement::without_size(Strength::Vetoed);
     }
     let clean = |details: &ErrorDetails| -> Vec<Statement> {
-        let texts = details.statements.iter();
+        let texts = details
+            .statements
+            .iter()
+            .cloned()
+            .chain(with_figures(details));
         texts
-            .map(|text| Statement::clean(text, facts.model))
+            .map(|text| Statement::clean(&text, facts.model))
             .collect()
     };
     let (statements, own) = (clean(details), clean(unquoted));
     if let Some(stated) = own.iter().find_map(numbers::request_limit) {
+        return Judgement::with_size(Strength::Strong, stated);
+    }
+    // The size of the whole request in characters is no size of an item.
+    if let Some(stated) = own
+        .iter()
+        .find_map(|one| numbers::stated_characters(one, facts))
+    {
         return Judgement::with_size(Strength::Strong, stated);
     }
     if is_vetoed(details, &statements, rules) {
@@ -192,6 +203,13 @@ pub(super) fn weigh(
         statement: statement.fingerprint(),
         ..Judgement::with_size(Strength::Words, stated)
     }
+}
+
+/// Joins all texts and the sizes beside them, if there are two sizes or more.
+fn with_figures(details: &ErrorDetails) -> Option<String> {
+    let figures = details.figures.join(", ");
+    let texts = details.statements.join("\n");
+    (details.figures.len() >= 2).then(|| format!("{texts}\n{figures}"))
 }
 
 /// Whether a code or a statement is about something other than the window.

@@ -49,9 +49,11 @@ impl StreamHead {
                 ClassifierStep::Settled(Verdict::Overflow(Overflow::stated(None, None)))
             }
             EventKind::Empty | EventKind::Usage => {
-                match classify_stated_error(self.dialect, event, rules) {
-                    Verdict::Fine => ClassifierStep::Hold,
-                    verdict => ClassifierStep::Settled(verdict),
+                let verdict = classify_stated_error(self.dialect, event, rules);
+                if verdict == Verdict::Fine {
+                    ClassifierStep::Hold
+                } else {
+                    ClassifierStep::Settled(verdict)
                 }
             }
             EventKind::Error => {

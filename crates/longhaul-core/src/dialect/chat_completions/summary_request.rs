@@ -159,10 +159,9 @@ fn models_without_search(json: &str) -> Cow<'_, str> {
     let Ok(sent) = serde_json::from_str::<Value>(json) else {
         return json.into();
     };
-    let called = match &sent {
-        Value::Array(names) => names.iter().map(plain).collect(),
-        other => plain(other),
-    };
+    let called = sent
+        .as_array()
+        .map_or_else(|| plain(&sent), |names| names.iter().map(plain).collect());
     if called == sent {
         return json.into();
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::overflow::stated_error::states_error;
 
 fn check_states(expect: bool, replies: &[Value]) {
     for reply in replies {

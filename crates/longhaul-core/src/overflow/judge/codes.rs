@@ -1,15 +1,18 @@
 //! Reads codes by their parts: `context_length_exceeded`, `PromptTooLongError`, `ERR_INPUT_TOO_LARGE`.
 
 /// Parts that name the prompt or its room.
-const PROMPT: [&str; 9] = [
+const PROMPT: [&str; 12] = [
+    "chat",
     "context",
     "conversation",
+    "ctx",
     "history",
     "input",
     "inputs",
     "message",
     "messages",
     "prompt",
+    "prompts",
     "sequence",
 ];
 

@@ -27,6 +27,16 @@ pub(super) struct StatedSize {
     pub(super) excess: Option<u32>,
 }
 
+impl StatedSize {
+    fn of_window(limit: Number, input: Number) -> Self {
+        Self {
+            limit: u32::try_from(limit.value).ok(),
+            input: u32::try_from(input.value).ok(),
+            ..Self::default()
+        }
+    }
+}
+
 /// A number in a statement.
 #[derive(Clone, Copy, Debug)]
 struct Number {
@@ -36,7 +46,7 @@ struct Number {
 }
 
 /// Words that say that two numbers are compared, in any of the languages.
-const COMPARISON: &str = r"[<>≤≥]|limit|max|allow|exceed|too |over|only|at most|more than|less than|greater|longer|larger|fit|hold|window|context|must|need|bound|range|got|限|最大|最多|超|允许|允許|초과|최대|한도|上限|превы|предел|максим|лимит|не более|не долж|überschr|höchstens|maxim|erlaubt|dépass|au plus|máxim|límite|super|exced|ultrapass";
+const COMPARISON: &str = r"[<>≤≥]|hasta|acepta|apenas|comporta|cabe|jusqu|accepte|nur |bis zu|passt|вмещает|только|не помеща|仅|僅|只|まで|까지만|limit|max|allow|exceed|too |over|only|at most|more than|less than|greater|longer|larger|fit|hold|window|context|must|need|bound|range|got|限|最大|最多|超|允许|允許|초과|최대|한도|上限|превы|предел|максим|лимит|не более|не долж|überschr|höchstens|maxim|erlaubt|dépass|au plus|máxim|límite|super|exced|ultrapass";
 
 /// Words for the output before a number, or after it.
 const OUTPUT: &str =
@@ -75,6 +85,23 @@ pub(super) fn request_limit(statement: &Statement) -> Option<StatedSize> {
     })
 }
 
+/// Finds a number that is the request's size in characters to a twentieth, and a smaller limit.
+pub(super) fn stated_characters(
+    statement: &Statement,
+    facts: &RequestFacts<'_>,
+) -> Option<StatedSize> {
+    let text = statement.text();
+    let numbers = numbers(text);
+    if numbers.len() < 2 || text.contains("token") {
+        return None;
+    }
+    let size = facts.text.characters();
+    let input = nearest(&numbers, size)?;
+    let is_exact = input.value >= size / 20 * 19 && input.value <= size / 20 * 21;
+    let limit = limit_below(text, &numbers, input).filter(|_| is_exact && size > 0)?;
+    characters(limit.value, facts)
+}
+
 /// Finds two numbers, of which one is the request's size and another is a smaller limit.
 pub(super) fn stated_pair(statement: &Statement, facts: &RequestFacts<'_>) -> Option<StatedSize> {
     let text = statement.text();
@@ -84,18 +111,19 @@ pub(super) fn stated_pair(statement: &Statement, facts: &RequestFacts<'_>) -> Op
         let limit = limit_below(text, &numbers, input)?;
         return characters(limit.value, facts);
     }
-    let compares = is_comparison(text) && words::name_prompt(text);
     let input = nearest(&numbers, u64::from(facts.tokens))?;
-    if !compares || !is_within(input.value, facts.tokens, (1, 2), (3, 1)) {
+    if !words::name_prompt(text) || !is_within(input.value, facts.tokens, (1, 2), (3, 1)) {
         return None;
+    }
+    if !is_comparison(text) {
+        let is_near = is_within(input.value, facts.tokens, (2, 3), (3, 2));
+        let limit =
+            limit_below(text, &numbers, input).filter(|limit| is_near && is_round(limit.value))?;
+        return Some(StatedSize::of_window(limit, input));
     }
     let output = output_of(text, &numbers, input);
     if let Some(limit) = limit_below(text, &numbers, input) {
-        return Some(StatedSize {
-            limit: u32::try_from(limit.value).ok(),
-            input: u32::try_from(input.value).ok(),
-            ..StatedSize::default()
-        });
+        return Some(StatedSize::of_window(limit, input));
     }
     // The prompt fits the limit, but not together with the output.
     let output = output?;
@@ -191,6 +219,11 @@ fn counts_characters(text: &str, numbers: &[Number], facts: &RequestFacts<'_>) -
 fn is_comparison(text: &str) -> bool {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(COMPARISON));
     PATTERN.is_match(text.as_bytes())
+}
+
+/// Whether a number looks like a window: whole thousands, or a multiple of 1,024.
+fn is_round(number: u64) -> bool {
+    number.is_multiple_of(1_000) || number.is_multiple_of(1_024)
 }
 
 /// Whether words around a number say that it is a limit.

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexBuilder};
+use regex::{Captures, Regex, RegexBuilder};
 
 use crate::overflow::judge::codes;
 
@@ -152,13 +152,31 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     .filter(|sentence| !sentence.is_empty())
 }
 
-/// Removes separators of thousands, and writes white space as single spaces except line ends.
+/// Removes separators of thousands, writes digits in ASCII, and writes white space as single spaces
+/// except line ends.
 fn without_separators(text: &str) -> String {
-    static SEPARATOR: LazyLock<Regex> =
-        LazyLock::new(|| compile(r"(\d)[,_'\u{a0}\u{202f}](\d{3})\b"));
-    let once = SEPARATOR.replace_all(text, "$1$2");
-    let twice = SEPARATOR.replace_all(&once, "$1$2");
-    let lines = twice.lines();
+    // A dot or a space separates only whole groups of a number that stands alone.
+    static SEPARATORS: LazyLock<Regex> = LazyLock::new(|| {
+        compile(r"(^|[^\w.,-])(\d{1,3})((?:[,_'’\u{a0}\u{202f}]\d{3})+|(?:[. ]\d{3})+)(\b)")
+    });
+    let digits: String = text.chars().map(ascii_digit).collect();
+    let joined = SEPARATORS.replace_all(&digits, |found: &Captures<'_>| {
+        let groups = found.get(3).map_or("", |groups| groups.as_str());
+        let groups: String = groups.chars().filter(char::is_ascii_digit).collect();
+        format!("{}{}{groups}", &found[1], &found[2])
+    });
+    let lines = joined.lines();
     let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the ASCII form of a full-width digit, or the letter itself.
+fn ascii_digit(letter: char) -> char {
+    match letter {
+        '\u{ff10}'..='\u{ff19}' => u32::from(letter)
+            .checked_sub(0xff10)
+            .and_then(|digit| char::from_digit(digit, 10))
+            .unwrap_or(letter),
+        _ => letter,
+    }
 }

@@ -33,10 +33,10 @@ const VETOES: &[&str] = &[
     r"demasiadas (solicitudes|peticiones)|por (minuto|segundo|día|mes)\b|mensual|diari[oa]|más tarde",
     r"muitas (solicitações|requisições)|por (minuto|segundo|dia|mês)|mensal|diári[oa]|mais tarde",
     // Money and allowances.
-    r"quota|credit|balance|billing|afford|(token|key|spending|monthly|daily) budget|allowance|spent|subscription|payment|plan\b|per-model limit",
+    r"quota|credit|balance|billing|afford|(token|key|spending|monthly|daily) budget|allowance|spent|subscription|payment|per-model limit",
     r"额度|額度|余额|餘額|配额|配額|充值|欠费|令牌(额度|已)|利用上限|残高|使用限度|사용 한도|잔액|할당|квот|баланс|kontingent|guthaben|crédit|solde|cuota|saldo|\bcota\b|crédito",
     // Content policy.
-    r"policy|policies|flagged|blocked|guardrail|severity|violat|toxic|moderation|sensitive|敏感|违规|違規",
+    r"policy|policies|flagged|blocked|guardrail|severity|violat|toxic|moderation|sensitive|敏感|违规|違規|политик|заблокир|правил|richtlinie|blockiert|gesperrt|politique|bloqu|política|ポリシー|ブロック|정책|차단",
     // Credentials and models.
     r"api.?key|access token|auth token|token (verification|has expired|expired)|invalid token|unauthori[sz]ed|permission|not found|does not exist|no such|not available|expired",
     r"令牌长度|认证|認証|인증|만료|期限|срок действия|токен доступа|zugriffstoken|jeton d'accès|token de aces?so|expir[óoaé]",
@@ -45,7 +45,9 @@ const VETOES: &[&str] = &[
     // Other contexts.
     r"(cuda|security|execution|request|ssl|tls) context|context[_ ](management|cancel|deadline|beta)|\bcontext beta|too small|out of memory",
     // Parameters and schemas.
-    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|unsupported|not permitted|not supported|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |temperature|top_p|logprobs|\bttl\b|metadata|stop sequence|template|nested|duplicate|budget_tokens|\bn must",
+    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|unsupported|not permitted|not supported|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |temperature|top_p|logprobs|logit_bias|vocabulary|token id|\bone of\b|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|metadata|stop sequence|template|nested|duplicate|budget_tokens|\bn must",
+    // Embeddings.
+    r"embedding|batch too|\d inputs",
     // Tools.
     r"\btools?(\[|\b.{0,20}(too many|maximum|exceed|at most|too long|too large))|too many tools|tool (schema|description|name|call)|function\.name|工具|ツール|도구|инструмент|werkzeug|\boutils?\b|herramienta|ferramenta",
     // Bytes and framing.
@@ -59,7 +61,7 @@ const MEDIA: &str = r"\b(images?|pictures?|photos?|audio|videos?|files?|pdf|page
 const TOKENS: &str = r"token|context|jeton|токен|контекст|トークン|토큰";
 
 /// Words for the output. They veto unless the statement also names the prompt.
-const OUTPUT: &str = r"max_(new_|completion_|output_)?tokens|maxoutputtokens|output|completion|thinking|生成|输出|輸出|出力|출력|выходн|ausgabe|sortie|salida|saída";
+const OUTPUT: &str = r"max_(new_|completion_|output_)?tokens|maximum tokens (you|value|param)|maxoutputtokens|output|completion|thinking|生成|输出|輸出|出力|출력|выходн|ausgabe|sortie|salida|saída";
 
 /// Words for the prompt that lift the veto of [`OUTPUT`].
 const PROMPT: &str = r"prompt|input|context|messages|conversation|history|上下文|输入|輸入|对话|プロンプト|入力|コンテキスト|프롬프트|입력|컨텍스트|запрос|контекст|входн|eingabe|kontext|entrée|invite|contexte|entrada|contexto";

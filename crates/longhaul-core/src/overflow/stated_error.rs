@@ -1,0 +1,108 @@
+//! Whether the body of a successful reply states an error.
+
+use serde_json::Value;
+
+use crate::overflow::error_details::{MAX_ELEMENTS, SKIPPED_KEYS, plain_key};
+
+/// Whether the body of a successful reply states an error at its top level, or in a choice. Answers
+/// have a member `answer_key`.
+pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
+    let Value::Object(members) = value else {
+        return value.as_array().is_some_and(|all| {
+            let mut first = all.iter().take(MAX_ELEMENTS);
+            first.any(|element| states_error(element, answer_key))
+        });
+    };
+    // Keys are compared without case and separators.
+    let find = |name: &str| {
+        let found = members.iter().find(|(key, _)| plain_key(key) == name);
+        found.map(|(_, member)| member)
+    };
+    let filled = |name: &str| find(name).is_some_and(is_non_empty);
+    let reads = |name: &str, word: &str| find(name).and_then(Value::as_str) == Some(word);
+    let has_code = find("code").is_some_and(is_failure_code) && !filled(answer_key);
+    [
+        "error",
+        "errors",
+        "errormessage",
+        "errormsg",
+        "errmsg",
+        "errortype",
+        "fault",
+    ]
+    .into_iter()
+    .any(filled)
+        || reads("object", "error")
+        || reads("type", "error")
+        || reads("type", "response.failed")
+        || find("response").is_some_and(|response| response.get("error").is_some_and(is_non_empty))
+        || !filled(answer_key)
+            && members
+                .iter()
+                .any(|(key, member)| is_failed_part(key, member))
+        || (has_code && (filled("message") || filled("msg")) && !members.contains_key(answer_key))
+        || find(answer_key).is_some_and(has_failed_choice)
+}
+
+/// Whether a member of a body without an answer states a failure: `"ok": false`, or an object with a code
+/// and a message such as `base_resp` and `header`.
+fn is_failed_part(key: &str, member: &Value) -> bool {
+    let key = plain_key(key);
+    match member {
+        Value::Bool(succeeded) => {
+            !succeeded && matches!(key.as_str(), "issuccess" | "ok" | "succeeded" | "success")
+        }
+        Value::Object(parts) if !SKIPPED_KEYS.contains(&key.as_str()) => {
+            let has = |names: &[&str], is_one: &dyn Fn(&Value) -> bool| {
+                let mut parts = parts.iter();
+                parts.any(|(key, part)| names.contains(&&*plain_key(key)) && is_one(part))
+            };
+            has(
+                &["code", "errcode", "errorcode", "statuscode"],
+                &is_failure_code,
+            ) && has(
+                &["message", "msg", "statusmsg", "errormessage", "errormsg"],
+                &is_non_empty,
+            )
+        }
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            false
+        }
+    }
+}
+
+/// Whether a code is none of the codes of success.
+fn is_failure_code(code: &Value) -> bool {
+    match code {
+        Value::Number(number) => !matches!(number.as_u64(), Some(0 | 200)),
+        Value::String(text) => {
+            let text = text.to_ascii_lowercase();
+            !matches!(text.as_str(), "" | "0" | "200" | "ok" | "success")
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// Whether a choice states an error.
+fn has_failed_choice(choices: &Value) -> bool {
+    let mut choices = choices.as_array().into_iter().flatten().take(MAX_ELEMENTS);
+    choices.any(|choice| choice.get("error").is_some_and(is_non_empty))
+}
+
+/// Whether a body has the member of an answer, but without an element.
+pub(super) fn has_empty_answer(value: &Value, answer_key: &str) -> bool {
+    value
+        .get(answer_key)
+        .is_some_and(|answer| !is_non_empty(answer))
+}
+
+fn is_non_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(yes) => *yes,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(elements) => !elements.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+    }
+}
