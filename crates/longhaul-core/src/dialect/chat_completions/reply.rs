@@ -60,7 +60,8 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
 
 /// Whether data is a word or a number by which a gateway keeps a connection open. Chunks are objects.
 fn is_keep_alive(data: &[u8]) -> bool {
-    data.len() <= MAX_KEEP_ALIVE_BYTES && !data.starts_with(b"{") && !data.starts_with(b"[")
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'"');
+    data.len() <= MAX_KEEP_ALIVE_BYTES && data.iter().all(is_word)
 }
 
 /// Reads a chunk or a whole completion. Returns `None` for anything else. Of several choices, only
