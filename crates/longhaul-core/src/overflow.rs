@@ -54,6 +54,9 @@ pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 
+/// Maximum bytes of a successful body without an answer that is read as an error. Errors are short.
+const MAX_ENVELOPE_BYTES: usize = 4 * 1024;
+
 /// Classification of a reply, which decides the reaction of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -186,6 +189,8 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         splitter.finish(&mut add);
     } else if !bytes.starts_with(b"<") {
         nodes.add_text(&String::from_utf8_lossy(bytes));
+    } else if !is_web_page(bytes) {
+        nodes.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     // A body in JSON that says nothing says as little as an empty one.
     if is_json && nodes.is_silent() && matches!(status, 400 | 413) {
@@ -207,7 +212,22 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
             classify_failure(|nodes| nodes.add_value(&value), rules)
         }
         Ok(value) if !has_output && stated_error::has_empty_answer(&value, key) => Verdict::Failed,
-        // Possibly an answer in the shape of another API.
+        // An error in an unknown envelope, or an answer in the shape of another API.
+        Ok(value)
+            if rules.facts.is_some()
+                && value.get(key).is_none()
+                && body.len() <= MAX_ENVELOPE_BYTES =>
+        {
+            match classify_failure(|nodes| nodes.add_value(&value), rules) {
+                verdict @ Verdict::Overflow(_) => verdict,
+                Verdict::Failed
+                | Verdict::TooManyBytes
+                | Verdict::Fine
+                | Verdict::Malformed
+                | Verdict::OutputTooLarge { .. }
+                | Verdict::Unexplained => Verdict::Fine,
+            }
+        }
         Ok(_) | Err(_) => Verdict::Fine,
     }
 }
@@ -243,6 +263,24 @@ fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) ->
         | Verdict::OutputTooLarge { .. }
         | Verdict::Unexplained) => verdict,
     }
+}
+
+/// Whether a body in markup is a web page, which names no cause that longhaul could cure.
+fn is_web_page(bytes: &[u8]) -> bool {
+    let head = bytes.get(..bytes.len().min(256)).unwrap_or_default();
+    let head = head.to_ascii_lowercase();
+    [&b"<html"[..], b"<!doctype html"]
+        .iter()
+        .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
+}
+
+/// Returns the texts of an XML document, one a line.
+fn without_tags(xml: &str) -> String {
+    let parts = xml
+        .split('<')
+        .map(|part| part.split_once('>').map_or("", |(_, text)| text));
+    let texts = parts.map(str::trim).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {
@@ -305,11 +343,20 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             let judgement = weigh();
             let outweighs = match judgement.strength {
                 Strength::Strong => true,
-                Strength::Words => !rules.table.names_byte_limit(details),
+                Strength::Words => !rules.table.names_byte_limit(details) || details.names_tokens(),
                 Strength::Vetoed | Strength::Nothing => false,
             };
             let judged = judgement.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)
+        }
+        // A known wording whose numbers no rule reads.
+        Verdict::Overflow(overflow)
+            if overflow == Overflow::stated(None, None)
+                && let Some(judged @ Verdict::Overflow(_)) = Some(weigh())
+                    .filter(|one| one.states_pair())
+                    .and_then(|one| one.verdict(&facts)) =>
+        {
+            judged
         }
         // A known wording without a number or a code may stand in a statement about something else.
         Verdict::Overflow(overflow)

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::overflow::judge::RequestText;
+use crate::overflow::judge::{RequestText, codes};
 use serde_json::Value;
 
 /// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and
@@ -45,7 +45,7 @@ pub(super) struct ErrorDetails {
     pub(super) prompt_tokens: Option<u32>,
     /// Value of llama.cpp's `n_ctx`.
     pub(super) context_tokens: Option<u32>,
-    /// Numbers that keys call a size, as text: `prompt tokens 150287`.
+    /// Numbers that may be sizes, as text with their keys: `prompt tokens 150287`.
     pub(super) figures: Vec<String>,
     /// Whether something is nested too deeply to be read.
     is_cut_off: bool,
@@ -99,15 +99,14 @@ impl ErrorDetails {
         }
     }
 
-    /// Reads a number whose key speaks of a size, such as `prompt_tokens` and `limit`.
+    /// Reads a number that may be a size, such as `prompt_tokens` and `limit`.
     fn read_figure(&mut self, key: &str, value: &Value) {
         let Some(number) = value.as_u64().filter(|number| *number >= MIN_FIGURE) else {
             return;
         };
-        let words = key.replace(['_', '-'], " ");
-        let words = words.to_lowercase();
-        let is_size = SIZE_KEYS.iter().any(|part| words.contains(part));
-        if is_size && self.figures.len() < MAX_ENTRIES {
+        let words = key.replace(['_', '-'], " ").to_lowercase();
+        let is_other = OTHER_FIGURES.iter().any(|part| words.contains(part));
+        if !is_other && self.figures.len() < MAX_ENTRIES {
             self.figures.push(format!("{words} {number}"));
         }
     }
@@ -121,6 +120,9 @@ impl ErrorDetails {
             "param" => self.params.extend(value.as_str().map(normalise)),
             "message" if is_model_message(value) => {}
             key if names_code(key) => self.read_code(value, depth),
+            "id" => self.read_identifier(value),
+            // A list of texts is no list of messages.
+            "messages" if is_text_list(value) => self.read_value(value, depth + 1),
             key if !SKIPPED_KEYS.contains(&key) => self.read_value(value, depth + 1),
             _ => {}
         }
@@ -132,6 +134,12 @@ impl ErrorDetails {
         for error in choices.filter_map(|choice| choice.get("error")) {
             self.read_value(error, depth + 2);
         }
+    }
+
+    /// Reads an identifier, which is a code if its words name an overflow.
+    fn read_identifier(&mut self, value: &Value) {
+        let code = value.as_str().filter(|code| codes::names_overflow(code));
+        self.stated_codes.extend(code.map(str::to_owned));
     }
 
     fn read_code(&mut self, value: &Value, depth: usize) {
@@ -184,6 +192,12 @@ impl ErrorDetails {
         }
     }
 
+    /// Whether a text speaks of tokens.
+    pub(super) fn names_tokens(&self) -> bool {
+        let mut texts = self.statements.iter();
+        texts.any(|text| text.contains("token"))
+    }
+
     /// Returns the statuses among the codes.
     pub(super) fn inner_statuses(&self) -> impl Iterator<Item = u16> {
         self.codes.iter().filter_map(|code| code.parse().ok())
@@ -199,10 +213,10 @@ impl ErrorDetails {
 /// Smallest number that may be the size of a prompt or a window in tokens.
 const MIN_FIGURE: u64 = 256;
 
-/// Parts of keys whose number is a size.
-const SIZE_KEYS: [&str; 14] = [
-    "actual", "allowed", "context", "ctx", "input", "length", "limit", "max", "prompt", "received",
-    "request", "size", "token", "window",
+/// Parts of keys whose number is no size of a prompt.
+const OTHER_FIGURES: [&str; 12] = [
+    "code", "column", "created", "elapsed", "line", "port", "retry", "second", "status", "time",
+    "trace", "version",
 ];
 
 /// Keys, as [`plain_key`] writes them, below which stands the request, the model's output, or a
@@ -265,6 +279,11 @@ pub(super) const SKIPPED_KEYS: [&str; 51] = [
 pub(super) fn plain_key(key: &str) -> String {
     let letters = key.chars().filter(|letter| !matches!(letter, '_' | '-'));
     letters.map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+fn is_text_list(value: &Value) -> bool {
+    let texts = value.as_array().filter(|texts| !texts.is_empty());
+    texts.is_some_and(|texts| texts.iter().all(Value::is_string))
 }
 
 /// Whether the value of this plain key is a code.

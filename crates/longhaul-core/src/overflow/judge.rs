@@ -11,7 +11,7 @@
 //! outweighs all of it. Vetoes apply to what the statement says, after names, addresses
 //! and help are removed (`statement`).
 
-mod codes;
+pub(super) mod codes;
 mod numbers;
 mod request_text;
 mod statement;
@@ -120,6 +120,13 @@ impl Judgement {
         Self::with_size(strength, StatedSize::default())
     }
 
+    /// Whether the refusal states the size of the prompt and a smaller limit.
+    pub(super) fn states_pair(&self) -> bool {
+        self.strength == Strength::Strong
+            && self.stated.limit.is_some()
+            && self.stated.input.is_some()
+    }
+
     /// Returns the verdict on a request of this size, or `None` if the evidence does not suffice.
     pub(super) fn verdict(self, facts: &RequestFacts<'_>) -> Option<Verdict> {
         let evidence = match self.strength {
@@ -149,11 +156,7 @@ pub(super) fn weigh(
         return Judgement::without_size(Strength::Vetoed);
     }
     let clean = |details: &ErrorDetails| -> Vec<Statement> {
-        let texts = details
-            .statements
-            .iter()
-            .cloned()
-            .chain(with_figures(details));
+        let texts = details.statements.iter().cloned().chain(joined(details));
         texts
             .map(|text| Statement::clean(&text, facts.model))
             .collect()
@@ -169,15 +172,23 @@ pub(super) fn weigh(
     {
         return Judgement::with_size(Strength::Strong, stated);
     }
-    if is_vetoed(details, &statements, rules) {
+    let mut codes = details.stated_codes.iter();
+    let is_coded = codes.any(|code| codes::names_overflow(code));
+    let vetoed = if is_coded {
+        let by_table = |one: &Statement| rules.is_vetoed(&normalise(one.text()));
+        statements
+            .iter()
+            .any(|one| by_table(one) || vetoes::is_final(one))
+    } else {
+        is_vetoed(details, &statements, rules)
+    };
+    if vetoed {
         return Judgement::without_size(Strength::Vetoed);
     }
     let stated = own
         .iter()
         .find_map(|statement| numbers::stated_pair(statement, facts));
-    let mut codes = details.stated_codes.iter();
-    let has_code = codes.any(|code| codes::names_overflow(code))
-        || own.iter().any(Statement::names_overflow_in_code);
+    let has_code = is_coded || own.iter().any(Statement::names_overflow_in_code);
     if has_code || stated.is_some() {
         let single = || {
             own.iter()
@@ -205,11 +216,12 @@ pub(super) fn weigh(
     }
 }
 
-/// Joins all texts and the sizes beside them, if there are two sizes or more.
-fn with_figures(details: &ErrorDetails) -> Option<String> {
-    let figures = details.figures.join(", ");
-    let texts = details.statements.join("\n");
-    (details.figures.len() >= 2).then(|| format!("{texts}\n{figures}"))
+/// Joins all texts and figures. `None` if there is one text alone.
+fn joined(details: &ErrorDetails) -> Option<String> {
+    let parts = || details.statements.iter().chain(&details.figures);
+    let parts: Option<Vec<&str>> =
+        (parts().count() >= 2).then(|| parts().map(String::as_str).collect());
+    parts.map(|parts| parts.join("\n"))
 }
 
 /// Whether a code or a statement is about something other than the window.

@@ -45,7 +45,7 @@ pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
 }
 
 /// Whether a member of a body without an answer states a failure: `"ok": false`, or an object with a code
-/// and a message such as `base_resp` and `header`.
+/// and a message.
 fn is_failed_part(key: &str, member: &Value) -> bool {
     let key = plain_key(key);
     match member {

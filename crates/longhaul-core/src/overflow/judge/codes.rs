@@ -16,13 +16,8 @@ const PROMPT: [&str; 12] = [
     "sequence",
 ];
 
-/// Parts that measure the prompt.
-const MEASURE: [&str; 10] = [
-    "count", "length", "limit", "num", "quantity", "size", "token", "tokens", "window", "len",
-];
-
 /// Parts that say that a measure is exceeded.
-const EXCESS: [&str; 11] = [
+const EXCESS: [&str; 12] = [
     "exceed",
     "exceeded",
     "exceeds",
@@ -30,6 +25,7 @@ const EXCESS: [&str; 11] = [
     "full",
     "overflow",
     "overflowed",
+    "overlimit",
     "overlong",
     "reached",
     "toolong",
@@ -88,7 +84,7 @@ const VETOED: [&str; 44] = [
 ///
 /// Tokens alone are the prompt's, unless the code begins with `max`: `max_tokens_exceeded` is about the
 /// output.
-pub(super) fn names_overflow(code: &str) -> bool {
+pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     let parts = parts(code);
     let has = |list: &[&str]| parts.iter().any(|part| list.contains(&part.as_str()));
     let pairs = || {
@@ -97,14 +93,23 @@ pub(super) fn names_overflow(code: &str) -> bool {
             .filter_map(|pair| <&[String; 2]>::try_from(pair).ok())
     };
     let is_too_much = pairs().any(|[first, second]| {
-        first == "too" && matches!(second.as_str(), "long" | "large" | "big" | "many")
+        let second = second.as_str();
+        match first.as_str() {
+            "too" => matches!(second, "long" | "large" | "big" | "many"),
+            "over" | "above" | "beyond" => {
+                matches!(
+                    second,
+                    "limit" | "max" | "maximum" | "length" | "size" | "window"
+                )
+            }
+            _ => false,
+        }
     });
     let is_prompt = has(&PROMPT);
     let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
     let is_excess = has(&EXCESS) || is_too_much;
     let is_length_error = has(&["length"]) && has(&["error"]) && is_prompt;
-    let says_what = is_prompt && (has(&MEASURE) || is_too_much || has(&["overflow", "full"]));
-    !is_vetoed(code) && ((is_excess && (says_what || is_tokens)) || is_length_error)
+    !is_vetoed(code) && ((is_excess && (is_prompt || is_tokens)) || is_length_error)
 }
 
 /// Whether a code is about something other than the window.

@@ -13,6 +13,9 @@ use crate::overflow::judge::words;
 /// Smallest limit in tokens. Smaller numbers are counts of something else.
 const MIN_LIMIT: u64 = 256;
 
+/// Upper bound of the numbers that are read, without a unit.
+const MAX_NUMBER: u64 = u64::MAX / 10_000_000;
+
 /// Largest number of numbers that are read from a statement.
 const MAX_NUMBERS: usize = 12;
 
@@ -292,38 +295,59 @@ fn is_within(number: u64, size: u32, least: (u64, u64), most: (u64, u64)) -> boo
     number >= size * least.0 / least.1 && number <= size * most.0 / most.1 && size > 0
 }
 
-/// Reads the numbers of a text. Digits within a name or a version are none; `k` and `m` behind a
-/// number multiply it.
+/// Units that multiply the number before them: thousand, million, and ten thousand.
+const UNITS: &str = r" ?(?:[km]\b|tsd|тыс|mil\b|万|萬|만)";
+
+fn is_thousand(unit: &[u8]) -> bool {
+    [&b"k"[..], b"tsd", "тыс".as_bytes(), b"mil"].contains(&unit)
+}
+
+/// Reads the numbers of a text. Digits within a name or a version are none; units multiply
+/// the number before them.
 fn numbers(text: &str) -> Vec<Number> {
-    let mut found = Vec::new();
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        compile(
+            &r"(?P<whole>[0-9]+)(?:[.,](?P<tenths>[0-9])(?P<decimal>UNITS)|(?P<unit>UNITS|b\b))?"
+                .replace("UNITS", UNITS),
+        )
+    });
     let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() && found.len() < MAX_NUMBERS {
-        if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
-            at += 1;
+    let mut found = Vec::new();
+    for captures in PATTERN.captures_iter(bytes) {
+        let Some(whole) = captures.name("whole") else {
             continue;
-        }
-        let start = at;
-        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
-            at += 1;
-        }
-        let before = start.checked_sub(1).and_then(|before| bytes.get(before));
+        };
+        let before = whole.start().checked_sub(1);
+        let before = before.and_then(|before| bytes.get(before));
         let in_name = before
             .is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'.' | b'_'));
-        let value = text
-            .get(start..at)
-            .and_then(|digits| digits.parse::<u64>().ok());
-        let (unit, behind) = (bytes.get(at), bytes.get(at + 1));
-        let ends = behind.is_none_or(|byte| !byte.is_ascii_alphanumeric());
-        let factor = match unit {
-            Some(b'k') if ends => 1_000,
-            Some(b'm') if ends => 1_000_000,
-            Some(b'b') if ends => 0,
-            _ => 1,
+        let digits = |name: &str| -> Option<u64> {
+            std::str::from_utf8(captures.name(name)?.as_bytes())
+                .ok()?
+                .parse()
+                .ok()
         };
-        if let Some(value) = value.filter(|value| !in_name && *value < u64::MAX / 1_000_000) {
-            let (value, end) = (value * factor, at);
-            found.push(Number { value, start, end });
+        let unit = captures.name("unit").or_else(|| captures.name("decimal"));
+        let factor = match unit.map(|unit| unit.as_bytes().trim_ascii()) {
+            Some(unit) if is_thousand(unit) => 1_000,
+            Some(b"m") => 1_000_000,
+            // The size of a model.
+            Some(b"b") => 0,
+            Some(_) => 10_000,
+            None => 1,
+        };
+        let tenths = digits("tenths").unwrap_or_default();
+        if let Some(value) = digits("whole").filter(|value| !in_name && *value < MAX_NUMBER) {
+            found.push(Number {
+                value: value * factor + tenths * factor / 10,
+                start: whole.start(),
+                end: unit
+                    .filter(|_| factor == 10_000)
+                    .map_or(whole.end(), |unit| unit.end()),
+            });
+        }
+        if found.len() == MAX_NUMBERS {
+            break;
         }
     }
     found

@@ -18,8 +18,8 @@ pub(super) fn is_final_status(status: u16) -> bool {
     )
 }
 
-/// Wordings about something else, whatever else the statement says.
-const VETOES: &[&str] = &[
+/// Wordings about throttling, overload and money. No code outweighs these.
+const FINAL: &[&str] = &[
     // Throttling and overload.
     r"(per|/|for this|a|each) ?(second|min\b|minute|hour|day|week|month)|\b(tpm|rpm|tpd|rpd|qps)\b",
     r"too (frequent|many (concurrent |parallel )?(requests|calls))|slow down|in flight|concurren|\bqueue|busy|overload",
@@ -35,19 +35,26 @@ const VETOES: &[&str] = &[
     // Money and allowances.
     r"quota|credit|balance|billing|afford|(token|key|spending|monthly|daily) budget|allowance|spent|subscription|payment|per-model limit",
     r"额度|額度|余额|餘額|配额|配額|充值|欠费|令牌(额度|已)|利用上限|残高|使用限度|사용 한도|잔액|할당|квот|баланс|kontingent|guthaben|crédit|solde|cuota|saldo|\bcota\b|crédito",
+];
+
+/// Wordings about something else, whatever else the statement says.
+const VETOES: &[&str] = &[
     // Content policy.
-    r"policy|policies|flagged|blocked|guardrail|severity|violat|toxic|moderation|sensitive|敏感|违规|違規|политик|заблокир|правил|richtlinie|blockiert|gesperrt|politique|bloqu|política|ポリシー|ブロック|정책|차단",
+    r"policy|policies|flagged|blocked|guardrail|severity|violat\w* (of )?(our|the|your|content|usage|terms|safety)|toxic|moderation|sensitive|敏感|违规|違規|политик|заблокир|правил|richtlinie|blockiert|gesperrt|politique|bloqu|política|ポリシー|ブロック|정책|차단",
     // Credentials and models.
+    r"authori[sz]ation|authenti|bearer|鉴权|鑑權|аутентиф|авториз|autentic",
     r"api.?key|access token|auth token|token (verification|has expired|expired)|invalid token|unauthori[sz]ed|permission|not found|does not exist|no such|not available|expired",
     r"令牌长度|认证|認証|인증|만료|期限|срок действия|токен доступа|zugriffstoken|jeton d'accès|token de aces?so|expir[óoaé]",
     // Time.
     r"timed? ?out|took too long|deadline|cancell?ed|trop de temps|超时|超時|タイムアウト|시간이? 초과|시간 간격|тайм-?аут|anfragezeit|tiempo de espera|tempo limite|seconds?\b",
+    // Short items.
+    r"\b\d{1,3} (characters|chars)\b|cache_key",
     // Other contexts.
     r"(cuda|security|execution|request|ssl|tls) context|context[_ ](management|cancel|deadline|beta)|\bcontext beta|too small|out of memory",
     // Parameters and schemas.
     r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|unsupported|not permitted|not supported|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |temperature|top_p|logprobs|logit_bias|vocabulary|token id|\bone of\b|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|metadata|stop sequence|template|nested|duplicate|budget_tokens|\bn must",
     // Embeddings.
-    r"embedding|batch too|\d inputs",
+    r"embeddings? (batch|input|request|model)|batch too|\d inputs",
     // Tools.
     r"\btools?(\[|\b.{0,20}(too many|maximum|exceed|at most|too long|too large))|too many tools|tool (schema|description|name|call)|function\.name|工具|ツール|도구|инструмент|werkzeug|\boutils?\b|herramienta|ferramenta",
     // Bytes and framing.
@@ -66,9 +73,16 @@ const OUTPUT: &str = r"max_(new_|completion_|output_)?tokens|maximum tokens (you
 /// Words for the prompt that lift the veto of [`OUTPUT`].
 const PROMPT: &str = r"prompt|input|context|messages|conversation|history|上下文|输入|輸入|对话|プロンプト|入力|コンテキスト|프롬프트|입력|컨텍스트|запрос|контекст|входн|eingabe|kontext|entrée|invite|contexte|entrada|contexto";
 
+/// Whether a statement is about throttling, overload or money.
+pub(super) fn is_final(statement: &Statement) -> bool {
+    static FINAL_SET: LazyLock<RegexSet> = LazyLock::new(|| compile_set(FINAL));
+    let mut sentences = statement.sentences();
+    sentences.any(|one| FINAL_SET.is_match(one.as_bytes()))
+}
+
 /// Whether a statement is about something other than the window.
 pub(super) fn apply(statement: &Statement) -> bool {
-    static VETO_SET: LazyLock<RegexSet> = LazyLock::new(compile_vetoes);
+    static VETO_SET: LazyLock<RegexSet> = LazyLock::new(|| compile_set(VETOES));
     static OUTPUT_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(OUTPUT));
     static PROMPT_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(PROMPT));
     static MEDIA_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(MEDIA));
@@ -78,6 +92,7 @@ pub(super) fn apply(statement: &Statement) -> bool {
     let is_media = MEDIA_PATTERN.is_match(text) && !TOKENS_PATTERN.is_match(text);
     is_output
         || is_media
+        || is_final(statement)
         || statement
             .sentences()
             .any(|one| VETO_SET.is_match(one.as_bytes()))
@@ -87,8 +102,8 @@ pub(super) fn apply(statement: &Statement) -> bool {
     clippy::expect_used,
     reason = "patterns are constants, and the tests compile each"
 )]
-fn compile_vetoes() -> RegexSet {
-    let mut builder = RegexSetBuilder::new(VETOES.iter().map(|veto| ascii_classes(veto)));
+fn compile_set(patterns: &[&str]) -> RegexSet {
+    let mut builder = RegexSetBuilder::new(patterns.iter().map(|veto| ascii_classes(veto)));
     builder
         .size_limit(MAX_COMPILED_BYTES)
         .build()

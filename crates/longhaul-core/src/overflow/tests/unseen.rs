@@ -36,7 +36,9 @@ pub(super) struct Reply {
     pub(super) overflow: bool,
     pub(super) status: u16,
     pub(super) body: Option<String>,
+    #[serde(alias = "limit")]
     pub(super) limit_tokens: Option<u32>,
+    #[serde(alias = "used")]
     pub(super) requested_tokens: Option<u32>,
     #[serde(default)]
     pub(super) action: String,
