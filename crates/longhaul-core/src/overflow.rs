@@ -46,7 +46,7 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::EventKind;
 use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
-use judge::Strength;
+use judge::{Judgement, Strength};
 
 pub use classifier::ReplyClassifier;
 pub use judge::{RequestFacts, RequestText};
@@ -353,7 +353,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         Verdict::Overflow(overflow)
             if overflow == Overflow::stated(None, None)
                 && let Some(judged @ Verdict::Overflow(_)) = Some(weigh())
-                    .filter(|one| one.states_pair())
+                    .filter(Judgement::states_pair)
                     .and_then(|one| one.verdict(&facts)) =>
         {
             judged

@@ -343,7 +343,7 @@ fn numbers(text: &str) -> Vec<Number> {
                 start: whole.start(),
                 end: unit
                     .filter(|_| factor == 10_000)
-                    .map_or(whole.end(), |unit| unit.end()),
+                    .map_or_else(|| whole.end(), |unit| unit.end()),
             });
         }
         if found.len() == MAX_NUMBERS {
