@@ -139,6 +139,8 @@ impl ModelSettings<'_> {
 pub struct UpstreamConfig {
     /// Base URL that the agent would have used.
     pub base: BaseUrl,
+    /// Base URL for requests of the Messages API. `None` if `base` receives them.
+    pub messages: Option<BaseUrl>,
     /// Whether HTTP/2 is offered.
     pub http2: Http2,
     /// Authorization header that replaces the client's own credentials.
@@ -218,7 +220,8 @@ impl Config {
     /// Returns the base URL of every upstream, mounts included.
     pub(crate) fn upstream_bases(&self) -> impl Iterator<Item = &BaseUrl> {
         let mounted = self.mounts.iter().map(|mount| &mount.base);
-        mounted.chain([&self.upstream.base])
+        let messages = self.upstream.messages.iter();
+        mounted.chain(messages).chain([&self.upstream.base])
     }
 
     /// Returns this configuration for the upstream of `mount`, without any other upstream's key.
@@ -226,8 +229,21 @@ impl Config {
         let mut own = self.clone();
         own.upstream.base = mount.base.clone();
         own.upstream.authorization.clone_from(&mount.authorization);
+        own.upstream.messages = None;
         own.mounts = Vec::new();
         own
+    }
+
+    /// Returns this configuration for the upstream of the Messages API, without the other upstream's
+    /// key. `None` if no upstream is set apart for that API.
+    pub(crate) fn for_messages(&self) -> Option<Self> {
+        let base = self.upstream.messages.clone()?;
+        let mount = Mount {
+            path: String::new(),
+            base,
+            authorization: None,
+        };
+        Some(self.for_mount(&mount))
     }
 
     /// Returns warnings about upstreams that receive no credentials at all: if clients present
@@ -292,6 +308,7 @@ impl Config {
         let compaction = general.compaction.into_owned();
         let acts = compaction.prune || compaction.proactive || compaction.recover;
         let mode = found.value(&settings::MODE)?;
+        let base = found.value(&settings::UPSTREAM_BASE)?;
         Ok(Self {
             listen,
             tls,
@@ -301,7 +318,8 @@ impl Config {
                 && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
             upstream: UpstreamConfig {
-                base: found.value(&settings::UPSTREAM_BASE)?,
+                messages: messages_base(&base, found.value(&settings::UPSTREAM_MESSAGES)?)?,
+                base,
                 http2: found.value(&settings::UPSTREAM_HTTP2)?,
                 authorization,
                 key_paths: found.value(&settings::UPSTREAM_KEY_PATHS)?,
@@ -353,4 +371,20 @@ fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Pr
         window,
         window_origin: Cow::Owned(source),
     })
+}
+
+/// Base URL of Anthropic's API.
+const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
+
+/// Returns the base URL for requests of the Messages API: `set`, or Anthropic's API beside OpenAI's.
+/// OpenAI has no such endpoint and must not receive Anthropic's keys.
+fn messages_base(base: &BaseUrl, set: Option<BaseUrl>) -> Result<Option<BaseUrl>, Problem> {
+    let is_openai = HostKind::from_host(base.authority().host()) == HostKind::Provider("openai");
+    if set.is_none() && is_openai {
+        let anthropic = BaseUrl::parse(ANTHROPIC_BASE);
+        return anthropic
+            .map(Some)
+            .map_err(|error| Problem::System(error.to_string()));
+    }
+    Ok(set)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use hyper::body::Incoming;
 
 use crate::body::client_body::ClientBody;
@@ -68,7 +68,7 @@ impl Proxy {
         slot: &TunnelSlot,
     ) -> Response<ReplyBody> {
         let mut request = ClientBody::wrap(request);
-        let services = self.select_mount(request.uri_mut());
+        let services = self.select_upstream(&mut request);
         let mut log = RequestLog::start(&request, &services.metrics);
         log.set_mount(services.mount.clone());
         let origin = CrossOriginFields::origin(request.headers());
@@ -108,16 +108,20 @@ impl Proxy {
         }
     }
 
-    /// Selects the upstream whose mount is a prefix of `target`, and strips that prefix.
-    fn select_mount(&self, target: &mut Uri) -> &Arc<Services> {
+    /// Selects the upstream whose mount is a prefix of the target, and strips that prefix. Without a
+    /// mount, the request's API selects the upstream.
+    fn select_upstream<B>(&self, request: &mut Request<B>) -> &Arc<Services> {
         for mounted in &self.services.mounts {
             let mount = mounted.mount.as_deref().unwrap_or_default();
-            if let Some(rest) = paths::strip_mount(target, mount) {
-                *target = rest;
+            if let Some(rest) = paths::strip_mount(request.uri(), mount) {
+                *request.uri_mut() = rest;
                 return mounted;
             }
         }
-        &self.services
+        let messages = self.services.messages.as_ref();
+        messages
+            .filter(|_| paths::is_messages_request(request))
+            .unwrap_or(&self.services)
     }
 
     /// Answers a request that must not be served with the fault `why`.

@@ -43,6 +43,8 @@ pub(crate) struct Services {
     pub(crate) mount: Option<Arc<str>>,
     /// Services of the mounted upstreams, longest path first.
     pub(crate) mounts: Vec<Arc<Self>>,
+    /// Services of the upstream for the Messages API, if that is another one.
+    pub(crate) messages: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,

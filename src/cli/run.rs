@@ -94,6 +94,12 @@ pub(super) fn run(
         ))
         .into());
     }
+    if !layers.is_set("upstream.base")
+        && !layers.is_set("upstream.messages")
+        && let Some(base) = variables::existing_messages_base(env)
+    {
+        layers.set("upstream.messages", &base);
+    }
     layers.set_unless_flag("listen", DEFAULT_LISTEN);
     // A certificate is for remote clients: no command trusts it for a free port of this machine.
     layers.set("tls.certificate_file", "");
@@ -139,6 +145,7 @@ async fn serve_alongside(
         .map(crate::cli::serve::reachable_address)
         .map_err(|error| proxy_problem("listen", &error))?;
     let upstream = config.upstream.base.authority().host().to_owned();
+    let has_messages = config.upstream.messages.is_some();
     let mut signals =
         Signals::new().map_err(|error| proxy_problem("install signal handlers", &error))?;
     let server = Server::new(config, listener).await?;
@@ -149,7 +156,7 @@ async fn serve_alongside(
 
     let base = variables::base_url(address);
     process.envs(variables::proxy_exceptions(env, address.ip()));
-    process.envs(variables::agent_variables(address, &upstream));
+    process.envs(variables::agent_variables(address, &upstream, has_messages));
     let ended = match process.spawn() {
         Ok(child) => Ok(wait_for_child(child, &mut signals).await),
         Err(error) => Err(error),

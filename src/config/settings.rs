@@ -94,6 +94,11 @@ settings! { ALL_SETTINGS:
     /// upstream offers it. Requests then share one connection and queue at its stream limit.
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
 
+    /// The base URL for requests of the Messages API: those with an anthropic-version header, and those
+    /// to /messages. The key of upstream.api_key_file is not sent there. Empty:
+    /// https://api.anthropic.com/v1 if upstream.base is OpenAI's API, else upstream.base.
+    UPSTREAM_MESSAGES: Option<BaseUrl> = optional_base_url, "upstream.messages" = "", restart;
+
     /// A file with the key for the upstream, sent as a bearer token in place of the client's
     /// credentials. Empty: the client's own key is forwarded, or no key if client_tokens_file is
     /// set.

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use http::Uri;
 use http::uri::PathAndQuery;
+use http::{HeaderName, Request, Uri};
 
 use crate::config::BaseUrl;
 use crate::error::Fault;
@@ -98,6 +98,17 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
     // belongs to the mount.
     parts.path_and_query = Some(rest.unwrap_or_else(|_| PathAndQuery::from_static("/")));
     Some(Uri::from_parts(parts).unwrap_or_default())
+}
+
+/// Header of every request by a client of the Messages API.
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+/// Whether a request belongs to the Messages API. Threads of OpenAI's assistants have messages too,
+/// under a path of their own.
+pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    request.headers().contains_key(ANTHROPIC_VERSION) || is_under(path, "/messages")
 }
 
 /// Returns the API route of a path, for labels that must not grow with the requests. The route is

@@ -35,6 +35,7 @@ impl Services {
         let mut services = Self {
             mount: None,
             mounts: Vec::new(),
+            messages: None,
             costs: cost_tracker(&config),
             budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
             request_places: RequestPlaces::new(config.limits.requests),
@@ -58,9 +59,11 @@ impl Services {
         services.mounts = mounts
             .map(|mount| {
                 let own = services.config.for_mount(mount);
-                Arc::new(services.for_mount(&mount.path, own))
+                Arc::new(services.for_mount(Some(&mount.path), own))
             })
             .collect();
+        let messages = services.config.for_messages();
+        services.messages = messages.map(|own| Arc::new(services.for_mount(None, own)));
         Ok(services)
     }
 
@@ -79,17 +82,26 @@ impl Services {
                 ..mounted.with_own_config(config.for_mount(mount))
             })
         });
+        let messages = self.messages.iter().zip(config.for_messages());
+        let messages = messages.map(|(services, own)| {
+            Arc::new(Self {
+                summary_endpoint: endpoint.clone(),
+                ..services.with_own_config(own)
+            })
+        });
         Ok(Self {
+            messages: messages.last(),
             mounts: mounts.collect(),
             summary_endpoint: endpoint.clone(),
             ..self.with_own_config(config)
         })
     }
 
-    /// Returns a copy for another upstream, with no knowledge of its models yet.
-    fn for_mount(&self, mount: &str, config: Config) -> Self {
+    /// Returns a copy for another upstream, with no knowledge of its models yet. `mount` is the path of
+    /// the upstream, if the upstream has one.
+    fn for_mount(&self, mount: Option<&str>, config: Config) -> Self {
         Self {
-            mount: Some(mount.into()),
+            mount: mount.map(Arc::from),
             costs: cost_tracker(&config),
             knowledge: Arc::default(),
             unknown_paths: Arc::default(),
@@ -102,6 +114,7 @@ impl Services {
     fn with_own_config(&self, config: Config) -> Self {
         Self {
             mounts: Vec::new(),
+            messages: None,
             keys: AccessKeys::new(&config),
             config,
             ..self.clone()

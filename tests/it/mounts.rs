@@ -208,3 +208,61 @@ async fn a_base_under_which_something_was_found_is_not_blamed_for_what_is_not() 
     assert_eq!(blamed.len(), 1, "{said}");
     assert!(blamed[0].contains("became=\"/api/v1/models\""), "{said}");
 }
+
+#[tokio::test]
+async fn requests_of_the_messages_api_go_to_their_own_upstream_without_its_neighbours_key() {
+    let (general, messages) = (Upstream::bind().await, Upstream::bind().await);
+    let (base, own) = (general.base("/v1"), messages.base("/v1"));
+    let env = [
+        ("LONGHAUL_UPSTREAM_MESSAGES", &*own),
+        ("LONGHAUL_UPSTREAM_API_KEY", "sk-general"),
+    ];
+    let program = Program::told(&base, &env);
+    let version = "anthropic-version: 2023-06-01\r\n";
+    for (line, fields, upstream, key) in [
+        (
+            "POST /v1/messages?beta=true",
+            version,
+            &messages,
+            "x-api-key: sk-ant",
+        ),
+        ("POST /v1/messages", "", &messages, "x-api-key: sk-ant"),
+        (
+            "POST /messages/count_tokens",
+            "",
+            &messages,
+            "x-api-key: sk-ant",
+        ),
+        ("GET /v1/models", version, &messages, "x-api-key: sk-ant"),
+        (
+            "GET /v1/models",
+            "",
+            &general,
+            "authorization: Bearer sk-general",
+        ),
+        (
+            "GET /v1/threads/t/messages",
+            "",
+            &general,
+            "x-api-key: sk-ant",
+        ),
+        ("GET /v1x/messages", "", &general, "x-api-key: sk-ant"),
+    ] {
+        let mut client = Wire::to(program.address()).await;
+        let head = format!(
+            "{line} HTTP/1.1\r\nHost: x\r\nx-api-key: sk-ant\r\n{fields}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        client.send(&head).await;
+        let mut server = upstream.accept().await;
+        let head = server.until("\r\n\r\n").await;
+        assert!(head.contains(key), "{line}: {head}");
+        let neighbours = if key.contains("general") {
+            "sk-ant"
+        } else {
+            "sk-general"
+        };
+        assert!(!head.contains(neighbours), "{line}: {head}");
+        server.send(OK).await;
+        client.until("ok").await;
+    }
+}

@@ -161,11 +161,15 @@ fn set_before(upstream: &[&str]) -> Vec<String> {
 #[test]
 fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
     let variables = set_before(&["--upstream", "http://127.0.0.1:9/v1"]);
-    assert_eq!(variables.len(), 7, "{variables:?}");
+    assert_eq!(variables.len(), 8, "{variables:?}");
     let help = run(&["--help"], &[]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     for name in variables {
         assert!(help.contains(&format!("\n  {name} ")), "{help}");
+        if name == "ANTHROPIC_BASE_URL" {
+            // Kept as the upstream of the Messages API.
+            continue;
+        }
         let elsewhere = [(&*name, "http://127.0.0.1:9/api/v1")];
         let output = run(&["--", "true"], &elsewhere).output().unwrap();
         assert_eq!(output.status.code(), Some(64), "{name}: {output:?}");
@@ -209,19 +213,61 @@ fn openrouters_key_goes_to_no_other_provider() {
     check(&["--upstream", "http://localhost:4000"], true);
 }
 
+#[test]
+fn anthropics_key_goes_to_no_other_provider() {
+    let check = |upstream: &[&str], expect: bool| {
+        let set = set_before(upstream);
+        let is_set = set.iter().any(|name| name == "ANTHROPIC_BASE_URL");
+        assert_eq!(is_set, expect, "{upstream:?}: {set:?}");
+    };
+    // Beside OpenAI's API, requests of the Messages API go to Anthropic's.
+    check(&[], true);
+    check(&["--upstream", "https://api.openai.com/v1"], true);
+    check(&["--upstream", "https://api.groq.com/openai/v1"], false);
+    check(&["--upstream", "https://openrouter.ai/api/v1"], false);
+    check(&["--upstream", "https://api.anthropic.com/v1"], true);
+    check(&["--upstream", "https://gateway.example.org/v1"], true);
+    check(&["--upstream", "http://localhost:4000"], true);
+}
+
+#[tokio::test]
+async fn a_command_keeps_the_endpoint_of_the_messages_api_that_it_had() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("/");
+    let line = "echo $ANTHROPIC_BASE_URL; cat";
+    let (mut child, origin) = started(run(
+        &["--", "sh", "-c", line],
+        &[("ANTHROPIC_BASE_URL", &base)],
+    ));
+    let address = origin.strip_prefix("http://").unwrap().parse().unwrap();
+    let mut client = Wire::to(address).await;
+    let head = "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n";
+    client.send(head).await;
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await;
+    assert!(head.starts_with("POST /v1/messages HTTP/1.1"), "{head}");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
 /// Starts a command that prints its endpoint and ends when its standard input closes.
 fn agent(upstream: &str) -> (Child, String) {
     let line = "echo $OPENAI_BASE_URL; cat";
-    let mut child = run(&["--upstream", upstream, "--", "sh", "-c", line], &[])
+    started(run(&["--upstream", upstream, "--", "sh", "-c", line], &[]))
+}
+
+/// Starts a command, and returns the command with the first line that it prints.
+fn started(mut command: Command) -> (Child, String) {
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut base = String::new();
+    let mut line = String::new();
     let mut said = BufReader::new(child.stdout.take().unwrap());
-    said.read_line(&mut base).unwrap();
-    (child, base.trim().to_owned())
+    said.read_line(&mut line).unwrap();
+    (child, line.trim().to_owned())
 }
 
 fn ended(mut child: Child) -> (Option<i32>, String) {

@@ -20,13 +20,18 @@ enum UrlForm {
 enum KeyOwner {
     /// Any provider.
     AnyProvider,
+    /// Anthropic only.
+    Anthropic,
     /// OpenRouter only, in addition to other endpoints of the same program.
     OpenRouter,
 }
 
+/// The variable that names the endpoint of the Messages API.
+const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
+
 /// Each variable with the form of its value, from the manuals of the programs that read it. The
 /// most widely read come first.
-const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 7] = [
+const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 8] = [
     // The SDKs since 1.0 and programs built on them; qwen-code, LangChain, Codex.
     ("OPENAI_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
     // The SDKs before 1.0, LiteLLM, aider.
@@ -43,6 +48,8 @@ const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 7] = [
     ("OPENAI_HOST", UrlForm::Origin, KeyOwner::AnyProvider),
     // LiteLLM and programs built on it, for models named openrouter/….
     ("OPENROUTER_API_BASE", UrlForm::Base, KeyOwner::OpenRouter),
+    // Claude Code and Anthropic's SDKs.
+    (ANTHROPIC_VARIABLE, UrlForm::Origin, KeyOwner::Anthropic),
     // OpenHands.
     ("LLM_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
 ];
@@ -57,6 +64,7 @@ pub(super) fn variables_help() -> String {
         };
         let unless = match whose {
             KeyOwner::AnyProvider => "",
+            KeyOwner::Anthropic => ", unless upstream.base is another provider's",
             KeyOwner::OpenRouter => ", unless the upstream is another provider's",
         };
         // Writing to a String cannot fail.
@@ -71,10 +79,19 @@ pub(super) fn variables_help() -> String {
 
 /// Returns the endpoint that the environment already names, and the variable's name.
 pub(super) fn existing_endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
-    ENDPOINT_VARIABLES.iter().find_map(|&(name, _, _)| {
+    let all = ENDPOINT_VARIABLES.iter();
+    let mut openai = all.filter(|(_, _, owner)| *owner != KeyOwner::Anthropic);
+    openai.find_map(|&(name, _, _)| {
         let value = env.get(name).filter(|value| !value.is_empty())?;
         Some((name, value.as_str()))
     })
+}
+
+/// Returns the base URL of the Messages API that the environment already names, if any. The variable
+/// holds the URL without a version.
+pub(super) fn existing_messages_base(env: &BTreeMap<String, String>) -> Option<String> {
+    let origin = env.get(ANTHROPIC_VARIABLE)?.trim_end_matches('/');
+    (!origin.is_empty()).then(|| format!("{origin}/v1"))
 }
 
 /// Returns the base URL for agents.
@@ -82,16 +99,20 @@ pub(super) fn base_url(address: SocketAddr) -> String {
     format!("http://{address}/v1")
 }
 
-/// Returns the variables to set for a proxy at `address` in front of an upstream at `host`.
+/// Returns the variables to set for a proxy at `address` in front of an upstream at `host`. With
+/// `has_messages`, requests of the Messages API have another upstream.
 pub(super) fn agent_variables(
     address: SocketAddr,
     host: &str,
+    has_messages: bool,
 ) -> impl Iterator<Item = (&'static str, String)> {
-    let may_have_openrouters = accepts_openrouter_key(host);
+    let may_have_openrouters = accepts_key_of("openrouter", host);
+    let may_have_anthropics = has_messages || accepts_key_of("anthropic", host);
     ENDPOINT_VARIABLES
         .into_iter()
         .filter(move |(_, _, whose)| match whose {
             KeyOwner::AnyProvider => true,
+            KeyOwner::Anthropic => may_have_anthropics,
             KeyOwner::OpenRouter => may_have_openrouters,
         })
         .map(move |(name, form, _)| {
@@ -103,16 +124,16 @@ pub(super) fn agent_variables(
         })
 }
 
-/// Whether traffic meant for OpenRouter, and its key, may go to `host` instead.
+/// Whether traffic meant for `provider`, and its key, may go to `host` instead.
 ///
 /// - An unknown host, or one on this network, may have it. The user has named that host, a gateway
 ///   for example, and means it for everything the command asks for.
-/// - Another known provider may not, since it is meant for its own models. OpenRouter's models are
-///   then requested from OpenRouter directly, past the proxy.
-fn accepts_openrouter_key(host: &str) -> bool {
+/// - Another known provider may not, since it is meant for its own models. The models of `provider` are
+///   then requested directly, past the proxy.
+fn accepts_key_of(provider: &str, host: &str) -> bool {
     match HostKind::from_host(host) {
         HostKind::Local | HostKind::Unknown => true,
-        HostKind::Provider(name) => name == "openrouter",
+        HostKind::Provider(name) => name == provider,
     }
 }
 
