@@ -89,7 +89,9 @@ impl ModelObservations {
         let is_above = is_set && limit.is_some_and(|limit| tokens > limit);
         let is_well_below = limit.is_some_and(|limit| tokens <= limit.percent(WELL_BELOW_PERCENT));
         let is_proven = !is_above && self.accepted_sizes.prove(request);
-        (is_well_below || is_proven) && !is_doubted
+        // A request without text is not too long for any model.
+        let is_empty = tokens == Tokens::ZERO;
+        (is_empty || is_well_below || is_proven) && !is_doubted
     }
 
     /// Returns the largest request that the account may send, in estimated tokens, if known.
