@@ -63,6 +63,7 @@ mod replayed;
 mod replicas;
 mod replies;
 mod reply_signals;
+mod reports;
 mod run;
 mod script;
 mod sdk;
