@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::caller::{Caller, chat};
 use crate::harness::Proxy;
+use crate::recovery::scripted::{self, Reply};
 
 const ATTACKER: &[(&str, &str)] = &[("authorization", "Bearer attacker")];
 const VICTIM: &[(&str, &str)] = &[("authorization", "Bearer victim")];
@@ -157,4 +158,28 @@ async fn listings_and_counts_of_one_caller_change_no_other() {
         )
         .await;
     }
+}
+
+#[tokio::test]
+async fn a_large_request_of_one_caller_proves_nothing_for_another() {
+    let answer = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]}"#;
+    let refused = r#"{"error":{"message":"This model's maximum context length is 20000 tokens. However, your messages resulted in 40000 tokens.","code":"context_length_exceeded"}}"#;
+    let json = "content-type: application/json\r\n";
+    let events = "content-type: text/event-stream\r\n";
+    let replies = vec![
+        Reply::new(200, json, answer),
+        Reply::new(200, events, format!("data: {refused}\n\n")),
+        Reply::new(200, json, answer),
+    ];
+    let (address, asked) = scripted::upstream(replies).await;
+    let base = format!("http://{address}/v1");
+    let settings = [("upstream.base", base.as_str()), ("summary.model", "none")];
+    let proxy = Proxy::with(Config::default_with(settings).unwrap()).await;
+    let caller = Caller::of(proxy.address);
+    // Four megabytes, accepted.
+    caller.ask_with(ATTACKER, chat(30, 33_000)).await;
+    let reply = caller.ask_with(VICTIM, chat(30, 1_000)).await;
+    assert_eq!((reply.status, &reply.body[..]), (200, answer.as_bytes()));
+    let asked = asked.await.unwrap();
+    assert!(asked[2].len() < asked[1].len());
 }
