@@ -312,6 +312,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
                 window::learn_from_refusal(chat, refused);
             }
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
+            notices::report_lowered_window(chat, refused);
             let pair = overflow
                 .used
                 .and_then(|used| CountSample::new(tokens, used));

@@ -61,7 +61,12 @@ impl Stage {
 
 /// About 20,000 tokens, in a conversation of this name.
 fn conversation(name: &str) -> Vec<u8> {
-    let body: serde_json::Value = serde_json::from_slice(&talk(10, 2_000)).unwrap();
+    named(name, 10)
+}
+
+/// About 2,000 tokens a turn, in a conversation of this name.
+fn named(name: &str, turns: usize) -> Vec<u8> {
+    let body: serde_json::Value = serde_json::from_slice(&talk(turns, 2_000)).unwrap();
     let mut messages = body["messages"].as_array().unwrap().clone();
     messages[1]["content"] = name.into();
     json!({"model": "m", "messages": messages})
@@ -185,4 +190,40 @@ async fn a_request_that_only_seems_to_fit_is_held_until_it_is_answered() {
     assert_eq!(reply.action(), "retry, digest");
     let sizes = stage.sizes().await;
     assert!(sizes[1] < sizes[0] && sizes[2] < sizes[1], "{sizes:?}");
+}
+
+#[tokio::test]
+async fn accepted_sizes_outlive_a_restart_and_outweigh_a_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", folder.path().join("store.db").display());
+    let refusal = r#"{"error":{"message":"This model's maximum context length is 8000 tokens. However, your messages resulted in 20000 tokens.","code":"context_length_exceeded"}}"#;
+    let answered = (200, ANSWER);
+    let replies = [answered, (400, refusal), answered, answered];
+    let base = {
+        let replies = replies.map(|(status, body)| Reply::new(status, JSON, body));
+        scripted::upstream(replies.into()).await
+    };
+    let start = async || {
+        let url = format!("http://{}/v1", base.0);
+        let settings = [
+            ("upstream.base", url.as_str()),
+            ("store.at", store.as_str()),
+            ("upstream.ask", "false"),
+        ];
+        let mut config = Config::default_with(settings).unwrap();
+        digests(&mut config);
+        Proxy::with(config).await
+    };
+    let proxy = start().await;
+    Caller::of(proxy.address).ask(named("a", 40)).await;
+    proxy.stop().await;
+    let proxy = start().await;
+    let caller = Caller::of(proxy.address);
+    // A smaller request is refused, with a limit below what was accepted before the restart.
+    let reply = caller.ask(named("b", 20)).await;
+    assert_eq!(reply.action(), "retry, digest");
+    let whole = named("c", 20);
+    let reply = caller.ask(whole.clone()).await;
+    assert_eq!(reply.action(), "");
+    assert_eq!(base.1.await.unwrap()[3], whole);
 }
