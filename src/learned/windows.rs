@@ -101,7 +101,7 @@ impl ModelObservations {
 
     /// Returns the learned window in estimated tokens, if any.
     pub(crate) fn window(&self) -> Option<Tokens> {
-        self.learned_window().map(|holds| holds.window)
+        self.learned_window().map(|learned| learned.window)
     }
 
     /// Returns the learned window with its stated or truncated size, if any.
@@ -116,7 +116,7 @@ impl ModelObservations {
         let now = wall_clock::unix_millis();
         let since = now.saturating_sub(REFUSAL_TTL_MS);
         self.learned = self.learned.filter(|lesson| {
-            let refused = lesson.what.is_some_and(|holds| holds.cut_to.is_none());
+            let refused = lesson.what.is_some_and(|learned| learned.cut_to.is_none());
             let is_old = refused && !lesson.is_at_or_after(since);
             !is_old && !lesson.is_ahead_of(now)
         });
@@ -149,7 +149,7 @@ impl ModelObservations {
                 cut_to: Some(_),
                 ..
             }) => self.largest_accepted = accepted.min(window),
-            Some(holds) if holds.is_disproved_by(request) => {
+            Some(learned) if learned.is_disproved_by(request) => {
                 self.set_learned(None);
                 self.largest_accepted = accepted;
             }
@@ -174,16 +174,16 @@ impl ModelObservations {
     /// Records a refusal. Whatever the error says, its reason may be other than the size: the text
     /// may quote a user's words. An accepted request therefore outweighs it, and the error then
     /// only affects which replies are held.
-    fn record_refusal(&mut self, request: Tokens, holds: LearnedWindow) {
-        let holds = if request > self.largest_accepted {
-            holds.with_accepted_floor(self.largest_accepted)
+    fn record_refusal(&mut self, request: Tokens, learned: LearnedWindow) {
+        let learned = if request > self.largest_accepted {
+            learned.with_accepted_floor(self.largest_accepted)
         } else {
-            holds
+            learned
         };
-        if holds.is_disproved_by(self.largest_accepted) {
-            self.suspect_sizes_from(request.min(holds.window));
+        if learned.is_disproved_by(self.largest_accepted) {
+            self.suspect_sizes_from(request.min(learned.window));
         } else {
-            self.set_learned(Some(holds));
+            self.set_learned(Some(learned));
         }
     }
 
@@ -200,12 +200,12 @@ impl ModelObservations {
 
     /// Sets the learned window, or `None` if it proved wrong. An unchanged value is not published
     /// to other processes.
-    fn set_learned(&mut self, holds: Option<LearnedWindow>) {
-        if self.learned_window() != holds {
+    fn set_learned(&mut self, learned: Option<LearnedWindow>) {
+        if self.learned_window() != learned {
             self.learned = Some(Timestamped::superseding(
                 self.learned,
                 wall_clock::unix_millis(),
-                holds,
+                learned,
             ));
         }
         self.cap_accepted();
@@ -246,18 +246,18 @@ impl ModelObservations {
             self.record_count(pair);
         }
         let note = self.detector.observe_reply(sent, reply_end);
-        let cut_to = self.learned_window().and_then(|holds| holds.cut_to);
+        let cut_to = self.learned_window().and_then(|learned| learned.cut_to);
         if cut_to.is_some_and(|cut_to| self.detector.largest_prompt() > cut_to) {
             self.set_learned(None);
         }
         let was = self.window();
-        let holds = note?;
+        let learned = note?;
         // No larger request was accepted: the accepted one may be this very request, whose reply
         // began well.
         if self.largest_accepted <= sent.estimate {
-            self.set_learned(Some(holds));
+            self.set_learned(Some(learned));
         } else {
-            self.record_refusal(sent.estimate, holds);
+            self.record_refusal(sent.estimate, learned);
         }
         self.window().filter(|&window| was != Some(window))
     }
@@ -282,9 +282,9 @@ impl Default for LearnedWindows {
 impl LearnedWindows {
     /// Returns the observations of `model`.
     pub(crate) fn observations(&self, model: &str) -> ModelObservations {
-        let mut shown = self.by_model.lock().get(model).unwrap_or_default();
-        shown.expire();
-        shown
+        let mut observations = self.by_model.lock().get(model).unwrap_or_default();
+        observations.expire();
+        observations
     }
 
     /// Merges the facts that another process has learned, if any. The later window prevails. If this process has accepted a larger request, the window is recorded as
@@ -313,23 +313,27 @@ impl LearnedWindows {
     /// Records that the model accepted a request of this size. Discards a learned window that the
     /// request disproves: it was learned wrongly, or from denser text.
     pub(crate) fn record_accepted(&self, model: &str, request: RequestSize) {
-        self.update(model, |shown| shown.record_accepted_size(request));
+        self.update(model, |observations| {
+            observations.record_accepted_size(request)
+        });
     }
 
     /// Learns the largest request that the account may send, now that a smaller request was accepted.
     pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let limit = to_two_digits(window_from_refusal(request, overflow));
-        self.update(model, |shown| {
+        self.update(model, |observations| {
             let now = wall_clock::unix_millis();
-            shown.request_limit = Some(Timestamped::superseding(None, now, limit));
+            observations.request_limit = Some(Timestamped::superseding(None, now, limit));
         });
     }
 
     /// Records that the model refused a request of this size, and learns its window unless a larger
     /// request was accepted.
     pub(crate) fn learn_from_refusal(&self, model: &str, request: Tokens, overflow: &Overflow) {
-        let holds = LearnedWindow::from_refusal(request, overflow);
-        self.update(model, |shown| shown.record_refusal(request, holds));
+        let learned = LearnedWindow::from_refusal(request, overflow);
+        self.update(model, |observations| {
+            observations.record_refusal(request, learned)
+        });
     }
 
     /// Returns the policy window that applies to this conversation alone, if any.
@@ -381,8 +385,8 @@ impl LearnedWindows {
         reply_end: &ReplyEnd,
     ) -> Option<Tokens> {
         let mut learned = None;
-        self.update(model, |shown| {
-            learned = shown.record_reply_end(sent, reply_end);
+        self.update(model, |observations| {
+            learned = observations.record_reply_end(sent, reply_end);
         });
         learned
     }
@@ -390,15 +394,17 @@ impl LearnedWindows {
     /// Records an empty reply to a request of this size and returns its likely cause.
     pub(crate) fn record_empty_reply(&self, model: &str, request: Tokens) -> EmptyReplyCause {
         let mut cause = EmptyReplyCause::PossiblySize;
-        self.update(model, |shown| {
-            cause = shown.empty_replies.record_empty(request);
+        self.update(model, |observations| {
+            cause = observations.empty_replies.record_empty(request);
         });
         cause
     }
 
     /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
-        self.update(model, |shown| shown.empty_replies.record_empty_retry());
+        self.update(model, |observations| {
+            observations.empty_replies.record_empty_retry()
+        });
     }
 
     /// Updates the observations of `model` under the lock: many replies end at once, and no update
@@ -406,12 +412,12 @@ impl LearnedWindows {
     fn update(&self, model: &str, change: impl FnOnce(&mut ModelObservations)) {
         let mut all = self.by_model.lock();
         let before = all.get(model).unwrap_or_default();
-        let mut shown = before;
-        shown.expire();
-        change(&mut shown);
+        let mut observations = before;
+        observations.expire();
+        change(&mut observations);
         // A model without observations evicts no other.
-        if before != shown {
-            all.insert(model.to_owned(), shown);
+        if before != observations {
+            all.insert(model.to_owned(), observations);
         }
     }
 }

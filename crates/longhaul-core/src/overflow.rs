@@ -177,26 +177,26 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
             _ => Verdict::Fine,
         };
     }
-    let mut nodes = ErrorDetails::default();
+    let mut details = ErrorDetails::default();
     let json = serde_json::from_slice::<Value>(bytes).ok();
     let is_json = json.is_some();
     if let Some(value) = json {
-        nodes.add_value(&value);
+        details.add_value(&value);
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
-        let mut add = |event: Event<'_>| nodes.add_text(&String::from_utf8_lossy(event.data));
+        let mut add = |event: Event<'_>| details.add_text(&String::from_utf8_lossy(event.data));
         splitter.push(bytes, &mut add);
         splitter.finish(&mut add);
     } else if !bytes.starts_with(b"<") {
-        nodes.add_text(&String::from_utf8_lossy(bytes));
+        details.add_text(&String::from_utf8_lossy(bytes));
     } else if !is_web_page(bytes) {
-        nodes.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
+        details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     // A body in JSON that says nothing says as little as an empty one.
-    if is_json && nodes.is_silent() && matches!(status, 400 | 413) {
+    if is_json && details.is_silent() && matches!(status, 400 | 413) {
         return Verdict::Overflow(Overflow::from_empty_reply());
     }
-    classify_details(status, &nodes, rules)
+    classify_details(status, &details, rules)
 }
 
 /// Classifies a complete JSON body with a success status in which no answer was found so far.
@@ -209,7 +209,7 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
     let has_output = info.output.is_some_and(|tokens| tokens > 0);
     match serde_json::from_slice::<Value>(body) {
         Ok(value) if stated_error::states_error(&value, key) => {
-            classify_failure(|nodes| nodes.add_value(&value), rules)
+            classify_failure(|details| details.add_value(&value), rules)
         }
         Ok(value) if !has_output && stated_error::has_empty_answer(&value, key) => Verdict::Failed,
         // An error in an unknown envelope, or an answer in the shape of another API.
@@ -218,7 +218,7 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
                 && value.get(key).is_none()
                 && body.len() <= MAX_ENVELOPE_BYTES =>
         {
-            match classify_failure(|nodes| nodes.add_value(&value), rules) {
+            match classify_failure(|details| details.add_value(&value), rules) {
                 verdict @ Verdict::Overflow(_) => verdict,
                 Verdict::Failed
                 | Verdict::TooManyBytes
@@ -240,21 +240,21 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
     }
     match serde_json::from_slice::<Value>(event.data) {
         Ok(value) if named || stated_error::states_error(&value, dialect.answer_key()) => {
-            classify_failure(|nodes| nodes.add_value(&value), rules)
+            classify_failure(|details| details.add_value(&value), rules)
         }
         Err(_) if named => {
             let text = String::from_utf8_lossy(event.data);
-            classify_failure(|nodes| nodes.add_text(&text), rules)
+            classify_failure(|details| details.add_text(&text), rules)
         }
         Ok(_) | Err(_) => Verdict::Fine,
     }
 }
 
 /// Classifies an error with a success status.
-fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> Verdict {
-    let mut nodes = ErrorDetails::default();
-    says(&mut nodes);
-    match classify_details(200, &nodes, rules) {
+fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> Verdict {
+    let mut details = ErrorDetails::default();
+    add(&mut details);
+    match classify_details(200, &details, rules) {
         Verdict::Fine => Verdict::Failed,
         verdict @ (Verdict::Failed
         | Verdict::TooManyBytes
@@ -371,28 +371,37 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
 }
 
 /// Applies the steps in the order given in the module documentation.
-fn classify_by_table(status: u16, nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
+fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
     let vetoed = |code: &String| {
         code.parse()
             .is_ok_and(|inner| rules.is_vetoed_status(inner))
     };
-    if nodes.codes.iter().any(vetoed) || nodes.texts_and_codes().any(|text| rules.is_vetoed(text)) {
+    if details.codes.iter().any(vetoed)
+        || details.texts_and_codes().any(|text| rules.is_vetoed(text))
+    {
         return Verdict::Fine;
     }
-    if nodes.texts_and_codes().any(|text| rules.is_malformed(text)) {
+    if details
+        .texts_and_codes()
+        .any(|text| rules.is_malformed(text))
+    {
         return Verdict::Malformed;
     }
     let unexplained = match status {
         400 | 422 => Verdict::Unexplained,
         _ => Verdict::Fine,
     };
-    if nodes.params.iter().any(|path| rules.is_message_path(path)) {
+    if details
+        .params
+        .iter()
+        .any(|path| rules.is_message_path(path))
+    {
         return unexplained;
     }
-    if rules.names_overflow(status, nodes) {
-        return numbers::verdict_from_counts(nodes, rules);
+    if rules.names_overflow(status, details) {
+        return numbers::verdict_from_counts(details, rules);
     }
-    if status < 500 && (status == 413 || rules.names_byte_limit(nodes)) {
+    if status < 500 && (status == 413 || rules.names_byte_limit(details)) {
         Verdict::TooManyBytes
     } else {
         unexplained

@@ -222,19 +222,19 @@ impl WindowSources {
         match (self.policy_window().1, self.refusal) {
             (SelectedSource::Refusal, Some(RefusalWindow::Estimated(_))) => policy,
             (SelectedSource::Refusal, Some(RefusalWindow::Stated { stated, refused })) => {
-                let holds = counts().estimated_window(stated);
+                let estimated = counts().estimated_window(stated);
                 // The text is about as dense as the refused text, whose window is more accurate
                 // than any ratio.
-                if holds <= refused + refused.divided_by(DENSITY_TOLERANCE) {
+                if estimated <= refused + refused.divided_by(DENSITY_TOLERANCE) {
                     policy.with_window(settings, to_two_digits(refused))
                 } else {
-                    policy.with_counted_window(settings, holds)
+                    policy.with_counted_window(settings, estimated)
                 }
             }
             (SelectedSource::Default | SelectedSource::Setting | SelectedSource::Table, _)
             | (SelectedSource::Refusal, None) => {
-                let holds = counts().estimated_window(policy.thresholds.window);
-                policy.with_counted_window(settings, holds)
+                let estimated = counts().estimated_window(policy.thresholds.window);
+                policy.with_counted_window(settings, estimated)
             }
         }
     }

@@ -24,8 +24,8 @@ struct StatedCounts {
 }
 
 /// Returns the verdict on a reply that names an overflow.
-pub(super) fn verdict_from_counts(nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
-    let counts = extract_counts(nodes, rules);
+pub(super) fn verdict_from_counts(details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
+    let counts = extract_counts(details, rules);
     let input = counts.input.filter(|_| !counts.is_lower_bound());
     if let (Some(limit), Some(output)) = (counts.limit, counts.output) {
         let fits_alone = input.is_some_and(|input| input < limit)
@@ -78,17 +78,17 @@ impl StatedCounts {
 
 /// Extracts the counts by the first matching row of the table, or from llama.cpp's fields if no row
 /// matches.
-fn extract_counts(nodes: &ErrorDetails, rules: &ClassifierRules) -> StatedCounts {
+fn extract_counts(details: &ErrorDetails, rules: &ClassifierRules) -> StatedCounts {
     let found = rules.count_patterns().find_map(|pattern| {
-        nodes.texts.iter().find_map(|text| {
+        details.texts.iter().find_map(|text| {
             pattern
                 .captures(text)
                 .map(|found| counts_from_captures(&found, rules))
         })
     });
     let fields = || StatedCounts {
-        limit: nodes.context_tokens,
-        input: nodes.prompt_tokens,
+        limit: details.context_tokens,
+        input: details.prompt_tokens,
         ..StatedCounts::default()
     };
     found.unwrap_or_else(fields)

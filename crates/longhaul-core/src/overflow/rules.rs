@@ -148,30 +148,30 @@ impl ClassifierRules {
     ///
     /// Purely numeric codes count only if the status is below 500. After a server failure the same
     /// number may mean something else.
-    pub(super) fn names_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
+    pub(super) fn names_overflow(&self, status: u16, details: &ErrorDetails) -> bool {
         let CompiledRules { overflows, .. } = self.compiled();
-        nodes.texts.iter().any(|text| {
+        details.texts.iter().any(|text| {
             overflows.is_match(text) || self.configured.iter().any(|own| own.is_match(text))
-        }) || self.has_overflow_code(status, nodes)
+        }) || self.has_overflow_code(status, details)
     }
 
     /// Whether an error has a code of an overflow, or matches a configured pattern, which the operator
     /// vouches for.
-    pub(super) fn states_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
+    pub(super) fn states_overflow(&self, status: u16, details: &ErrorDetails) -> bool {
         let is_configured = |text: &Vec<u8>| self.configured.iter().any(|own| own.is_match(text));
-        self.has_overflow_code(status, nodes) || nodes.texts.iter().any(is_configured)
+        self.has_overflow_code(status, details) || details.texts.iter().any(is_configured)
     }
 
-    fn has_overflow_code(&self, status: u16, nodes: &ErrorDetails) -> bool {
+    fn has_overflow_code(&self, status: u16, details: &ErrorDetails) -> bool {
         let CompiledRules { table, .. } = self.compiled();
-        nodes.has_code(table.overflow_codes)
-            || (status < 500 && nodes.has_code(table.overflow_numbers))
+        details.has_code(table.overflow_codes)
+            || (status < 500 && details.has_code(table.overflow_numbers))
     }
 
     /// Whether an error names a byte limit, in words or by a code.
-    pub(super) fn names_byte_limit(&self, nodes: &ErrorDetails) -> bool {
+    pub(super) fn names_byte_limit(&self, details: &ErrorDetails) -> bool {
         let CompiledRules { table, bytes, .. } = self.compiled();
-        nodes.has_code(table.byte_codes) || nodes.texts.iter().any(|text| bytes.is_match(text))
+        details.has_code(table.byte_codes) || details.texts.iter().any(|text| bytes.is_match(text))
     }
 
     /// Returns the patterns that extract counts, in order of precedence.

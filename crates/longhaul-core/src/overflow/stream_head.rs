@@ -36,11 +36,11 @@ impl StreamHead {
 
     /// Reads the next event.
     pub(super) fn push(&mut self, event: Event<'_>, rules: RuleSet<'_>) -> ClassifierStep {
-        let seen = self.dialect.classify_event(event);
-        self.finish = seen.finish.or(self.finish);
-        self.input = seen.input.or(self.input);
-        self.output = seen.output.or(self.output);
-        match seen.kind {
+        let info = self.dialect.classify_event(event);
+        self.finish = info.finish.or(self.finish);
+        self.input = info.input.or(self.input);
+        self.output = info.output.or(self.output);
+        match info.kind {
             EventKind::Content => ClassifierStep::Settled(Verdict::Fine),
             EventKind::Done => ClassifierStep::Settled(self.verdict_at_end()),
             EventKind::Empty | EventKind::Usage

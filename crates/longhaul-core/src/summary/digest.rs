@@ -237,15 +237,15 @@ fn fit_steps(
     room: usize,
 ) -> (Vec<StepLine>, usize) {
     let cost = |line: &StepLine| line.text.chars().count() + 1;
-    let tell = |step: &AssistantStep<'_>, text_chars, argument_chars| StepLine {
+    let render = |step: &AssistantStep<'_>, text_chars, argument_chars| StepLine {
         text: step_line(conversation, step.message, text_chars, argument_chars),
         in_open_turn: step.in_open_turn,
     };
     let mut lines = Vec::new();
     let mut left = room;
-    let mut told = 0;
+    let mut full_length = 0;
     for step in all.iter().rev() {
-        let line = tell(step, MAX_TEXT_CHARS, MAX_ARGUMENT_CHARS);
+        let line = render(step, MAX_TEXT_CHARS, MAX_ARGUMENT_CHARS);
         if !line.text.is_empty() {
             if cost(&line) > left.saturating_sub(room * (100 - FULL_LENGTH_PERCENT) / 100) {
                 break;
@@ -253,13 +253,13 @@ fn fit_steps(
             left -= cost(&line);
             lines.push(line);
         }
-        told += 1;
+        full_length += 1;
     }
     let older: Vec<StepLine> = all
         .iter()
         .rev()
-        .skip(told)
-        .map(|step| tell(step, MAX_OLD_TEXT_CHARS, MAX_OLD_ARGUMENT_CHARS))
+        .skip(full_length)
+        .map(|step| render(step, MAX_OLD_TEXT_CHARS, MAX_OLD_ARGUMENT_CHARS))
         .filter(|line| !line.text.is_empty())
         .collect();
     let total: usize = older.iter().map(cost).sum();
@@ -272,8 +272,8 @@ fn fit_steps(
             lines.push(line);
         }
     }
-    let shown = lines.len() - before;
-    (lines, count - shown)
+    let listed = lines.len() - before;
+    (lines, count - listed)
 }
 
 /// Renders a step: its text, then each call's name and main argument.

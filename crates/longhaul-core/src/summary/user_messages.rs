@@ -237,16 +237,16 @@ fn render_section(
         let others = older.iter().rev();
         behind.extend(others.map_while(|text| room.fit(text, 0)));
     }
-    let told = behind.len() + usize::from(first.is_some());
-    if told == 0 {
+    let count = behind.len() + usize::from(first.is_some());
+    if count == 0 {
         return String::new();
     }
     let mut out = String::from(heading);
     if let Some(first) = &first {
         out.extend(["\n\n[", label, "]: ", first]);
     }
-    if told < texts.len() {
-        let left_out = (texts.len() - told).to_string();
+    if count < texts.len() {
+        let left_out = (texts.len() - count).to_string();
         out.extend(["\n\n[", &left_out, " earlier ", name, " messages left out]"]);
     }
     for text in behind.iter().rev() {

@@ -119,7 +119,7 @@ impl TokenCalibration {
     /// compaction therefore cannot trigger another one.
     pub(crate) fn estimated_window(&self, window: Tokens) -> Tokens {
         let density = self.model_ratio.unwrap_or_default().max(self.text_ratio);
-        let holds = match self.last_sample {
+        let estimated = match self.last_sample {
             None => density.to_estimated(window),
             Some(CountSample { estimate, counted }) if counted <= window => {
                 estimate + density.to_estimated(window - counted)
@@ -129,7 +129,7 @@ impl TokenCalibration {
             }
         };
         let (least, most) = (TokenRatio(MAX_RATIO), TokenRatio(MIN_RATIO));
-        holds.clamp(least.to_estimated(window), most.to_estimated(window))
+        estimated.clamp(least.to_estimated(window), most.to_estimated(window))
     }
 }
 
