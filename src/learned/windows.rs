@@ -314,7 +314,7 @@ impl LearnedWindows {
     /// request disproves: it was learned wrongly, or from denser text.
     pub(crate) fn record_accepted(&self, model: &str, request: RequestSize) {
         self.update(model, |observations| {
-            observations.record_accepted_size(request)
+            observations.record_accepted_size(request);
         });
     }
 
@@ -332,7 +332,7 @@ impl LearnedWindows {
     pub(crate) fn learn_from_refusal(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let learned = LearnedWindow::from_refusal(request, overflow);
         self.update(model, |observations| {
-            observations.record_refusal(request, learned)
+            observations.record_refusal(request, learned);
         });
     }
 
@@ -403,7 +403,7 @@ impl LearnedWindows {
     /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
         self.update(model, |observations| {
-            observations.empty_replies.record_empty_retry()
+            observations.empty_replies.record_empty_retry();
         });
     }
 
