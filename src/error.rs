@@ -160,13 +160,13 @@ faults! {
 
     /// No connection to the upstream's address could be opened.
     UpstreamUnreachable = "upstream_unreachable", BAD_GATEWAY, MayHelp,
-        "connecting to the upstream {origin} failed; check that it is running and that \
-         upstream.base has its port";
+        "connecting to the upstream {origin} failed; check that the server is running \
+         and that the upstream's URL has the right port";
 
     /// The upstream's name has no address.
     UpstreamUnresolved = "upstream_unresolved", BAD_GATEWAY, MayHelp,
-        "the host name of the upstream {origin} cannot be resolved; check upstream.base and the \
-         DNS resolver";
+        "the host name of the upstream {origin} cannot be resolved; check the upstream's \
+         URL and the DNS resolver";
 }
 
 impl Fault {

@@ -43,6 +43,7 @@ fn check_judge(status: u16, body: &[u8]) {
     let facts = |tokens, text| RequestFacts {
         tokens,
         text: RequestText::new(text, "/v1/chat/completions"),
+        body_tokens: 150_321,
         window: Some(200_000),
         largest_accepted: 100_000,
         model: "acme/nova",

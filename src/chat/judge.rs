@@ -56,6 +56,7 @@ pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> Reques
     RequestFacts {
         tokens: attempt.tokens(conversation).get(),
         text: RequestText::new(conversation.body().as_bytes(), target),
+        body_tokens: conversation.tokens().get(),
         window: window.map(Tokens::get),
         largest_accepted: observations.largest_accepted.get(),
         model: &chat.model,

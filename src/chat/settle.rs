@@ -16,7 +16,7 @@ use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
 use longhaul_core::cost::refetches;
-use longhaul_core::overflow::{Evidence, Verdict};
+use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::window::reply_signals::SentSize;
@@ -261,6 +261,18 @@ fn refutes_suspicion(attempt: &Attempt, judged: &JudgedReply<UpstreamBody>) -> b
     is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted
 }
 
+/// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a reply
+/// that broke off show nothing, and a stated overflow confirms the suspicion.
+fn refutes_statement(judged: &JudgedReply<UpstreamBody>) -> bool {
+    let status = judged.response.status();
+    let states_overflow = matches!(
+        judged.verdict,
+        Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated
+    );
+    let is_refusal = status.is_client_error() && !is_overload_status(status);
+    is_refusal && !states_overflow && !judged.broke_off
+}
+
 /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
 fn settle_refused_retry(
     chat: &Chat<'_>,
@@ -268,10 +280,8 @@ fn settle_refused_retry(
     retry: Retry,
     judged: &JudgedReply<UpstreamBody>,
 ) {
-    let status = judged.response.status();
-    let is_refusal = status.is_client_error() && !is_overload_status(status);
     if let Some(Evidence::Suspected { statement }) = retry.evidence()
-        && (is_refusal || status.is_success())
+        && refutes_statement(judged)
     {
         chat.knowledge.suspicions.record_refuted(statement);
     }
@@ -313,8 +323,10 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
             }
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
             notices::report_lowered_window(chat, refused);
+            let is_count = overflow.kind == LimitKind::Window;
             let pair = overflow
                 .used
+                .filter(|_| is_count)
                 .and_then(|used| CountSample::new(tokens, used));
             if let (Some((_, key)), Some(pair)) = (chat.prefix_keys.stable_prefix(), pair) {
                 let density = windows.observations(&chat.model).average_ratio;

@@ -80,29 +80,40 @@ pub(super) fn input_limit_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Opti
     window_in_force(chat, inputs).map(|window| window - output.unwrap_or_default())
 }
 
-/// Whether the operator set the window, or the upstream stated the window to this caller.
+/// Whether the operator set the window, or the upstream stated the window to this caller. A window that
+/// only follows from the size of a refused request is not stated.
 pub(super) fn window_is_stated(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
     let sources = window_sources(chat, inputs.adopted());
+    let observations = chat.knowledge.windows.observations(&chat.model);
     match sources.policy_window().1 {
-        SelectedSource::Refusal | SelectedSource::Setting => true,
+        SelectedSource::Setting => true,
+        SelectedSource::Refusal => {
+            let learned = observations.learned_window();
+            observations.request_limit().is_some()
+                || learned.is_some_and(|learned| learned.stated.is_some())
+        }
         SelectedSource::Table | SelectedSource::Default => sources.reported.is_some(),
     }
 }
 
-/// Collects the sources for the model's window, including the record in use and this
-/// conversation's own refusals.
+/// Collects the sources for the model's window, including the record in use, this conversation's own
+/// refusals, and the largest request that the account may send.
 pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    refused_window_sources(chat, record).with_conversation_window(observations.request_limit())
+}
+
+/// Like [`window_sources`], without the limit on one request, which is no window.
+fn refused_window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
     let windows = &chat.knowledge.windows;
     let own = windows.conversation_window(&chat.prefix_keys);
-    let request = windows.observations(&chat.model).request_limit();
-    let smaller = own.into_iter().chain(request).min();
-    model_window_sources(chat, &chat.model, record).with_conversation_window(smaller)
+    model_window_sources(chat, &chat.model, record).with_conversation_window(own)
 }
 
 /// Returns the smallest window that refusals have shown for the model or for this conversation.
 pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
     let windows = &chat.knowledge.windows;
-    let own = window_sources(chat, inputs.adopted());
+    let own = refused_window_sources(chat, inputs.adopted());
     let others = windows
         .observations(&chat.model)
         .learned_window()

@@ -94,8 +94,7 @@ pub(super) fn run(
         ))
         .into());
     }
-    if !layers.is_set("upstream.base")
-        && !layers.is_set("upstream.messages")
+    if !layers.is_set("upstream.messages")
         && let Some(base) = variables::existing_messages_base(env)
     {
         layers.set("upstream.messages", &base);

@@ -69,8 +69,9 @@ pub(crate) struct ModelObservations {
 }
 
 impl ModelObservations {
-    /// Whether a request of this size is known to fit: in either of two cases.
+    /// Whether a request of this size is known to fit, which is so in any of three cases:
     ///
+    /// - The request has no text.
     /// - The request is well below `limit`, the input that the window in force leaves.
     /// - The model has accepted a request with the same tools that was at least a tenth larger. Above a
     ///   window that the operator set (`is_set`), this proves nothing.
@@ -287,8 +288,8 @@ impl LearnedWindows {
         observations
     }
 
-    /// Merges the facts that another process has learned, if any. The later window prevails. If this process has accepted a larger request, the window is recorded as
-    /// wrong, for all processes.
+    /// Merges the facts that another process has learned, if any. The later window prevails. If this
+    /// process has accepted a larger request, the window is recorded as wrong, for all processes.
     pub(crate) fn merge_remote(&self, model: &str, facts: &ModelFacts) {
         self.update(model, |observations| {
             let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);

@@ -360,7 +360,7 @@ fn an_upstream_that_is_not_reached_is_named_with_what_to_do() {
     assert_eq!(output.status.code(), Some(0), "{told}");
     for words in [
         "connecting to the upstream http://127.0.0.1:1 failed",
-        "check that it is running",
+        "check that the server is running",
         "OPENAI_API_KEY is not set",
     ] {
         assert!(told.contains(words), "{words:?} is not in: {told}");

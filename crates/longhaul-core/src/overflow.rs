@@ -215,7 +215,7 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
         // An error in an unknown envelope, or an answer in the shape of another API.
         Ok(value)
             if rules.facts.is_some()
-                && value.get(key).is_none()
+                && stated_error::is_unknown_failure(&value)
                 && body.len() <= MAX_ENVELOPE_BYTES =>
         {
             match classify_failure(|details| details.add_value(&value), rules) {
@@ -344,7 +344,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             let outweighs = match judgement.strength {
                 Strength::Strong => true,
                 Strength::Words => !rules.table.names_byte_limit(details) || details.names_tokens(),
-                Strength::Vetoed | Strength::Nothing => false,
+                Strength::Vetoed | Strength::Nothing | Strength::Quoted => false,
             };
             let judged = judgement.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)

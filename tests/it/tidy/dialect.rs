@@ -34,7 +34,7 @@ const NAMES: [&str; 2] = ["ChatCompletions", "chat_completions::"];
 /// Start of a path, and the words that files there may use: every word if none is listed.
 type Exemption = (&'static str, &'static [&'static str]);
 
-const EXEMPT: [Exemption; 9] = [
+const EXEMPT: [Exemption; 10] = [
     // Endpoints that receive the key of the settings.
     (
         "src/request/key_paths.rs",
@@ -53,6 +53,11 @@ const EXEMPT: [Exemption; 9] = [
     (
         "crates/longhaul-core/src/overflow/error_details.rs",
         &["choices", "content", "delta", "messages", "role"],
+    ),
+    // Keys of answers of any API.
+    (
+        "crates/longhaul-core/src/overflow/stated_error.rs",
+        &["choices", "content"],
     ),
     // A word of codes.
     (

@@ -25,7 +25,7 @@ use std::cell::LazyCell;
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
-use numbers::StatedSize;
+use numbers::{RequestSizes, StatedSize};
 pub use request_text::RequestText;
 use statement::Statement;
 
@@ -39,8 +39,11 @@ const ABOVE_ACCEPTED_PERCENT: u64 = 125;
 /// window that Ollama has ever had.
 const MIN_LARGE_TOKENS: u32 = 2_048;
 
-/// Maximum factor between a limit that words state and the estimate of the request above that limit: no
-/// tokenizer differs by more from the estimate.
+/// Maximum texts of one error that are judged. An error states its cause in the first ones.
+const MAX_STATEMENTS: usize = 16;
+
+/// A limit stated in words may exceed the estimate of the refused request by at most this factor. No
+/// tokenizer is further from the estimate.
 const MAX_LIMIT_FACTOR: u32 = 4;
 
 /// Facts about the request that was refused.
@@ -48,8 +51,10 @@ const MAX_LIMIT_FACTOR: u32 = 4;
 pub struct RequestFacts<'a> {
     /// Size in tokens by longhaul's estimate.
     pub tokens: u32,
-    /// Body and target. Words that they contain are no evidence.
+    /// Body as received, and target. Words that they contain are no evidence.
     pub text: RequestText<'a>,
+    /// Size of that body in estimated tokens: more than `tokens` if the request was rewritten.
+    pub body_tokens: u32,
     /// Believed window in estimated tokens; `None` if nothing is believed.
     pub window: Option<u32>,
     /// The largest request that this caller's model has accepted, in estimated tokens. Zero if none.
@@ -91,6 +96,9 @@ pub(super) enum Strength {
     Vetoed,
     /// Nothing speaks for an overflow.
     Nothing,
+    /// Only words that the request contains speak for an overflow. The size of the request decides, as
+    /// after a refusal that says nothing.
+    Quoted,
     /// Words speak for an overflow. The size of the request decides.
     Words,
     /// A code or two numbers state an overflow.
@@ -134,7 +142,8 @@ impl Judgement {
             Strength::Words if facts.is_large() => Evidence::Suspected {
                 statement: self.statement,
             },
-            Strength::Vetoed | Strength::Nothing | Strength::Words => {
+            Strength::Quoted if facts.explains_silence() => Evidence::EmptyReply,
+            Strength::Vetoed | Strength::Nothing | Strength::Quoted | Strength::Words => {
                 return None;
             }
         };
@@ -156,25 +165,29 @@ pub(super) fn weigh(
         return Judgement::without_size(Strength::Vetoed);
     }
     let clean = |details: &ErrorDetails| -> Vec<Statement> {
-        let texts = details.statements.iter().cloned().chain(joined(details));
+        let texts = details.statements.iter().take(MAX_STATEMENTS);
         texts
-            .map(|text| Statement::clean(&text, facts.model))
+            .map(|text| Statement::clean(text, facts.model))
             .collect()
     };
     let (statements, own) = (clean(details), clean(unquoted));
+    let joined = joined(unquoted).map(|text| Statement::clean(&text, facts.model));
+    // Numbers may stand in several texts, and beside them.
+    let numbered = || own.iter().chain(&joined);
+    let sizes = RequestSizes::new(facts);
     if let Some(stated) = own.iter().find_map(numbers::request_limit) {
         return Judgement::with_size(Strength::Strong, stated);
     }
     // The size of the whole request in characters is no size of an item.
-    if let Some(stated) = own
-        .iter()
-        .find_map(|one| numbers::stated_characters(one, facts))
-    {
+    let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
+    if let Some(stated) = characters {
         return Judgement::with_size(Strength::Strong, stated);
     }
-    let mut codes = details.stated_codes.iter();
-    let is_coded = codes.any(|code| codes::names_overflow(code));
-    let vetoed = if is_coded {
+    let is_coded = details
+        .stated_codes
+        .iter()
+        .any(|code| codes::names_overflow(code));
+    let is_vetoed = if is_coded {
         let by_table = |one: &Statement| rules.is_vetoed(&normalise(one.text()));
         statements
             .iter()
@@ -182,29 +195,32 @@ pub(super) fn weigh(
     } else {
         is_vetoed(details, &statements, rules)
     };
-    if vetoed {
+    if is_vetoed {
         return Judgement::without_size(Strength::Vetoed);
     }
-    let stated = own
-        .iter()
-        .find_map(|statement| numbers::stated_pair(statement, facts));
+    let stated = numbered().find_map(|one| numbers::stated_pair(one, &sizes));
     let has_code = is_coded || own.iter().any(Statement::names_overflow_in_code);
     if has_code || stated.is_some() {
         let single = || {
             own.iter()
-                .find_map(|one| numbers::stated_single(one, facts))
+                .find_map(|one| numbers::stated_single(one, &sizes))
         };
         let stated = stated.or_else(single).unwrap_or_default();
         return Judgement::with_size(Strength::Strong, stated);
     }
     let is_denied = statuses().any(|status| matches!(status, 401 | 403));
-    let spoken = statements.iter().find(|statement| {
-        words::name_overflow(statement) && (!is_denied || words::name_window(statement))
-    });
-    let Some(statement) = spoken else {
-        return Judgement::without_size(Strength::Nothing);
+    let speaks =
+        |one: &&Statement| words::name_overflow(one) && (!is_denied || words::name_window(one));
+    let Some(statement) = own.iter().find(speaks) else {
+        // The request's own words leave the size and the status as evidence.
+        let is_quoted = matches!(status, 400 | 413) && statements.iter().any(|one| speaks(&one));
+        return Judgement::without_size(if is_quoted {
+            Strength::Quoted
+        } else {
+            Strength::Nothing
+        });
     };
-    let stated = numbers::stated_single(statement, facts).unwrap_or_default();
+    let stated = numbers::stated_single(statement, &sizes).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
     let is_above = |limit: u32| limit > facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
     if stated.limit.is_some_and(is_above) {
@@ -218,7 +234,12 @@ pub(super) fn weigh(
 
 /// Joins all texts and figures. `None` if there is one text alone.
 fn joined(details: &ErrorDetails) -> Option<String> {
-    let parts = || details.statements.iter().chain(&details.figures);
+    let texts = details.statements.iter().take(MAX_STATEMENTS);
+    let parts = || {
+        texts
+            .clone()
+            .chain(details.figures.iter().take(MAX_STATEMENTS))
+    };
     let parts: Option<Vec<&str>> =
         (parts().count() >= 2).then(|| parts().map(String::as_str).collect());
     parts.map(|parts| parts.join("\n"))

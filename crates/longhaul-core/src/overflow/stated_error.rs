@@ -35,13 +35,19 @@ pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
         || reads("object", "error")
         || reads("type", "error")
         || reads("type", "response.failed")
-        || find("response").is_some_and(|response| response.get("error").is_some_and(is_non_empty))
+        || find("response").is_some_and(has_error)
         || !filled(answer_key)
             && members
                 .iter()
                 .any(|(key, member)| is_failed_part(key, member))
         || (has_code && (filled("message") || filled("msg")) && !members.contains_key(answer_key))
         || find(answer_key).is_some_and(has_failed_choice)
+}
+
+/// Whether an object has an error, whatever the case of the key.
+fn has_error(value: &Value) -> bool {
+    let mut members = value.as_object().into_iter().flatten();
+    members.any(|(key, member)| plain_key(key) == "error" && is_non_empty(member))
 }
 
 /// Whether a member of a body without an answer states a failure: `"ok": false`, or an object with a code
@@ -69,6 +75,46 @@ fn is_failed_part(key: &str, member: &Value) -> bool {
             false
         }
     }
+}
+
+/// Words for a failure, as values.
+const FAILURES: [&str; 8] = [
+    "err", "erreur", "erro", "error", "fail", "failed", "failure", "fehler",
+];
+
+/// Keys, as [`plain_key`] writes them, of answers in the shape of another API.
+const ANSWER_KEYS: [&str; 17] = [
+    "answer",
+    "candidates",
+    "choices",
+    "completion",
+    "content",
+    "data",
+    "generatedtext",
+    "generation",
+    "message",
+    "output",
+    "outputs",
+    "outputtext",
+    "reply",
+    "response",
+    "result",
+    "results",
+    "text",
+];
+
+/// Whether a body states a failure by keys that longhaul does not know. Some member is false or a word for
+/// a failure, and no member is an answer.
+pub(super) fn is_unknown_failure(value: &Value) -> bool {
+    let members = || value.as_object().into_iter().flatten();
+    let is_failure = |member: &Value| {
+        let word = member.as_str().map(str::to_lowercase);
+        *member == Value::Bool(false) || word.is_some_and(|word| FAILURES.contains(&&*word))
+    };
+    let is_answer = |(key, member): (&String, &Value)| {
+        ANSWER_KEYS.contains(&&*plain_key(key)) && is_non_empty(member)
+    };
+    members().any(|(_, member)| is_failure(member)) && !members().any(is_answer)
 }
 
 /// Whether a code is none of the codes of success.

@@ -24,8 +24,16 @@ use usage::UsageObject;
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "choices";
 
-/// Length of the longest data that is a keep-alive in bytes.
-const MAX_KEEP_ALIVE_BYTES: usize = 16;
+/// Words by which gateways keep a connection open.
+const KEEP_ALIVES: [&[u8]; 7] = [
+    b"heartbeat",
+    b"keep-alive",
+    b"keep_alive",
+    b"keepalive",
+    b"null",
+    b"ping",
+    b"pong",
+];
 
 /// Keys in a choice whose value is content, if it is not empty.
 pub(crate) const CONTENT_KEYS: &[&str] = &[
@@ -58,10 +66,17 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
     })
 }
 
-/// Whether data is a word or a number by which a gateway keeps a connection open. Chunks are objects.
+/// Whether data only keeps the connection open: a word that says so, or a bare number.
 fn is_keep_alive(data: &[u8]) -> bool {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'"');
-    data.len() <= MAX_KEEP_ALIVE_BYTES && data.iter().all(is_word)
+    let word = data.trim_ascii_start();
+    let word = word
+        .strip_prefix(b"\"")
+        .and_then(|word| word.strip_suffix(b"\""))
+        .unwrap_or(word);
+    KEEP_ALIVES
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known))
+        || word.iter().all(u8::is_ascii_digit)
 }
 
 /// Reads a chunk or a whole completion. Returns `None` for anything else. Of several choices, only

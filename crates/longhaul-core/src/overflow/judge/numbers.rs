@@ -1,5 +1,6 @@
 //! Finds the size of the prompt and the limit among the numbers of a statement.
 
+use std::cell::OnceCell;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
@@ -40,6 +41,35 @@ impl StatedSize {
     }
 }
 
+/// Sizes of the request by longhaul's own counts.
+pub(super) struct RequestSizes<'a> {
+    tokens: u32,
+    facts: &'a RequestFacts<'a>,
+    /// Counted once per refusal: the count reads the whole body.
+    characters: OnceCell<u64>,
+}
+
+impl<'a> RequestSizes<'a> {
+    pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
+        Self {
+            tokens: facts.tokens,
+            facts,
+            characters: OnceCell::new(),
+        }
+    }
+
+    /// Returns the characters that were sent. A rewritten request is shorter than the body in the facts by
+    /// the share of its tokens.
+    fn characters(&self) -> u64 {
+        *self.characters.get_or_init(|| {
+            let characters = self.facts.text.characters();
+            let sent = characters.saturating_mul(u64::from(self.tokens));
+            sent.checked_div(u64::from(self.facts.body_tokens))
+                .unwrap_or(characters)
+        })
+    }
+}
+
 /// A number in a statement.
 #[derive(Clone, Copy, Debug)]
 struct Number {
@@ -52,11 +82,10 @@ struct Number {
 const COMPARISON: &str = r"[<>≤≥]|hasta|acepta|apenas|comporta|cabe|jusqu|accepte|nur |bis zu|passt|вмещает|только|не помеща|仅|僅|只|まで|까지만|limit|max|allow|exceed|too |over|only|at most|more than|less than|greater|longer|larger|fit|hold|window|context|must|need|bound|range|got|限|最大|最多|超|允许|允許|초과|최대|한도|上限|превы|предел|максим|лимит|не более|не долж|überschr|höchstens|maxim|erlaubt|dépass|au plus|máxim|límite|super|exced|ultrapass";
 
 /// Words for the output before a number, or after it.
-const OUTPUT: &str =
-    r"output|completion|max_(new_)?tokens|输出|出力|출력|выходн|ausgabe|sortie|salida|saída";
+const OUTPUT: &str = r"max_(?:new_|completion_|output_)?tokens|maxoutputtokens|output|completion|输出|出力|출력|выходн|ausgabe|sortie|salida|saída";
 
 /// Words before a limit.
-const LIMIT_BEFORE: &str = r"(max\w*|limit\w*|at most|up to|supports?( only)?|allow\w*|accepts?|capacity|only|no more than|less than|(exceed\w*|over|above)( the)?|window( of| is)?|上限|最大|最多|限制|不能超过|한도|최대|máxim\w*|höchstens|au plus|не более|максим[^ ]*|лимит[^ ]*|>=?)[^0-9]{0,24}$";
+const LIMIT_BEFORE: &str = r"(max\w*|limit\w*|at most|up to|supports?( only)?|allow\w*|accepts?|capacity|only|no more than|less than|exceed\w*( the)?|window( of| is)?|上限|最大|最多|限制|不能超过|한도|최대|máxim\w*|höchstens|au plus|не более|максим[^ ]*|лимит[^ ]*|>=?)[^0-9]{0,24}$|\b(over|above)( the)? ?$";
 
 /// Words behind a limit.
 const LIMIT_BEHIND: &str = r"^[^0-9.;]{0,16}(max|limit|allowed|at most|まで|까지|上限)";
@@ -91,35 +120,35 @@ pub(super) fn request_limit(statement: &Statement) -> Option<StatedSize> {
 /// Finds a number that is the request's size in characters to a twentieth, and a smaller limit.
 pub(super) fn stated_characters(
     statement: &Statement,
-    facts: &RequestFacts<'_>,
+    sizes: &RequestSizes<'_>,
 ) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
     if numbers.len() < 2 || text.contains("token") {
         return None;
     }
-    let size = facts.text.characters();
+    let size = sizes.characters();
     let input = nearest(&numbers, size)?;
     let is_exact = input.value >= size / 20 * 19 && input.value <= size / 20 * 21;
     let limit = limit_below(text, &numbers, input).filter(|_| is_exact && size > 0)?;
-    characters(limit.value, facts)
+    characters(limit.value, sizes)
 }
 
 /// Finds two numbers, of which one is the request's size and another is a smaller limit.
-pub(super) fn stated_pair(statement: &Statement, facts: &RequestFacts<'_>) -> Option<StatedSize> {
+pub(super) fn stated_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
-    if counts_characters(text, &numbers, facts) {
-        let input = nearest(&numbers, facts.text.characters())?;
+    if counts_characters(text, &numbers, sizes) {
+        let input = nearest(&numbers, sizes.characters())?;
         let limit = limit_below(text, &numbers, input)?;
-        return characters(limit.value, facts);
+        return characters(limit.value, sizes);
     }
-    let input = nearest(&numbers, u64::from(facts.tokens))?;
-    if !words::name_prompt(text) || !is_within(input.value, facts.tokens, (1, 2), (3, 1)) {
+    let input = nearest(&numbers, u64::from(sizes.tokens))?;
+    if !words::name_prompt(text) || !is_within(input.value, sizes.tokens, (1, 2), (3, 1)) {
         return None;
     }
     if !is_comparison(text) {
-        let is_near = is_within(input.value, facts.tokens, (2, 3), (3, 2));
+        let is_near = is_within(input.value, sizes.tokens, (2, 3), (3, 2));
         let limit =
             limit_below(text, &numbers, input).filter(|limit| is_near && is_round(limit.value))?;
         return Some(StatedSize::of_window(limit, input));
@@ -148,21 +177,21 @@ pub(super) fn stated_pair(statement: &Statement, facts: &RequestFacts<'_>) -> Op
 
 /// Finds the one number of a statement that is known to be an overflow: its limit, or the size of
 /// the prompt.
-pub(super) fn stated_single(statement: &Statement, facts: &RequestFacts<'_>) -> Option<StatedSize> {
+pub(super) fn stated_single(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
     let large = |number: &&Number| number.value >= MIN_LIMIT;
     if let Some(limit) = numbers.iter().filter(large).find(|one| is_limit(text, one)) {
         if unit_of(text, limit) == Unit::Characters {
-            return characters(limit.value, facts);
+            return characters(limit.value, sizes);
         }
         return Some(StatedSize {
             limit: u32::try_from(limit.value).ok(),
             ..StatedSize::default()
         });
     }
-    let input = nearest(&numbers, u64::from(facts.tokens))?;
-    let is_near = is_within(input.value, facts.tokens, (1, 2), (3, 1));
+    let input = nearest(&numbers, u64::from(sizes.tokens))?;
+    let is_near = is_within(input.value, sizes.tokens, (1, 2), (3, 1));
     (is_near && unit_of(text, &input) != Unit::Characters).then(|| StatedSize {
         input: u32::try_from(input.value).ok(),
         ..StatedSize::default()
@@ -171,10 +200,10 @@ pub(super) fn stated_single(statement: &Statement, facts: &RequestFacts<'_>) -> 
 
 /// Converts a limit in characters to estimated tokens. Returns `None` if the request's characters are
 /// unknown.
-fn characters(limit: u64, facts: &RequestFacts<'_>) -> Option<StatedSize> {
+fn characters(limit: u64, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
     let tokens = limit
-        .checked_mul(u64::from(facts.tokens))?
-        .checked_div(facts.text.characters())?;
+        .checked_mul(u64::from(sizes.tokens))?
+        .checked_div(sizes.characters())?;
     Some(StatedSize {
         kind: LimitKind::Characters,
         limit: u32::try_from(tokens).ok(),
@@ -206,14 +235,14 @@ fn unit_of(text: &str, number: &Number) -> Unit {
 ///
 /// - A number says so.
 /// - No word speaks of tokens, and a number is the request's size in characters.
-fn counts_characters(text: &str, numbers: &[Number], facts: &RequestFacts<'_>) -> bool {
+fn counts_characters(text: &str, numbers: &[Number], sizes: &RequestSizes<'_>) -> bool {
     let mut units = numbers.iter().map(|one| unit_of(text, one));
     if units.any(|unit| unit == Unit::Characters) {
-        return facts.text.characters() > 0;
+        return sizes.characters() > 0;
     }
     let may_count = !numbers.is_empty() && !text.contains("token") && is_comparison(text);
     may_count && {
-        let characters = facts.text.characters();
+        let characters = sizes.characters();
         let around = characters / 5 * 4..=characters / 4 * 5;
         characters > 0 && numbers.iter().any(|one| around.contains(&one.value))
     }
@@ -224,9 +253,9 @@ fn is_comparison(text: &str) -> bool {
     PATTERN.is_match(text.as_bytes())
 }
 
-/// Whether a number looks like a window: whole thousands, or a multiple of 1,024.
+/// Whether a number looks like a window: whole thousands, or a multiple of 256.
 fn is_round(number: u64) -> bool {
-    number.is_multiple_of(1_000) || number.is_multiple_of(1_024)
+    number.is_multiple_of(1_000) || number.is_multiple_of(256)
 }
 
 /// Whether words around a number say that it is a limit.
@@ -240,8 +269,8 @@ fn is_limit(text: &str, number: &Number) -> bool {
     BEFORE.is_match(before.as_bytes()) || BEHIND.is_match(behind.as_bytes())
 }
 
-/// Returns the largest number below the prompt that may be its limit; a number that words call a limit
-/// comes first.
+/// Returns the largest number below the prompt that words call a limit, or else the largest that looks like
+/// a window.
 fn limit_below(text: &str, numbers: &[Number], input: Number) -> Option<Number> {
     let below = |one: &&Number| {
         one.value < input.value && one.value >= MIN_LIMIT && one.value >= input.value / 100
@@ -253,9 +282,10 @@ fn limit_below(text: &str, numbers: &[Number], input: Number) -> Option<Number> 
             .filter(|one| !is_output(text, one))
     };
     let called = candidates().filter(|one| is_limit(text, one));
+    let round = candidates().filter(|one| is_round(one.value));
     called
         .max_by_key(|one| one.value)
-        .or_else(|| candidates().max_by_key(|one| one.value))
+        .or_else(|| round.max_by_key(|one| one.value))
         .copied()
 }
 
@@ -341,9 +371,7 @@ fn numbers(text: &str) -> Vec<Number> {
             found.push(Number {
                 value: value * factor + tenths * factor / 10,
                 start: whole.start(),
-                end: unit
-                    .filter(|_| factor == 10_000)
-                    .map_or_else(|| whole.end(), |unit| unit.end()),
+                end: unit.map_or_else(|| whole.end(), |unit| unit.end()),
             });
         }
         if found.len() == MAX_NUMBERS {

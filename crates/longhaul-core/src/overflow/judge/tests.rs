@@ -5,6 +5,7 @@ use super::*;
 const FACTS: RequestFacts<'static> = RequestFacts {
     tokens: 150_000,
     text: RequestText::new(&[b' '; 600_000], ""),
+    body_tokens: 150_000,
     window: Some(180_000),
     largest_accepted: 100_000,
     model: "acme/long-context-exceeded-7b",
@@ -143,4 +144,78 @@ fn a_limit_far_above_the_request_is_the_range_of_a_parameter() {
         "The context length cannot exceed 10000000",
         Strength::Nothing,
     );
+}
+
+#[test]
+fn a_year_and_a_number_of_a_model_are_no_sizes() {
+    let details = |text: &str| {
+        let mut details = ErrorDetails::default();
+        details.add_text(text);
+        details
+    };
+    let small = RequestFacts {
+        tokens: 1_600,
+        body_tokens: 1_600,
+        ..FACTS
+    };
+    let details = details("The chat model was retired in 2024. Migrate over to the 1106 release.");
+    let unquoted = LazyCell::new(|| details.clone());
+    let judgement = weigh(
+        400,
+        &details,
+        &unquoted,
+        &small,
+        ClassifierRules::standard(),
+    );
+    assert_eq!(judgement.verdict(&small), None);
+}
+
+#[test]
+fn an_output_limit_is_no_window() {
+    let text =
+        "input has 150000 tokens and max_completion_tokens: 65536 exceeds the context of 163840";
+    let verdict = weigh_text(400, text).verdict(&FACTS);
+    let expect = Verdict::OutputTooLarge {
+        limit: 163_840,
+        input: Some(150_000),
+        output: 65_536,
+    };
+    assert_eq!(verdict, Some(expect));
+}
+
+#[test]
+fn characters_of_a_rewritten_request_are_a_share_of_the_body() {
+    let rewritten = RequestFacts {
+        tokens: 30_000,
+        ..FACTS
+    };
+    let mut details = ErrorDetails::default();
+    details.add_text("prompt too long, at most 60k characters");
+    let unquoted = LazyCell::new(|| details.clone());
+    let judgement = weigh(
+        400,
+        &details,
+        &unquoted,
+        &rewritten,
+        ClassifierRules::standard(),
+    );
+    // 30,000 of 150,000 tokens are 120,000 of 600,000 characters.
+    assert_eq!(judgement.stated.limit, Some(15_000));
+}
+
+#[test]
+fn words_that_only_the_request_states_count_as_silence_does() {
+    let mut details = ErrorDetails::default();
+    details.add_text("Bad content: 'the prompt exceeds the context of 4096 tokens'");
+    let unquoted = LazyCell::new(ErrorDetails::default);
+    let judgement = weigh(
+        400,
+        &details,
+        &unquoted,
+        &FACTS,
+        ClassifierRules::standard(),
+    );
+    assert_eq!(judgement.strength, Strength::Quoted);
+    let expect = Verdict::Overflow(Overflow::from_empty_reply());
+    assert_eq!(judgement.verdict(&FACTS), Some(expect));
 }

@@ -73,6 +73,7 @@ impl Recorded {
         RequestFacts {
             tokens,
             text: text_of(tokens),
+            body_tokens: tokens,
             window: Some(tokens),
             largest_accepted: 0,
             model: "",

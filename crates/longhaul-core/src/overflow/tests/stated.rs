@@ -1,6 +1,7 @@
 //! Selection of the events and bodies that are read: an error must state that it is one.
 
 use super::*;
+use crate::overflow::tests::unseen::{LARGE, judge_by};
 
 const WORDS: &str = "prompt is too long";
 
@@ -112,4 +113,25 @@ fn neither_a_keep_alive_nor_the_head_of_an_answer_ends_the_hold() {
         let expect = Verdict::Overflow(Overflow::stated(Some(200_000), Some(208_732)));
         assert_eq!(verdict, expect, "{before}");
     }
+}
+
+#[test]
+fn an_answer_in_the_shape_of_another_api_is_no_error() {
+    let said = "Your error means: prompt is too long: 208732 tokens > 200000 maximum";
+    for body in [
+        json!({"response": said, "done": true}),
+        json!({"message": {"role": "assistant", "content": said}, "done": false}),
+        json!({"result": {"response": said}, "success": true}),
+        json!({"data": [{"text": said}], "ready": false}),
+        json!({"note": said, "status": "done"}),
+        json!({"prompt_eval_count": 150_321, "eval_count": 1024, "truncated": false, "text": "a"}),
+    ] {
+        let body = body.to_string();
+        let verdict = judge_by(ClassifierRules::standard(), 200, &body, LARGE);
+        assert_eq!(verdict, Verdict::Fine, "{body}");
+    }
+    let failed = json!({"erfolg": false, "grund": "Kontext", "token": 150_321, "maximal": 128_000});
+    let verdict = judge_by(ClassifierRules::standard(), 200, &failed.to_string(), LARGE);
+    let expect = Verdict::Overflow(Overflow::stated(Some(128_000), Some(150_321)));
+    assert_eq!(verdict, expect);
 }

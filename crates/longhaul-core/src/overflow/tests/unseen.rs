@@ -11,6 +11,7 @@ use crate::overflow::{
 pub(super) const LARGE: RequestFacts<'static> = RequestFacts {
     tokens: 150_000,
     text: RequestText::new(&[b' '; 600_000], ""),
+    body_tokens: 150_000,
     window: Some(180_000),
     largest_accepted: 100_000,
     model: "acme/nova-2.1",
