@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
@@ -21,6 +23,10 @@ use crate::store::secret::{LENGTH, Secret};
 pub(super) const CACHE_BYTES: usize = 8 << 20;
 /// Reason for not opening a file on which the library panicked.
 pub(super) const PANIC_REASON: &str = "reading it caused a panic";
+/// Time to wait for a lock: a restarted process may begin before its predecessor has ended.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+/// Pause between two attempts to lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of files that are kept aside.
 const MAX_ASIDE: u32 = 9;
 /// Suffix of the secret's file, appended to the name of the database.
@@ -89,6 +95,17 @@ impl OpenError {
     }
 }
 
+/// Locks a file, and waits up to [`LOCK_WAIT`] for another process to release the file.
+fn try_lock_for_a_moment(file: &File) -> Result<(), TryLockError> {
+    let until = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_PAUSE),
+            locked => return locked,
+        }
+    }
+}
+
 impl StoreFile {
     /// Locks the file at `path`, with the secret beside it or a new one. For use, a missing
     /// directory is created.
@@ -120,7 +137,7 @@ impl StoreFile {
             Err(error) if intent == Intent::Inspect && error.kind() == ErrorKind::NotFound => None,
             opened => Some(opened.map_err(|error| OpenError::Io(error).into_problem(&beside))?),
         };
-        match lock.as_ref().map(File::try_lock) {
+        match lock.as_ref().map(try_lock_for_a_moment) {
             None | Some(Ok(())) => {}
             Some(Err(TryLockError::WouldBlock)) => return Err(OpenError::Busy.into_problem(path)),
             Some(Err(TryLockError::Error(error))) => return Err(system(error)),
