@@ -156,6 +156,15 @@ impl Program {
         self.written()
     }
 
+    /// Ends the program with one signal, so that the program closes its store. Returns its log.
+    pub(crate) fn closed(mut self) -> String {
+        let process = self.process().to_string();
+        let told = Command::new("kill").args(["-TERM", &process]).status();
+        assert!(told.expect("there is a kill").success());
+        self.child.wait().expect("it ends");
+        self.written()
+    }
+
     /// Kills the program as a power failure would. Returns its log.
     pub(crate) fn killed(mut self) -> String {
         self.child.kill().expect("it runs");

@@ -253,7 +253,7 @@ async fn that_the_secret_of_a_store_is_gone_is_told() {
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
     let secret = place.file().with_extension("db.secret");
-    let said = || Program::told(&model.url(), &env).ended();
+    let said = || Program::told(&model.url(), &env).closed();
     said();
     let again = said();
     assert!(!again.contains("WARN"), "{again}");
