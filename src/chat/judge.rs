@@ -14,10 +14,11 @@ use longhaul_core::units::tokens::Tokens;
 /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
 /// its error statuses are held.
 pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
-    let observations = chat.knowledge.windows.observations(&chat.model);
     if !chat.recovery_enabled() {
-        HoldPolicy::Nothing
-    } else if observations.is_known_to_fit(
+        return HoldPolicy::Nothing;
+    }
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    if observations.is_known_to_fit(
         chat.sent_size(first),
         window::input_limit_in_force(chat, &first.inputs),
         chat.configured_window().is_some(),
@@ -39,8 +40,11 @@ pub(crate) async fn judge(
     let services = chat.services();
     let dialect = chat.request.conversation.dialect();
     let rules = &services.config.overflow_rules;
-    let facts = request_facts(chat, attempt);
-    let classifier = |status| ReplyClassifier::for_request(dialect, status, rules, facts);
+    // Most replies are relayed unread, and need no facts.
+    let classifier = |status| {
+        let facts = request_facts(chat, attempt);
+        ReplyClassifier::for_request(dialect, status, rules, facts)
+    };
     let judging = reply_gate::judge(reply, holding, classifier, &services.budget);
     let judged = log.meter().measure_wait(judging).await;
     log.record_verdict(judged.verdict);

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
-use crate::config::{Config, Layers, secret_variables, shown_url};
+use crate::config::{BaseUrl, Config, Layers, secret_variables, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
@@ -97,6 +97,13 @@ pub(super) fn run(
     if !layers.is_set("upstream.messages")
         && let Some(base) = variables::existing_messages_base(env)
     {
+        BaseUrl::parse(&base).map_err(|why| {
+            let shown = shown_url(&base);
+            Problem::CommandLine(format!(
+                "ANTHROPIC_BASE_URL leads to {shown}: {why}; set upstream.messages, or unset the \
+                 variable"
+            ))
+        })?;
         layers.set("upstream.messages", &base);
     }
     layers.set_unless_flag("listen", DEFAULT_LISTEN);

@@ -230,6 +230,18 @@ fn anthropics_key_goes_to_no_other_provider() {
     check(&["--upstream", "http://localhost:4000"], true);
 }
 
+#[test]
+fn an_endpoint_of_the_messages_api_that_is_no_url_is_refused_by_its_name() {
+    for base in ["foo", "https://u:hunter2@h"] {
+        let mut command = run(&["--", "true"], &[("ANTHROPIC_BASE_URL", base)]);
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{told}");
+        assert!(told.contains("ANTHROPIC_BASE_URL"), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
 #[tokio::test]
 async fn a_command_keeps_the_endpoint_of_the_messages_api_that_it_had() {
     let upstream = Upstream::bind().await;

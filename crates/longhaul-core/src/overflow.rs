@@ -46,7 +46,7 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::EventKind;
 use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
-use judge::{Judgement, Strength};
+use judge::Strength;
 
 pub use classifier::ReplyClassifier;
 pub use judge::{RequestFacts, RequestText};
@@ -218,14 +218,11 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
                 && stated_error::is_unknown_failure(&value)
                 && body.len() <= MAX_ENVELOPE_BYTES =>
         {
-            match classify_failure(|details| details.add_value(&value), rules) {
-                verdict @ Verdict::Overflow(_) => verdict,
-                Verdict::Failed
-                | Verdict::TooManyBytes
-                | Verdict::Fine
-                | Verdict::Malformed
-                | Verdict::OutputTooLarge { .. }
-                | Verdict::Unexplained => Verdict::Fine,
+            let verdict = classify_failure(|details| details.add_value(&value), rules);
+            if matches!(verdict, Verdict::Overflow(_)) {
+                verdict
+            } else {
+                Verdict::Fine
             }
         }
         Ok(_) | Err(_) => Verdict::Fine,
@@ -349,22 +346,19 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             let judged = judgement.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)
         }
-        // A known wording whose numbers no rule reads.
-        Verdict::Overflow(overflow)
-            if overflow == Overflow::stated(None, None)
-                && let Some(judged @ Verdict::Overflow(_)) = Some(weigh())
-                    .filter(Judgement::states_pair)
-                    .and_then(|one| one.verdict(&facts)) =>
-        {
-            judged
-        }
-        // A known wording without a number or a code may stand in a statement about something else.
-        Verdict::Overflow(overflow)
-            if overflow == Overflow::stated(None, None)
+        // A known wording without numbers: the judge may read them, or find that the statement is about
+        // something else.
+        Verdict::Overflow(overflow) if overflow == Overflow::stated(None, None) => {
+            let judgement = weigh();
+            if judgement.states_pair() {
+                judgement.verdict(&facts).unwrap_or(verdict)
+            } else if judgement.strength == Strength::Vetoed
                 && !rules.table.states_overflow(status, details)
-                && weigh().strength == Strength::Vetoed =>
-        {
-            Verdict::Fine
+            {
+                Verdict::Fine
+            } else {
+                verdict
+            }
         }
         Verdict::Malformed | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => verdict,
     }

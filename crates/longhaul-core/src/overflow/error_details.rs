@@ -139,7 +139,9 @@ impl ErrorDetails {
     /// Reads an identifier, which is a code if its words name an overflow.
     fn read_identifier(&mut self, value: &Value) {
         let code = value.as_str().filter(|code| codes::names_overflow(code));
-        self.stated_codes.extend(code.map(str::to_owned));
+        if self.stated_codes.len() < MAX_ENTRIES {
+            self.stated_codes.extend(code.map(str::to_owned));
+        }
     }
 
     fn read_code(&mut self, value: &Value, depth: usize) {

@@ -43,7 +43,6 @@ impl StatedSize {
 
 /// Sizes of the request by longhaul's own counts.
 pub(super) struct RequestSizes<'a> {
-    tokens: u32,
     facts: &'a RequestFacts<'a>,
     /// Counted once per refusal: the count reads the whole body.
     characters: OnceCell<u64>,
@@ -52,7 +51,6 @@ pub(super) struct RequestSizes<'a> {
 impl<'a> RequestSizes<'a> {
     pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
         Self {
-            tokens: facts.tokens,
             facts,
             characters: OnceCell::new(),
         }
@@ -63,7 +61,7 @@ impl<'a> RequestSizes<'a> {
     fn characters(&self) -> u64 {
         *self.characters.get_or_init(|| {
             let characters = self.facts.text.characters();
-            let sent = characters.saturating_mul(u64::from(self.tokens));
+            let sent = characters.saturating_mul(u64::from(self.facts.tokens));
             sent.checked_div(u64::from(self.facts.body_tokens))
                 .unwrap_or(characters)
         })
@@ -143,12 +141,12 @@ pub(super) fn stated_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Op
         let limit = limit_below(text, &numbers, input)?;
         return characters(limit.value, sizes);
     }
-    let input = nearest(&numbers, u64::from(sizes.tokens))?;
-    if !words::name_prompt(text) || !is_within(input.value, sizes.tokens, (1, 2), (3, 1)) {
+    let input = nearest(&numbers, u64::from(sizes.facts.tokens))?;
+    if !words::name_prompt(text) || !is_within(input.value, sizes.facts.tokens, (1, 2), (3, 1)) {
         return None;
     }
     if !is_comparison(text) {
-        let is_near = is_within(input.value, sizes.tokens, (2, 3), (3, 2));
+        let is_near = is_within(input.value, sizes.facts.tokens, (2, 3), (3, 2));
         let limit =
             limit_below(text, &numbers, input).filter(|limit| is_near && is_round(limit.value))?;
         return Some(StatedSize::of_window(limit, input));
@@ -190,8 +188,8 @@ pub(super) fn stated_single(statement: &Statement, sizes: &RequestSizes<'_>) -> 
             ..StatedSize::default()
         });
     }
-    let input = nearest(&numbers, u64::from(sizes.tokens))?;
-    let is_near = is_within(input.value, sizes.tokens, (1, 2), (3, 1));
+    let input = nearest(&numbers, u64::from(sizes.facts.tokens))?;
+    let is_near = is_within(input.value, sizes.facts.tokens, (1, 2), (3, 1));
     (is_near && unit_of(text, &input) != Unit::Characters).then(|| StatedSize {
         input: u32::try_from(input.value).ok(),
         ..StatedSize::default()
@@ -202,7 +200,7 @@ pub(super) fn stated_single(statement: &Statement, sizes: &RequestSizes<'_>) -> 
 /// unknown.
 fn characters(limit: u64, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
     let tokens = limit
-        .checked_mul(u64::from(sizes.tokens))?
+        .checked_mul(u64::from(sizes.facts.tokens))?
         .checked_div(sizes.characters())?;
     Some(StatedSize {
         kind: LimitKind::Characters,
