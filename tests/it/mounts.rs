@@ -266,3 +266,27 @@ async fn requests_of_the_messages_api_go_to_their_own_upstream_without_its_neigh
         client.until("ok").await;
     }
 }
+
+#[tokio::test]
+async fn a_page_can_read_a_fault_where_it_can_read_the_upstream() {
+    let upstream = Upstream::bind().await;
+    let program = Program::told(&upstream.base("/v1"), &[]);
+    let head = "GET /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n";
+    let mut client = Wire::to(program.address()).await;
+    client.send(head).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    client.until("ok").await;
+    drop((server, upstream));
+    for (origin, is_shown) in [("localhost:3000", true), ("localhost:4000", false)] {
+        let mut client = Wire::to(program.address()).await;
+        client.send(&head.replace("localhost:3000", origin)).await;
+        let reply = client.until("\r\n\r\n").await.to_lowercase();
+        assert!(reply.starts_with("http/1.1 502"), "{reply}");
+        let shown = reply.contains("access-control-allow-origin: *");
+        assert_eq!(shown, is_shown, "{origin}: {reply}");
+    }
+}
