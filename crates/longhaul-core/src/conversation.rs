@@ -4,72 +4,28 @@
 
 mod batches;
 mod bound_thinking;
+mod cache_marks;
+pub(crate) mod containers;
 pub mod images;
 pub(crate) mod open_calls;
 pub mod parse_cache;
 pub(crate) mod reasoning_runs;
+mod role;
 pub(crate) mod token_sums;
 pub(crate) mod tool_arguments;
 pub mod unanswered;
 
+use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{MessageMemo, ParsedMessage};
 use crate::dialect::Dialect;
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
+pub use role::Role;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The author of a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Role {
-    /// The model.
-    Assistant,
-    /// The operator of the agent, in the newer spelling.
-    Developer,
-    /// The result of a legacy `function_call`.
-    Function,
-    /// An unknown role: forwarded, never rewritten.
-    Other,
-    /// The operator of the agent.
-    System,
-    /// The result of a tool call.
-    Tool,
-    /// The user, or the agent on the user's behalf.
-    User,
-}
-
-impl Role {
-    /// Whether this is a system or developer role. Such messages are never rewritten at the head.
-    pub(crate) fn is_instruction(self) -> bool {
-        matches!(self, Self::Developer | Self::System)
-    }
-
-    /// Whether this is the user role.
-    pub fn is_user(self) -> bool {
-        self == Self::User
-    }
-
-    /// Returns the name of the role in logs.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Assistant => "assistant",
-            Self::Developer => "developer",
-            Self::Function => "function result",
-            Self::Other => "other",
-            Self::System => "system",
-            Self::Tool => "tool result",
-            Self::User => "user",
-        }
-    }
-
-    /// Whether this is the result of a tool call or of a legacy function call.
-    pub fn is_tool_result(self) -> bool {
-        matches!(self, Self::Function | Self::Tool)
-    }
-}
 
 /// The content of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -136,7 +92,7 @@ pub struct ToolCall {
     pub id: Option<Literal>,
     /// The tool's name.
     pub name: Option<Literal>,
-    /// The arguments, as the string literal that holds them.
+    /// The arguments, as the string literal or the object that holds them.
     pub arguments: Option<Literal>,
 }
 
@@ -158,6 +114,10 @@ pub struct Message {
     /// Plain estimate of the thinking that the provider may bind to all bytes before it; `None` if
     /// the message has none. [`Dialect::bound_thinking`] finds that thinking.
     pub bound_thinking: Option<Tokens>,
+    /// Whether the request states that this result is an error.
+    pub is_error: bool,
+    /// Whether the upstream needs the content as it is, so that nothing may replace it alone.
+    pub is_fixed: bool,
     /// Plain estimate of the text parts, joined.
     pub text_tokens: Tokens,
     /// Plain estimate of the whole message.
@@ -211,6 +171,9 @@ pub enum HistoryKeeper {
     /// The client keeps the history, and the request holds all of it.
     #[default]
     Client,
+    /// The client keeps the history, and the provider clears results in each request. longhaul
+    /// clears none, and only recovers from refusals.
+    ClearingProvider,
     /// The client keeps the history, and the provider compacts it. longhaul begins nothing new.
     CompactingProvider,
     /// The provider keeps the history, and the request holds only its newest part. longhaul changes
@@ -249,6 +212,11 @@ pub struct Conversation<'a> {
     prefix_tokens: Vec<Tokens>,
     /// Runs that begin with an unanswered user message.
     unanswered_runs: Vec<Range<usize>>,
+    /// Objects that hold several messages, ascending. Empty if each message is an object of its own.
+    containers: Vec<Container>,
+    /// Values of cache marks, each with the index of its message, ascending. Empty if the dialect
+    /// does not move marks.
+    cache_marks: Vec<(usize, Span)>,
 }
 
 impl<'a> Conversation<'a> {
@@ -286,6 +254,8 @@ impl<'a> Conversation<'a> {
             boundaries: Vec::new(),
             has_bound_thinking: false,
             prefix_tokens: Vec::new(),
+            containers: Vec::new(),
+            cache_marks: Vec::new(),
         };
         let mut sum = Tokens::ZERO;
         let mut has_bound_thinking = false;
@@ -358,9 +328,10 @@ impl<'a> Conversation<'a> {
         self.parts.get(message.parts.clone()).unwrap_or_default()
     }
 
-    /// Whether every part of every message is text.
+    /// Whether every part of every message is text or thinking.
     pub fn is_text_only(&self) -> bool {
-        self.parts.iter().all(|part| part.kind == PartKind::Text)
+        let is_text = |kind| matches!(kind, PartKind::Text | PartKind::Thinking);
+        self.parts.iter().all(|part| is_text(part.kind))
     }
 
     /// Returns the tool calls of a message.
@@ -497,6 +468,11 @@ impl Message {
     /// Returns the cached values derived from this message, if it is cached.
     pub(super) fn memo(&self) -> Option<&MessageMemo> {
         self.cached.as_deref().map(ParsedMessage::memo)
+    }
+
+    /// Whether this is a tool result whose content may be replaced.
+    pub(crate) fn is_replaceable_result(&self) -> bool {
+        self.role.is_tool_result() && !self.is_fixed
     }
 
     /// Whether the content is not empty. An empty assistant message does not close a unit.

@@ -8,6 +8,7 @@
 pub mod bypass;
 pub mod chat_completions;
 mod finish_reason;
+pub mod messages;
 pub mod reply;
 pub(crate) mod request_template;
 pub mod usage;
@@ -26,11 +27,13 @@ use crate::units::tokens::Tokens;
 pub enum Dialect {
     /// `POST …/chat/completions`.
     ChatCompletions,
+    /// Anthropic's `POST …/v1/messages`.
+    Messages,
 }
 
 impl Dialect {
     /// All dialects.
-    const ALL: [Self; 1] = [Self::ChatCompletions];
+    const ALL: [Self; 2] = [Self::ChatCompletions, Self::Messages];
 
     /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
     pub fn of_path(path: &str) -> Option<Self> {
@@ -55,6 +58,7 @@ impl Dialect {
     pub fn path(self) -> &'static str {
         match self {
             Self::ChatCompletions => chat_completions::PATH,
+            Self::Messages => messages::PATH,
         }
     }
 
@@ -63,6 +67,7 @@ impl Dialect {
     pub(crate) fn form_version(self) -> u32 {
         match self {
             Self::ChatCompletions => FORM_VERSION,
+            Self::Messages => messages::FORM_VERSION,
         }
     }
 
@@ -74,6 +79,7 @@ impl Dialect {
     pub fn read(self, body: &[u8]) -> Result<Conversation<'_>, Bypass> {
         match self {
             Self::ChatCompletions => chat_completions::read(body),
+            Self::Messages => messages::read(body),
         }
     }
 
@@ -89,6 +95,7 @@ impl Dialect {
     ) -> Result<Conversation<'a>, Bypass> {
         match self {
             Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
+            Self::Messages => messages::read(body),
         }
     }
 
@@ -97,6 +104,9 @@ impl Dialect {
     /// # Errors
     /// The body has no dialect's shape, or is unusable.
     pub fn read_any(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+        if messages::has_own_shape(body) {
+            return Self::Messages.read(body);
+        }
         let mut readings = Self::ALL.into_iter().map(|dialect| dialect.read(body));
         let first = readings.find(|reading| !matches!(reading, Err(Bypass::Shape)));
         first.unwrap_or(Err(Bypass::Shape))
@@ -109,6 +119,16 @@ impl Dialect {
     pub fn has_negative_output_limit(self, body: &str) -> bool {
         match self {
             Self::ChatCompletions => chat_completions::output_limit::is_negative(body),
+            Self::Messages => messages::output_limit::is_negative(body),
+        }
+    }
+
+    /// Returns the lowest output limit that longhaul sets in place of a larger one. A truncated tool
+    /// call is useless, and compacting history can make room instead.
+    pub fn min_output(self) -> Tokens {
+        match self {
+            Self::ChatCompletions => chat_completions::MIN_OUTPUT,
+            Self::Messages => messages::MIN_OUTPUT,
         }
     }
 
@@ -117,6 +137,7 @@ impl Dialect {
     pub(crate) fn cache_mark_key(self) -> &'static str {
         match self {
             Self::ChatCompletions => chat_completions::CACHE_MARK_KEY,
+            Self::Messages => messages::CACHE_MARK_KEY,
         }
     }
 
@@ -125,7 +146,9 @@ impl Dialect {
     /// one span.
     pub(crate) fn bound_thinking(self, body: &str, message: &Message) -> Vec<Span> {
         match self {
-            Self::ChatCompletions => chat_completions::bound_thinking::spans(body, message),
+            Self::ChatCompletions | Self::Messages => {
+                chat_completions::bound_thinking::spans(body, message)
+            }
         }
     }
 
@@ -142,6 +165,7 @@ impl Dialect {
             Self::ChatCompletions => {
                 chat_completions::writer::content_in_shape(conversation, message, text)
             }
+            Self::Messages => messages::writer::content_in_shape(conversation, message, text),
         }
     }
 
@@ -149,6 +173,7 @@ impl Dialect {
     pub(crate) fn text_part(self, text: &str, cache_mark: Option<&str>) -> String {
         match self {
             Self::ChatCompletions => chat_completions::writer::text_part(text, cache_mark),
+            Self::Messages => messages::writer::text_part(text, cache_mark),
         }
     }
 
@@ -156,6 +181,7 @@ impl Dialect {
     pub(crate) fn user_message(self, content: &str) -> String {
         match self {
             Self::ChatCompletions => chat_completions::writer::user_message(content),
+            Self::Messages => messages::writer::user_message(content),
         }
     }
 
@@ -172,6 +198,7 @@ impl Dialect {
             Self::ChatCompletions => {
                 chat_completions::summary_request::body(template, system, user, output)
             }
+            Self::Messages => messages::summary_request::body(template, system, user, output),
         }
     }
 
@@ -188,6 +215,9 @@ impl Dialect {
             Self::ChatCompletions => {
                 chat_completions::summary_request::append_prompt(forwarded, upto, prompt, output)
             }
+            Self::Messages => {
+                messages::summary_request::append_prompt(forwarded, upto, prompt, output)
+            }
         }
     }
 
@@ -195,6 +225,7 @@ impl Dialect {
     pub fn error_body(self, status: u16, code: &str, message: &str) -> Vec<u8> {
         match self {
             Self::ChatCompletions => chat_completions::errors::body(status, code, message),
+            Self::Messages => messages::errors::body(status, code, message),
         }
     }
 }

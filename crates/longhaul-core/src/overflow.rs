@@ -43,7 +43,7 @@ use std::cell::LazyCell;
 use serde_json::Value;
 
 use crate::dialect::Dialect;
-use crate::dialect::reply::EventKind;
+use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
 use judge::Strength;
@@ -205,6 +205,9 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
     if info.kind == EventKind::Content {
         return Verdict::Fine;
     }
+    if info.finish == Some(FinishReason::WindowFull) {
+        return Verdict::Overflow(Overflow::stated(None, None));
+    }
     let key = dialect.answer_key();
     let has_output = info.output.is_some_and(|tokens| tokens > 0);
     match serde_json::from_slice::<Value>(body) {
@@ -300,6 +303,17 @@ impl<'a> RuleSet<'a> {
         Self { table, facts: None }
     }
 
+    /// Returns the limit that an error states as the longest context that the caller has paid for, if
+    /// the request is longer. Any other error with this status is a throttle.
+    fn paid_context(self, status: u16, details: &ErrorDetails) -> Option<u32> {
+        let is_longer = self.facts.is_some_and(|facts| facts.tokens > PAID_CONTEXT);
+        let states = || {
+            let mut texts = details.texts_and_codes().map(String::from_utf8_lossy);
+            texts.any(|text| text.to_lowercase().contains(LONG_CONTEXT_UNPAID))
+        };
+        (status == PAYMENT_STATUS && is_longer && states()).then_some(PAID_CONTEXT)
+    }
+
     /// Whether a reply with this status is never judged. Evidence may outweigh a refused credential:
     /// some upstreams refuse a long prompt like this.
     fn rules_out(&self, status: u16) -> bool {
@@ -308,8 +322,18 @@ impl<'a> RuleSet<'a> {
     }
 }
 
+/// Status with which Anthropic refuses a long context that the subscription does not include.
+const PAYMENT_STATUS: u16 = 429;
+/// Wording of that refusal, in lower case.
+const LONG_CONTEXT_UNPAID: &str = "extra usage is required for long context";
+/// Longest context of a subscription without extra usage, in tokens.
+const PAID_CONTEXT: u32 = 200_000;
+
 /// Classifies an error by the rules of the table, then by its evidence.
 fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {
+    if let Some(limit) = rules.paid_context(status, details) {
+        return Verdict::Overflow(Overflow::stated(Some(limit), None));
+    }
     let by_table = |details: &ErrorDetails| {
         if rules.table.is_vetoed_status(status) {
             Verdict::Fine

@@ -31,8 +31,9 @@ pub(crate) fn image_parts<'c>(
 ) -> impl Iterator<Item = (usize, Tokens)> + 'c {
     let marker = Tokens::estimate_text(wording::IMAGE_MARKER);
     let parts = conversation.parts(message).iter().enumerate();
+    let is_fixed = message.is_fixed;
     parts
-        .filter(|(_, part)| part.kind == PartKind::Image)
+        .filter(move |(_, part)| part.kind == PartKind::Image && !is_fixed)
         .map(move |(at, part)| (at, part.tokens - marker))
 }
 

@@ -3,15 +3,17 @@
 pub(super) mod bound_thinking;
 mod called_function;
 pub(super) mod errors;
-mod estimate;
+pub(super) mod estimate;
 mod keys;
 pub(super) mod output_limit;
-mod reader;
-mod reasoning_budget;
+pub(super) mod reader;
+pub(super) mod reasoning_budget;
 pub(super) mod reply;
 pub(super) mod summary_request;
 mod values;
 pub(super) mod writer;
+
+use crate::units::tokens::Tokens;
 
 pub use reader::{read, read_cached};
 
@@ -19,3 +21,5 @@ pub use reader::{read, read_cached};
 pub(super) const PATH: &str = "/chat/completions";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
+/// Lowest output limit that longhaul sets.
+pub(super) const MIN_OUTPUT: Tokens = Tokens::new(1_024);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::dialect::Dialect;
 use crate::dialect::chat_completions::reply;
+use crate::dialect::messages::reply as messages;
 use crate::dialect::usage::Usage;
 use crate::sse::Event;
 
@@ -79,6 +80,7 @@ impl Dialect {
     pub fn answer_key(self) -> &'static str {
         match self {
             Self::ChatCompletions => reply::ANSWER_KEY,
+            Self::Messages => messages::ANSWER_KEY,
         }
     }
 
@@ -87,6 +89,23 @@ impl Dialect {
     pub(crate) fn content_keys(self) -> &'static [&'static str] {
         match self {
             Self::ChatCompletions => reply::CONTENT_KEYS,
+            Self::Messages => messages::CONTENT_KEYS,
+        }
+    }
+
+    /// Whether the first event of a stream counts the prompt, and the last one maybe the output alone.
+    pub(crate) fn counts_prompt_first(self) -> bool {
+        match self {
+            Self::ChatCompletions => false,
+            Self::Messages => true,
+        }
+    }
+
+    /// Whether an error with this status, which elsewhere only throttles, may limit the context.
+    pub(crate) fn limits_context_by(self, status: u16) -> bool {
+        match self {
+            Self::ChatCompletions => false,
+            Self::Messages => status == 429,
         }
     }
 
@@ -94,6 +113,7 @@ impl Dialect {
     pub fn classify_event(self, event: Event<'_>) -> EventInfo {
         match self {
             Self::ChatCompletions => reply::classify_event(event),
+            Self::Messages => messages::classify_event(event),
         }
     }
 
@@ -102,6 +122,7 @@ impl Dialect {
     pub fn read_completion(self, json: &[u8]) -> Option<CompletionPart<'_>> {
         match self {
             Self::ChatCompletions => reply::read_completion(json),
+            Self::Messages => messages::read_completion(json),
         }
     }
 
@@ -109,6 +130,7 @@ impl Dialect {
     pub fn read_end(self, json: &[u8]) -> EndFacts {
         match self {
             Self::ChatCompletions => reply::end::read_end(json),
+            Self::Messages => messages::end::read_end(json),
         }
     }
 
@@ -117,6 +139,7 @@ impl Dialect {
     pub fn may_add_to_end(self, events: &[u8], later: EndFacts) -> bool {
         match self {
             Self::ChatCompletions => reply::end::may_add_to(later, events),
+            Self::Messages => messages::end::may_add_to(later, events),
         }
     }
 }

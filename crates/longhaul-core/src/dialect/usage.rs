@@ -16,3 +16,31 @@ pub struct Usage {
     /// Total cost of the request; `None` if not reported.
     pub cost: Option<Usd>,
 }
+
+impl Usage {
+    /// Whether the prompt is counted. Some servers count it in the first event alone.
+    pub(crate) fn counts_prompt(&self) -> bool {
+        self.input > 0
+    }
+
+    /// Returns the usage without its output.
+    pub(crate) fn without_output(self) -> Self {
+        Self {
+            output: None,
+            ..self
+        }
+    }
+
+    /// Returns the usage with the prompt of an earlier report, if this one does not count it.
+    #[must_use]
+    pub fn completed_by(self, earlier: Option<Self>) -> Self {
+        match earlier {
+            Some(earlier) if !self.counts_prompt() => Self {
+                output: self.output.or(earlier.output),
+                cost: self.cost.or(earlier.cost),
+                ..earlier
+            },
+            Some(_) | None => self,
+        }
+    }
+}

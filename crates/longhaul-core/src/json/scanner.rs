@@ -15,15 +15,29 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct NotJson;
 
-/// A string literal: its span, including quotes, and its decoded length.
+/// A string literal: its span, including quotes, and its decoded length. Also the JSON of another
+/// value where a text is expected, such as the arguments of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Literal {
     span: Span,
     chars: u32,
     escaped: bool,
+    /// Bytes of the span before the text, and after it: one for a string, zero for other values.
+    quotes: u8,
 }
 
 impl Literal {
+    /// Takes the value at `span` of `body` as the text of its JSON.
+    pub(crate) fn from_json(body: &str, span: Span) -> Self {
+        let chars = span.slice(body).chars().count();
+        Self {
+            span,
+            chars: u32::try_from(chars).unwrap_or(u32::MAX),
+            escaped: false,
+            quotes: 0,
+        }
+    }
+
     /// Returns the span, including quotes.
     pub fn span(self) -> Span {
         self.span
@@ -51,8 +65,9 @@ impl Literal {
     /// Returns the text between the quotes, undecoded.
     pub fn raw(self, body: &str) -> &str {
         let quoted = self.span.slice(body);
+        let quotes = usize::from(self.quotes);
         quoted
-            .get(1..quoted.len().saturating_sub(1))
+            .get(quotes..quoted.len().saturating_sub(quotes))
             .unwrap_or_default()
     }
 
@@ -211,6 +226,7 @@ impl<'a> Scanner<'a> {
             span,
             chars: u32::try_from(chars).unwrap_or(u32::MAX),
             escaped: surplus.escapes > 0,
+            quotes: 1,
         })
     }
 

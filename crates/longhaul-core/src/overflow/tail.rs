@@ -17,12 +17,18 @@ use crate::sse::{Event, Splitter};
 /// longest final events in use, which contain filter results, timings or a wrapped error.
 pub const TAIL_BYTES: usize = 4 * 1024;
 
+/// Maximum number of bytes kept from the start of a reply whose first event counts the prompt. That
+/// event has a few hundred bytes; gateways send comments before it.
+const START_BYTES: usize = 2 * 1024;
+
 /// Buffer of the last bytes of a successful reply while it passes. The buffer allocates nothing
 /// before the first byte, and never more than [`TAIL_BYTES`].
 #[derive(Debug)]
 pub struct ReplyTail {
     dialect: Dialect,
     buffer: VecDeque<u8>,
+    /// First bytes of the reply, in dialects whose first event counts the prompt.
+    start: Vec<u8>,
     /// Whether bytes before `buffer` were discarded.
     is_truncated: bool,
     /// Format of the reply, once known. Bytes of [`BodyFormat::Other`] are not kept.
@@ -49,6 +55,7 @@ impl ReplyTail {
         Self {
             dialect,
             buffer: VecDeque::new(),
+            start: Vec::new(),
             is_truncated: false,
             format: None,
         }
@@ -64,6 +71,11 @@ impl ReplyTail {
         match self.format {
             Some(BodyFormat::Json | BodyFormat::Stream) => {}
             Some(BodyFormat::Other) | None => return,
+        }
+        if self.dialect.counts_prompt_first() {
+            let room = START_BYTES.saturating_sub(self.start.len());
+            self.start
+                .extend_from_slice(chunk.get(..room).unwrap_or(chunk));
         }
         let skipped = chunk.len().saturating_sub(TAIL_BYTES);
         let chunk = chunk.get(skipped..).unwrap_or_default();
@@ -93,6 +105,9 @@ impl ReplyTail {
             (Some(BodyFormat::Json), true) => reply_end.read_facts(dialect, kept),
             (Some(BodyFormat::Stream), lost_head) => {
                 reply_end.read_stream(dialect, events_with_start(kept, lost_head), rules);
+                if dialect.counts_prompt_first() {
+                    reply_end.complete_usage(dialect, &self.start);
+                }
             }
             // An HTML page or a line of text is never an answer.
             (Some(BodyFormat::Other), _) => reply_end.verdict = Verdict::Failed,
@@ -177,7 +192,7 @@ impl ReplyEnd {
             .finish
             .filter(|finish| *finish == FinishReason::WindowFull);
         *self = Self {
-            usage: ended.usage.or(self.usage),
+            usage: later_usage(self.usage, ended.usage),
             finish: full.or(ended.finish).or(self.finish),
             ..ended
         };
@@ -207,16 +222,30 @@ impl ReplyEnd {
         }
     }
 
+    /// Adds the prompt that the first events of a stream count. A usage without any is none.
+    fn complete_usage(&mut self, dialect: Dialect, start: &[u8]) {
+        let mut first = Self::unread(false);
+        for_each_event(start, |event| first.read_facts(dialect, event.data));
+        let usage = later_usage(first.usage, self.usage);
+        self.usage = usage.filter(Usage::counts_prompt);
+    }
+
     /// Reads the facts near the top of a JSON text, which may lack its beginning.
     fn read_facts(&mut self, dialect: Dialect, json: &[u8]) {
         let EndFacts { finish, usage } = dialect.read_end(json);
-        self.usage = usage.or(self.usage);
+        self.usage = later_usage(self.usage, usage);
         let generated = self.usage.and_then(|usage| usage.output);
         self.has_content |= generated.is_some_and(|tokens| tokens > 0);
         if self.finish != Some(FinishReason::WindowFull) {
             self.finish = finish.or(self.finish);
         }
     }
+}
+
+/// Returns the later of two reports of usage, with the prompt of the earlier one if the later does
+/// not count it.
+fn later_usage(earlier: Option<Usage>, later: Option<Usage>) -> Option<Usage> {
+    later.map(|usage| usage.completed_by(earlier)).or(earlier)
 }
 
 /// Calls `each` for every event; the last event may be cut off.

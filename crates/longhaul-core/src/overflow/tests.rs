@@ -4,6 +4,7 @@ mod bounds;
 mod configured;
 mod failed;
 mod figures;
+mod messages;
 mod needed;
 mod replies;
 mod rules;

@@ -8,7 +8,7 @@ use crate::text::wording::CONTINUE_TEXT;
 /// if the body is not a chat or has no messages.
 pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
     let conversation = Dialect::read_any(body).ok()?;
-    let end = conversation.messages().last()?.span.end();
+    let (end, _) = conversation.object_end(conversation.messages().len().checked_sub(1)?)?;
     let (before, after) = body.split_at_checked(end)?;
     let message = conversation.dialect().user_message(&quote(CONTINUE_TEXT));
     Some([before, b",", message.as_bytes(), after].concat())

@@ -187,7 +187,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let messages = self.conversation.messages();
         let mut results: Vec<(Tokens, usize)> = (view.summarised_until()..messages.len())
             .filter_map(|at| Some((messages.get(at)?, at)))
-            .filter(|&(message, at)| message.role.is_tool_result() && !view.is_cleared(at))
+            .filter(|&(message, at)| message.is_replaceable_result() && !view.is_cleared(at))
             .map(|(message, at)| (message.text_tokens, at))
             .collect();
         results.sort_by(|one, other| other.cmp(one));

@@ -227,7 +227,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
         }),
         Replacement::Result { at, text } => {
             let message = conversation.message(*at)?;
-            if !message.role.is_tool_result() {
+            if !message.is_replaceable_result() {
                 return None;
             }
             Some(ByteEdit {

@@ -1,5 +1,7 @@
 //! Placement of the summary: a message of its own, or merged into the adjacent user messages.
 
+mod blocks;
+
 use crate::conversation::{Content, Conversation, Message};
 use crate::dialect::Dialect;
 use crate::json::quote::quote;
@@ -71,6 +73,12 @@ pub(crate) fn history_edit(
     text: &str,
     placement: Placement,
 ) -> Option<(Span, String)> {
+    let mark = conversation.last_cache_mark(from..to);
+    let shares_object = |at: usize| conversation.container(at).is_some();
+    let sides = [from.checked_sub(1), Some(from), to.checked_sub(1), Some(to)];
+    if mark.is_some() || sides.into_iter().flatten().any(shares_object) {
+        return blocks::edit(conversation, from, to, text, mark, placement);
+    }
     let first = conversation.message(from)?;
     let last = conversation.message(to.checked_sub(1)?)?;
     let (before, after) = match placement {

@@ -95,7 +95,7 @@ pub(crate) fn clip_largest_result(
     let seen = summarised_until..conversation.newest_unit(upto);
     let results = seen.filter_map(|at| Some((conversation.message(at)?, at)));
     let (largest, message) = results
-        .filter(|(message, at)| message.role.is_tool_result() && is_shown(*at))
+        .filter(|(message, at)| message.is_replaceable_result() && is_shown(*at))
         .max_by_key(|(message, at)| (message.text_tokens, *at))?;
     let max_tokens = policy.keep_recent.divided_by(2);
     let mut sizes = Clip::SIZES.into_iter();

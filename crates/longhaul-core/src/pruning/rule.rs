@@ -40,7 +40,7 @@ pub enum Fate {
     Empty,
     /// The result reports a failure, and failures are kept.
     Error,
-    /// The tool is exempt: its results are never cleared.
+    /// The tool is exempt, or the upstream needs the content: never cleared.
     Exempt,
     /// Old enough, but clearing would not free enough yet.
     BelowMinimum,
@@ -403,13 +403,13 @@ fn evaluate_result(
     let gain = result.tokens - result.placeholder.max_tokens();
     result.fate = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
         Fate::Empty
-    } else if rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
+    } else if message.is_fixed || rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
         Fate::Exempt
     } else if placeholder::is_placeholder(conversation, message) {
         Fate::Placeholder
     } else if gain == Tokens::ZERO || !result.placeholder.shortens(conversation, message) {
         Fate::NotShorter
-    } else if rule.keep_errors && wording::reports_failure(&conversation.text(message)) {
+    } else if rule.keep_errors && reports_failure(conversation, message) {
         Fate::Error
     } else {
         let parts = conversation.parts(message).iter();
@@ -418,6 +418,10 @@ fn evaluate_result(
         Fate::Protected
     };
     result
+}
+
+fn reports_failure(conversation: &Conversation<'_>, message: &Message) -> bool {
+    message.is_error || wording::reports_failure(&conversation.text(message))
 }
 
 /// Latest full read of each file or resource. Filled only if some result refers to an earlier one.

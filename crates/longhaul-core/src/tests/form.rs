@@ -1,7 +1,7 @@
 //! Compares the forwarded bytes of every recorded session, and the summary requests of some, with
 //! those of this [`FORM_VERSION`].
 
-use crate::FORM_VERSION;
+use crate::dialect::Dialect;
 use crate::dialect::chat_completions::read;
 use crate::planning::plan::{SummarySource, plan};
 use crate::planning::splice::Splice;
@@ -19,6 +19,11 @@ use std::fmt::Write;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// Folder of the recorded sessions in chat completions.
+const CHATS: &str = "sessions";
+/// Folder of the recorded sessions in Messages.
+const MESSAGES: &str = "messages/sessions";
 
 /// Window sizes in tokens, from one that keeps little of a session to one that holds most of them
 /// whole.
@@ -41,8 +46,8 @@ fn policies() -> Vec<Policy> {
 
 /// Returns the start of the hash of the bytes forwarded for `body`, or a dash if it is forwarded
 /// unchanged.
-fn forwarded(body: &[u8], policy: &Policy) -> String {
-    let conversation = read(body).unwrap();
+fn forwarded(dialect: Dialect, body: &[u8], policy: &Policy) -> String {
+    let conversation = dialect.read(body).unwrap();
     let plan = plan(
         &conversation,
         policy,
@@ -56,9 +61,10 @@ fn forwarded(body: &[u8], policy: &Policy) -> String {
     blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
 }
 
-/// Opens every recorded session, with its name.
-fn recorded_sessions() -> Vec<(String, Vec<u8>)> {
-    let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sessions");
+/// Opens every recorded session in a folder of `fixtures`, with its name.
+fn recorded_sessions(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let sessions = fixtures.join(folder);
     let mut files: Vec<_> = fs::read_dir(sessions)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -79,16 +85,27 @@ fn recorded_sessions() -> Vec<(String, Vec<u8>)> {
 /// an update. Raise the version and say so in the changelog, or fix the change.
 #[test]
 fn forwarded_bytes_are_those_of_the_form_version() {
-    let policies = policies();
-    let mut table = format!("form {FORM_VERSION}, windows {WINDOWS:?}, described, index\n");
-    for (name, body) in recorded_sessions() {
+    insta::assert_snapshot!(forwarded_table(Dialect::ChatCompletions, CHATS));
+}
+
+/// Like the table of chats: a failure makes prompt caches and records useless after an update.
+#[test]
+fn forwarded_messages_are_those_of_their_form_version() {
+    insta::assert_snapshot!(forwarded_table(Dialect::Messages, MESSAGES));
+}
+
+/// Returns the hashes of the bytes forwarded for each session, one line a session.
+fn forwarded_table(dialect: Dialect, folder: &str) -> String {
+    let (form, policies) = (dialect.form_version(), policies());
+    let mut table = format!("form {form}, windows {WINDOWS:?}, described, index\n");
+    for (name, body) in recorded_sessions(folder) {
         table.push_str(&name);
         for policy in &policies {
-            write!(table, " {}", forwarded(&body, policy)).unwrap();
+            write!(table, " {}", forwarded(dialect, &body, policy)).unwrap();
         }
         table.push('\n');
     }
-    insta::assert_snapshot!(table);
+    table
 }
 
 /// Members of a request that a summary call takes over, changes or leaves out.
@@ -162,7 +179,7 @@ fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
 fn summary_requests_are_those_of_the_form_version() {
     let policy = Policy::new(&CompactionSettings::default(), Tokens::new(WINDOWS[2]));
     let mut table = "own model, other model, other endpoint, cached, title\n".to_owned();
-    for (name, body) in recorded_sessions().into_iter().step_by(9) {
+    for (name, body) in recorded_sessions(CHATS).into_iter().step_by(9) {
         let body = String::from_utf8(body).unwrap();
         for members in MEMBERS {
             let body = body.replacen('{', &["{", members].concat(), 1);

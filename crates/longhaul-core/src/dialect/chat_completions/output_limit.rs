@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// Reads a limit of output tokens. Returns `None` unless the value is a non-negative integer; the
 /// upstream refuses other values itself.
-pub(super) fn read_output_limit(
+pub(in crate::dialect) fn read_output_limit(
     scanner: &mut Scanner<'_>,
     key: Literal,
 ) -> Result<Option<OutputLimit>, Bypass> {

@@ -23,10 +23,10 @@ use message_draft::{MessageDraft, char_count};
 const DIALECT: Dialect = Dialect::ChatCompletions;
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
 /// names in use are shorter than 100 bytes.
-const MAX_MODEL_NAME_BYTES: usize = 512;
+pub(in crate::dialect) const MAX_MODEL_NAME_BYTES: usize = 512;
 /// Most messages, parts and calls of one body together. Data derived from an empty message takes
 /// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
-const MAX_PIECES: usize = 262_144;
+pub(in crate::dialect) const MAX_PIECES: usize = 262_144;
 /// Overhead of one message in common chat templates.
 const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
@@ -101,7 +101,9 @@ struct RequestReader<'r> {
 }
 
 /// Reads a string, or null as `None`. Any other type is an error.
-pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
+pub(in crate::dialect) fn string_or_null(
+    scanner: &mut Scanner<'_>,
+) -> Result<Option<Literal>, Bypass> {
     match scanner.peek() {
         Some(b'"') => Ok(Some(scanner.string()?)),
         Some(b'n') => {
@@ -437,6 +439,8 @@ impl RequestReader<'_> {
             name: draft.name,
             has_reasoning: draft.has_reasoning || bound_thinking.is_some(),
             bound_thinking,
+            is_error: false,
+            is_fixed: false,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,

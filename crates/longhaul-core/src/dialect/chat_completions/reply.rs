@@ -8,7 +8,7 @@ pub(crate) mod end;
 mod message;
 #[cfg(test)]
 mod tests;
-mod usage;
+pub(in crate::dialect) mod usage;
 
 use std::borrow::Cow;
 

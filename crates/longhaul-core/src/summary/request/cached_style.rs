@@ -27,7 +27,7 @@ pub fn cached_style_body(
     // Both bodies have the same messages after the cut.
     let behind = conversation.messages().len().checked_sub(cut)?;
     let repeated = sent.messages().len().checked_sub(behind)?;
-    let last = sent.message(repeated.checked_sub(1)?)?;
+    let (end, _) = sent.object_end(repeated.checked_sub(1)?)?;
     let mut asks = Prompts::cached_style().to_owned();
     asks.extend(["\n\n", &fill_prompt(prompts.fresh(), &policy.budgets)]);
     if let Some(turn) = open_turn_prompt(conversation, cut) {
@@ -41,7 +41,7 @@ pub fn cached_style_body(
     if size > policy.thresholds.actual_window || sent.grants_reasoning_tokens(output) {
         return None;
     }
-    dialect.append_summary_prompt(forwarded, last.span.end(), &quote(&asks), output)
+    dialect.append_summary_prompt(forwarded, end, &quote(&asks), output)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::units::usd::Usd;
 /// A `usage` object, with the keys of all known providers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct UsageObject<'a> {
+pub(in crate::dialect) struct UsageObject<'a> {
     pub(super) prompt_tokens: TokenCount,
     input_tokens: TokenCount,
     pub(super) completion_tokens: TokenCount,
@@ -82,13 +82,10 @@ impl UsageObject<'_> {
     ///
     /// Gateways mix the names. The cache is then excluded if the total says so, or if the cached
     /// part is larger than the reported prompt.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    pub(in crate::dialect) fn usage(&self) -> Option<Usage> {
         let open = self.prompt_tokens.tokens();
         let named = open.or_else(|| self.input_tokens.tokens())?;
-        let output = self
-            .completion_tokens
-            .tokens()
-            .or_else(|| self.output_tokens.tokens());
+        let output = self.output();
         let total = self.total_tokens.tokens();
         let cache_read = self.cache_read_input_tokens.tokens();
         let written = self.cache_creation_input_tokens.tokens().unwrap_or(0);
@@ -114,6 +111,12 @@ impl UsageObject<'_> {
                 .unwrap_or(written),
             cost: self.reported_cost(),
         })
+    }
+
+    /// Returns the generated tokens, without those that only a total counts.
+    pub(in crate::dialect) fn output(&self) -> Option<u32> {
+        let output = self.completion_tokens.tokens();
+        output.or_else(|| self.output_tokens.tokens())
     }
 
     /// Returns the cached tokens reported by providers that count them within the prompt.

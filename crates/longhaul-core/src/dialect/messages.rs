@@ -1,0 +1,26 @@
+//! The dialect of `POST …/v1/messages`: the meaning of each key.
+
+mod block;
+mod context_management;
+pub(super) mod errors;
+mod keys;
+pub(super) mod output_limit;
+mod reader;
+mod reminder;
+pub(super) mod reply;
+pub(super) mod summary_request;
+mod turns;
+pub(super) mod writer;
+
+use crate::units::tokens::Tokens;
+
+pub use reader::{has_own_shape, read};
+
+/// End of the path. Gateways serve it below a path of their own.
+pub(super) const PATH: &str = "/v1/messages";
+/// Key of a mark that asks the provider to cache the prompt up to there.
+pub(super) const CACHE_MARK_KEY: &str = "cache_control";
+/// Version of the forwarded bytes. The upper half tells the dialect from the others.
+pub(super) const FORM_VERSION: u32 = 0x0003_0001;
+/// Lowest output limit that longhaul sets: the floor at which Claude Code compacts instead.
+pub(super) const MIN_OUTPUT: Tokens = Tokens::new(3_000);

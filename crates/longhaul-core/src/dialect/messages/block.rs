@@ -1,0 +1,331 @@
+//! Reader of one content block.
+
+use super::keys::{RequestKey, SeenKeys, known_key};
+use super::reader::PieceStore;
+use super::reminder::is_reminder;
+use crate::conversation::{Content, ContentPart, PartKind, ToolCall};
+use crate::dialect::bypass::Bypass;
+use crate::dialect::chat_completions::estimate::part_tokens;
+use crate::dialect::chat_completions::reader::string_or_null;
+use crate::json::scanner::{Literal, Scanner};
+use crate::json::span::Span;
+use crate::units::tokens::Tokens;
+use std::ops::Range;
+
+/// Types of blocks that mean that the provider compacts the history, or that change the tools from
+/// their position on. Bodies with them stay as they are.
+const PROVIDER_BLOCKS: [&str; 4] = ["cache_edits", "compaction", "tool_addition", "tool_removal"];
+
+/// The meaning of a block.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum BlockKind {
+    /// A call of one of the client's tools.
+    Call,
+    /// Any other block: a part of its message.
+    Part,
+    /// Text that the agent's program wrote.
+    Reminder,
+    /// The result of one of the client's tools.
+    Result,
+}
+
+/// A block of a message.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) kind: BlockKind,
+    pub(super) span: Span,
+    /// The block as a part of its message, or the parts of a result's content.
+    pub(super) parts: Range<usize>,
+    /// Content of a result.
+    pub(super) content: Content,
+    /// The id of the call that a result belongs to.
+    pub(super) tool_use_id: Option<Literal>,
+    /// Whether the result is stated to be an error.
+    pub(super) is_error: bool,
+    /// Whether the content of a result has to stay as it is.
+    pub(super) is_fixed: bool,
+    /// Whether the block makes the body depend on the provider's view of the history.
+    pub(super) is_providers: bool,
+    /// Characters of text, or of a call.
+    pub(super) chars: u32,
+    /// Values of the cache marks on the block and within it, in order.
+    pub(super) cache_marks: Vec<Span>,
+}
+
+/// Members of a block, before its type is known.
+#[derive(Default)]
+struct Draft {
+    name_of_type: Option<Literal>,
+    id: Option<Literal>,
+    name: Option<Literal>,
+    input: Option<Span>,
+    text: Option<Literal>,
+    thinking: Option<Literal>,
+    tool_use_id: Option<Literal>,
+    content: Option<Content>,
+    /// Whether the content holds anything but text, images, documents and search results.
+    has_fixed_content: bool,
+    is_error: bool,
+    has_cache_reference: bool,
+    cache_mark: Option<Span>,
+    inner_marks: Vec<Span>,
+}
+
+impl PieceStore {
+    /// Reads a block, and stores its parts or its call.
+    pub(super) fn block(&mut self, scanner: &mut Scanner<'_>) -> Result<Block, Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let first_part = self.parts.len();
+        let mut seen = SeenKeys::default();
+        let mut draft = Draft::default();
+        let span = scanner.object(|scanner, key| match known_key(scanner, key) {
+            Some(key) => self.block_member(scanner, key, &mut seen, &mut draft),
+            None => Ok(scanner.skip()?),
+        })?;
+        Ok(self.finish_block(scanner.text(), span, first_part, draft))
+    }
+
+    fn block_member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: RequestKey,
+        seen: &mut SeenKeys,
+        draft: &mut Draft,
+    ) -> Result<(), Bypass> {
+        let is_string = scanner.peek() == Some(b'"');
+        match key {
+            RequestKey::CacheControl => {
+                seen.insert_once(key)?;
+                draft.cache_mark = read_mark(scanner)?;
+            }
+            RequestKey::CacheReference => {
+                draft.has_cache_reference = true;
+                scanner.skip()?;
+            }
+            RequestKey::Content => {
+                seen.insert_once(key)?;
+                draft.content = self.inner_content(scanner, draft)?;
+            }
+            RequestKey::Id => {
+                seen.insert_once(key)?;
+                draft.id = string_or_null(scanner)?;
+            }
+            RequestKey::Input => {
+                seen.insert_once(key)?;
+                draft.input = Some(scanner.value()?);
+            }
+            RequestKey::IsError => {
+                seen.insert_once(key)?;
+                draft.is_error = scanner.value()?.slice(scanner.text()) == "true";
+            }
+            RequestKey::Name => {
+                seen.insert_once(key)?;
+                draft.name = string_or_null(scanner)?;
+            }
+            RequestKey::Text if is_string => {
+                seen.insert_once(key)?;
+                draft.text = Some(scanner.string()?);
+            }
+            RequestKey::Thinking if is_string => {
+                seen.insert_once(key)?;
+                draft.thinking = Some(scanner.string()?);
+            }
+            RequestKey::ToolUseId => {
+                seen.insert_once(key)?;
+                draft.tool_use_id = string_or_null(scanner)?;
+            }
+            RequestKey::Type => {
+                seen.insert_once(key)?;
+                draft.name_of_type = string_or_null(scanner)?;
+            }
+            RequestKey::Compaction
+            | RequestKey::ContextManagement
+            | RequestKey::Edits
+            | RequestKey::MaxTokens
+            | RequestKey::Messages
+            | RequestKey::Model
+            | RequestKey::OutputConfig
+            | RequestKey::Role
+            | RequestKey::Routing
+            | RequestKey::Stream
+            | RequestKey::System
+            | RequestKey::Text
+            | RequestKey::Thinking
+            | RequestKey::Thread
+            | RequestKey::Tools => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    /// Reads the content within a block. Returns `None` for content in no shape of a result.
+    fn inner_content(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        draft: &mut Draft,
+    ) -> Result<Option<Content>, Bypass> {
+        Ok(match scanner.peek() {
+            Some(b'"') => Some(Content::Text(scanner.string()?)),
+            Some(b'n') => {
+                scanner.value()?;
+                Some(Content::Null)
+            }
+            Some(b'[') => {
+                let span = scanner.array(|scanner| self.inner_part(scanner, draft))?;
+                Some(Content::Parts(span))
+            }
+            _ => {
+                scanner.skip()?;
+                None
+            }
+        })
+    }
+
+    /// Reads an element of the content of a block.
+    fn inner_part(&mut self, scanner: &mut Scanner<'_>, draft: &mut Draft) -> Result<(), Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            draft.has_fixed_content = true;
+            return Ok(scanner.skip()?);
+        }
+        let mut seen = SeenKeys::default();
+        let (mut name, mut text, mut cache_mark) = (None, None, None);
+        let span = scanner.object(|scanner, key| {
+            match known_key(scanner, key) {
+                Some(key @ RequestKey::Type) => {
+                    seen.insert_once(key)?;
+                    name = string_or_null(scanner)?;
+                }
+                Some(key @ RequestKey::Text) if scanner.peek() == Some(b'"') => {
+                    seen.insert_once(key)?;
+                    text = Some(scanner.string()?);
+                }
+                Some(key @ RequestKey::CacheControl) => {
+                    seen.insert_once(key)?;
+                    cache_mark = read_mark(scanner)?;
+                }
+                _ => scanner.skip()?,
+            }
+            Ok::<(), Bypass>(())
+        })?;
+        draft.inner_marks.extend(cache_mark);
+        let name = name.map(|name| name.decode(scanner.text()));
+        let kind = match name.as_deref() {
+            Some("text") => PartKind::Text,
+            Some("image") => PartKind::Image,
+            Some("document") => PartKind::File,
+            Some("search_result") => PartKind::Other,
+            _ => {
+                draft.has_fixed_content = true;
+                PartKind::Other
+            }
+        };
+        self.parts.push(ContentPart {
+            kind,
+            span,
+            text,
+            cache_mark,
+            tokens: part_tokens(kind, false, span.slice(scanner.text())),
+        });
+        Ok(())
+    }
+
+    /// Builds the block, now that its type is known.
+    fn finish_block(&mut self, body: &str, span: Span, first_part: usize, draft: Draft) -> Block {
+        let name = draft.name_of_type.map(|name| name.decode(body));
+        let name = name.as_deref().unwrap_or_default();
+        let mut cache_marks = draft.inner_marks;
+        cache_marks.extend(draft.cache_mark);
+        let mut block = Block {
+            kind: BlockKind::Part,
+            span,
+            parts: first_part..self.parts.len(),
+            content: Content::Absent,
+            tool_use_id: draft.tool_use_id,
+            is_error: draft.is_error,
+            is_fixed: draft.has_fixed_content,
+            is_providers: PROVIDER_BLOCKS.contains(&name) || draft.has_cache_reference,
+            chars: 0,
+            cache_marks,
+        };
+        if name == "tool_result" {
+            block.kind = BlockKind::Result;
+            block.is_fixed |= draft.content.is_none() && self.parts.len() > first_part;
+            block.content = draft.content.unwrap_or(Content::Absent);
+            block.chars = match block.content {
+                Content::Text(text) => text.chars(),
+                Content::Absent | Content::Null | Content::Parts(_) => {
+                    self.text_chars(&block.parts)
+                }
+            };
+            return block;
+        }
+        // Only results have their content as parts.
+        self.parts.truncate(first_part);
+        if name == "tool_use" {
+            let input = draft.input.map(|input| Literal::from_json(body, input));
+            let chars = |literal: Option<Literal>| literal.map_or(0, Literal::chars);
+            block.kind = BlockKind::Call;
+            block.chars = chars(draft.name).saturating_add(chars(input));
+            self.calls.push(ToolCall {
+                id: draft.id,
+                name: draft.name,
+                arguments: input,
+            });
+        } else {
+            let kind = part_kind(name);
+            let text = draft.text.filter(|_| kind == PartKind::Text);
+            let is_own = |text: &Literal| is_reminder(text.raw(body));
+            if text.as_ref().is_some_and(is_own) {
+                block.kind = BlockKind::Reminder;
+            }
+            block.chars = text.map_or(0, Literal::chars);
+            self.parts.push(ContentPart {
+                kind,
+                span,
+                text,
+                cache_mark: draft.cache_mark,
+                tokens: if kind == PartKind::Thinking {
+                    // A signature is no text that the model reads.
+                    Tokens::estimate_chars(draft.thinking.map_or(0, Literal::chars))
+                } else {
+                    part_tokens(kind, false, span.slice(body))
+                },
+            });
+        }
+        block.parts = first_part..self.parts.len();
+        block
+    }
+
+    /// Returns the characters of the text among these parts.
+    pub(super) fn text_chars(&self, parts: &Range<usize>) -> u32 {
+        let parts = self.parts.get(parts.clone()).unwrap_or_default();
+        let texts = parts.iter().filter(|part| part.kind == PartKind::Text);
+        let texts = texts.filter_map(|part| part.text);
+        texts.fold(0, |sum: u32, text| sum.saturating_add(text.chars()))
+    }
+}
+
+/// Returns the kind of a block that is a part of its message.
+fn part_kind(name: &str) -> PartKind {
+    match name {
+        "document" => PartKind::File,
+        "image" => PartKind::Image,
+        "redacted_thinking" | "thinking" => PartKind::Thinking,
+        "text" => PartKind::Text,
+        _ => PartKind::Other,
+    }
+}
+
+/// Reads the value of a cache mark; `None` for null.
+fn read_mark(scanner: &mut Scanner<'_>) -> Result<Option<Span>, Bypass> {
+    let value = scanner.value()?;
+    Ok((value.slice(scanner.text()) != "null").then_some(value))
+}
+
+/// Distinguishes a value of the wrong type from text that is not JSON.
+pub(super) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
+    scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
+}

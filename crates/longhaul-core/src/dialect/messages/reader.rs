@@ -1,0 +1,282 @@
+//! Reader of a request body.
+
+use super::block::{Block, wrong_type};
+use super::context_management;
+use super::keys::{RequestKey, SeenKeys, known_key};
+use super::turns::WireMessage;
+use crate::conversation::containers::Container;
+use crate::conversation::{
+    Content, ContentPart, Conversation, HistoryKeeper, Message, RequestParams, Role, ToolCall,
+};
+use crate::dialect::Dialect;
+use crate::dialect::bypass::Bypass;
+use crate::dialect::chat_completions::output_limit::read_output_limit;
+use crate::dialect::chat_completions::reader::{MAX_MODEL_NAME_BYTES, MAX_PIECES, string_or_null};
+use crate::dialect::chat_completions::reasoning_budget::read_reasoning_option;
+use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::span::Span;
+use crate::units::tokens::Tokens;
+
+/// See [`Dialect::read`].
+///
+/// # Errors
+/// See [`Dialect::read`].
+pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
+    let mut scanner = Scanner::new(body);
+    if scanner.peek() != Some(b'{') {
+        scanner.value()?;
+        scanner.finish()?;
+        return Err(Bypass::Shape);
+    }
+    let mut reader = RequestReader::default();
+    let mut seen = SeenKeys::default();
+    scanner.object(|scanner, key| reader.request_member(scanner, key, &mut seen))?;
+    scanner.finish()?;
+    if !seen.contains(RequestKey::Messages) {
+        return Err(Bypass::Shape);
+    }
+    let RequestReader { params, store } = reader;
+    let PieceStore {
+        messages,
+        parts,
+        calls,
+        containers,
+        cache_marks,
+        ..
+    } = store;
+    let conversation = Conversation::new(Dialect::Messages, body, params, messages, parts, calls);
+    Ok(conversation
+        .with_containers(containers)
+        .with_cache_marks(cache_marks))
+}
+
+/// Whether a body has keys that only this dialect has. Chat completions have no `system` beside the
+/// messages, no `input_schema` in a tool, and no blocks of calls and results.
+pub fn has_own_shape(body: &[u8]) -> bool {
+    let Ok(body) = std::str::from_utf8(body) else {
+        return false;
+    };
+    let mut is_own = false;
+    let read = Scanner::new(body).object(|scanner, key| {
+        let name = key.decode(body);
+        let value = scanner.value()?.slice(body);
+        is_own |= match &*name {
+            "system" => true,
+            "tools" => value.contains("\"input_schema\""),
+            "messages" => {
+                let kinds = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
+                kinds.iter().any(|kind| has_type(value, kind))
+            }
+            _ => false,
+        };
+        Ok::<(), NotJson>(())
+    });
+    read.is_ok() && is_own
+}
+
+/// Whether a JSON text contains a member `type` with the value `kind`, a string with its quotes. A
+/// match inside a text is impossible, because the quotation marks would be escaped.
+fn has_type(json: &str, kind: &str) -> bool {
+    json.match_indices(kind).any(|(at, _)| {
+        let before = json.get(..at).unwrap_or_default().trim_end();
+        let key = before.strip_suffix(':').map(str::trim_end);
+        key.is_some_and(|key| key.ends_with("\"type\""))
+    })
+}
+
+/// The pieces of a body that were read so far.
+#[derive(Default)]
+pub(super) struct PieceStore {
+    pub(super) messages: Vec<Message>,
+    pub(super) parts: Vec<ContentPart>,
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) containers: Vec<Container>,
+    pub(super) cache_marks: Vec<(usize, Span)>,
+    /// The strongest keeper that a block demands.
+    history: HistoryKeeper,
+}
+
+/// State of one pass over a body.
+#[derive(Default)]
+struct RequestReader {
+    params: RequestParams,
+    store: PieceStore,
+}
+
+impl RequestReader {
+    fn request_member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        spelt: Literal,
+        seen: &mut SeenKeys,
+    ) -> Result<(), Bypass> {
+        let Some(key) = known_key(scanner, spelt) else {
+            return Ok(scanner.skip()?);
+        };
+        match key {
+            RequestKey::Compaction | RequestKey::Thread => {
+                let value = scanner.value()?;
+                if value.slice(scanner.text()) != "null" {
+                    self.keep(HistoryKeeper::Provider);
+                }
+            }
+            RequestKey::ContextManagement => {
+                seen.insert_once(key)?;
+                let keeper = context_management::read(scanner)?;
+                self.keep(keeper);
+            }
+            RequestKey::MaxTokens => {
+                seen.insert_once(key)?;
+                self.params.output_limit = read_output_limit(scanner, spelt)?;
+            }
+            RequestKey::Messages => {
+                seen.insert_once(key)?;
+                if scanner.peek() != Some(b'[') {
+                    return Err(wrong_type(scanner));
+                }
+                scanner.array(|scanner| self.store.wire_message(scanner))?;
+                self.keep(self.store.history);
+            }
+            RequestKey::Model => {
+                seen.insert_once(key)?;
+                let model = string_or_null(scanner)?;
+                if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
+                    return Err(Bypass::Shape);
+                }
+                self.params.model = model;
+            }
+            RequestKey::OutputConfig => {
+                seen.insert_once(key)?;
+                let value = scanner.value()?;
+                self.params.thinking.push((spelt, value));
+            }
+            RequestKey::Routing => {
+                let value = scanner.value()?;
+                self.params.routing.push((spelt, value));
+            }
+            RequestKey::Stream => {
+                seen.insert_once(key)?;
+                let value = scanner.value()?;
+                self.params.streaming = value.slice(scanner.text()) == "true";
+            }
+            RequestKey::System => {
+                seen.insert_once(key)?;
+                let value = scanner.value()?;
+                let text = Literal::from_json(scanner.text(), value);
+                self.params.tool_tokens += Tokens::estimate_chars(text.chars());
+                self.params.instructions = Some(text);
+            }
+            RequestKey::Thinking => {
+                seen.insert_once(key)?;
+                let (value, granted) = read_reasoning_option(scanner)?;
+                self.params.reasoning_budget = granted;
+                self.params.thinking.push((spelt, value));
+            }
+            RequestKey::Tools => {
+                seen.insert_once(key)?;
+                let schemas = scanner.value()?.slice(scanner.text());
+                self.params.tool_tokens += Tokens::estimate_text(schemas);
+            }
+            RequestKey::CacheControl
+            | RequestKey::CacheReference
+            | RequestKey::Content
+            | RequestKey::Edits
+            | RequestKey::Id
+            | RequestKey::Input
+            | RequestKey::IsError
+            | RequestKey::Name
+            | RequestKey::Role
+            | RequestKey::Text
+            | RequestKey::ToolUseId
+            | RequestKey::Type => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, keeper: HistoryKeeper) {
+        self.params.history = context_management::stronger(self.params.history, keeper);
+    }
+}
+
+impl PieceStore {
+    /// Checks that another message, part or call may be stored.
+    pub(super) fn check_piece_limit(&self) -> Result<(), Bypass> {
+        let pieces = self.messages.len() + self.parts.len() + self.calls.len();
+        if pieces < MAX_PIECES {
+            Ok(())
+        } else {
+            Err(Bypass::TooLarge)
+        }
+    }
+
+    fn wire_message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let (first_part, first_call) = (self.parts.len(), self.calls.len());
+        let mut seen = SeenKeys::default();
+        let mut role = None;
+        let mut content = Content::Absent;
+        let mut blocks: Vec<Block> = Vec::new();
+        let span = scanner.object(|scanner, key| {
+            match known_key(scanner, key) {
+                Some(key @ RequestKey::Role) => {
+                    seen.insert_once(key)?;
+                    let name = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
+                    role = Some(role_from_name(&name.decode(scanner.text())));
+                }
+                Some(key @ RequestKey::Content) => {
+                    seen.insert_once(key)?;
+                    content = self.content(scanner, &mut blocks)?;
+                }
+                _ => scanner.skip()?,
+            }
+            Ok::<(), Bypass>(())
+        })?;
+        if blocks.iter().any(|block| block.is_providers) {
+            self.history = HistoryKeeper::Provider;
+        }
+        self.push_wire_message(&WireMessage {
+            span,
+            role: role.ok_or(Bypass::Shape)?,
+            content,
+            blocks,
+            parts: first_part..self.parts.len(),
+            calls: first_call..self.calls.len(),
+        });
+        Ok(())
+    }
+
+    fn content(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        blocks: &mut Vec<Block>,
+    ) -> Result<Content, Bypass> {
+        match scanner.peek() {
+            Some(b'"') => Ok(Content::Text(scanner.string()?)),
+            Some(b'[') => {
+                let span = scanner.array(|scanner| {
+                    blocks.push(self.block(scanner)?);
+                    Ok::<(), Bypass>(())
+                })?;
+                Ok(Content::Parts(span))
+            }
+            _ => Err(wrong_type(scanner)),
+        }
+    }
+}
+
+/// Returns the role with this name.
+fn role_from_name(name: &str) -> Role {
+    match name {
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        "user" => Role::User,
+        _ => Role::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! The reader: from wire messages to messages, and everything that stays as it is.
+
+use super::*;
+use crate::conversation::PartKind;
+
+const ASKS: &str = r#"{"role":"user","content":"port it"}"#;
+const CALLS: &str = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"reading"},{"type":"tool_use","id":"a","name":"Read","input":{"file_path":"/x.rs"}},{"type":"tool_use","id":"b","name":"Bash","input":{"command":"ls"}}]}"#;
+const RESULT_A: &str = r#"{"tool_use_id":"a","type":"tool_result","content":"fn x() {}"}"#;
+const RESULT_B: &str = r#"{"type":"tool_result","tool_use_id":"b","content":[{"type":"text","text":"x.rs"}],"is_error":true}"#;
+const REMINDER: &str =
+    r#"{"type":"text","text":"<system-reminder>\nbe careful\n</system-reminder>"}"#;
+const WORDS: &str = r#"{"type":"text","text":"and test it"}"#;
+const SAYS: &str = r#"{"role":"assistant","content":[{"type":"text","text":"done"}]}"#;
+
+fn user(blocks: &[&str]) -> String {
+    format!(r#"{{"role":"user","content":[{}]}}"#, blocks.join(","))
+}
+
+fn body(messages: &[&str]) -> String {
+    format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// Returns the roles of the messages, by their initials, and the boundaries.
+fn shape(messages: &[&str]) -> (String, Vec<usize>) {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    let initial = |message: &Message| message.role.label().chars().next();
+    let roles = conversation.messages().iter().filter_map(initial).collect();
+    (roles, conversation.boundaries().to_vec())
+}
+
+#[test]
+fn each_result_and_reminder_is_a_message_and_so_are_the_users_own_blocks() {
+    let results = user(&[RESULT_A, RESULT_B, REMINDER, WORDS, WORDS]);
+    let (roles, boundaries) = shape(&[ASKS, CALLS, &results, SAYS]);
+    assert_eq!(roles, "uattsua");
+    assert_eq!(boundaries, [0, 1, 4, 5, 6, 7]);
+}
+
+#[test]
+fn a_message_of_the_users_own_blocks_is_one_message() {
+    let (roles, boundaries) = shape(&[&user(&[WORDS, WORDS]), SAYS]);
+    assert_eq!((&*roles, boundaries), ("ua", vec![0, 1, 2]));
+}
+
+#[test]
+fn the_reminder_before_the_first_request_is_head() {
+    let (roles, boundaries) = shape(&[&user(&[REMINDER, WORDS]), SAYS]);
+    assert_eq!((&*roles, boundaries), ("sua", vec![1, 2, 3]));
+    // A system message within the list belongs to the messages before it.
+    let system = r#"{"role":"system","content":"900 tokens left"}"#;
+    let (roles, boundaries) = shape(&[ASKS, CALLS, &user(&[RESULT_A, RESULT_B]), system, SAYS]);
+    assert_eq!((&*roles, boundaries), ("uattsa", vec![0, 1, 4, 5, 6]));
+}
+
+#[test]
+fn results_in_any_order_and_in_two_messages_answer_their_calls() {
+    let (first, second) = (user(&[RESULT_B]), user(&[RESULT_A]));
+    let body = body(&[ASKS, CALLS, &first, &second]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let [batch] = conversation.batches() else {
+        panic!("{:?}", conversation.batches());
+    };
+    assert_eq!(batch.complete_at, Some(4));
+    let name = |at| {
+        conversation
+            .call_for_result(batch, at)
+            .unwrap()
+            .name
+            .unwrap()
+    };
+    assert_eq!(name(2).decode(&body), "Bash");
+    assert_eq!(name(3).decode(&body), "Read");
+    assert_eq!(conversation.boundaries(), [0, 1, 4]);
+}
+
+#[test]
+fn a_result_is_read_in_every_shape() {
+    for (content, text, is_fixed, kinds) in [
+        (r#","content":"a\nb""#, "a\nb", false, &[][..]),
+        ("", "", false, &[]),
+        (r#","content":null"#, "", false, &[]),
+        (
+            r#","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","data":"x"}},{"type":"document","source":{"type":"text","data":"d"}},{"type":"search_result","source":"s","title":"t","content":[]}]"#,
+            "a",
+            false,
+            &[
+                PartKind::Text,
+                PartKind::Image,
+                PartKind::File,
+                PartKind::Other,
+            ],
+        ),
+        (
+            r#","content":[{"type":"tool_reference","tool_name":"X"}]"#,
+            "",
+            true,
+            &[PartKind::Other],
+        ),
+        (
+            r#","content":[{"type":"text","text":"a"},{"type":"browser_state"}]"#,
+            "a",
+            true,
+            &[PartKind::Text, PartKind::Other],
+        ),
+        (r#","content":[1]"#, "", true, &[]),
+        (r#","content":{"type":"later"}"#, "", false, &[]),
+    ] {
+        let result = format!(r#"{{"type":"tool_result","tool_use_id":"a"{content}}}"#);
+        let body = body(&[ASKS, CALLS, &user(&[&result])]);
+        let conversation = read(body.as_bytes()).unwrap();
+        let message = &conversation.messages()[2];
+        assert_eq!(conversation.text(message), text, "{content}");
+        assert_eq!(message.is_fixed, is_fixed, "{content}");
+        let parts = conversation.parts(message).iter().map(|part| part.kind);
+        assert_eq!(parts.collect::<Vec<_>>(), kinds, "{content}");
+        assert_eq!(message.span.slice(&body), result);
+    }
+}
+
+#[test]
+fn an_assistant_message_stays_whole_with_its_calls_and_thinking() {
+    let body = body(&[ASKS, CALLS]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let message = &conversation.messages()[1];
+    assert_eq!(message.span.slice(&body), CALLS);
+    assert!(message.has_reasoning && message.bound_thinking.is_some());
+    assert_eq!(conversation.text(message), "reading");
+    let calls = conversation.calls(message);
+    let arguments = calls[0].arguments.unwrap().decode(&body);
+    assert_eq!(arguments, r#"{"file_path":"/x.rs"}"#);
+    assert_eq!(calls.len(), 2);
+}
+
+#[test]
+fn results_of_the_providers_tools_are_parts_of_the_assistants_message() {
+    let search = r#"{"role":"assistant","content":[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","encrypted_content":"e"}]},{"type":"text","text":"found"}]}"#;
+    let body = body(&[ASKS, search]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let message = &conversation.messages()[1];
+    assert_eq!(conversation.messages().len(), 2);
+    let kinds = conversation.parts(message).iter().map(|part| part.kind);
+    let expect = [PartKind::Other, PartKind::Other, PartKind::Text];
+    assert_eq!(kinds.collect::<Vec<_>>(), expect);
+    assert!(conversation.calls(message).is_empty());
+}
+
+#[test]
+fn instructions_and_tools_count_beside_the_messages() {
+    let body = format!(
+        r#"{{"system":[{{"type":"text","text":"{}"}}],"tools":[{{"name":"f"}}],"messages":[{ASKS}],"max_tokens":900,"thinking":{{"type":"enabled","budget_tokens":500}},"stream":true,"model":"m"}}"#,
+        "x".repeat(4_000)
+    );
+    let conversation = read(body.as_bytes()).unwrap();
+    let params = conversation.params();
+    assert!((1_000..1_050).contains(&params.tool_tokens.get()));
+    assert_eq!(conversation.output_tokens(), Some(Tokens::new(900)));
+    assert_eq!(params.reasoning_budget, Tokens::new(500));
+    assert!(params.streaming);
+    assert_eq!(conversation.model(), "m");
+    let instructions = params.instructions.unwrap().decode(&body);
+    assert!(instructions.starts_with(r#"[{"type":"text""#));
+}
+
+#[test]
+fn what_the_provider_keeps_or_compacts_is_known() {
+    use HistoryKeeper::{ClearingProvider, Client, Provider};
+    let check = |members: &str, blocks: &[&str], expect| {
+        let message = user(blocks);
+        let body = format!(r#"{{{members}"messages":[{message}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(conversation.params().history, expect, "{body}");
+    };
+    check("", &[WORDS], Client);
+    check(r#""thread":null,"compaction":null,"#, &[WORDS], Client);
+    check(r#""thread":{"type":"create"},"#, &[WORDS], Provider);
+    check(r#""compaction":{"type":"summarize"},"#, &[WORDS], Provider);
+    check(
+        r#""context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]},"#,
+        &[WORDS],
+        ClearingProvider,
+    );
+    for block in [
+        r#"{"type":"compaction","content":"s"}"#,
+        r#"{"type":"cache_edits","edits":[]}"#,
+        r#"{"type":"tool_addition","tools":[]}"#,
+        r#"{"type":"tool_result","tool_use_id":"a","content":"x","cache_reference":"r"}"#,
+    ] {
+        check("", &[block], Provider);
+    }
+}
+
+#[test]
+fn marks_are_known_by_their_message() {
+    let mark = |ttl: &str| format!(r#""cache_control":{{"type":"ephemeral","ttl":"{ttl}"}}"#);
+    let result = format!(
+        r#"{{"type":"tool_result","tool_use_id":"a","content":[{{"type":"text","text":"x",{}}}],{}}}"#,
+        mark("1h"),
+        mark("5m")
+    );
+    let body = body(&[ASKS, CALLS, &user(&[&result, WORDS])]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let last = conversation.last_cache_mark(0..4).unwrap();
+    assert_eq!(last, r#"{"type":"ephemeral","ttl":"5m"}"#);
+    assert_eq!(conversation.last_cache_mark(0..2), None);
+    assert_eq!(conversation.last_cache_mark(3..4), None);
+}
+
+#[test]
+fn a_body_that_longhaul_would_misread_is_not_read() {
+    for (body, expect) in [
+        ("{", Bypass::Malformed),
+        ("[]", Bypass::Shape),
+        (r#"{"model":"m"}"#, Bypass::Shape),
+        (r#"{"messages":{}}"#, Bypass::Shape),
+        (r#"{"messages":[1]}"#, Bypass::Shape),
+        (r#"{"messages":[{"content":"x"}]}"#, Bypass::Shape),
+        (
+            r#"{"messages":[{"role":"user","content":1}]}"#,
+            Bypass::Shape,
+        ),
+        (
+            r#"{"messages":[{"role":"user","content":["x"]}]}"#,
+            Bypass::Shape,
+        ),
+        (r#"{"messages":[],"messages":[]}"#, Bypass::Duplicate),
+        (
+            r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a","t\u0065xt":"b"}]}]}"#,
+            Bypass::Duplicate,
+        ),
+        (
+            r#"{"messages":[{"role":"user","role":"user"}]}"#,
+            Bypass::Duplicate,
+        ),
+    ] {
+        assert_eq!(read(body.as_bytes()).err(), Some(expect), "{body}");
+    }
+}
+
+#[test]
+fn the_shape_tells_the_dialect_of_a_body_without_a_path() {
+    for (body, expect) in [
+        (format!(r#"{{"system":"s","messages":[{ASKS}]}}"#), true),
+        (body(&[ASKS, CALLS]), true),
+        (body(&[ASKS, SAYS]), false),
+        (
+            r#"{"tools":[{"name":"f","input_schema":{}}],"messages":[]}"#.to_owned(),
+            true,
+        ),
+        (
+            r#"{"messages":[{"role":"user","content":"\"type\":\"tool_use\""}]}"#.to_owned(),
+            false,
+        ),
+        (
+            r#"{"messages":[{"role":"user","content":"tool_use"}]}"#.to_owned(),
+            false,
+        ),
+    ] {
+        assert_eq!(has_own_shape(body.as_bytes()), expect, "{body}");
+        let dialect = Dialect::read_any(body.as_bytes()).unwrap().dialect();
+        assert_eq!(dialect == Dialect::Messages, expect, "{body}");
+    }
+}

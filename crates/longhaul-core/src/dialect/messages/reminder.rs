@@ -1,0 +1,74 @@
+//! Texts in user messages that the agent's program wrote, not the user.
+
+const OPEN: &str = "<system-reminder>";
+const CLOSE: &str = "</system-reminder>";
+/// Beginning of a reminder with the user's own words, typed while the agent worked.
+const USER_WORDS: &str = "The user sent ";
+
+/// Whether a text, undecoded, consists of reminders of the agent's program alone.
+///
+/// Claude Code adds reminders as text blocks beside results and user messages. A reminder that
+/// quotes the user is the user's.
+pub(super) fn is_reminder(raw: &str) -> bool {
+    let mut rest = trim(raw);
+    if !rest.starts_with(OPEN) {
+        return false;
+    }
+    while let Some(reminder) = rest.strip_prefix(OPEN) {
+        let Some((text, behind)) = reminder.split_once(CLOSE) else {
+            return false;
+        };
+        if trim(text).starts_with(USER_WORDS) {
+            return false;
+        }
+        rest = trim(behind);
+    }
+    rest.is_empty()
+}
+
+/// Removes white space, escaped or not, from both ends of an undecoded text.
+fn trim(raw: &str) -> &str {
+    const SPACES: [&str; 3] = ["\\n", "\\r", "\\t"];
+    let mut rest = raw.trim();
+    loop {
+        let shorter = SPACES.iter().fold(rest, |rest, space| {
+            let rest = rest.strip_prefix(space).unwrap_or(rest);
+            rest.strip_suffix(space).unwrap_or(rest).trim()
+        });
+        if shorter.len() == rest.len() {
+            return rest;
+        }
+        rest = shorter;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_reminders_alone_is_one() {
+        for (raw, expect) in [
+            (r"<system-reminder>\nx\n</system-reminder>", true),
+            (r"\n <system-reminder>x</system-reminder>\n\n", true),
+            (
+                r"<system-reminder>a</system-reminder>\n<system-reminder>b</system-reminder>",
+                true,
+            ),
+            (r"<system-reminder>a</system-reminder>\nport it", false),
+            (
+                r"<system-reminder>a</system-reminder> port it <system-reminder>b</system-reminder>",
+                false,
+            ),
+            (r"port <system-reminder>a</system-reminder>", false),
+            (r"<system-reminder>a", false),
+            (
+                r"<system-reminder>\nThe user sent the following message:\nstop\n</system-reminder>",
+                false,
+            ),
+            ("", false),
+        ] {
+            assert_eq!(is_reminder(raw), expect, "{raw}");
+        }
+    }
+}

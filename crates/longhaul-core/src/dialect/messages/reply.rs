@@ -1,0 +1,200 @@
+//! Reader of replies: events of a stream, and whole messages.
+//!
+//! Gateways mix in events of sibling APIs. Data without a type of this API is read as a chunk of
+//! chat completions.
+
+pub(crate) mod end;
+#[cfg(test)]
+mod tests;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+use crate::dialect::chat_completions::reply as chat;
+use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
+use crate::dialect::usage::Usage;
+use crate::json::lenient::{Lenient, is_non_empty, parse};
+use crate::sse::Event;
+use end::read_usage;
+
+/// Key of the array that has an element in answers only.
+pub(crate) const ANSWER_KEY: &str = "content";
+
+/// Keys in a block whose value is content, if it is not empty.
+pub(crate) const CONTENT_KEYS: &[&str] = &["data", "name", "text", "thinking", "tool_use_id"];
+
+/// Classifies an event. Text and arguments are skipped and never copied.
+pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
+    let data = event.data.trim_ascii();
+    if event.dropped == 0
+        && event.name != b"error"
+        && let Some(part) = StreamPart::parse(data)
+        && let Some(info) = part.event_info()
+    {
+        return info;
+    }
+    chat::classify_event(event)
+}
+
+/// Reads an event's data or a whole message. Returns `None` for anything else.
+pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
+    let Some(part) = StreamPart::parse(json) else {
+        return chat::read_completion(json);
+    };
+    let Some(kind) = part.kind() else {
+        return chat::read_completion(json);
+    };
+    let blocks = part.blocks();
+    let texts = blocks.iter().chain(&part.delta);
+    let texts = texts.filter(|block| block.is_text());
+    let text = texts.filter_map(|block| block.text.0.clone());
+    let text = text.fold(Cow::default(), |all, text| all + text);
+    Some(CompletionPart {
+        error: part.error.map(RawValue::get),
+        finish: part.finish(),
+        has_tool_calls: blocks.iter().any(Block::is_call),
+        text,
+        usage: part.usage(kind),
+    })
+}
+
+/// Kinds of data, by their type.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum PartType {
+    BlockStart,
+    Delta,
+    Error,
+    Message,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    Ping,
+}
+
+/// The data of an event, or a whole message.
+#[derive(Deserialize)]
+struct StreamPart<'a> {
+    #[serde(default, borrow, rename = "type")]
+    name: Lenient<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    content: Option<Vec<&'a RawValue>>,
+    #[serde(default, borrow)]
+    content_block: Lenient<Block<'a>>,
+    #[serde(default, borrow)]
+    delta: Option<Block<'a>>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(default)]
+    stop_reason: Lenient<FinishReason>,
+    #[serde(default, borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+impl<'a> StreamPart<'a> {
+    /// Parses a JSON object. Returns `None` for anything else; serde would read an array by
+    /// position.
+    fn parse(json: &'a [u8]) -> Option<Self> {
+        let is_object = json.trim_ascii_start().starts_with(b"{");
+        is_object.then(|| serde_json::from_slice(json).ok())?
+    }
+
+    fn kind(&self) -> Option<PartType> {
+        Some(match self.name.0.as_deref()? {
+            "content_block_start" => PartType::BlockStart,
+            "content_block_delta" | "content_block_stop" => PartType::Delta,
+            "error" => PartType::Error,
+            "message" => PartType::Message,
+            "message_delta" => PartType::MessageDelta,
+            "message_start" => PartType::MessageStart,
+            "message_stop" => PartType::MessageStop,
+            "ping" => PartType::Ping,
+            // llama.cpp sends the error object itself.
+            other if other.ends_with("_error") => PartType::Error,
+            _ => return None,
+        })
+    }
+
+    /// Returns the information of an event. `None` for data of an unknown type.
+    fn event_info(&self) -> Option<EventInfo> {
+        let part = self.kind()?;
+        let has_content = match part {
+            PartType::BlockStart | PartType::Delta => true,
+            PartType::Message => self.content.as_ref().is_some_and(|all| !all.is_empty()),
+            PartType::MessageStart => self
+                .started()
+                .is_some_and(|it| it.content.is_some_and(|all| !all.is_empty())),
+            PartType::Error | PartType::MessageDelta | PartType::MessageStop | PartType::Ping => {
+                false
+            }
+        };
+        let usage = self.usage(part);
+        let kind = match part {
+            _ if has_content => EventKind::Content,
+            PartType::Error => EventKind::Error,
+            _ if self.error.is_some_and(is_non_empty) => EventKind::Error,
+            PartType::MessageStop => EventKind::Done,
+            PartType::BlockStart
+            | PartType::Delta
+            | PartType::Message
+            | PartType::MessageDelta
+            | PartType::MessageStart
+            | PartType::Ping => EventKind::Empty,
+        };
+        Some(EventInfo {
+            kind,
+            finish: self.finish(),
+            // Some servers state zero at the start and the count at the end.
+            input: usage.map(|usage| usage.input).filter(|input| *input > 0),
+            output: usage.and_then(|usage| usage.output),
+        })
+    }
+
+    /// Returns the message that a stream starts with.
+    fn started(&self) -> Option<Self> {
+        Self::parse(self.message?.get().as_bytes())
+    }
+
+    fn usage(&self, kind: PartType) -> Option<Usage> {
+        if kind == PartType::MessageStart {
+            // The output stated there is a placeholder.
+            let usage = self.started()?.usage.and_then(read_usage)?;
+            return Some(usage.without_output());
+        }
+        self.usage.and_then(read_usage)
+    }
+
+    fn finish(&self) -> Option<FinishReason> {
+        let stated = self.delta.as_ref().and_then(|delta| delta.stop_reason.0);
+        stated.or(self.stop_reason.0)
+    }
+
+    /// Returns the blocks that the data holds whole.
+    fn blocks(&self) -> Vec<Block<'a>> {
+        let whole = self.content.iter().flatten().copied().filter_map(parse);
+        whole.chain(self.content_block.0.clone()).collect()
+    }
+}
+
+/// A block, or the change of one.
+#[derive(Clone, Deserialize)]
+struct Block<'a> {
+    #[serde(default, borrow, rename = "type")]
+    name: Lenient<Cow<'a, str>>,
+    #[serde(default)]
+    stop_reason: Lenient<FinishReason>,
+    #[serde(default, borrow)]
+    text: Lenient<Cow<'a, str>>,
+}
+
+impl Block<'_> {
+    fn is_call(&self) -> bool {
+        self.name.0.as_deref() == Some("tool_use")
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self.name.0.as_deref(), Some("text" | "text_delta"))
+    }
+}
