@@ -11,9 +11,6 @@ use longhaul_core::units::tokens::Tokens;
 const TOKENIZER_MARGIN_PERCENT: u32 = 130;
 /// Tokens left free when an output limit is lowered to fit the window.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
-/// Lowest output limit: this, or a quarter of the requested limit if that is less. A truncated tool
-/// call is useless, and compacting history can make space instead.
-const MIN_OUTPUT: Tokens = Tokens::new(1_024);
 /// Share of the window above which an empty reply may be an overflow.
 const NEAR_WINDOW_PERCENT: u32 = 75;
 
@@ -74,8 +71,10 @@ pub(super) fn lower_output(
     let left = limit - input - OUTPUT_MARGIN;
     // Reasoning uses the output first, and no provider allows a reasoning budget of the whole
     // output.
-    let starved = conversation.grants_reasoning_tokens(left - MIN_OUTPUT);
-    if left >= asked || left < asked.divided_by(4).min(MIN_OUTPUT) || starved {
+    let min_output = conversation.dialect().min_output();
+    let starved = conversation.grants_reasoning_tokens(left - min_output);
+    // A client that asks for little accepts a quarter of it.
+    if left >= asked || left < asked.divided_by(4).min(min_output) || starved {
         return None;
     }
     let mut view = first.view().clone();

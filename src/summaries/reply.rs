@@ -116,7 +116,8 @@ impl ReplyCollector {
         self.text.push_str(&part.text);
         self.has_tool_calls |= part.has_tool_calls;
         self.finish = part.finish.or(self.finish);
-        self.usage = part.usage.or(self.usage);
+        let usage = part.usage.map(|usage| usage.completed_by(self.usage));
+        self.usage = usage.or(self.usage);
     }
 
     /// Returns the reply that was read under `status`. An error is a refusal if nothing was
