@@ -38,6 +38,7 @@ mod listener;
 mod load;
 mod long_sessions;
 mod manual;
+mod messages;
 mod model;
 mod models;
 mod mounts;

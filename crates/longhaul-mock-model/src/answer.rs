@@ -1,9 +1,11 @@
 //! A model's answer, as one JSON body or as a stream of events.
 
+mod messages;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::request::{ChatBody, member};
+use crate::request::{Api, ChatBody, member};
 
 /// A fixed time of creation, so that equal requests get equal answers.
 const CREATED: u64 = 1_790_000_000;
@@ -38,10 +40,11 @@ pub(crate) struct ModelAnswer<'a> {
 impl ModelAnswer<'_> {
     /// Returns the pieces of the body: a single JSON text, or the events of a stream.
     pub(crate) fn pieces(&self) -> Vec<Bytes> {
-        if self.chat.wants_stream() {
-            self.events()
-        } else {
-            vec![self.whole().into()]
+        match (self.chat.api, self.chat.wants_stream()) {
+            (Api::ChatCompletions, true) => self.events(),
+            (Api::ChatCompletions, false) => vec![self.whole().into()],
+            (Api::Messages, true) => self.messages_events(),
+            (Api::Messages, false) => vec![self.message().to_string().into()],
         }
     }
 
@@ -134,7 +137,11 @@ impl ModelAnswer<'_> {
 
 /// Returns the name of the first tool in a request.
 pub(crate) fn first_tool(chat: &ChatBody) -> Option<String> {
-    let name = member(member(chat.tools().first()?, "function"), "name");
+    let tool = chat.tools().first()?;
+    let name = match chat.api {
+        Api::ChatCompletions => member(member(tool, "function"), "name"),
+        Api::Messages => member(tool, "name"),
+    };
     name.as_str().map(str::to_owned)
 }
 

@@ -18,11 +18,12 @@ pub(crate) struct CountedMessages {
 
 impl CountedMessages {
     pub(crate) fn count(chat: &ChatBody, density: TokenDensity) -> Self {
-        let tools = chat.field("tools");
+        let (tools, system) = (chat.field("tools"), chat.system());
         let mut chain = blake3::Hasher::new();
         chain
             .update(chat.model().as_bytes())
-            .update(tools.to_string().as_bytes());
+            .update(tools.to_string().as_bytes())
+            .update(system.to_string().as_bytes());
         let weigh = |message: &serde_json::Value| {
             chain.update(message.to_string().as_bytes());
             (
@@ -32,7 +33,7 @@ impl CountedMessages {
         };
         let messages = chat.messages().iter().map(weigh).collect();
         Self {
-            tools_tokens: density.tools_tokens(tools),
+            tools_tokens: density.tools_tokens(tools) + density.instruction_tokens(system),
             messages,
         }
     }

@@ -10,9 +10,17 @@ const MESSAGE_TOKENS: u64 = 4;
 /// Tokens of an image, a sound or a file of any size.
 const MEDIA_TOKENS: u64 = 1_000;
 /// Members whose strings a tokenizer never processes as text.
-const NOT_TEXT: [&str; 5] = ["role", "type", "id", "tool_call_id", "cache_control"];
+const NOT_TEXT: [&str; 7] = [
+    "cache_control",
+    "id",
+    "role",
+    "signature",
+    "tool_call_id",
+    "tool_use_id",
+    "type",
+];
 /// Members whose strings are media.
-const MEDIA: [&str; 3] = ["image_url", "input_audio", "file"];
+const MEDIA: [&str; 4] = ["image_url", "input_audio", "file", "source"];
 
 /// Bytes of text per token, in tenths; at least one tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +62,11 @@ impl TokenDensity {
             None | Some(0) => 0,
             Some(_) => self.text_tokens(&tools.to_string()),
         }
+    }
+
+    /// Counts the tokens of instructions beside the messages; null has none.
+    pub(crate) fn instruction_tokens(self, system: &Value) -> u64 {
+        self.tokens(CountableText::from_message(system).bytes)
     }
 
     /// Counts the tokens of a text.

@@ -9,6 +9,8 @@ mod answer;
 mod cache;
 mod count;
 pub mod judged_request;
+#[cfg(feature = "validity")]
+mod messages;
 pub mod model_state;
 mod options;
 mod reading;
@@ -24,6 +26,8 @@ mod summary;
 mod validity;
 
 pub use count::TokenDensity;
+#[cfg(feature = "validity")]
+pub use messages::{MESSAGES_RULES, MessagesRule, UNCHECKED_MESSAGES_RULES, broken_messages_rules};
 pub use options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
 pub use reading::FileReading;
 pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};

@@ -8,11 +8,13 @@ use serde_json::json;
 use crate::answer::{AnswerContent, ModelAnswer, first_tool};
 use crate::cache::{CountedMessages, PrefixCache};
 use crate::judged_request::{JudgedRequest, ModelReply};
+#[cfg(feature = "validity")]
+use crate::messages::broken_messages_rules;
 use crate::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{Family, OverflowNumbers, RefusalReply};
-use crate::request::ChatBody;
+use crate::request::{Api, ChatBody};
 use crate::summary;
 use parking_lot::Mutex;
 
@@ -61,10 +63,25 @@ impl ModelState {
         change(&mut self.options.lock());
     }
 
+    /// Counts the tokens of a Messages request.
+    pub(crate) fn count(&self, body: &Bytes) -> JudgedRequest {
+        let density = self.options.lock().density;
+        let tokens = ChatBody::parse_as(Api::Messages, body)
+            .map(|chat| CountedMessages::count(&chat, density).tokens());
+        let tokens = tokens.unwrap_or_default();
+        let count = json!({"input_tokens": tokens}).to_string();
+        let reply = RefusalReply::new(200, "application/json", count);
+        JudgedRequest::new(
+            RequestKind::Other,
+            Verdict::Unread,
+            ModelReply::Refusal(reply),
+        )
+    }
+
     /// Judges a chat request and creates its reply. Stores accepted requests.
-    pub(crate) fn judge(&self, body: &Bytes) -> JudgedRequest {
+    pub(crate) fn judge(&self, api: Api, body: &Bytes) -> JudgedRequest {
         let options = self.options.lock().clone();
-        let Ok(chat) = ChatBody::parse(body) else {
+        let Ok(chat) = ChatBody::parse_as(api, body) else {
             let refusal = RefusalReply::new(400, "application/json", NOT_JSON);
             return JudgedRequest::new(
                 RequestKind::Chat,
@@ -115,8 +132,17 @@ fn refuse(
     seen: &SeenRequest,
 ) -> Option<(Verdict, RefusalReply)> {
     #[cfg(feature = "validity")]
-    if let Some((rule, refusal)) = options.validity.judge(chat) {
-        return Some((Verdict::Broken(rule.id), refusal));
+    match chat.api {
+        Api::ChatCompletions => {
+            if let Some((rule, refusal)) = options.validity.judge(chat) {
+                return Some((Verdict::Broken(rule.id), refusal));
+            }
+        }
+        Api::Messages => {
+            if let Some(rule) = broken_messages_rules(chat.value()).first() {
+                return Some((Verdict::Broken(rule.id), rule.refusal()));
+            }
+        }
     }
     let overflow = OverflowNumbers {
         limit: options.window,

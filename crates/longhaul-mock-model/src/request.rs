@@ -2,21 +2,49 @@
 
 use serde_json::Value;
 
+/// The API of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Api {
+    /// `POST …/chat/completions`.
+    ChatCompletions,
+    /// `POST …/v1/messages`.
+    Messages,
+}
+
+impl Api {
+    /// Returns the API of a path, or `None` for any other path.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        if path.ends_with("/chat/completions") {
+            Some(Self::ChatCompletions)
+        } else if path.ends_with("/v1/messages") {
+            Some(Self::Messages)
+        } else {
+            None
+        }
+    }
+}
+
 /// The body of a chat request.
 #[derive(Debug)]
 pub(crate) struct ChatBody {
+    pub(crate) api: Api,
     body: Value,
 }
 
 impl ChatBody {
-    /// Parses a body. Returns the reason if it is not a JSON object.
+    /// Parses a chat completion's body. Returns the reason if it is not a JSON object.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
+        Self::parse_as(Api::ChatCompletions, body)
+    }
+
+    /// Parses a body. Returns the reason if it is not a JSON object.
+    pub(crate) fn parse_as(api: Api, body: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(body).map_err(|error| error.to_string())?;
         let body: Value = text
             .parse()
             .map_err(|error: serde_json::Error| error.to_string())?;
         if body.is_object() {
-            Ok(Self { body })
+            Ok(Self { api, body })
         } else {
             Err("expected an object".to_owned())
         }
@@ -24,6 +52,20 @@ impl ChatBody {
 
     pub(crate) fn field(&self, name: &str) -> &Value {
         member(&self.body, name)
+    }
+
+    /// Returns the whole body.
+    #[cfg(feature = "validity")]
+    pub(crate) fn value(&self) -> &Value {
+        &self.body
+    }
+
+    /// Returns the instructions beside the messages.
+    pub(crate) fn system(&self) -> &Value {
+        match self.api {
+            Api::ChatCompletions => &Value::Null,
+            Api::Messages => self.field("system"),
+        }
     }
 
     pub(crate) fn messages(&self) -> &[Value] {

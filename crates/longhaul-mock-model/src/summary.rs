@@ -43,10 +43,10 @@ pub(crate) fn is_summary_request(chat: &ChatBody, instruction: Option<&str>) -> 
         WORDS.iter().any(|word| text.contains(word))
     };
     let asked = || {
-        chat.messages()
-            .iter()
-            .filter(|m| is_head(m))
-            .any(|head| wanted(&text(head)))
+        let heads = chat.messages().iter().filter(|m| is_head(m));
+        let heads = heads.map(text);
+        let system = chat.system().as_str().map(str::to_owned);
+        heads.chain(system).any(|head| wanted(&head))
     };
     chat.tools().is_empty() && spoken && (asked() || wanted(&last))
 }

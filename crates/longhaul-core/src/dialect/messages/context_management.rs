@@ -13,8 +13,9 @@ const COMPACT: &str = "compact_";
 ///
 /// - Without an edit, or with reasoning removed alone, the client.
 /// - With a compaction, the provider.
-/// - With any other edit, such as cleared tool results, both: two parties that clear the same
-///   results move each other's trigger and break the prompt cache.
+/// - With any other edit, such as cleared tool results, the provider clears and the client keeps.
+///
+/// Two parties that clear the same results move each other's trigger and break the prompt cache.
 pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
     let mut keeper = HistoryKeeper::Client;
     if scanner.peek() != Some(b'{') {

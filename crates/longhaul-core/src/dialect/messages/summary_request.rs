@@ -76,7 +76,7 @@ pub(in crate::dialect) fn body(
 
 /// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 ///
-/// A client that sets cache marks also gets one on the prompt: without a mark behind the repeated
+/// If the client sets cache marks, the prompt gets one too. Without a mark behind the repeated
 /// messages, the provider would not look for them in its cache.
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,

@@ -1,5 +1,6 @@
-//! From the blocks of one wire message to messages: each result and each reminder is one, and so is
-//! each run of the user's own blocks.
+//! From the blocks of one wire message to messages.
+//!
+//! Each result and each reminder is a message, and so is each run of the user's own blocks.
 
 use super::block::{Block, BlockKind};
 use super::reader::PieceStore;

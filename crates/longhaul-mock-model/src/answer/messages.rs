@@ -1,0 +1,90 @@
+//! An answer in the format of Anthropic's Messages API.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{AnswerContent, ModelAnswer, set, split};
+
+impl ModelAnswer<'_> {
+    /// Returns the whole message.
+    pub(super) fn message(&self) -> Value {
+        let block = match &self.content {
+            AnswerContent::Call(name, arguments) => self.call_block(name, arguments),
+            AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
+                json!({"type": "text", "text": text})
+            }
+        };
+        let is_empty = block.get("text").and_then(Value::as_str) == Some("");
+        let content = if is_empty { json!([]) } else { json!([block]) };
+        self.message_object(&content, &json!(self.stop_reason()), self.completion_tokens)
+    }
+
+    /// Returns the events of a stream, with a ping as the API sends one.
+    pub(super) fn messages_events(&self) -> Vec<Bytes> {
+        let mut events = vec![
+            event(
+                "message_start",
+                json!({"message": self.message_object(&json!([]), &Value::Null, 1)}),
+            ),
+            event("ping", json!({})),
+        ];
+        let (first, deltas): (Value, Vec<Value>) = match &self.content {
+            AnswerContent::Call(name, arguments) => {
+                let partial =
+                    json!({"type": "input_json_delta", "partial_json": arguments.to_string()});
+                (self.call_block(name, &json!({})), vec![partial])
+            }
+            AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
+                let pieces = split(text).map(|piece| json!({"type": "text_delta", "text": piece}));
+                (json!({"type": "text", "text": ""}), pieces.collect())
+            }
+        };
+        events.push(event(
+            "content_block_start",
+            json!({"index": 0, "content_block": first}),
+        ));
+        for delta in deltas {
+            events.push(event(
+                "content_block_delta",
+                json!({"index": 0, "delta": delta}),
+            ));
+        }
+        events.push(event("content_block_stop", json!({"index": 0})));
+        let delta = json!({"stop_reason": self.stop_reason(), "stop_sequence": null});
+        let usage = json!({"output_tokens": self.completion_tokens});
+        events.push(event(
+            "message_delta",
+            json!({"delta": delta, "usage": usage}),
+        ));
+        events.push(event("message_stop", json!({})));
+        events
+    }
+
+    /// Returns a message. The one that starts a stream counts the prompt, and one token of output.
+    fn message_object(&self, content: &Value, stop_reason: &Value, output: u64) -> Value {
+        let fresh = self.prompt_tokens.saturating_sub(self.cached_tokens);
+        let usage = json!({"input_tokens": fresh, "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": self.cached_tokens, "output_tokens": output});
+        json!({"id": format!("msg_{}", self.ordinal), "type": "message", "role": "assistant",
+            "model": self.chat.model(), "content": content, "stop_reason": stop_reason,
+            "stop_sequence": null, "usage": usage})
+    }
+
+    fn call_block(&self, name: &str, input: &Value) -> Value {
+        json!({"type": "tool_use", "id": format!("toolu_{}", self.ordinal), "name": name,
+            "input": input})
+    }
+
+    fn stop_reason(&self) -> &'static str {
+        match self.content {
+            AnswerContent::Call(..) => "tool_use",
+            AnswerContent::Text(_) => "end_turn",
+            AnswerContent::TextCut(_) => "max_tokens",
+        }
+    }
+}
+
+fn event(name: &str, mut data: Value) -> Bytes {
+    set(&mut data, "type", json!(name));
+    Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
+}

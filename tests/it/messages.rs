@@ -1,0 +1,8 @@
+//! Anthropic's Messages API: recorded sessions of Claude Code, random ones, and the whole proxy.
+
+mod histories;
+mod oracle;
+mod proxied;
+mod recorded;
+mod subject;
+mod validity;

@@ -1,0 +1,127 @@
+//! Random histories: no rewrite breaks a rule, however odd the history and wherever it is cut.
+
+use longhaul_core::conversation::Role;
+use longhaul_core::dialect::messages::read;
+use longhaul_core::planning::plan::{Replacement, Replacements};
+use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::placement::Placement;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::subject::sent;
+use super::validity::newly_broken;
+
+/// Builds the wire messages of a history; each number selects an event.
+fn messages(draws: &[u32]) -> Vec<Value> {
+    let reminder =
+        json!({"type": "text", "text": "<system-reminder>rules of 2026</system-reminder>"});
+    let mut messages =
+        vec![json!({"role": "user", "content": [reminder, {"type": "text", "text": "Begin."}]})];
+    for (at, &draw) in draws.iter().enumerate() {
+        let words = format!("{at} said {draw}. ").repeat((draw / 64 % 200) as usize + 1);
+        let user = |content: Value| json!({"role": "user", "content": content});
+        match draw % 8 {
+            0 => messages.push(user(json!(words))),
+            1 => messages.push(user(json!([
+                {"type": "text", "text": words},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]))),
+            2 => messages.push(json!({"role": "assistant", "content": words})),
+            _ => messages.extend(step(at, draw, &words)),
+        }
+    }
+    messages.push(json!({"role": "user", "content": "On."}));
+    messages
+}
+
+/// Builds a step of one to three calls, with what a client may put beside the results.
+fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
+    let width = draw / 16 % 3 + 1;
+    let mut asks = vec![json!({"type": "thinking", "thinking": "hm", "signature": "s"})];
+    let mut answers = Vec::new();
+    for call in 0..width {
+        let id = format!("toolu_{at}_{call}");
+        asks.push(json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": words}}));
+        let content = match draw / 512 % 4 {
+            0 => json!([{"type": "text", "text": words, "cache_control": {"type": "ephemeral"}}]),
+            1 => json!([{"type": "tool_reference", "tool_name": "read"}]),
+            _ => json!(words),
+        };
+        let mut answer = json!({"type": "tool_result", "tool_use_id": id, "content": content});
+        if draw / 2048 % 3 == 0 {
+            answer["is_error"] = json!(true);
+        }
+        if draw / 8192 % 3 == 0 && draw / 512 % 4 > 1 {
+            answer["cache_control"] = json!({"type": "ephemeral", "ttl": "5m"});
+        }
+        answers.push(answer);
+    }
+    if draw / 256 % 2 == 0 {
+        asks.remove(0);
+    }
+    answers.reverse();
+    match draw / 1024 % 4 {
+        0 => {
+            answers.push(json!({"type": "text", "text": "<system-reminder>todo</system-reminder>"}))
+        }
+        1 => answers.push(json!({"type": "text", "text": format!("also {words}")})),
+        _ => {}
+    }
+    let mut step = vec![
+        json!({"role": "assistant", "content": asks}),
+        json!({"role": "user", "content": answers}),
+    ];
+    if draw / 4096 % 4 == 0 {
+        step.push(
+            json!({"role": "system", "content": "<total_tokens>900 tokens left</total_tokens>"}),
+        );
+        step.push(json!({"role": "assistant", "content": "so"}));
+    }
+    step
+}
+
+fn body(draws: &[u32]) -> Vec<u8> {
+    let tools = json!([{"name": "read", "input_schema": {"type": "object"}}]);
+    let body = json!({"model": "m", "max_tokens": 4_096, "system": "s", "tools": tools,
+        "messages": messages(draws)});
+    body.to_string().into()
+}
+
+proptest! {
+    #[test]
+    fn no_rewrite_breaks_a_rule(draws in prop::collection::vec(any::<u32>(), 4..50), window in 4_000_u32..40_000) {
+        let body = body(&draws);
+        for after in sent(&body, window) {
+            let broken = newly_broken(&body, &after);
+            prop_assert!(broken.is_empty(), "{broken:?} {}", String::from_utf8_lossy(&after));
+        }
+    }
+
+    #[test]
+    fn a_cut_between_any_two_units_leaves_a_valid_body(draws in prop::collection::vec(any::<u32>(), 4..12)) {
+        let body = body(&draws);
+        let conversation = read(&body).unwrap();
+        let cuts = conversation.boundaries();
+        // History begins behind the head and the first request, never behind a system message.
+        let is_system = |at: usize| {
+            let message = conversation.message(at).unwrap();
+            message.role == Role::System && message.span.slice(conversation.body()).contains("\"role\"")
+        };
+        let begins = |from: usize| from.checked_sub(1).is_none_or(|at| !is_system(at));
+        for (at, &from) in cuts.iter().enumerate().take(4).filter(|&(_, &from)| begins(from)) {
+            for &to in cuts[at + 1..].iter().filter(|&&to| to < conversation.messages().len()) {
+                for placement in [Placement::Separate, Placement::Merged] {
+                    let text = "sum".into();
+                    let cut = Replacement::History { from, to, text, placement };
+                    let cuts = Replacements::new(vec![cut]);
+                    let Some(splice) = Splice::new(&conversation, &cuts) else {
+                        continue;
+                    };
+                    let after = splice.apply();
+                    prop_assert_eq!(splice.corrupted_bytes([&*after]), 0);
+                    let broken = newly_broken(&body, &after);
+                    prop_assert!(broken.is_empty(), "{broken:?} {}", String::from_utf8_lossy(&after));
+                }
+            }
+        }
+    }
+}

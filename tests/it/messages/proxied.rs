@@ -1,0 +1,218 @@
+//! Messages through the whole proxy: cleared, compacted, refused and streamed.
+
+use longhaul::Config;
+use longhaul_mock_model::{Family, Model, ModelOptions, SeenRequest, Verdict};
+use serde_json::{Value, json};
+
+use super::subject::sessions;
+use crate::caller::Caller;
+use crate::harness::Proxy;
+use crate::journey::digests;
+use crate::received_reply::ReceivedReply;
+use crate::recovery::scripted::{self, Reply};
+
+/// Beginning of the text in place of history.
+const STANDS_FOR_HISTORY: &str = crate::journey::STANDS_FOR_HISTORY;
+
+/// A client, a proxy and a strict model that refuses like Anthropic.
+struct Setup {
+    model: Model,
+    _proxy: Proxy,
+    caller: Caller,
+}
+
+impl Setup {
+    async fn start(window: u64, change: impl FnOnce(&mut Config)) -> Self {
+        let options = ModelOptions::with_window(window).refusing_as(Family::Anthropic);
+        let model = Model::start(options).await.unwrap();
+        let base = format!("http://{}", model.addr());
+        let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+        digests(&mut config);
+        change(&mut config);
+        let proxy = Proxy::with(config).await;
+        let caller = Caller::of(proxy.address);
+        Self {
+            model,
+            _proxy: proxy,
+            caller,
+        }
+    }
+
+    async fn ask(&self, body: &Value) -> ReceivedReply {
+        let fields = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
+        self.caller
+            .ask_at("/v1/messages?beta=true", &fields, body.to_string())
+            .await
+    }
+
+    fn last(&self) -> SeenRequest {
+        self.model.seen().pop().unwrap()
+    }
+}
+
+/// Returns a recorded session of several windows, with the output that it asks for.
+fn session() -> Value {
+    let (_, body) = sessions()
+        .into_iter()
+        .find(|(name, _)| name.starts_with("cli-3a782158"))
+        .unwrap();
+    let mut body: Value = serde_json::from_slice(&body).unwrap();
+    body["max_tokens"] = json!(4_000);
+    body.as_object_mut().unwrap().remove("thinking");
+    body
+}
+
+/// Returns the request of a session that ends with its first `upto` messages.
+fn request(session: &Value, upto: usize) -> Value {
+    let mut body = session.clone();
+    body["messages"].as_array_mut().unwrap().truncate(upto);
+    body
+}
+
+#[tokio::test]
+async fn a_session_of_several_windows_is_answered_to_its_end() {
+    let setup = Setup::start(64_000, |_| ()).await;
+    let session = session();
+    let messages = session["messages"].as_array().unwrap();
+    let ends = (1..=messages.len()).filter(|end| messages[end - 1]["role"] == "user");
+    let (mut compacted, mut asked) = (0, 0);
+    for end in ends.step_by(5) {
+        let reply = setup.ask(&request(&session, end)).await;
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        assert_eq!(reply.status, 200, "{end}: {text}");
+        assert!(text.contains("message_stop"), "{text}");
+        let seen = setup.last();
+        assert_eq!(seen.verdict, Verdict::Accepted);
+        compacted += usize::from(String::from_utf8_lossy(&seen.body).contains(STANDS_FOR_HISTORY));
+        asked += 1;
+    }
+    assert!(compacted > 2, "{compacted} of {asked}");
+    let broken = setup.model.seen();
+    let mut broken = broken
+        .iter()
+        .filter(|seen| matches!(seen.verdict, Verdict::Broken(_)));
+    assert!(broken.next().is_none());
+}
+
+#[tokio::test]
+async fn a_refused_request_is_sent_once_more_and_fits() {
+    for stream in [true, false] {
+        let setup = Setup::start(40_000, |config| {
+            config.compaction.proactive = false;
+            config.compaction.prune = false;
+        })
+        .await;
+        let mut body = session();
+        body["stream"] = json!(stream);
+        let reply = setup.ask(&body).await;
+        assert_eq!(
+            reply.status,
+            200,
+            "{}",
+            String::from_utf8_lossy(&reply.body)
+        );
+        let seen = setup.model.seen();
+        let verdicts: Vec<Verdict> = seen.iter().map(|it| it.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Overflowed, Verdict::Accepted]);
+        // The caller's own fields reach the upstream, and the query stays.
+        assert_eq!(seen[1].target, "/v1/messages?beta=true");
+        assert_eq!(seen[1].headers["x-api-key"], "k");
+        assert_eq!(seen[1].headers["anthropic-version"], "2023-06-01");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_fits_passes_byte_for_byte() {
+    let setup = Setup::start(400_000, |_| ()).await;
+    let body = json!({"max_tokens": 10, "model": "m", "system": [{"type": "text", "text": "s"}],
+        "messages": [{"role": "user", "content": "hi"}]});
+    let reply = setup.ask(&body).await;
+    assert_eq!(reply.status, 200);
+    let message: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(message["type"], "message");
+    assert_eq!(setup.last().body, body.to_string());
+}
+
+#[tokio::test]
+async fn requests_whose_history_the_provider_keeps_pass_byte_for_byte() {
+    for member in [
+        json!({"thread": {"type": "create"}}),
+        json!({"compaction": {"type": "summarize"}}),
+        json!({"context_management": {"edits": [{"type": "compact_20260112"}]}}),
+    ] {
+        let setup = Setup::start(40_000, |_| ()).await;
+        let mut body = session();
+        let (name, value) = member.as_object().unwrap().iter().next().unwrap();
+        body[name] = value.clone();
+        let reply = setup.ask(&body).await;
+        assert_eq!(reply.status, 400, "{member}");
+        let [seen] = &setup.model.seen()[..] else {
+            panic!("{member}: sent more than once");
+        };
+        assert_eq!(seen.body, body.to_string(), "{member}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_whose_provider_clears_results_keeps_its_results_and_its_recovery() {
+    let setup = Setup::start(40_000, |_| ()).await;
+    let mut body = session();
+    body["context_management"] = json!({"edits": [{"type": "clear_tool_uses_20250919"}]});
+    let reply = setup.ask(&body).await;
+    assert_eq!(reply.status, 200);
+    let seen = setup.model.seen();
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0].body, body.to_string());
+}
+
+#[tokio::test]
+async fn sibling_paths_are_never_changed() {
+    let setup = Setup::start(40_000, |_| ()).await;
+    let body = session().to_string();
+    for path in [
+        "/v1/messages/batches",
+        "/v1/threads/t/messages",
+        "/v1/files",
+    ] {
+        setup.caller.ask_at(path, &[], body.clone()).await;
+        let seen = setup.last();
+        assert_eq!((&*seen.target, &*seen.body), (path, body.as_bytes()));
+    }
+}
+
+#[tokio::test]
+async fn an_own_error_has_the_format_of_the_api() {
+    let nobody = crate::harness::Nobody::bind();
+    let proxy = Proxy::start(&nobody.base(""), &[]).await;
+    let body = json!({"model": "m", "max_tokens": 9, "messages": []}).to_string();
+    let reply = Caller::of(proxy.address)
+        .ask_at("/v1/messages", &[], body)
+        .await;
+    let error: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(error["type"], "error");
+    assert_eq!(error["error"]["type"], "api_error");
+    assert!(error["error"]["message"].is_string());
+}
+
+#[tokio::test]
+async fn an_answer_that_fills_the_window_without_a_word_is_retried_smaller() {
+    let json_head = "content-type: application/json\r\n";
+    let full = r#"{"id":"m","type":"message","role":"assistant","content":[],"stop_reason":"model_context_window_exceeded","usage":{"input_tokens":202700,"output_tokens":0}}"#;
+    let answer = r#"{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"on"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1}}"#;
+    let replies = vec![
+        Reply::new(200, json_head, full),
+        Reply::new(200, json_head, answer),
+    ];
+    let (address, asked) = scripted::upstream(replies).await;
+    let base = format!("http://{address}");
+    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    digests(&mut config);
+    let proxy = Proxy::with(config).await;
+    let mut body = session();
+    body["stream"] = json!(false);
+    let caller = Caller::of(proxy.address);
+    let reply = caller.ask_at("/v1/messages", &[], body.to_string()).await;
+    assert_eq!((reply.status, &*reply.body), (200, answer.as_bytes()));
+    let asked = asked.await.unwrap();
+    assert!(asked[1].len() < asked[0].len() * 9 / 10);
+}

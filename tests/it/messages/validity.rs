@@ -1,0 +1,307 @@
+//! The rules of `fixtures/messages/validity.json`.
+
+use std::collections::BTreeSet;
+
+use longhaul_mock_model::{MESSAGES_RULES, UNCHECKED_MESSAGES_RULES, broken_messages_rules};
+use serde_json::{Value, json};
+
+use super::subject::sessions;
+
+/// Returns the rules that `before` obeys and `after` breaks.
+pub(crate) fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
+    let broken = |body: &[u8]| -> BTreeSet<&str> {
+        let body: Value = serde_json::from_slice(body).unwrap();
+        broken_messages_rules(&body)
+            .iter()
+            .map(|it| it.id)
+            .collect()
+    };
+    let before = broken(before);
+    broken(after)
+        .into_iter()
+        .filter(|id| !before.contains(id))
+        .collect()
+}
+
+#[test]
+fn every_rule_of_the_list_is_checked_or_has_a_reason() {
+    let list: Value =
+        serde_json::from_str(include_str!("../../../fixtures/messages/validity.json")).unwrap();
+    let list = list["rules"].as_array().unwrap();
+    let listed: BTreeSet<&str> = list
+        .iter()
+        .map(|rule| rule["id"].as_str().unwrap())
+        .collect();
+    let checked = MESSAGES_RULES.iter().map(|rule| rule.id);
+    let unchecked = UNCHECKED_MESSAGES_RULES.iter().map(|(id, _)| *id);
+    let known: Vec<&str> = checked.chain(unchecked).collect();
+    assert_eq!(known.len(), 74);
+    assert_eq!(known.into_iter().collect::<BTreeSet<_>>(), listed);
+}
+
+/// Sessions that refer to deferred tools, which the recorder did not log: their tools are derived from
+/// the calls.
+const WITHOUT_DEFERRED_TOOLS: [&str; 2] =
+    ["oh-my-posh-03ce845f.json.gz", "skills-fe3ed705.json.gz"];
+
+#[test]
+fn every_session_obeys_every_rule() {
+    for (name, body) in sessions() {
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let lacks_tools = WITHOUT_DEFERRED_TOOLS.contains(&&*name);
+        let broken = broken_messages_rules(&body);
+        let broken: Vec<&str> = broken.iter().map(|rule| rule.id).collect();
+        let expect: &[&str] = if lacks_tools {
+            &["m-result-reference"]
+        } else {
+            &[]
+        };
+        assert_eq!(broken, expect, "{name}");
+    }
+}
+
+/// A body that obeys every rule.
+fn valid() -> Value {
+    json!({
+        "model": "m", "max_tokens": 100, "system": "s", "tools": [{"name": "f", "input_schema": {}}],
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "so"},
+                {"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "r"},
+                {"type": "text", "text": "and"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+            {"role": "user", "content": "more"}]
+    })
+}
+
+/// A change of a valid body that breaks one rule, as the place and the value there.
+const BREACHES: &[(&str, &str, &str)] = &[
+    ("m-pair-fwd", "/messages/2/content", r#""x""#),
+    (
+        "m-pair-back",
+        "/messages/1/content/2",
+        r#"{"type":"text","text":"x"}"#,
+    ),
+    (
+        "m-result-first",
+        "/messages/2/content",
+        r#"[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"a","content":"r"}]"#,
+    ),
+    (
+        "m-result-role",
+        "/messages/3/content/0",
+        r#"{"type":"tool_result","tool_use_id":"a"}"#,
+    ),
+    (
+        "m-use-unique",
+        "/messages/1/content/1",
+        r#"{"type":"tool_use","id":"a","name":"f","input":{}}"#,
+    ),
+    (
+        "m-result-once",
+        "/messages/2/content/1",
+        r#"{"type":"tool_result","tool_use_id":"a"}"#,
+    ),
+    ("m-id-pattern", "/messages/1/content/2/id", r#""a.b""#),
+    (
+        "m-use-input-object",
+        "/messages/1/content/2/input",
+        r#""{}""#,
+    ),
+    ("m-tools-kept", "/tools", "[]"),
+    (
+        "m-result-content",
+        "/messages/2/content/0/content",
+        r#"[{"type":"later"}]"#,
+    ),
+    (
+        "m-result-toolset",
+        "/messages/1/content/2",
+        r#"{"type":"tool_use","id":"a","name":"f","input":{},"toolset_name":"t"}"#,
+    ),
+    (
+        "m-result-reference",
+        "/messages/2/content/0/content",
+        r#"[{"type":"tool_reference","tool_name":"g"}]"#,
+    ),
+    (
+        "m-result-error",
+        "/messages/2/content/0",
+        r#"{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"image"}]}"#,
+    ),
+    ("m-roles", "/messages/4/role", r#""tool""#),
+    (
+        "m-system-place",
+        "/messages/0",
+        r#"{"role":"system","content":"x"}"#,
+    ),
+    (
+        "m-system-blocks",
+        "/messages/4",
+        r#"{"role":"system","content":[{"type":"image"}]}"#,
+    ),
+    ("m-first-user", "/messages/0/role", r#""assistant""#),
+    ("m-nonempty-message", "/messages/4/content", "[]"),
+    ("m-text-nonempty", "/messages/2/content/1/text", r#""""#),
+    ("m-text-whitespace", "/messages/4/content", r#"" \n""#),
+    (
+        "m-trailing-space",
+        "/messages/4",
+        r#"{"role":"assistant","content":"x "}"#,
+    ),
+    (
+        "m-prefill",
+        "/messages/4",
+        r#"{"role":"assistant","content":"x"}"#,
+    ),
+    (
+        "m-open-server-tool",
+        "/messages/1/content/1",
+        r#"{"type":"server_tool_use","id":"srvtoolu_a","name":"web_search","input":{}}"#,
+    ),
+    (
+        "m-thinking-signature",
+        "/messages/1/content/0/signature",
+        r#""""#,
+    ),
+    (
+        "m-thinking-last",
+        "/messages/3/content/0",
+        r#"{"type":"thinking","thinking":"x","signature":"s"}"#,
+    ),
+    (
+        "m-thinking-budget",
+        "/thinking",
+        r#"{"type":"enabled","budget_tokens":100}"#,
+    ),
+    (
+        "m-server-pair",
+        "/messages/3/content/0",
+        r#"{"type":"server_tool_use","id":"srvtoolu_a"}"#,
+    ),
+    (
+        "m-server-pair-back",
+        "/messages/3/content/0",
+        r#"{"type":"web_search_tool_result","tool_use_id":"srvtoolu_a"}"#,
+    ),
+    (
+        "m-mcp",
+        "/messages/4/content",
+        r#"[{"type":"mcp_tool_result","tool_use_id":"a"}]"#,
+    ),
+    (
+        "m-fallback",
+        "/messages/4/content",
+        r#"[{"type":"fallback"}]"#,
+    ),
+    (
+        "m-ondemand-block",
+        "/messages/3/content/0",
+        r#"{"type":"compaction","signature":"s"}"#,
+    ),
+    (
+        "m-context-edits",
+        "/context_management",
+        r#"{"edits":[{"type":"clear_tool_uses_20250919"},{"type":"clear_thinking_20251015"}]}"#,
+    ),
+    (
+        "m-cache-4",
+        "/system",
+        r#"[{"type":"text","text":"a","cache_control":{}},{"type":"text","text":"a","cache_control":{}},{"type":"text","text":"a","cache_control":{}},{"type":"text","text":"a","cache_control":{}},{"type":"text","text":"a","cache_control":{}}]"#,
+    ),
+    (
+        "m-cache-ttl",
+        "/system",
+        r#"[{"type":"text","text":"a","cache_control":{}},{"type":"text","text":"b","cache_control":{"ttl":"1h"}}]"#,
+    ),
+    (
+        "m-cache-empty",
+        "/messages/2/content/1",
+        r#"{"type":"text","text":"","cache_control":{}}"#,
+    ),
+    ("m-cache-where", "/messages/1/content/0/cache_control", "{}"),
+    ("m-system-param", "/system", "{}"),
+    (
+        "m-document",
+        "/messages/2/content/0/content",
+        r#"[{"type":"document"}]"#,
+    ),
+    ("m-max-tokens-min", "/max_tokens", "0"),
+];
+
+#[test]
+fn each_rule_finds_its_breach() {
+    assert!(broken_messages_rules(&valid()).is_empty());
+    for (id, place, value) in BREACHES {
+        let mut body = valid();
+        let value: Value = value.parse().unwrap();
+        match body.pointer_mut(place) {
+            Some(old) => *old = value,
+            None => {
+                let (object, name) = place.rsplit_once('/').unwrap();
+                body.pointer_mut(object).unwrap()[name] = value;
+            }
+        }
+        let broken: Vec<&str> = broken_messages_rules(&body)
+            .iter()
+            .map(|it| it.id)
+            .collect();
+        assert!(broken.contains(id), "{id}: {broken:?}");
+    }
+}
+
+#[test]
+fn rules_that_need_settings_find_their_breaches() {
+    let check = |id: &str, changes: &[(&str, Value)]| {
+        let mut body = valid();
+        for (name, value) in changes {
+            body[*name] = value.clone();
+        }
+        let broken = broken_messages_rules(&body);
+        assert!(broken.iter().any(|it| it.id == id), "{id}: {broken:?}");
+    };
+    let mut open = valid()["messages"].as_array().unwrap()[..2].to_vec();
+    open[1]["content"].as_array_mut().unwrap().swap(0, 1);
+    open.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}));
+    let enabled = json!({"type": "enabled", "budget_tokens": 1});
+    check(
+        "m-thinking-loop",
+        &[("thinking", enabled.clone()), ("messages", json!(open))],
+    );
+    check(
+        "m-thinking-choice",
+        &[
+            ("thinking", enabled),
+            ("tool_choice", json!({"type": "any"})),
+        ],
+    );
+    let last = valid()["messages"].as_array().unwrap()[..2].to_vec();
+    check(
+        "m-thinking-off",
+        &[
+            ("thinking", json!({"type": "disabled"})),
+            ("messages", json!(last)),
+        ],
+    );
+    let image = json!({"role": "user", "content": vec![json!({"type": "image"}); 601]});
+    check("m-images", &[("messages", json!([image]))]);
+    check(
+        "m-count",
+        &[(
+            "messages",
+            json!(vec![json!({"role": "user", "content": "x"}); 100_001]),
+        )],
+    );
+    let marked = json!([{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]}]);
+    check(
+        "m-cache-auto",
+        &[
+            ("cache_control", json!({"ttl": "5m"})),
+            ("messages", marked),
+        ],
+    );
+}
