@@ -192,6 +192,34 @@ pub struct RequestParams {
     pub thinking: Vec<(Literal, Span)>,
     /// Reasoning tokens that the request grants; zero if it states none.
     pub reasoning_budget: Tokens,
+    /// Instructions beside the messages, if the dialect has a key for them. Their estimate is part
+    /// of `tool_tokens`.
+    pub instructions: Option<Literal>,
+    /// The party beside the client that keeps or compacts the history.
+    pub history: HistoryKeeper,
+}
+
+/// The party that keeps the history of a request, or compacts it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum HistoryKeeper {
+    /// The client keeps the history, and the request holds all of it.
+    #[default]
+    Client,
+    /// The client keeps the history, and the provider compacts it. longhaul begins nothing new.
+    CompactingProvider,
+    /// The provider keeps the history, and the request holds only its newest part. longhaul changes
+    /// nothing.
+    Provider,
+}
+
+/// Restrictions on cuts that follow from a dialect's own kinds of messages.
+#[derive(Debug, Default)]
+pub(super) struct CutRules {
+    /// Number of messages at the start that no rewrite touches. Leading instructions need no rule.
+    pub(super) pinned: usize,
+    /// For each message, whether the upstream refuses it without the message before it. Empty if
+    /// every unit stands alone.
+    pub(super) joined: Vec<bool>,
 }
 
 /// A parsed request body.
@@ -225,6 +253,18 @@ impl<'a> Conversation<'a> {
         parts: Vec<ContentPart>,
         calls: Vec<ToolCall>,
     ) -> Self {
+        let rules = CutRules::default();
+        Self::with_cut_rules(dialect, body, params, (messages, parts, calls), &rules)
+    }
+
+    /// Like [`new`](Self::new), with boundaries only where `rules` allow them.
+    pub(super) fn with_cut_rules(
+        dialect: Dialect,
+        body: &'a str,
+        params: RequestParams,
+        (messages, parts, calls): (Vec<Message>, Vec<ContentPart>, Vec<ToolCall>),
+        rules: &CutRules,
+    ) -> Self {
         let mut read = Self {
             dialect,
             body,
@@ -247,7 +287,7 @@ impl<'a> Conversation<'a> {
                 sum
             }));
         read.batches = read.find_batches();
-        read.boundaries = read.find_boundaries();
+        read.boundaries = read.find_boundaries(rules);
         read
     }
 
@@ -271,6 +311,12 @@ impl<'a> Conversation<'a> {
         self.params
             .model
             .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
+    }
+
+    /// Whether the provider keeps the history. The messages are then only its newest part, and every
+    /// change to them would be stored.
+    pub fn is_stateful(&self) -> bool {
+        self.params.history == HistoryKeeper::Provider
     }
 
     /// Returns the requested output limit, if the request has one.
@@ -341,9 +387,16 @@ impl<'a> Conversation<'a> {
         &self.batches
     }
 
-    /// Returns the number of leading system and developer messages.
+    /// Returns the number of messages at the start that no rewrite touches: the leading system and
+    /// developer messages, and everything that the dialect pins.
     pub fn head_len(&self) -> usize {
         self.boundaries.first().copied().unwrap_or_default()
+    }
+
+    /// Returns the number of leading system and developer messages.
+    pub fn instructions_len(&self) -> usize {
+        let leading = self.messages.iter();
+        leading.take_while(|it| it.role.is_instruction()).count()
     }
 
     /// Returns the lengths of the prefixes that end between two units, ascending, from the head on.
@@ -398,9 +451,8 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    fn find_boundaries(&self) -> Vec<usize> {
-        let leading = self.messages.iter();
-        let head = leading.take_while(|it| it.role.is_instruction()).count();
+    fn find_boundaries(&self, rules: &CutRules) -> Vec<usize> {
+        let head = self.instructions_len().max(rules.pinned);
         let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
@@ -420,7 +472,8 @@ impl<'a> Conversation<'a> {
                 Role::User => next != Some(Role::User),
                 Role::Developer | Role::Other | Role::System => true,
             };
-            if closed && !next.is_some_and(Role::is_tool_result) {
+            let is_joined = rules.joined.get(end).copied().unwrap_or_default();
+            if closed && !is_joined && !next.is_some_and(Role::is_tool_result) {
                 boundaries.push(end);
             }
         }

@@ -10,10 +10,12 @@ pub enum Bypass {
     Malformed,
     /// There is nothing to change.
     Nothing,
-    /// The body is JSON, but not a chat completion.
+    /// The body is JSON, but not a chat.
     Shape,
     /// The body is signed, and a change would invalidate the signature.
     Signed,
+    /// The provider keeps the history, and the body holds only its newest part.
+    Stateful,
     /// The body exceeds the size limit, or has too many messages.
     TooLarge,
     /// The rewritten body was not smaller, or not sound: a bug in longhaul, without effect.
@@ -22,12 +24,13 @@ pub enum Bypass {
 
 impl Bypass {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Duplicate,
         Self::Malformed,
         Self::Nothing,
         Self::Shape,
         Self::Signed,
+        Self::Stateful,
         Self::TooLarge,
         Self::Unsound,
     ];
@@ -40,6 +43,7 @@ impl Bypass {
             Self::Nothing => "nothing",
             Self::Shape => "shape",
             Self::Signed => "signed",
+            Self::Stateful => "stateful",
             Self::TooLarge => "too-large",
             Self::Unsound => "unsound",
         }

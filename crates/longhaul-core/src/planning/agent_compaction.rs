@@ -4,7 +4,7 @@
 //! from, but nothing new starts. If longhaul made a summary first, the agent's own would be a
 //! summary of a summary.
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, HistoryKeeper};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -48,8 +48,12 @@ static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u:{orders})")).ok()
 });
 
-/// Whether the newest message is a user message with such an instruction.
+/// Whether the newest message is a user message with such an instruction, or the request asks the
+/// provider to compact.
 pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
+    if conversation.params().history == HistoryKeeper::CompactingProvider {
+        return true;
+    }
     let newest = conversation.messages().last();
     newest
         .filter(|message| message.role.is_user())

@@ -137,6 +137,9 @@ pub fn plan(
     prior: &PriorRecords,
     summaries: SummarySource,
 ) -> RequestPlan {
+    if conversation.is_stateful() {
+        return plan_unmodified(conversation, policy);
+    }
     // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
     // at once, with the same bytes on every replica.
     let at_the_mark = match summaries {
@@ -187,6 +190,9 @@ pub fn plan_with_digest(
     policy: &Policy,
     prior: &PriorRecords,
 ) -> RequestPlan {
+    if conversation.is_stateful() {
+        return plan_unmodified(conversation, policy);
+    }
     let base = prior.adopted.as_ref();
     Candidate::new(conversation, policy, base, HardMarkMode::Cut).plan
 }
@@ -199,6 +205,9 @@ pub fn plan_explicit_compaction(
     prior: &PriorRecords,
     cut: usize,
 ) -> Option<RequestPlan> {
+    if conversation.is_stateful() {
+        return None;
+    }
     let base = prior.newest();
     let Candidate {
         pinned_head,

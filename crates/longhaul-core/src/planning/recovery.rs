@@ -63,7 +63,7 @@ pub fn plan_recovery(
     refused: &ForwardedView,
     summaries: SummarySource,
 ) -> RecoveryDecision {
-    if !policy.recover {
+    if !policy.recover || conversation.is_stateful() {
         return RecoveryDecision::GiveUp;
     }
     let planner = RecoveryPlanner::new(conversation, policy, prior, refused);

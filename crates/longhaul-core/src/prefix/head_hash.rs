@@ -49,6 +49,10 @@ static MOMENTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Hashes the head of `conversation` for the caller with this `scope`.
 pub(super) fn head_hash(conversation: &Conversation<'_>, scope: Scope) -> HeadHash {
     let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
+    if let Some(instructions) = conversation.params().instructions {
+        let text = instructions.decode(conversation.body());
+        hash_field(&mut hasher, b's', &without_moments(&text));
+    }
     let head = conversation.messages().iter().take(conversation.head_len());
     for message in head {
         let text = conversation.text(message);

@@ -29,7 +29,7 @@ type AnsweredCall<'a> = Option<(&'a str, Option<usize>)>;
 pub struct PrefixKeys {
     /// The requested model.
     model: String,
-    /// Number of leading messages left out of the hash.
+    /// Number of leading messages that no record covers.
     head_len: usize,
     /// Start of the newest unit.
     newest_unit: usize,
@@ -63,11 +63,16 @@ impl PrefixKeys {
         let start = blake3::keyed_hash(scope.bytes(), &form.to_le_bytes());
         let mut hash: PrefixHash = start.into();
         let tag = scope.tag();
-        let head = conversation.head_len();
+        let (instructions, head) = (conversation.instructions_len(), conversation.head_len());
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
         let mut batches = conversation.batches().iter().peekable();
         let mut keys = Vec::with_capacity(conversation.boundaries().len());
-        for (at, message) in conversation.messages().iter().enumerate().skip(head) {
+        for (at, message) in conversation
+            .messages()
+            .iter()
+            .enumerate()
+            .skip(instructions)
+        {
             while batches.next_if(|batch| batch.results.end <= at).is_some() {}
             let batch = batches.peek().filter(|batch| batch.results.contains(&at));
             let answered = message
@@ -126,7 +131,7 @@ impl PrefixKeys {
         &self.model
     }
 
-    /// Returns the number of leading messages left out of the keys. Prefix lengths include them.
+    /// Returns the number of leading messages that no record covers. Prefix lengths include them.
     pub fn head_len(&self) -> usize {
         self.head_len
     }
