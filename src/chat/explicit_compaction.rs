@@ -74,6 +74,7 @@ fn bypass_fault(why: Bypass) -> Fault {
         | Bypass::Nothing
         | Bypass::Shape
         | Bypass::Signed
+        | Bypass::Stateful
         | Bypass::Unsound => Fault::NotAChat,
     }
 }

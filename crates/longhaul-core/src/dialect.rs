@@ -10,6 +10,7 @@ pub mod chat_completions;
 mod finish_reason;
 pub mod reply;
 pub(crate) mod request_template;
+pub mod responses;
 pub mod usage;
 
 use crate::FORM_VERSION;
@@ -20,16 +21,21 @@ use crate::dialect::request_template::RequestTemplate;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
+/// Bit that keeps the form versions of the Responses dialect apart from those of chat completions.
+const RESPONSES_FORM: u32 = 1 << 16;
+
 /// An API's wire format.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Dialect {
     /// `POST …/chat/completions`.
     ChatCompletions,
+    /// `POST …/responses`.
+    Responses,
 }
 
 impl Dialect {
     /// All dialects.
-    const ALL: [Self; 1] = [Self::ChatCompletions];
+    const ALL: [Self; 2] = [Self::ChatCompletions, Self::Responses];
 
     /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
     pub fn of_path(path: &str) -> Option<Self> {
@@ -54,6 +60,7 @@ impl Dialect {
     pub fn path(self) -> &'static str {
         match self {
             Self::ChatCompletions => chat_completions::PATH,
+            Self::Responses => responses::PATH,
         }
     }
 
@@ -62,6 +69,7 @@ impl Dialect {
     pub(crate) fn form_version(self) -> u32 {
         match self {
             Self::ChatCompletions => FORM_VERSION,
+            Self::Responses => RESPONSES_FORM | FORM_VERSION,
         }
     }
 
@@ -73,6 +81,7 @@ impl Dialect {
     pub fn read(self, body: &[u8]) -> Result<Conversation<'_>, Bypass> {
         match self {
             Self::ChatCompletions => chat_completions::read(body),
+            Self::Responses => responses::read(body),
         }
     }
 
@@ -88,6 +97,7 @@ impl Dialect {
     ) -> Result<Conversation<'a>, Bypass> {
         match self {
             Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
+            Self::Responses => responses::read_cached(body, scope, cache),
         }
     }
 
@@ -108,6 +118,7 @@ impl Dialect {
     pub fn has_negative_output_limit(self, body: &str) -> bool {
         match self {
             Self::ChatCompletions => chat_completions::output_limit::is_negative(body),
+            Self::Responses => responses::output_limit::is_negative(body),
         }
     }
 
@@ -116,6 +127,7 @@ impl Dialect {
     pub(crate) fn cache_mark_key(self) -> &'static str {
         match self {
             Self::ChatCompletions => chat_completions::CACHE_MARK_KEY,
+            Self::Responses => responses::CACHE_MARK_KEY,
         }
     }
 
@@ -132,6 +144,7 @@ impl Dialect {
             Self::ChatCompletions => {
                 chat_completions::writer::content_in_shape(conversation, message, text)
             }
+            Self::Responses => responses::writer::content_in_shape(conversation, message, text),
         }
     }
 
@@ -139,6 +152,7 @@ impl Dialect {
     pub(crate) fn text_part(self, text: &str, cache_mark: Option<&str>) -> String {
         match self {
             Self::ChatCompletions => chat_completions::writer::text_part(text, cache_mark),
+            Self::Responses => responses::writer::text_part(text, cache_mark),
         }
     }
 
@@ -146,6 +160,7 @@ impl Dialect {
     pub(crate) fn user_message(self, content: &str) -> String {
         match self {
             Self::ChatCompletions => chat_completions::writer::user_message(content),
+            Self::Responses => responses::writer::user_message(content),
         }
     }
 
@@ -162,6 +177,7 @@ impl Dialect {
             Self::ChatCompletions => {
                 chat_completions::summary_request::body(template, system, user, output)
             }
+            Self::Responses => responses::summary_request::body(template, system, user, output),
         }
     }
 
@@ -178,13 +194,19 @@ impl Dialect {
             Self::ChatCompletions => {
                 chat_completions::summary_request::append_prompt(forwarded, upto, prompt, output)
             }
+            Self::Responses => {
+                responses::summary_request::append_prompt(forwarded, upto, prompt, output)
+            }
         }
     }
 
     /// Formats the body of an error reply of longhaul itself, whose HTTP status is `status`.
     pub fn error_body(self, status: u16, code: &str, message: &str) -> Vec<u8> {
         match self {
-            Self::ChatCompletions => chat_completions::errors::body(status, code, message),
+            // The APIs of one author share the format.
+            Self::ChatCompletions | Self::Responses => {
+                chat_completions::errors::body(status, code, message)
+            }
         }
     }
 }
@@ -209,6 +231,13 @@ mod tests {
             ("/v1/chat/completions", chat),
             ("/openai/deployments/x/chat/completions", chat),
             ("/v1/chat/completions/", chat),
+            ("/v1/responses", Some(Dialect::Responses)),
+            ("/backend-api/codex/responses", Some(Dialect::Responses)),
+            ("/v1/responses/", Some(Dialect::Responses)),
+            ("/v1/responses/compact", None),
+            ("/v1/responses/input_tokens", None),
+            ("/v1/responses/resp_1/cancel", None),
+            ("/serving-endpoints/open-responses", None),
             ("/v1/completions", None),
             ("", None),
         ] {
@@ -221,7 +250,9 @@ mod tests {
         let read = |body: &str| Dialect::read_any(body.as_bytes()).map(|it| it.dialect());
         let dialect = Ok(Dialect::ChatCompletions);
         assert_eq!(read(r#"{"messages":[]}"#), dialect);
-        assert_eq!(read(r#"{"input":[]}"#), Err(Bypass::Shape));
+        assert_eq!(read(r#"{"input":[]}"#), Ok(Dialect::Responses));
+        assert_eq!(read(r#"{"input":"hi"}"#), Ok(Dialect::Responses));
+        assert_eq!(read(r#"{"prompt":"hi"}"#), Err(Bypass::Shape));
         assert_eq!(read("{"), Err(Bypass::Malformed));
     }
 }

@@ -43,7 +43,7 @@ use std::cell::LazyCell;
 use serde_json::Value;
 
 use crate::dialect::Dialect;
-use crate::dialect::reply::EventKind;
+use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
 use judge::Strength;
@@ -204,6 +204,15 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
     let info = dialect.classify_event(Event::unnamed(body));
     if info.kind == EventKind::Content {
         return Verdict::Fine;
+    }
+    // There was no room for a single token.
+    if (info.kind, info.finish, info.output)
+        == (EventKind::Usage, Some(FinishReason::Length), Some(0))
+    {
+        return Verdict::Overflow(Overflow {
+            limit: info.input.filter(|input| *input > 0),
+            ..Overflow::from_empty_reply()
+        });
     }
     let key = dialect.answer_key();
     let has_output = info.output.is_some_and(|tokens| tokens > 0);

@@ -169,8 +169,11 @@ fn bypass_description(bypass: Bypass) -> &'static str {
         Bypass::Duplicate => "a key that longhaul uses appears twice in one object",
         Bypass::Malformed => "the body is not JSON in UTF-8",
         Bypass::Nothing => "there is nothing to change",
-        Bypass::Shape => "the body is JSON, but not a chat completion request",
+        Bypass::Shape => "the body is JSON, but not a chat",
         Bypass::Signed => "the request is signed over its body",
+        Bypass::Stateful => {
+            "the upstream keeps the history, and the body holds only its newest part"
+        }
         Bypass::TooLarge => "the body exceeds limits.body, or has more messages than are read",
         Bypass::Unsound => "the rewritten body is not smaller or not valid; please report this",
     }

@@ -2,11 +2,11 @@
 
 mod called_function;
 pub(super) mod errors;
-mod estimate;
+pub(super) mod estimate;
 mod keys;
 pub(super) mod output_limit;
-mod reader;
-mod reasoning_budget;
+pub(super) mod reader;
+pub(super) mod reasoning_budget;
 pub(super) mod reply;
 pub(super) mod summary_request;
 mod values;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::dialect::Dialect;
 use crate::dialect::chat_completions::reply;
+use crate::dialect::responses::reply as responses;
 use crate::dialect::usage::Usage;
 use crate::sse::Event;
 
@@ -79,6 +80,7 @@ impl Dialect {
     pub fn answer_key(self) -> &'static str {
         match self {
             Self::ChatCompletions => reply::ANSWER_KEY,
+            Self::Responses => responses::ANSWER_KEY,
         }
     }
 
@@ -87,6 +89,34 @@ impl Dialect {
     pub(crate) fn content_keys(self) -> &'static [&'static str] {
         match self {
             Self::ChatCompletions => reply::CONTENT_KEYS,
+            Self::Responses => responses::CONTENT_KEYS,
+        }
+    }
+
+    /// Returns the maximum of bytes held of one reply, as received. Errors are small, and so is the head
+    /// of a stream before its first content, unless it repeats the request.
+    pub fn held_bytes(self) -> usize {
+        match self {
+            Self::ChatCompletions => reply::HELD_BYTES,
+            Self::Responses => responses::HELD_BYTES,
+        }
+    }
+
+    /// Returns the finish reason that the first bytes of a stream's last event state. Returns `None` for
+    /// dialects whose events are short enough to be kept whole.
+    pub(crate) fn finish_from_start(self, event: &[u8]) -> Option<FinishReason> {
+        match self {
+            Self::ChatCompletions => None,
+            Self::Responses => responses::end::finish_from_start(event),
+        }
+    }
+
+    /// Returns the number of bytes to keep of the start of each event in a stream. Zero if the last
+    /// event is short enough to be kept whole.
+    pub(crate) fn event_start_bytes(self) -> usize {
+        match self {
+            Self::ChatCompletions => 0,
+            Self::Responses => responses::EVENT_START_BYTES,
         }
     }
 
@@ -94,6 +124,7 @@ impl Dialect {
     pub fn classify_event(self, event: Event<'_>) -> EventInfo {
         match self {
             Self::ChatCompletions => reply::classify_event(event),
+            Self::Responses => responses::classify_event(event),
         }
     }
 
@@ -102,6 +133,7 @@ impl Dialect {
     pub fn read_completion(self, json: &[u8]) -> Option<CompletionPart<'_>> {
         match self {
             Self::ChatCompletions => reply::read_completion(json),
+            Self::Responses => responses::read_completion(json),
         }
     }
 
@@ -109,6 +141,7 @@ impl Dialect {
     pub fn read_end(self, json: &[u8]) -> EndFacts {
         match self {
             Self::ChatCompletions => reply::end::read_end(json),
+            Self::Responses => responses::end::read_end(json),
         }
     }
 
@@ -117,6 +150,7 @@ impl Dialect {
     pub fn may_add_to_end(self, events: &[u8], later: EndFacts) -> bool {
         match self {
             Self::ChatCompletions => reply::end::may_add_to(later, events),
+            Self::Responses => responses::end::may_add_to(later, events),
         }
     }
 }

@@ -6,6 +6,7 @@ mod failed;
 mod figures;
 mod needed;
 mod replies;
+mod responses;
 mod rules;
 mod shadow;
 mod stated;

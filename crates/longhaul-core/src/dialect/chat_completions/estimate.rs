@@ -28,7 +28,7 @@ const SAMPLE_BYTES: usize = 128;
 
 /// Returns the plain estimate of a part with this kind, spelt `raw`; zero for text, which counts
 /// with its message.
-pub(super) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str) -> Tokens {
+pub(in crate::dialect) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str) -> Tokens {
     let bytes = raw.len();
     match kind {
         PartKind::Text => Tokens::ZERO,

@@ -8,7 +8,7 @@ use super::reasoning_budget::read_reasoning_option;
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
+    Binding, Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -99,7 +99,9 @@ struct RequestReader<'r> {
 }
 
 /// Reads a string, or null as `None`. Any other type is an error.
-pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
+pub(in crate::dialect) fn string_or_null(
+    scanner: &mut Scanner<'_>,
+) -> Result<Option<Literal>, Bypass> {
     match scanner.peek() {
         Some(b'"') => Ok(Some(scanner.string()?)),
         Some(b'n') => {
@@ -111,7 +113,7 @@ pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal
 }
 
 /// Distinguishes a value of the wrong type from text that is not JSON.
-fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
+pub(in crate::dialect) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
     scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }
 
@@ -440,6 +442,7 @@ impl RequestReader<'_> {
             tool_call_id: draft.tool_call_id,
             name: draft.name,
             has_reasoning: draft.has_reasoning,
+            binding: Binding::Free,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,

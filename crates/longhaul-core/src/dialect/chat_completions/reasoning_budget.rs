@@ -6,7 +6,9 @@ use crate::units::tokens::Tokens;
 
 /// Reads a reasoning option. Returns its span and the tokens that it grants: Anthropic's
 /// `thinking.budget_tokens` or OpenRouter's `reasoning.max_tokens`, unless reasoning is off.
-pub(super) fn read_reasoning_option(scanner: &mut Scanner<'_>) -> Result<(Span, Tokens), NotJson> {
+pub(in crate::dialect) fn read_reasoning_option(
+    scanner: &mut Scanner<'_>,
+) -> Result<(Span, Tokens), NotJson> {
     if scanner.peek() != Some(b'{') {
         return Ok((scanner.value()?, Tokens::ZERO));
     }

@@ -8,7 +8,7 @@ pub(crate) mod end;
 mod message;
 #[cfg(test)]
 mod tests;
-mod usage;
+pub(in crate::dialect) mod usage;
 
 use std::borrow::Cow;
 
@@ -23,6 +23,9 @@ use usage::UsageObject;
 
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "choices";
+
+/// Bytes held of one reply.
+pub(crate) const HELD_BYTES: usize = 64 * 1024;
 
 /// Words by which gateways keep a connection open.
 const KEEP_ALIVES: [&[u8]; 7] = [

@@ -10,7 +10,7 @@ use crate::units::usd::Usd;
 /// A `usage` object, with the keys of all known providers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct UsageObject<'a> {
+pub(in crate::dialect) struct UsageObject<'a> {
     pub(super) prompt_tokens: TokenCount,
     input_tokens: TokenCount,
     pub(super) completion_tokens: TokenCount,
@@ -82,7 +82,7 @@ impl UsageObject<'_> {
     ///
     /// Gateways mix the names. The cache is then excluded if the total says so, or if the cached
     /// part is larger than the reported prompt.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    pub(in crate::dialect) fn usage(&self) -> Option<Usage> {
         let open = self.prompt_tokens.tokens();
         let named = open.or_else(|| self.input_tokens.tokens())?;
         let output = self
