@@ -86,3 +86,15 @@ pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
         );
     }
 }
+
+/// Logs, once per caller, that the upstream keeps the history of a conversation.
+pub(super) fn log_stateful(chat: &Chat<'_>) {
+    let key = chat.request.scope.named_key("stateful");
+    if chat.services().store.mark_notified(key) {
+        tracing::info!(
+            "the upstream keeps the history of a conversation, so longhaul changes nothing in it; \
+             send the whole history with each request, or let the upstream compact it with \
+             context_management or truncation"
+        );
+    }
+}

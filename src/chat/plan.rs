@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::{Chat, recovery, rewrite, summary, window};
+use crate::chat::{Chat, notices, recovery, rewrite, summary, window};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;
@@ -11,6 +11,7 @@ use crate::request::buffered_body::FramedBody;
 use crate::store::RewriteTolerance;
 use crate::summaries::CALL_TIMEOUT;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::plan::{
     RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
     plan_with_digest,
@@ -68,7 +69,8 @@ async fn fit_stated_window(
 ) -> (RequestPlan, Option<RecoveryStep>) {
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
-    let fits = plan.view.tokens(conversation) <= inputs.policy.thresholds.actual_window;
+    let fits = conversation.is_stateful()
+        || plan.view.tokens(conversation) <= inputs.policy.thresholds.actual_window;
     let is_enabled = settings.proactive && chat.recovery_enabled();
     if fits || !is_enabled || !window::window_is_stated(chat, inputs) {
         return (plan, None);
@@ -103,6 +105,9 @@ pub(super) async fn explicit_compaction(
 
 /// Reports the actions of `plan` on the conversation.
 fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatReport {
+    if conversation.is_stateful() {
+        return ChatReport::untouched(conversation, Bypass::Stateful);
+    }
     let written = |found: &RecordMatch| found.record.summary.is_some();
     let stands = if !plan.fresh_digest && plan.base.as_ref().is_some_and(written) {
         Action::Summary
@@ -115,6 +120,10 @@ fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatRepor
 /// Plans the request. If the conversation does not fit, waits for a summary; if none arrives in
 /// time, uses a digest.
 async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
+    if chat.request.conversation.is_stateful() {
+        notices::log_stateful(chat);
+        return plan_unmodified(chat.request.conversation, &inputs.policy);
+    }
     if chat.compact_now {
         return plan_immediate_compaction(chat, inputs).await;
     }
@@ -188,6 +197,9 @@ fn current_plan(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
 
 /// Plans an explicit compaction. Waits for the summary as long as a call may take.
 async fn compact_explicitly(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
+    if chat.request.conversation.is_stateful() {
+        return None;
+    }
     let wait = chat.services().config.summary.wait_limit.max(CALL_TIMEOUT);
     inputs.deadline = Some(Instant::now() + wait);
     compact_immediately(chat, inputs).await

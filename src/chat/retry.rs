@@ -150,6 +150,8 @@ pub(crate) async fn next_step(
 ) -> NextStep {
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
+        // Every change would become part of the history that the provider keeps.
+        _ if chat.request.conversation.is_stateful() => NextStep::Relay,
         Verdict::TooManyBytes => NextStep::from_retry(retry_fewer_bytes(chat, first)),
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {

@@ -60,6 +60,7 @@ fn observer<B>(
                 output_limit: chat.request.conversation.output_tokens(),
                 is_text_only: chat.request.conversation.is_text_only(),
             },
+            is_partial: chat.request.conversation.params().is_partial,
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
             path: chat.request.route.mapped.clone(),

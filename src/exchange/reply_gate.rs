@@ -15,10 +15,6 @@ use crate::body::coding::Decoder;
 use crate::body::peeked_body::{PeekedBody, ReadAhead};
 use longhaul_core::overflow::{ClassifierStep, ReplyClassifier, Verdict};
 
-/// Maximum bytes held of one reply, as received. Errors are small, and the head of a stream before
-/// its first content is smaller.
-pub(crate) const HELD_BYTES: usize = 64 * 1024;
-
 /// Maximum time a reply is held. A server that sends only comments for this long is prefilling, and
 /// the client must see that the connection is alive.
 pub(crate) const HELD_FOR: Duration = Duration::from_secs(10);
@@ -40,7 +36,7 @@ pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
     pub(crate) response: Response<PeekedBody<B>>,
     /// The verdict. [`Verdict::Fine`] also covers replies that could not be judged:
     ///
-    /// - longer than [`HELD_BYTES`] or slower than [`HELD_FOR`];
+    /// - longer than the dialect's limit or slower than [`HELD_FOR`];
     /// - ended early;
     /// - encoded in an unsupported coding;
     /// - no space in the budget for the decoder.
@@ -78,7 +74,7 @@ where
                 .ok()
         };
         match classifier(status).zip(decoder()) {
-            Some((reading, decoder)) if may_be_held(&held) => {
+            Some((reading, decoder)) if may_be_held(&held, reading.held_bytes()) => {
                 // A timeout drops the future between two frames, so no bytes are lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))
                     .await
@@ -94,9 +90,9 @@ where
     }
 }
 
-/// Whether the body may be held: one that announces more than the maximum is not held at all.
-fn may_be_held(body: &impl Body) -> bool {
-    usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
+/// Whether the body may be held: one that announces more than `limit` bytes is not held at all.
+fn may_be_held(body: &impl Body, limit: usize) -> bool {
+    usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= limit)
 }
 
 /// Reads ahead until the verdict is known. Returns `None` if the body ends early.
@@ -108,11 +104,12 @@ async fn read<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    let limit = reading.held_bytes();
     loop {
         match held.read_ahead().await {
             ReadAhead::Broken => return None,
             ReadAhead::Ended => return Some(reading.finish()),
-            ReadAhead::Chunk(_) if held.peeked_bytes() > HELD_BYTES => return Some(Verdict::Fine),
+            ReadAhead::Chunk(_) if held.peeked_bytes() > limit => return Some(Verdict::Fine),
             ReadAhead::Chunk(chunk) => {
                 let Some(plain) = decoder.decode_chunk(&chunk) else {
                     return Some(Verdict::Fine);

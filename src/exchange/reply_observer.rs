@@ -22,6 +22,8 @@ use longhaul_core::window::token_ratio::CountSample;
 pub(crate) struct ObservedRequest {
     pub(crate) dialect: Dialect,
     pub(crate) sent: SentSize,
+    /// Whether the upstream adds to the prompt what `sent` does not count.
+    pub(crate) is_partial: bool,
     /// Key of the stable prefix of the original request, which later requests share.
     pub(crate) prefix: Option<RecordKey>,
     pub(crate) bill: PendingCost,
@@ -100,7 +102,11 @@ impl ReplyObserver {
         let services = &*self.services;
         let reply_end = self.tail.finish(&services.config.overflow_rules);
         let ObservedRequest {
-            sent, prefix, bill, ..
+            sent,
+            is_partial,
+            prefix,
+            bill,
+            ..
         } = &self.observed;
         let was_answered = match reply_end.verdict {
             Verdict::Fine => true,
@@ -128,6 +134,9 @@ impl ReplyObserver {
             if let Some(attempt) = attempt {
                 attempt.record_usage(usage);
             }
+        }
+        if *is_partial {
+            return spent;
         }
         let pair = reply_end
             .usage
@@ -166,6 +175,9 @@ impl ReplyObserver {
             .tail
             .finish(&services.config.overflow_rules)
             .error_only();
+        if self.observed.is_partial {
+            return spent;
+        }
         let windows = &self.knowledge.windows;
         let learned = windows.learn_from_reply_end(&self.model, self.observed.sent, &error);
         report_learned_window(services, &self.model, &self.observed, learned);
@@ -227,6 +239,7 @@ mod tests {
         ReplyObserver::for_reply(services, &knowledge, &reply, &"m".into(), || {
             ObservedRequest {
                 dialect: Dialect::ChatCompletions,
+                is_partial: false,
                 sent: SentSize {
                     estimate: tokens,
                     output_limit: None,

@@ -6,10 +6,12 @@ mod batches;
 mod bound_thinking;
 mod cache_marks;
 pub(crate) mod containers;
+mod cut_rules;
 pub mod images;
 pub(crate) mod open_calls;
 pub mod parse_cache;
 pub(crate) mod reasoning_runs;
+mod request_params;
 mod role;
 pub(crate) mod token_sums;
 pub(crate) mod tool_arguments;
@@ -22,6 +24,8 @@ use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
+pub(super) use cut_rules::{Binding, CutRules};
+pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -118,6 +122,8 @@ pub struct Message {
     pub is_error: bool,
     /// Whether the upstream needs the content as it is, so that nothing may replace it alone.
     pub is_fixed: bool,
+    /// Tie between the message and its neighbours.
+    pub(super) binding: Binding,
     /// Plain estimate of the text parts, joined.
     pub text_tokens: Tokens,
     /// Plain estimate of the whole message.
@@ -126,69 +132,6 @@ pub struct Message {
     pub(super) calls: Range<usize>,
     /// The cache entry of this message, if it is cached.
     pub(super) cached: Option<Arc<ParsedMessage>>,
-}
-
-/// The output limit of a request, with its position so that it can be lowered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct OutputLimit {
-    /// The key that holds the limit. Upstreams differ in which key they accept.
-    pub key: Literal,
-    /// The number literal.
-    pub span: Span,
-    /// The limit, in tokens.
-    pub tokens: Tokens,
-}
-
-/// Parameters of a request other than its messages.
-#[derive(Clone, Debug, Default)]
-pub struct RequestParams {
-    /// The `model`, if it is a string.
-    pub model: Option<Literal>,
-    /// Whether the request asks for a streamed reply.
-    pub streaming: bool,
-    /// The limit of output tokens.
-    pub output_limit: Option<OutputLimit>,
-    /// Plain estimate of the tool and function schemas.
-    pub tool_tokens: Tokens,
-    /// `prompt_cache_key`, if it is a string.
-    pub prompt_cache_key: Option<Literal>,
-    /// Keys and values that select who may serve the request, and on whose behalf.
-    pub routing: Vec<(Literal, Span)>,
-    /// Keys and values that control whether and how much the model reasons.
-    pub thinking: Vec<(Literal, Span)>,
-    /// Reasoning tokens that the request grants; zero if it states none.
-    pub reasoning_budget: Tokens,
-    /// Instructions beside the messages, if the dialect has a key for them. Their estimate is part
-    /// of `tool_tokens`.
-    pub instructions: Option<Literal>,
-    /// The party beside the client that keeps or compacts the history.
-    pub history: HistoryKeeper,
-}
-
-/// The party that keeps the history of a request, or compacts it.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum HistoryKeeper {
-    /// The client keeps the history, and the request holds all of it.
-    #[default]
-    Client,
-    /// The client keeps the history, and the provider clears results in each request. longhaul
-    /// clears none, and only recovers from refusals.
-    ClearingProvider,
-    /// The client keeps the history, and the provider compacts it. longhaul begins nothing new.
-    CompactingProvider,
-    /// The provider keeps the history, and the request holds only its newest part. longhaul changes
-    /// nothing.
-    Provider,
-}
-
-/// Restrictions on cuts that follow from a dialect's own kinds of messages.
-#[derive(Debug, Default)]
-pub(super) struct CutRules {
-    /// Number of messages at the start that no rewrite touches. Leading instructions need no rule.
-    pub(super) pinned: usize,
-    /// For each message, whether the upstream refuses it without the message before it. Empty if
-    /// every unit stands alone.
-    pub(super) joined: Vec<bool>,
 }
 
 /// A parsed request body.

@@ -11,6 +11,7 @@ mod finish_reason;
 pub mod messages;
 pub mod reply;
 pub(crate) mod request_template;
+pub mod responses;
 pub mod usage;
 
 use crate::FORM_VERSION;
@@ -22,6 +23,9 @@ use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
+/// Bit that keeps the form versions of the Responses dialect apart from those of chat completions.
+const RESPONSES_FORM: u32 = 1 << 16;
+
 /// An API's wire format.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Dialect {
@@ -29,11 +33,13 @@ pub enum Dialect {
     ChatCompletions,
     /// Anthropic's `POST …/v1/messages`.
     Messages,
+    /// `POST …/responses`.
+    Responses,
 }
 
 impl Dialect {
     /// All dialects.
-    const ALL: [Self; 2] = [Self::ChatCompletions, Self::Messages];
+    const ALL: [Self; 3] = [Self::ChatCompletions, Self::Messages, Self::Responses];
 
     /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
     pub fn of_path(path: &str) -> Option<Self> {
@@ -59,6 +65,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::PATH,
             Self::Messages => messages::PATH,
+            Self::Responses => responses::PATH,
         }
     }
 
@@ -68,6 +75,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => FORM_VERSION,
             Self::Messages => messages::FORM_VERSION,
+            Self::Responses => RESPONSES_FORM | FORM_VERSION,
         }
     }
 
@@ -80,6 +88,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::read(body),
             Self::Messages => messages::read(body),
+            Self::Responses => responses::read(body),
         }
     }
 
@@ -96,6 +105,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
             Self::Messages => messages::read(body),
+            Self::Responses => responses::read_cached(body, scope, cache),
         }
     }
 
@@ -120,6 +130,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::output_limit::is_negative(body),
             Self::Messages => messages::output_limit::is_negative(body),
+            Self::Responses => responses::output_limit::is_negative(body),
         }
     }
 
@@ -127,7 +138,7 @@ impl Dialect {
     /// call is useless, and compacting history can make room instead.
     pub fn min_output(self) -> Tokens {
         match self {
-            Self::ChatCompletions => chat_completions::MIN_OUTPUT,
+            Self::ChatCompletions | Self::Responses => chat_completions::MIN_OUTPUT,
             Self::Messages => messages::MIN_OUTPUT,
         }
     }
@@ -138,6 +149,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::CACHE_MARK_KEY,
             Self::Messages => messages::CACHE_MARK_KEY,
+            Self::Responses => responses::CACHE_MARK_KEY,
         }
     }
 
@@ -149,6 +161,8 @@ impl Dialect {
             Self::ChatCompletions | Self::Messages => {
                 chat_completions::bound_thinking::spans(body, message)
             }
+            // Reasoning is bound to its neighbours, which it stays with.
+            Self::Responses => Vec::new(),
         }
     }
 
@@ -166,6 +180,7 @@ impl Dialect {
                 chat_completions::writer::content_in_shape(conversation, message, text)
             }
             Self::Messages => messages::writer::content_in_shape(conversation, message, text),
+            Self::Responses => responses::writer::content_in_shape(conversation, message, text),
         }
     }
 
@@ -174,6 +189,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::writer::text_part(text, cache_mark),
             Self::Messages => messages::writer::text_part(text, cache_mark),
+            Self::Responses => responses::writer::text_part(text, cache_mark),
         }
     }
 
@@ -182,6 +198,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => chat_completions::writer::user_message(content),
             Self::Messages => messages::writer::user_message(content),
+            Self::Responses => responses::writer::user_message(content),
         }
     }
 
@@ -199,6 +216,7 @@ impl Dialect {
                 chat_completions::summary_request::body(template, system, user, output)
             }
             Self::Messages => messages::summary_request::body(template, system, user, output),
+            Self::Responses => responses::summary_request::body(template, system, user, output),
         }
     }
 
@@ -218,13 +236,19 @@ impl Dialect {
             Self::Messages => {
                 messages::summary_request::append_prompt(forwarded, upto, prompt, output)
             }
+            Self::Responses => {
+                responses::summary_request::append_prompt(forwarded, upto, prompt, output)
+            }
         }
     }
 
     /// Formats the body of an error reply of longhaul itself, whose HTTP status is `status`.
     pub fn error_body(self, status: u16, code: &str, message: &str) -> Vec<u8> {
         match self {
-            Self::ChatCompletions => chat_completions::errors::body(status, code, message),
+            // The APIs of one author share the format.
+            Self::ChatCompletions | Self::Responses => {
+                chat_completions::errors::body(status, code, message)
+            }
             Self::Messages => messages::errors::body(status, code, message),
         }
     }
@@ -250,6 +274,13 @@ mod tests {
             ("/v1/chat/completions", chat),
             ("/openai/deployments/x/chat/completions", chat),
             ("/v1/chat/completions/", chat),
+            ("/v1/responses", Some(Dialect::Responses)),
+            ("/backend-api/codex/responses", Some(Dialect::Responses)),
+            ("/v1/responses/", Some(Dialect::Responses)),
+            ("/v1/responses/compact", None),
+            ("/v1/responses/input_tokens", None),
+            ("/v1/responses/resp_1/cancel", None),
+            ("/serving-endpoints/open-responses", None),
             ("/v1/completions", None),
             ("", None),
         ] {
@@ -262,7 +293,9 @@ mod tests {
         let read = |body: &str| Dialect::read_any(body.as_bytes()).map(|it| it.dialect());
         let dialect = Ok(Dialect::ChatCompletions);
         assert_eq!(read(r#"{"messages":[]}"#), dialect);
-        assert_eq!(read(r#"{"input":[]}"#), Err(Bypass::Shape));
+        assert_eq!(read(r#"{"input":[]}"#), Ok(Dialect::Responses));
+        assert_eq!(read(r#"{"input":"hi"}"#), Ok(Dialect::Responses));
+        assert_eq!(read(r#"{"prompt":"hi"}"#), Err(Bypass::Shape));
         assert_eq!(read("{"), Err(Bypass::Malformed));
     }
 }

@@ -208,6 +208,15 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
     if info.finish == Some(FinishReason::WindowFull) {
         return Verdict::Overflow(Overflow::stated(None, None));
     }
+    // There was no room for a single token.
+    if (info.kind, info.finish, info.output)
+        == (EventKind::Usage, Some(FinishReason::Length), Some(0))
+    {
+        return Verdict::Overflow(Overflow {
+            limit: info.input.filter(|input| *input > 0),
+            ..Overflow::from_empty_reply()
+        });
+    }
     let key = dialect.answer_key();
     let has_output = info.output.is_some_and(|tokens| tokens > 0);
     match serde_json::from_slice::<Value>(body) {

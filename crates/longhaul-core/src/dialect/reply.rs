@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::dialect::Dialect;
 use crate::dialect::chat_completions::reply;
 use crate::dialect::messages::reply as messages;
+use crate::dialect::responses::reply as responses;
 use crate::dialect::usage::Usage;
 use crate::sse::Event;
 
@@ -81,6 +82,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => reply::ANSWER_KEY,
             Self::Messages => messages::ANSWER_KEY,
+            Self::Responses => responses::ANSWER_KEY,
         }
     }
 
@@ -90,13 +92,14 @@ impl Dialect {
         match self {
             Self::ChatCompletions => reply::CONTENT_KEYS,
             Self::Messages => messages::CONTENT_KEYS,
+            Self::Responses => responses::CONTENT_KEYS,
         }
     }
 
     /// Whether the first event of a stream counts the prompt, and the last one maybe the output alone.
     pub(crate) fn counts_prompt_first(self) -> bool {
         match self {
-            Self::ChatCompletions => false,
+            Self::ChatCompletions | Self::Responses => false,
             Self::Messages => true,
         }
     }
@@ -104,8 +107,35 @@ impl Dialect {
     /// Whether an error with this status, which elsewhere only throttles, may limit the context.
     pub(crate) fn limits_context_by(self, status: u16) -> bool {
         match self {
-            Self::ChatCompletions => false,
+            Self::ChatCompletions | Self::Responses => false,
             Self::Messages => status == 429,
+        }
+    }
+
+    /// Returns the maximum of bytes held of one reply, as received. Errors are small, and so is the head
+    /// of a stream before its first content, unless it repeats the request.
+    pub fn held_bytes(self) -> usize {
+        match self {
+            Self::ChatCompletions | Self::Messages => reply::HELD_BYTES,
+            Self::Responses => responses::HELD_BYTES,
+        }
+    }
+
+    /// Returns the finish reason that the first bytes of a stream's last event state. Returns `None` for
+    /// dialects whose events are short enough to be kept whole.
+    pub(crate) fn finish_from_start(self, event: &[u8]) -> Option<FinishReason> {
+        match self {
+            Self::ChatCompletions | Self::Messages => None,
+            Self::Responses => responses::end::finish_from_start(event),
+        }
+    }
+
+    /// Returns the number of bytes to keep of the start of each event in a stream. Zero if the last
+    /// event is short enough to be kept whole.
+    pub(crate) fn event_start_bytes(self) -> usize {
+        match self {
+            Self::ChatCompletions | Self::Messages => 0,
+            Self::Responses => responses::EVENT_START_BYTES,
         }
     }
 
@@ -114,6 +144,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => reply::classify_event(event),
             Self::Messages => messages::classify_event(event),
+            Self::Responses => responses::classify_event(event),
         }
     }
 
@@ -123,6 +154,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => reply::read_completion(json),
             Self::Messages => messages::read_completion(json),
+            Self::Responses => responses::read_completion(json),
         }
     }
 
@@ -131,6 +163,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => reply::end::read_end(json),
             Self::Messages => messages::end::read_end(json),
+            Self::Responses => responses::end::read_end(json),
         }
     }
 
@@ -140,6 +173,7 @@ impl Dialect {
         match self {
             Self::ChatCompletions => reply::end::may_add_to(later, events),
             Self::Messages => messages::end::may_add_to(later, events),
+            Self::Responses => responses::end::may_add_to(later, events),
         }
     }
 }

@@ -44,6 +44,11 @@ impl<'a> ReplyClassifier<'a> {
         Self::by_rules(dialect, status, RuleSet::table_only(rules))
     }
 
+    /// Returns the maximum of bytes to hold of the reply, as received.
+    pub fn held_bytes(&self) -> usize {
+        self.dialect.held_bytes()
+    }
+
     /// Creates a classifier for the reply to a request. Where no rule of the table applies, the evidence
     /// of the reply decides. Returns `None` if the status rules out any action.
     pub fn for_request(

@@ -8,7 +8,7 @@
 mod tests;
 
 use crate::overflow::judge::{RequestText, codes};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and
 /// the deepest recorded reply is wrapped three times.
@@ -88,6 +88,12 @@ impl ErrorDetails {
             Value::Array(elements) => {
                 for element in elements.iter().take(MAX_ELEMENTS) {
                     self.read_value(element, depth + 1);
+                }
+            }
+            Value::Object(members) if is_response(members) => {
+                let own = members.iter();
+                for (key, member) in own.filter(|(key, _)| !is_repeated_request(key)) {
+                    self.read_member(key, member, depth);
                 }
             }
             Value::Object(members) => {
@@ -276,6 +282,16 @@ pub(super) const SKIPPED_KEYS: [&str; 51] = [
     "usage",
     "user",
 ];
+
+/// Whether an object is a response, which repeats the request beside its error.
+fn is_response(members: &Map<String, Value>) -> bool {
+    members.get("object").and_then(Value::as_str) == Some("response")
+}
+
+/// Whether a member of a response repeats the request. Elsewhere, the key may state an error.
+fn is_repeated_request(key: &str) -> bool {
+    matches!(key, "instructions" | "metadata" | "reasoning" | "text")
+}
 
 /// Writes a key in lower case without separators.
 pub(super) fn plain_key(key: &str) -> String {

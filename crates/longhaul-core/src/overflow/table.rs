@@ -148,10 +148,20 @@ const MALFORMED: &[RuleRow] = &[
         "OpenAI Responses",
         r"no tool output found for function call",
     ),
+    (
+        "OpenAI Responses",
+        r"no tool call found for function call output",
+    ),
+    ("OpenAI Responses", r"without its required 'reasoning' item"),
+    ("OpenAI Responses", r"duplicate item found with id"),
+    (
+        "OpenAI Responses",
+        r"one of .input. or .previous_response_id.* must be provided",
+    ),
     ("OpenAI Responses", r"without its required following item"),
     (
         "OpenAI Responses",
-        r"encrypted content could not be verified",
+        r"encrypted content .*could not be verified",
     ),
     ("Anthropic", r"tool_use` ids were found without"),
     ("Anthropic", r"unexpected `tool_use_id"),

@@ -1,5 +1,6 @@
 //! Reads the end of a relayed reply: token counts, finish reason and errors.
 
+mod event_start;
 mod stream_ends;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use crate::dialect::usage::Usage;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::{ClassifierRules, RuleSet, Verdict, classify_stated_error};
 use crate::sse::{Event, Splitter};
+use event_start::EventStart;
 
 /// Maximum number of bytes kept from one reply while it passes. The bound is several times the
 /// longest final events in use, which contain filter results, timings or a wrapped error.
@@ -29,6 +31,8 @@ pub struct ReplyTail {
     buffer: VecDeque<u8>,
     /// First bytes of the reply, in dialects whose first event counts the prompt.
     start: Vec<u8>,
+    /// Start of the last event, if the dialect's last event may be longer than `buffer`.
+    event_start: EventStart,
     /// Whether bytes before `buffer` were discarded.
     is_truncated: bool,
     /// Format of the reply, once known. Bytes of [`BodyFormat::Other`] are not kept.
@@ -56,6 +60,7 @@ impl ReplyTail {
             dialect,
             buffer: VecDeque::new(),
             start: Vec::new(),
+            event_start: EventStart::new(dialect.event_start_bytes()),
             is_truncated: false,
             format: None,
         }
@@ -77,6 +82,7 @@ impl ReplyTail {
             self.start
                 .extend_from_slice(chunk.get(..room).unwrap_or(chunk));
         }
+        self.event_start.push(chunk);
         let skipped = chunk.len().saturating_sub(TAIL_BYTES);
         let chunk = chunk.get(skipped..).unwrap_or_default();
         let over = (self.buffer.len() + chunk.len()).saturating_sub(TAIL_BYTES);
@@ -104,6 +110,9 @@ impl ReplyTail {
             (Some(BodyFormat::Json), false) => reply_end.read(dialect, Event::unnamed(kept), rules),
             (Some(BodyFormat::Json), true) => reply_end.read_facts(dialect, kept),
             (Some(BodyFormat::Stream), lost_head) => {
+                if lost_head {
+                    reply_end.read_cut_event(dialect, self.event_start.last(), kept);
+                }
                 reply_end.read_stream(dialect, events_with_start(kept, lost_head), rules);
                 if dialect.counts_prompt_first() {
                     reply_end.complete_usage(dialect, &self.start);
@@ -124,6 +133,9 @@ impl ReplyTail {
         }
         let kept: Vec<u8> = self.buffer.iter().copied().collect();
         let (mut is_done, mut reply_end) = (false, ReplyEnd::unread(false));
+        if self.is_truncated {
+            reply_end.read_cut_event(self.dialect, self.event_start.last(), &kept);
+        }
         for_each_event(events_with_start(&kept, self.is_truncated), |event| {
             is_done |= self.dialect.classify_event(event).kind == EventKind::Done;
             reply_end.read_facts(self.dialect, event.data);
@@ -228,6 +240,19 @@ impl ReplyEnd {
         for_each_event(start, |event| first.read_facts(dialect, event.data));
         let usage = later_usage(first.usage, self.usage);
         self.usage = usage.filter(Usage::counts_prompt);
+    }
+
+    /// Reads the facts of a last event whose beginning is not kept, from its first bytes and the kept
+    /// end. Does nothing if the event starts within the kept end, or does not end the stream.
+    fn read_cut_event(&mut self, dialect: Dialect, start: &[u8], kept: &[u8]) {
+        if let Some(finish) = dialect.finish_from_start(start) {
+            let json_end = kept
+                .iter()
+                .rposition(|&byte| byte == b'}')
+                .map_or(0, |at| at + 1);
+            self.read_facts(dialect, kept.get(..json_end).unwrap_or_default());
+            self.finish = Some(finish);
+        }
     }
 
     /// Reads the facts near the top of a JSON text, which may lack its beginning.

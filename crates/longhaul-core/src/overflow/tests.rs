@@ -7,6 +7,7 @@ mod figures;
 mod messages;
 mod needed;
 mod replies;
+mod responses;
 mod rules;
 mod shadow;
 mod stated;

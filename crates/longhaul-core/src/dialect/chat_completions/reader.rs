@@ -10,7 +10,7 @@ use super::reasoning_budget::read_reasoning_option;
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
+    Binding, Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -115,7 +115,7 @@ pub(in crate::dialect) fn string_or_null(
 }
 
 /// Distinguishes a value of the wrong type from text that is not JSON.
-fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
+pub(in crate::dialect) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
     scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }
 
@@ -441,6 +441,7 @@ impl RequestReader<'_> {
             bound_thinking,
             is_error: false,
             is_fixed: false,
+            binding: Binding::Free,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,

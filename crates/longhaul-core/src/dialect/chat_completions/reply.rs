@@ -24,6 +24,9 @@ use usage::UsageObject;
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "choices";
 
+/// Bytes held of one reply.
+pub(crate) const HELD_BYTES: usize = 64 * 1024;
+
 /// Words by which gateways keep a connection open.
 const KEEP_ALIVES: [&[u8]; 7] = [
     b"heartbeat",

@@ -151,7 +151,7 @@ pub(in crate::dialect) fn append_prompt(
 
 /// Returns the JSON of a model name, or of a list of names, without the variants that buy a search. Any
 /// other JSON stays byte for byte.
-fn models_without_search(json: &str) -> Cow<'_, str> {
+pub(in crate::dialect) fn models_without_search(json: &str) -> Cow<'_, str> {
     let plain = |name: &Value| {
         name.as_str()
             .map_or_else(|| name.clone(), |name| without_search(name).into())
@@ -169,7 +169,7 @@ fn models_without_search(json: &str) -> Cow<'_, str> {
 }
 
 /// Removes the variant that buys a search from the name of a model.
-fn without_search(model: &str) -> String {
+pub(in crate::dialect) fn without_search(model: &str) -> String {
     let mut parts = model.split(':');
     let name = parts.next().unwrap_or_default().to_owned();
     let kept = parts.filter(|variant| !variant.eq_ignore_ascii_case(SEARCH_VARIANT));
@@ -189,7 +189,7 @@ fn requests_usage(body: &str) -> bool {
 /// Whether a reasoning option reduces the model's default reasoning. Such an option applies to the
 /// summary too, since the upstream supports the key. Options for more reasoning are dropped:
 /// reasoning counts as output, and a summary needs none.
-fn reduces_reasoning(key: &str, value: &str) -> bool {
+pub(in crate::dialect) fn reduces_reasoning(key: &str, value: &str) -> bool {
     let value: String = value
         .chars()
         .filter(|c| !c.is_ascii_whitespace())

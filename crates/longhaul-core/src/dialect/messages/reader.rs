@@ -57,10 +57,11 @@ pub fn has_own_shape(body: &[u8]) -> bool {
     let Ok(body) = std::str::from_utf8(body) else {
         return false;
     };
-    let mut is_own = false;
+    let (mut is_own, mut has_messages) = (false, false);
     let read = Scanner::new(body).object(|scanner, key| {
         let name = key.decode(body);
         let value = scanner.value()?.slice(body);
+        has_messages |= name == "messages";
         is_own |= match &*name {
             "system" => true,
             "tools" => value.contains("\"input_schema\""),
@@ -72,7 +73,7 @@ pub fn has_own_shape(body: &[u8]) -> bool {
         };
         Ok::<(), NotJson>(())
     });
-    read.is_ok() && is_own
+    read.is_ok() && is_own && has_messages
 }
 
 /// Whether a JSON text contains a member `type` with the value `kind`, a string with its quotes. A

@@ -59,7 +59,7 @@ fn recorded() -> Vec<Recorded> {
 }
 
 /// Returns the text of a request of this size.
-fn text_of(tokens: u32) -> RequestText<'static> {
+pub(super) fn text_of(tokens: u32) -> RequestText<'static> {
     static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b' '; 16_000_000]);
     let bytes = BODY.len().min(tokens as usize * 4);
     RequestText::new(&BODY[..bytes], "")

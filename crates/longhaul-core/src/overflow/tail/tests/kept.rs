@@ -52,3 +52,35 @@ fn the_room_doubles_only_when_it_is_full_and_stops_at_the_bound() {
     expect.extend([TAIL_BYTES; 13]);
     assert_eq!(rooms, expect);
 }
+
+#[test]
+fn a_last_event_that_repeats_the_request_is_read_from_both_its_ends() {
+    let tools = "x".repeat(50_000);
+    let event = |event_type: &str, details: &str| {
+        format!(
+            "event: response.created\ndata: {{\"type\":\"response.created\",\"response\":{{\"instructions\":\"{tools}\"}}}}\n\n\
+             event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",\"delta\":\"a\"}}\n\n\
+             event: {event_type}\ndata: {{\"type\":\"{event_type}\",\"response\":{{\"incomplete_details\":{details},\"tools\":[\"{tools}\"],\"usage\":{{\"input_tokens\":51097,\"output_tokens\":12}},\"user\":null}}}}\n\n"
+        )
+    };
+    for (stream, expect) in [
+        (event("response.completed", "null"), FinishReason::Stop),
+        (
+            event("response.incomplete", "{\"reason\":\"max_output_tokens\"}"),
+            FinishReason::Length,
+        ),
+    ] {
+        for end in ["", "data: [DONE]\n\n"] {
+            let mut tail = ReplyTail::new(Dialect::Responses);
+            let stream = [&stream, end].concat();
+            stream
+                .as_bytes()
+                .chunks(1_000)
+                .for_each(|chunk| tail.push(chunk));
+            assert!(tail.is_complete());
+            let reply_end = tail.finish(ClassifierRules::standard());
+            assert_eq!(reply_end.finish, Some(expect));
+            assert_eq!(reply_end.usage.map(|usage| usage.input), Some(51_097));
+        }
+    }
+}

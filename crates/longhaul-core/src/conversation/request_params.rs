@@ -1,0 +1,61 @@
+//! Parameters of a request other than its messages.
+
+use crate::json::scanner::Literal;
+use crate::json::span::Span;
+use crate::units::tokens::Tokens;
+
+/// The output limit of a request, with its position so that it can be lowered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OutputLimit {
+    /// The key that holds the limit. Upstreams differ in which key they accept.
+    pub key: Literal,
+    /// The number literal.
+    pub span: Span,
+    /// The limit, in tokens.
+    pub tokens: Tokens,
+}
+
+/// Parameters of a request other than its messages.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParams {
+    /// The `model`, if it is a string.
+    pub model: Option<Literal>,
+    /// Whether the request asks for a streamed reply.
+    pub streaming: bool,
+    /// The limit of output tokens.
+    pub output_limit: Option<OutputLimit>,
+    /// Plain estimate of the tool and function schemas.
+    pub tool_tokens: Tokens,
+    /// `prompt_cache_key`, if it is a string.
+    pub prompt_cache_key: Option<Literal>,
+    /// Keys and values that select who may serve the request, and on whose behalf.
+    pub routing: Vec<(Literal, Span)>,
+    /// Keys and values that control whether and how much the model reasons.
+    pub thinking: Vec<(Literal, Span)>,
+    /// Reasoning tokens that the request grants; zero if it states none.
+    pub reasoning_budget: Tokens,
+    /// Instructions beside the messages, if the dialect has a key for them. Their estimate is part
+    /// of `tool_tokens`.
+    pub instructions: Option<Literal>,
+    /// The party beside the client that keeps or compacts the history.
+    pub history: HistoryKeeper,
+    /// Whether the provider adds to the prompt what the body does not hold. The provider's counts then
+    /// say nothing about the estimate.
+    pub is_partial: bool,
+}
+
+/// The party that keeps the history of a request, or compacts it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum HistoryKeeper {
+    /// The client keeps the history, and the request holds all of it.
+    #[default]
+    Client,
+    /// The client keeps the history, and the provider clears results in each request. longhaul
+    /// clears none, and only recovers from refusals.
+    ClearingProvider,
+    /// The client keeps the history, and the provider compacts it. longhaul begins nothing new.
+    CompactingProvider,
+    /// The provider keeps the history, and the request holds only its newest part. longhaul changes
+    /// nothing.
+    Provider,
+}

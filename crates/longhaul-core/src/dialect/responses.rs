@@ -1,0 +1,21 @@
+//! The dialect of `POST …/responses`: the meaning of each key.
+
+mod codex_context;
+mod estimate;
+mod item_type;
+mod keys;
+pub(super) mod output_limit;
+mod reader;
+pub(super) mod reply;
+mod steps;
+pub(super) mod summary_request;
+mod tool_names;
+pub(super) mod writer;
+
+pub use reader::{read, read_cached};
+
+/// End of the path. Codex, Azure and gateways serve responses under longer paths. Paths of stored
+/// responses continue after it, and `…/responses/compact` is another API.
+pub(super) const PATH: &str = "/responses";
+/// Key of a mark that asks the provider to cache the prompt up to there.
+pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";

@@ -1,0 +1,39 @@
+//! Messages of the user role in which Codex describes the workspace. They are no requests of a
+//! person.
+
+/// Beginnings of the texts, from Codex 0.118 to 0.169.
+const BEGINNINGS: [&str; 4] = [
+    "# AGENTS.md instructions",
+    "<environment_context>",
+    "<recommended_plugins>",
+    "<user_instructions>",
+];
+
+/// Whether all of `texts`, undecoded, describe the workspace, and there is at least one.
+pub(super) fn is_context<'t>(texts: impl IntoIterator<Item = &'t str>) -> bool {
+    let mut texts = texts.into_iter().peekable();
+    texts.peek().is_some() && texts.all(begins_as_context)
+}
+
+fn begins_as_context(raw: &str) -> bool {
+    let text = raw.trim_start_matches("\\n").trim_start();
+    BEGINNINGS
+        .iter()
+        .any(|beginning| text.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_that_consist_of_context_are_context() {
+        let context = "<environment_context>\\n  <cwd>/home/user</cwd>";
+        let agents = "# AGENTS.md instructions for /home/user";
+        assert!(is_context([context]));
+        assert!(is_context(["\\n<user_instructions>x", agents]));
+        assert!(!is_context([agents, "fix the build"]));
+        assert!(!is_context(["why does <environment_context> repeat?"]));
+        assert!(!is_context([]));
+    }
+}

@@ -1,0 +1,370 @@
+//! Items of an input, each read to a message of its own.
+
+use super::RequestReader;
+use super::part::PartList;
+use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
+use crate::dialect::bypass::Bypass;
+use crate::dialect::chat_completions::estimate;
+use crate::dialect::chat_completions::reader::{string_or_null, wrong_type};
+use crate::dialect::responses::codex_context;
+use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
+use crate::dialect::responses::item_type::{ItemType, OutputShape};
+use crate::dialect::responses::keys::{ItemKey, SeenKeys};
+use crate::json::scanner::{Literal, Scanner};
+use crate::json::span::Span;
+use crate::units::tokens::Tokens;
+use std::ops::Range;
+
+/// A partially read item.
+#[derive(Debug, Default)]
+struct ItemDraft {
+    type_name: Option<Literal>,
+    role: Option<Literal>,
+    call_id: Option<Literal>,
+    id: Option<Literal>,
+    name: Option<Literal>,
+    arguments: Option<Literal>,
+    content: Value,
+    output: Value,
+    /// Characters of the encrypted text.
+    encrypted_chars: Option<u32>,
+}
+
+/// A value that holds text in one of its forms.
+#[derive(Debug, Default)]
+enum Value {
+    /// The key is missing.
+    #[default]
+    Absent,
+    /// `null`.
+    Null,
+    /// A value of another type.
+    Other,
+    /// An array, with the range of its parts.
+    Parts(Span, PartList, Range<usize>),
+    /// A string.
+    Text(Literal),
+}
+
+impl RequestReader<'_> {
+    /// Reads an item, or skips all cached items with one look-up.
+    pub(super) fn item(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.check_piece_limit()?;
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let ahead = scanner.remaining();
+        if let Some(cursor) = &mut self.cursor
+            && let Some(hit) = cursor.lookup(ahead)
+        {
+            let span = scanner.advance(hit.len())?;
+            let items = &mut self.items;
+            hit.append_at(
+                span,
+                &mut items.messages,
+                &mut items.parts,
+                &mut items.calls,
+            );
+            cursor.store_page(scanner.text(), &items.messages);
+            return Ok(());
+        }
+        let mut seen = SeenKeys::default();
+        let mut draft = ItemDraft::default();
+        let first_part = self.items.parts.len();
+        let span = scanner.object(|scanner, key| match seen.next(scanner, key)? {
+            Some(key) => self.item_member(scanner, key, &mut draft),
+            None => Ok(scanner.skip()?),
+        })?;
+        let message = self.build_message(scanner.text(), span, draft, first_part)?;
+        self.items.messages.push(message);
+        if let Some(cursor) = &mut self.cursor
+            && let Some(message) = self.items.messages.last_mut()
+        {
+            let parts = self.items.parts.get(message.parts.clone());
+            let calls = self.items.calls.get(message.calls.clone());
+            let (parts, calls) = (parts.unwrap_or_default(), calls.unwrap_or_default());
+            cursor.store(ahead, message, parts, calls);
+        }
+        Ok(())
+    }
+
+    fn item_member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: ItemKey,
+        draft: &mut ItemDraft,
+    ) -> Result<(), Bypass> {
+        match key {
+            ItemKey::Arguments => {
+                if scanner.peek() == Some(b'"') {
+                    draft.arguments = Some(scanner.string()?);
+                } else {
+                    scanner.skip()?;
+                }
+            }
+            ItemKey::CallId => draft.call_id = string_or_null(scanner)?,
+            ItemKey::Content => draft.content = self.item_value(scanner)?,
+            ItemKey::EncryptedContent => {
+                draft.encrypted_chars = string_or_null(scanner)?.map(Literal::chars);
+            }
+            ItemKey::Id => draft.id = string_or_null(scanner)?,
+            ItemKey::Name => draft.name = string_or_null(scanner)?,
+            ItemKey::Output => draft.output = self.item_value(scanner)?,
+            ItemKey::Role => draft.role = string_or_null(scanner)?,
+            ItemKey::Type => draft.type_name = string_or_null(scanner)?,
+        }
+        Ok(())
+    }
+
+    fn item_value(&mut self, scanner: &mut Scanner<'_>) -> Result<Value, Bypass> {
+        Ok(match scanner.peek() {
+            Some(b'"') => Value::Text(scanner.string()?),
+            Some(b'[') => {
+                let before = self.items.parts.len();
+                let (span, list) = self.part_list(scanner)?;
+                Value::Parts(span, list, before..self.items.parts.len())
+            }
+            Some(b'n') => {
+                scanner.skip()?;
+                Value::Null
+            }
+            _ => {
+                scanner.skip()?;
+                Value::Other
+            }
+        })
+    }
+
+    /// Builds the message of an item at `span` of `body`. Of the parts behind `first_part`, only those
+    /// of the message's own content stay.
+    fn build_message(
+        &mut self,
+        body: &str,
+        span: Span,
+        draft: ItemDraft,
+        first_part: usize,
+    ) -> Result<Message, Bypass> {
+        let item_type = draft.item_type(body);
+        let mut message = Message {
+            span,
+            role: Role::Assistant,
+            content: Content::Absent,
+            tool_call_id: None,
+            name: None,
+            has_reasoning: item_type == ItemType::Reasoning,
+            binding: item_type.binding(),
+            bound_thinking: None,
+            is_error: false,
+            is_fixed: false,
+            text_tokens: Tokens::ZERO,
+            tokens: Tokens::ZERO,
+            parts: first_part..first_part,
+            calls: self.items.calls.len()..self.items.calls.len(),
+            cached: None,
+        };
+        match item_type {
+            ItemType::Message => {
+                let role = draft.role.ok_or(Bypass::Shape)?;
+                message.role = role_from_name(&role.decode(body));
+                message.name = draft.name;
+                self.set_content(&mut message, draft.content)?;
+                if message.role.is_user() && self.is_context(body, &message) {
+                    message.role = Role::Developer;
+                }
+            }
+            ItemType::Output(shape) => {
+                message.role = Role::Tool;
+                message.tool_call_id = draft.call_id.or(draft.id);
+                match shape {
+                    OutputShape::Chunks => self.set_chunks(&mut message, draft.output)?,
+                    OutputShape::Opaque => self.set_opaque(&mut message, body),
+                    OutputShape::Text => self.set_content(&mut message, draft.output)?,
+                }
+            }
+            ItemType::Call => {
+                self.items.parts.truncate(first_part);
+                self.add_call(&mut message, &draft, body);
+            }
+            ItemType::Reasoning => {
+                self.items.parts.truncate(first_part);
+                message.tokens = draft.reasoning_tokens(span.slice(body));
+            }
+            ItemType::AdditionalTools => {
+                self.set_opaque(&mut message, body);
+                message.role = Role::Developer;
+            }
+            ItemType::Compaction | ItemType::CompactionTrigger => {
+                self.set_opaque(&mut message, body);
+                message.role = Role::Other;
+                if let Some(chars) = draft.encrypted_chars {
+                    self.set_part_tokens(&message, encrypted_tokens(chars));
+                }
+            }
+            ItemType::ToolSearchOutput => {
+                self.set_opaque(&mut message, body);
+                if draft.call_id.is_some() {
+                    message.role = Role::Tool;
+                    message.tool_call_id = draft.call_id;
+                }
+            }
+            ItemType::Hosted | ItemType::Reference | ItemType::Unknown => {
+                self.set_opaque(&mut message, body);
+            }
+        }
+        let parts = self.items.parts.get(message.parts.clone());
+        add_estimates(&mut message, parts.unwrap_or_default());
+        Ok(message)
+    }
+
+    /// Sets a message's content to `value`.
+    ///
+    /// # Errors
+    /// The value has a type that longhaul does not read.
+    fn set_content(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
+        let kept = match &value {
+            Value::Parts(_, _, range) => range.clone(),
+            Value::Absent | Value::Null | Value::Other | Value::Text(_) => 0..0,
+        };
+        let first = message.parts.start;
+        self.items.parts.truncate(kept.end.max(first));
+        self.items
+            .parts
+            .drain(first..kept.start.max(first).min(self.items.parts.len()));
+        message.parts.end = self.items.parts.len();
+        message.content = match value {
+            Value::Absent => Content::Absent,
+            Value::Null => Content::Null,
+            Value::Text(text) => Content::Text(text),
+            Value::Parts(span, list, _) if !list.has_odd_element => Content::Parts(span),
+            Value::Parts(..) | Value::Other => return Err(Bypass::Shape),
+        };
+        Ok(())
+    }
+
+    /// Sets a message's content to the texts of a shell's output, each a part of its own.
+    ///
+    /// # Errors
+    /// See [`set_content`](Self::set_content).
+    fn set_chunks(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
+        let Value::Parts(span, list, _) = value else {
+            return self.set_content(message, value);
+        };
+        if list.has_odd_element {
+            return Err(Bypass::Shape);
+        }
+        self.items.parts.truncate(message.parts.start);
+        self.items
+            .parts
+            .extend(list.chunk_texts.into_iter().map(|text| ContentPart {
+                kind: PartKind::Text,
+                span: text.span(),
+                text: Some(text),
+                cache_mark: None,
+                tokens: Tokens::ZERO,
+            }));
+        message.parts.end = self.items.parts.len();
+        message.content = Content::Parts(span);
+        Ok(())
+    }
+
+    /// Sets a message's content to the whole item, as one part that is never changed.
+    fn set_opaque(&mut self, message: &mut Message, body: &str) {
+        self.items.parts.truncate(message.parts.start);
+        let raw = message.span.slice(body);
+        self.items.parts.push(ContentPart {
+            kind: PartKind::Other,
+            span: message.span,
+            text: None,
+            cache_mark: None,
+            tokens: estimate::part_tokens(PartKind::Other, false, raw),
+        });
+        message.parts.end = self.items.parts.len();
+        message.content = Content::Parts(message.span);
+    }
+
+    /// Corrects the estimate of an opaque message.
+    fn set_part_tokens(&mut self, message: &Message, tokens: Tokens) {
+        if let Some(part) = self.items.parts.get_mut(message.parts.start) {
+            part.tokens = tokens;
+        }
+    }
+
+    /// Adds the call of an item. Calls without a name are called by their type.
+    fn add_call(&mut self, message: &mut Message, draft: &ItemDraft, body: &str) {
+        self.items.calls.push(ToolCall {
+            id: draft.call_id.or(draft.id),
+            name: draft.name.or(draft.type_name),
+            arguments: draft.arguments,
+        });
+        message.calls.end = self.items.calls.len();
+        message.tokens = match draft.arguments {
+            Some(arguments) => {
+                let name = draft.name.map_or(0, Literal::chars);
+                Tokens::estimate_chars(name.saturating_add(arguments.chars()))
+            }
+            None => estimate::part_tokens(PartKind::Other, false, message.span.slice(body)),
+        };
+    }
+
+    /// Whether a user message describes the workspace.
+    fn is_context(&self, body: &str, message: &Message) -> bool {
+        match message.content {
+            Content::Absent | Content::Null => false,
+            Content::Text(text) => codex_context::is_context([text.raw(body)]),
+            Content::Parts(_) => {
+                let parts = self.items.parts.get(message.parts.clone());
+                let parts = parts.unwrap_or_default();
+                let texts = parts.iter().filter_map(|part| part.text);
+                parts.iter().all(|part| part.kind == PartKind::Text)
+                    && codex_context::is_context(texts.map(|text| text.raw(body)))
+            }
+        }
+    }
+}
+
+impl ItemDraft {
+    /// Returns the type of the item. A message and a reference may lack it.
+    fn item_type(&self, body: &str) -> ItemType {
+        match (self.type_name, self.role) {
+            (Some(name), _) => ItemType::from_name(&name.decode(body), self.call_id.is_some()),
+            (None, Some(_)) => ItemType::Message,
+            (None, None) if self.id.is_some() => ItemType::Reference,
+            (None, None) => ItemType::Unknown,
+        }
+    }
+
+    /// Estimates reasoning, spelt `raw`. Its text counts only if the item carries no encrypted copy.
+    fn reasoning_tokens(&self, raw: &str) -> Tokens {
+        match self.encrypted_chars {
+            Some(chars) => encrypted_tokens(chars),
+            None => Tokens::estimate_text(raw),
+        }
+    }
+}
+
+/// Adds the estimates of a message's text and parts to it.
+fn add_estimates(message: &mut Message, parts: &[ContentPart]) {
+    let chars = match message.content {
+        Content::Text(text) => text.chars(),
+        Content::Absent | Content::Null | Content::Parts(_) => parts
+            .iter()
+            .filter(|part| part.kind == PartKind::Text)
+            .filter_map(|part| part.text)
+            .map(Literal::chars)
+            .fold(0, u32::saturating_add),
+    };
+    let other: Tokens = parts.iter().map(|part| part.tokens).sum();
+    message.text_tokens = Tokens::estimate_chars(chars);
+    message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
+}
+
+/// Returns the role with this name.
+fn role_from_name(name: &str) -> Role {
+    match name {
+        "assistant" => Role::Assistant,
+        "developer" => Role::Developer,
+        "system" => Role::System,
+        "user" => Role::User,
+        _ => Role::Other,
+    }
+}

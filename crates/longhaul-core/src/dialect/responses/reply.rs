@@ -1,0 +1,322 @@
+//! Reader of replies: events of a stream, and whole responses.
+//!
+//! Announcing and closing events repeat the request: instructions, tools, metadata. Only members of
+//! the response itself are read, and no tree is built.
+
+pub(crate) mod end;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::dialect::chat_completions::reply as chat;
+use crate::dialect::chat_completions::reply::usage::UsageObject;
+use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
+use crate::json::lenient::{Lenient, is_non_empty, parse};
+use crate::sse::Event;
+
+/// Key of the array that has an element in answers only.
+pub(crate) const ANSWER_KEY: &str = "output";
+
+/// Keys in an item of the output whose value is content: every item has a type.
+pub(crate) const CONTENT_KEYS: &[&str] = &["type"];
+
+/// Bytes held of one reply. The events before the first content repeat instructions and tools twice;
+/// those of Codex with a few tool servers take 100 KB.
+pub(crate) const HELD_BYTES: usize = 512 * 1024;
+
+/// Bytes kept of the start of each event. A closing event states its type, its status and the reason for
+/// being incomplete in the first 300, before it repeats instructions and tools.
+pub(crate) const EVENT_START_BYTES: usize = 512;
+
+/// Classifies an event, or a whole body as an event.
+pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
+    let data = event.data.trim_ascii();
+    if event.name != b"error"
+        && event.dropped == 0
+        && let Some(reply) = Reply::parse(data)
+    {
+        return reply.event_info();
+    }
+    // An error, a mark, or an answer in the shape of the sibling API.
+    chat::classify_event(event)
+}
+
+/// Reads an event, or a whole response. Returns `None` for anything else.
+pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
+    let Some(reply) = Reply::parse(json) else {
+        return chat::read_completion(json);
+    };
+    let response = reply.response.as_ref();
+    let is_whole = reply.event_type.is_none();
+    let text = if reply.event_type == Some("response.output_text.delta") {
+        reply.delta.and_then(text_of).unwrap_or_default()
+    } else {
+        // The deltas of a stream have stated the text that its closing event repeats.
+        let whole = response.filter(|_| is_whole);
+        whole.map(ResponseObject::text).unwrap_or_default()
+    };
+    let error = response.and_then(|response| response.error);
+    let error = error.or(reply.error).filter(|error| is_non_empty(error));
+    let item = reply.item.and_then(parse::<OutputItem<'_>>);
+    let is_flat_error = reply.event_type == Some("error") && error.is_none();
+    Some(CompletionPart {
+        error: if is_flat_error {
+            str::from_utf8(json).ok().map(str::trim)
+        } else {
+            error.map(RawValue::get)
+        },
+        finish: reply.finish(),
+        has_tool_calls: item.is_some_and(|item| item.is_call())
+            || response.is_some_and(ResponseObject::has_calls),
+        text,
+        usage: response.and_then(|response| response.usage.0.as_ref()?.usage()),
+    })
+}
+
+/// Members of an event, or of a whole response.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(default, borrow, rename = "type")]
+    event_type: Lenient<&'a str>,
+    #[serde(default, borrow)]
+    object: Lenient<&'a str>,
+    #[serde(default, borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// An event of a stream, or a whole response.
+struct Reply<'a> {
+    /// The type of an event; `None` for a whole response.
+    event_type: Option<&'a str>,
+    response: Option<ResponseObject<'a>>,
+    delta: Option<&'a RawValue>,
+    item: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+impl<'a> Reply<'a> {
+    /// Parses an event or a whole response. Returns `None` for anything else; serde would read an array
+    /// by position.
+    fn parse(json: &'a [u8]) -> Option<Self> {
+        let json = json.trim_ascii();
+        if !json.starts_with(b"{") {
+            return None;
+        }
+        let envelope: Envelope<'a> = serde_json::from_slice(json).ok()?;
+        let event_type = envelope.event_type.0;
+        let response = if event_type.is_some() {
+            envelope.response.and_then(parse)
+        } else if envelope.object.0 == Some("response") {
+            Some(serde_json::from_slice(json).ok()?)
+        } else {
+            return None;
+        };
+        Some(Self {
+            event_type,
+            response,
+            delta: envelope.delta,
+            item: envelope.item,
+            error: envelope.error,
+        })
+    }
+
+    fn finish(&self) -> Option<FinishReason> {
+        let is_closing = match self.event_type {
+            Some(event_type) => CLOSING_EVENTS.contains(&event_type),
+            None => true,
+        };
+        self.response.as_ref().filter(|_| is_closing)?.finish()
+    }
+
+    fn event_info(&self) -> EventInfo {
+        let usage = self
+            .response
+            .as_ref()
+            .and_then(|it| it.usage.0.as_ref()?.usage());
+        EventInfo {
+            kind: self.kind(),
+            finish: self.finish(),
+            input: usage.map(|usage| usage.input),
+            output: usage.and_then(|usage| usage.output),
+        }
+    }
+
+    fn kind(&self) -> EventKind {
+        let has_failed = self
+            .response
+            .as_ref()
+            .is_some_and(ResponseObject::has_failed);
+        if has_failed || self.error.is_some_and(is_non_empty) {
+            return EventKind::Error;
+        }
+        match self.event_type {
+            Some("error" | "response.failed") => EventKind::Error,
+            Some("response.created" | "response.in_progress" | "response.queued") => {
+                EventKind::Empty
+            }
+            Some(event_type) if !CLOSING_EVENTS.contains(&event_type) => {
+                // Keep-alives and quotas of gateways have types of their own.
+                if event_type.starts_with("response.") {
+                    EventKind::Content
+                } else {
+                    EventKind::Empty
+                }
+            }
+            Some(_) | None => match &self.response {
+                Some(response) if response.has_output() || response.is_pending() => {
+                    EventKind::Content
+                }
+                Some(response) if response.usage.0.is_some() => EventKind::Usage,
+                Some(_) | None => EventKind::Empty,
+            },
+        }
+    }
+}
+
+/// Events that end a stream.
+const CLOSING_EVENTS: [&str; 3] = [
+    "response.completed",
+    "response.failed",
+    "response.incomplete",
+];
+
+/// A response. Its members that repeat the request are skipped.
+#[derive(Deserialize)]
+struct ResponseObject<'a> {
+    #[serde(default, borrow)]
+    status: Lenient<&'a str>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    incomplete_details: Lenient<IncompleteDetails<'a>>,
+    #[serde(default, borrow)]
+    output: Option<Vec<&'a RawValue>>,
+    #[serde(default, borrow)]
+    usage: Lenient<UsageObject<'a>>,
+}
+
+#[derive(Deserialize)]
+struct IncompleteDetails<'a> {
+    #[serde(default, borrow)]
+    reason: Lenient<&'a str>,
+}
+
+impl<'a> ResponseObject<'a> {
+    fn items(&self) -> impl Iterator<Item = OutputItem<'a>> {
+        self.output.iter().flatten().copied().filter_map(parse)
+    }
+
+    fn has_calls(&self) -> bool {
+        self.items().any(|item| item.is_call())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.status.0 == Some("failed") || self.error.is_some_and(is_non_empty)
+    }
+
+    fn has_output(&self) -> bool {
+        let generated = self
+            .usage
+            .0
+            .as_ref()
+            .and_then(|usage| usage.usage()?.output);
+        self.output.as_ref().is_some_and(|all| !all.is_empty())
+            || generated.is_some_and(|tokens| tokens > 0)
+    }
+
+    /// Whether the answer comes later, to another request.
+    fn is_pending(&self) -> bool {
+        matches!(self.status.0, Some("queued" | "in_progress"))
+    }
+
+    fn finish(&self) -> Option<FinishReason> {
+        let reason = self
+            .incomplete_details
+            .0
+            .as_ref()
+            .and_then(|it| it.reason.0);
+        finish_reason(self.status.0?, reason, self.has_calls())
+    }
+
+    /// Returns the text of all messages of the model.
+    fn text(&self) -> Cow<'a, str> {
+        let parts = self
+            .items()
+            .flat_map(|item| item.content.unwrap_or_default());
+        let texts = parts.filter_map(|part| {
+            let part = parse::<OutputPart<'_>>(part)?;
+            part.text
+                .filter(|_| part.part_type.0 == Some("output_text"))
+                .and_then(text_of)
+        });
+        texts.fold(Cow::default(), |all, text| all + text)
+    }
+}
+
+/// Returns the finish reason of a response with this status, and this reason for being incomplete.
+fn finish_reason(status: &str, reason: Option<&str>, has_calls: bool) -> Option<FinishReason> {
+    match status {
+        "completed" if has_calls => Some(FinishReason::ToolCalls),
+        "completed" => Some(FinishReason::Stop),
+        // OpenAI gives the reason for the limit of the client and for a full window alike.
+        "incomplete" => match reason {
+            Some("max_output_tokens" | "max_tokens" | "length") => Some(FinishReason::Length),
+            Some(FinishReason::WINDOW_FULL) => Some(FinishReason::WindowFull),
+            Some(_) | None => Some(FinishReason::Other),
+        },
+        "failed" | "cancelled" => Some(FinishReason::Other),
+        _ => None,
+    }
+}
+
+/// An item of the output.
+#[derive(Deserialize)]
+struct OutputItem<'a> {
+    #[serde(default, borrow, rename = "type")]
+    item_type: Lenient<&'a str>,
+    #[serde(default, borrow)]
+    content: Option<Vec<&'a RawValue>>,
+}
+
+impl OutputItem<'_> {
+    /// Whether the client has to answer the item.
+    fn is_call(&self) -> bool {
+        let is_call = |name: &str| {
+            name.ends_with("_call")
+                && !matches!(
+                    name,
+                    "code_interpreter_call"
+                        | "file_search_call"
+                        | "image_generation_call"
+                        | "mcp_call"
+                        | "web_search_call"
+                )
+        };
+        self.item_type.0.is_some_and(is_call)
+    }
+}
+
+/// A part of a message of the output.
+#[derive(Deserialize)]
+struct OutputPart<'a> {
+    #[serde(default, borrow, rename = "type")]
+    part_type: Lenient<&'a str>,
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+}
+
+/// Returns the text of a JSON string.
+fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
+    let text: String = serde_json::from_str(json.get()).ok()?;
+    Some(text.into())
+}

@@ -1,0 +1,330 @@
+//! From items to messages: what the model made in one step becomes one message, and no cut falls where
+//! the provider would refuse the rest.
+//!
+//! The provider ties items together:
+//!
+//! - A call and its output share a `call_id`, whatever stands between them.
+//! - Reasoning and the item after it need each other, if the provider knows their ids.
+//! - A compaction stands for everything before it.
+//! - A call may need the definitions of tools that an item before it holds.
+
+use super::tool_names::tool_names;
+use crate::conversation::{
+    Binding, Content, ContentPart, CutRules, Message, PartKind, Role, ToolCall,
+};
+use crate::units::tokens::Tokens;
+use std::collections::HashMap;
+
+/// The items of an input, each as a message.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    pub(super) messages: Vec<Message>,
+    pub(super) parts: Vec<ContentPart>,
+    pub(super) calls: Vec<ToolCall>,
+}
+
+impl Items {
+    /// Returns the number of items, parts and calls together.
+    pub(super) fn pieces(&self) -> usize {
+        self.messages.len() + self.parts.len() + self.calls.len()
+    }
+}
+
+/// The messages of a conversation, with their parts and calls.
+type Pieces = (Vec<Message>, Vec<ContentPart>, Vec<ToolCall>);
+
+/// Joins the items of `body` to messages, and finds where history must not be cut.
+pub(super) fn messages(body: &str, items: Items) -> (Pieces, CutRules) {
+    let is_compaction = |it: &Message| it.binding == Binding::Compaction;
+    let pinned = items.messages.iter().rposition(is_compaction);
+    let pinned = pinned.map_or(0, |at| at + 1);
+    let mut steps = Steps {
+        parts: Vec::with_capacity(items.parts.len()),
+        messages: Vec::with_capacity(items.messages.len()),
+        ties: Vec::with_capacity(items.messages.len()),
+        source: items,
+    };
+    for at in 0..pinned {
+        steps.push_pinned(at);
+    }
+    let mut at = pinned;
+    while at < steps.source.messages.len() {
+        let end = steps.step_end(at);
+        if end > at + 1 {
+            steps.push_step(at, end);
+        } else {
+            steps.push_alone(at);
+        }
+        at = end;
+    }
+    let joined = steps.joined(body, pinned);
+    let Steps {
+        source,
+        messages,
+        parts,
+        ..
+    } = steps;
+    let rules = CutRules { pinned, joined };
+    ((messages, parts, source.calls), rules)
+}
+
+/// Ties of the items that became one message.
+#[derive(Clone, Copy, Debug)]
+struct Tie {
+    /// The tie of the first item.
+    first: Binding,
+    /// Whether an item is tied to items whose extent only the provider knows.
+    is_bound: bool,
+}
+
+/// Messages built so far.
+struct Steps {
+    source: Items,
+    messages: Vec<Message>,
+    parts: Vec<ContentPart>,
+    /// The ties of each message.
+    ties: Vec<Tie>,
+}
+
+impl Steps {
+    /// Returns the end of the step that begins with the item at `at`. A step is a run of items that the
+    /// model made. Instructions that a client inserted between a call and its output belong to it.
+    fn step_end(&self, at: usize) -> usize {
+        let items = &self.source.messages;
+        let role = |at: usize| items.get(at).map(|item| item.role);
+        let (mut end, mut has_calls) = (at, false);
+        loop {
+            while let Some(item) = items.get(end).filter(|it| it.role == Role::Assistant) {
+                has_calls |= !item.calls.is_empty();
+                end += 1;
+            }
+            let mut behind = end;
+            while has_calls && role(behind).is_some_and(Role::is_instruction) {
+                behind += 1;
+            }
+            if behind == end || role(behind) != Some(Role::Tool) {
+                return end.max(at + 1);
+            }
+            end = behind;
+        }
+    }
+
+    /// Adds an item that no rewrite touches. Nothing before a compaction is cleared or matched.
+    fn push_pinned(&mut self, at: usize) {
+        self.push_alone(at);
+        let Some(message) = self.messages.last_mut() else {
+            return;
+        };
+        let parts = self.parts.get_mut(message.parts.clone());
+        for part in parts.unwrap_or_default() {
+            if part.kind == PartKind::Image {
+                part.kind = PartKind::Other;
+                message.cached = None;
+            }
+        }
+        if message.role == Role::Tool || !message.calls.is_empty() {
+            message.calls = 0..0;
+            message.role = Role::Other;
+            // The cache holds what follows from the role.
+            message.cached = None;
+        }
+    }
+
+    /// Adds an item as a message of its own.
+    fn push_alone(&mut self, at: usize) {
+        let Some(item) = self.source.messages.get(at) else {
+            return;
+        };
+        let start = self.parts.len();
+        let parts = self.source.parts.get(item.parts.clone());
+        self.parts.extend_from_slice(parts.unwrap_or_default());
+        self.messages.push(Message {
+            parts: start..self.parts.len(),
+            ..item.clone()
+        });
+        self.ties.push(Tie {
+            first: item.binding,
+            is_bound: is_bound(item.binding),
+        });
+    }
+
+    /// Adds the items from `at` up to `end` as one message of the model.
+    fn push_step(&mut self, at: usize, end: usize) {
+        let items = self.source.messages.get(at..end).unwrap_or_default();
+        let ([first, ..], [.., last]) = (items, items) else {
+            return;
+        };
+        let start = self.parts.len();
+        for item in items {
+            let parts = self.source.parts.get(item.parts.clone());
+            match item.content {
+                // What the operator inserted is no text of the model.
+                _ if item.role != Role::Assistant => self.parts.push(ContentPart {
+                    kind: PartKind::Other,
+                    span: item.span,
+                    text: None,
+                    cache_mark: None,
+                    tokens: item.tokens,
+                }),
+                Content::Text(text) => self.parts.push(ContentPart {
+                    kind: PartKind::Text,
+                    span: text.span(),
+                    text: Some(text),
+                    cache_mark: None,
+                    tokens: Tokens::ZERO,
+                }),
+                Content::Absent | Content::Null => {}
+                Content::Parts(_) => self.parts.extend_from_slice(parts.unwrap_or_default()),
+            }
+        }
+        let span = first.span.extended_to(last.span);
+        let parts = start..self.parts.len();
+        let model = || items.iter().filter(|item| item.role == Role::Assistant);
+        self.messages.push(Message {
+            span,
+            role: Role::Assistant,
+            content: if parts.is_empty() {
+                Content::Absent
+            } else {
+                Content::Parts(span)
+            },
+            tool_call_id: None,
+            name: None,
+            has_reasoning: items.iter().any(|item| item.has_reasoning),
+            binding: first.binding,
+            bound_thinking: None,
+            is_error: false,
+            is_fixed: false,
+            text_tokens: model().map(|item| item.text_tokens).sum(),
+            tokens: items.iter().map(|item| item.tokens).sum(),
+            parts,
+            calls: first.calls.start..last.calls.end,
+            cached: None,
+        });
+        self.ties.push(Tie {
+            first: first.binding,
+            is_bound: items.iter().any(|item| is_bound(item.binding)),
+        });
+    }
+
+    /// Returns, for each message, whether history must not be cut before it.
+    fn joined(&self, body: &str, pinned: usize) -> Vec<bool> {
+        // Changes in the number of open ties, by message.
+        let mut changes = vec![0_i32; self.messages.len() + 1];
+        let mut join = |after: usize, upto: usize| {
+            for (at, change) in [(after + 1, 1), (upto + 1, -1)] {
+                if let Some(sum) = changes.get_mut(at) {
+                    *sum += change;
+                }
+            }
+        };
+        self.join_calls(body, pinned, &mut join);
+        self.join_tools(body, pinned, &mut join);
+        let mut open = 0;
+        let spans = changes.into_iter().map(|change| {
+            open += change;
+            open > 0
+        });
+        let reasoned = self.joined_by_reasoning(pinned);
+        reasoned
+            .into_iter()
+            .zip(spans)
+            .map(|(one, other)| one || other)
+            .collect()
+    }
+
+    /// Joins each call with its last output.
+    fn join_calls(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
+        let mut callers = HashMap::new();
+        for (at, message) in self.messages.iter().enumerate().skip(pinned) {
+            let calls = self.source.calls.get(message.calls.clone());
+            for id in calls.unwrap_or_default().iter().filter_map(|call| call.id) {
+                callers.insert(id.decode(body), at);
+            }
+            let answered = message.tool_call_id.map(|id| id.decode(body));
+            if let Some(caller) = answered.and_then(|id| callers.get(&id)) {
+                join(*caller, at);
+            }
+        }
+    }
+
+    /// Joins definitions of tools with the last call that uses one.
+    fn join_tools(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
+        let items = self.source.messages.iter();
+        let mut definitions = items
+            .filter(|item| item.binding == Binding::Tools)
+            .peekable();
+        if definitions.peek().is_none() {
+            return;
+        }
+        let mut last_uses = HashMap::new();
+        for (at, message) in self.messages.iter().enumerate().skip(pinned) {
+            let calls = self.source.calls.get(message.calls.clone());
+            for name in calls
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|call| call.name)
+            {
+                last_uses.insert(name.raw(body), at);
+            }
+        }
+        for item in definitions {
+            let starts_before = |it: &Message| it.span.start() <= item.span.start();
+            let behind = self.messages.partition_point(starts_before);
+            let uses = tool_names(item.span.slice(body)).filter_map(|name| last_uses.get(name));
+            let last = uses.max().copied();
+            if let Some((at, last)) = behind
+                .checked_sub(1)
+                .zip(last)
+                .filter(|(at, last)| last > at)
+            {
+                join(at, last);
+            }
+        }
+    }
+
+    /// Returns, for each message, whether a step that reasoning may be tied to begins there, or is the
+    /// first to follow.
+    fn joined_by_reasoning(&self, pinned: usize) -> Vec<bool> {
+        let mut is_bound_turn = false;
+        let mut joined = vec![false; self.messages.len()];
+        let messages = || self.messages.iter().zip(&self.ties).enumerate();
+        for (at, (message, tie)) in messages().skip(pinned) {
+            if message.role.is_user() {
+                is_bound_turn = false;
+            } else if message.role == Role::Assistant {
+                let is_joined = match tie.first {
+                    Binding::Reasoning => false,
+                    Binding::Reference | Binding::Unknown => true,
+                    Binding::Compaction
+                    | Binding::CompactionOrder
+                    | Binding::Free
+                    | Binding::Tools => is_bound_turn,
+                };
+                if let Some(joined) = joined.get_mut(at) {
+                    *joined = is_joined;
+                }
+            }
+            is_bound_turn |= tie.is_bound;
+        }
+        let mut is_next_joined = false;
+        for (joined, message) in joined.iter_mut().zip(&self.messages).rev() {
+            match message.role {
+                Role::Assistant => is_next_joined = *joined,
+                Role::User => is_next_joined = false,
+                Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
+                    *joined = is_next_joined;
+                }
+            }
+        }
+        joined
+    }
+}
+
+/// Whether an item is tied to items whose extent only the provider knows.
+fn is_bound(binding: Binding) -> bool {
+    match binding {
+        Binding::Reasoning | Binding::Reference | Binding::Unknown => true,
+        Binding::Compaction | Binding::CompactionOrder | Binding::Free | Binding::Tools => false,
+    }
+}

@@ -1,0 +1,245 @@
+//! Request bodies of summary calls.
+
+use crate::dialect::chat_completions::summary_request::{
+    models_without_search, reduces_reasoning, without_search,
+};
+use crate::dialect::request_template::RequestTemplate;
+use crate::dialect::responses::writer::user_message;
+use crate::json::quote::quote;
+use crate::json::scanner::{NotJson, Scanner};
+use crate::units::tokens::Tokens;
+
+/// Keys of the client's request that a call in `cached` style repeats, besides model, input and output
+/// limit. The provider's cache, the choice of a server and the price depend on them. Any other key may
+/// change the kind of the answer, or buy a service.
+const REPEATED_KEYS: [&str; 24] = [
+    "client_metadata",
+    "include",
+    "instructions",
+    "parallel_tool_calls",
+    "preset",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "provider",
+    "providerOptions",
+    "reasoning",
+    "route",
+    "safety_identifier",
+    "service_tier",
+    "session_id",
+    "tags",
+    "temperature",
+    "text",
+    "tools",
+    "top_p",
+    "transforms",
+    "truncation",
+    "user",
+    "verbosity",
+];
+
+/// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request). The call stores
+/// nothing, and limits its output only if the client does: some backends refuse the key.
+pub(in crate::dialect) fn body(
+    template: &RequestTemplate<'_>,
+    system: &str,
+    user: &str,
+    output: Tokens,
+) -> String {
+    let (client, other_model) = (template.conversation, template.other_model);
+    let (params, sent) = (client.params(), client.body());
+    let mut body = String::from("{");
+    let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
+    match (other_model, params.model) {
+        (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
+        (None, Some(model)) => push(
+            "\"model\"",
+            &models_without_search(model.span().slice(sent)),
+        ),
+        (None, None) => {}
+    }
+    if template.is_own_endpoint {
+        for (key, value) in &params.routing {
+            // A list of fallback models would override the configured model.
+            let is_models = key.decode(sent) == "models";
+            let value = value.slice(sent);
+            if !is_models {
+                push(key.span().slice(sent), value);
+            } else if other_model.is_none() {
+                push(key.span().slice(sent), &models_without_search(value));
+            }
+        }
+    }
+    for (key, value) in &params.thinking {
+        let value = value.slice(sent);
+        // Another model may not support the key.
+        if other_model.is_none() && reduces_reasoning(&key.decode(sent), value) {
+            push(key.span().slice(sent), value);
+        }
+    }
+    if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
+        // Under the client's own key, the entry would evict that of the live conversation.
+        let key = quote(&format!("{}-longhaul", key.decode(sent)));
+        push("\"prompt_cache_key\"", &key);
+    }
+    if let Some(limit) = params.output_limit {
+        push(limit.key.span().slice(sent), &output.to_string());
+    }
+    body.extend([
+        "\"store\":false,\"stream\":true,\"instructions\":",
+        &quote(system),
+        ",\"input\":[",
+        &user_message(&quote(user)),
+        "]}",
+    ]);
+    body
+}
+
+/// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
+pub(in crate::dialect) fn append_prompt(
+    forwarded: &str,
+    upto: usize,
+    prompt: &str,
+    output: Tokens,
+) -> Option<String> {
+    let mut members: Vec<String> = Vec::new();
+    let mut stored = None;
+    let read = Scanner::new(forwarded).object(|scanner, key| {
+        let value = scanner.value()?;
+        let name = key.decode(forwarded);
+        let spelt = key.span().slice(forwarded);
+        let written = match &*name {
+            "input" => {
+                let items = forwarded.get(value.start()..upto).unwrap_or_default();
+                if !items.starts_with('[') {
+                    return Err(NotJson);
+                }
+                format!("{spelt}:{items},{}]", user_message(prompt))
+            }
+            "model" | "models" => {
+                let models = models_without_search(value.slice(forwarded));
+                format!("{spelt}:{models}")
+            }
+            "max_output_tokens" => format!("{spelt}:{output}"),
+            "store" => {
+                stored = Some(value.slice(forwarded));
+                return Ok(());
+            }
+            name if REPEATED_KEYS.contains(&name) => {
+                format!("{spelt}:{}", value.slice(forwarded))
+            }
+            _ => return Ok(()),
+        };
+        members.push(written);
+        Ok::<(), NotJson>(())
+    });
+    read.ok()?;
+    if !needs_stored_items(forwarded) {
+        members.push("\"store\":false".to_owned());
+    } else if let Some(stored) = stored {
+        members.push(format!("\"store\":{stored}"));
+    }
+    members.push("\"stream\":true".to_owned());
+    Some(format!("{{{}}}", members.join(",")))
+}
+
+/// Whether the input names items that only the provider has. A provider that is told to store nothing
+/// does not look them up. A match inside a text is impossible, because the quotation marks would be
+/// escaped.
+fn needs_stored_items(body: &str) -> bool {
+    let holds = |value: &str| {
+        let mut rest = body
+            .match_indices(value)
+            .map(|(at, _)| body.get(at + value.len()..));
+        // A request has keys of these names.
+        rest.any(|rest| !rest.unwrap_or_default().trim_start().starts_with(':'))
+    };
+    holds("\"item_reference\"") || holds("\"reasoning\"") && !body.contains("\"encrypted_content\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::Dialect;
+    use serde_json::Value;
+
+    const BODY: &str = r#"{"model":"m","instructions":"be brief","store":true,"stream":false,"tool_choice":"required","context_management":[{"type":"compaction"}],"background":true,"prompt_cache_key":"k","user":"u","reasoning":{"effort":"low"},"tools":[ {"x":1} ],"input":[ {"role":"user","content":"do"} ,{"role":"assistant","content":"done"},{"role":"user","content":"more"}],"metadata":{}}"#;
+
+    #[test]
+    fn a_call_stores_nothing_and_limits_its_output_as_the_client_does() {
+        let conversation = Dialect::Responses.read(BODY.as_bytes()).unwrap();
+        let own = RequestTemplate::from_request(&conversation, None);
+        let call: Value = serde_json::from_str(&body(&own, "s", "u", Tokens::new(9))).unwrap();
+        let expect = serde_json::json!({"model": "m", "user": "u", "reasoning": {"effort": "low"},
+            "prompt_cache_key": "k-longhaul", "store": false, "stream": true, "instructions": "s",
+            "input": [{"type": "message", "role": "user",
+                "content": [{"type": "input_text", "text": "u"}]}]});
+        assert_eq!(call, expect);
+        let limited = BODY.replacen('{', r#"{"max_output_tokens":100,"#, 1);
+        let conversation = Dialect::Responses.read(limited.as_bytes()).unwrap();
+        let other = RequestTemplate::from_request(&conversation, Some("small"));
+        let call = body(&other.for_other_endpoint(), "s", "u", Tokens::new(9));
+        let call: Value = serde_json::from_str(&call).unwrap();
+        let expect = serde_json::json!({"model": "small", "max_output_tokens": 9, "store": false,
+            "stream": true, "instructions": "s", "input": call["input"]});
+        assert_eq!(call, expect);
+    }
+
+    #[test]
+    fn the_live_prefix_is_repeated_to_the_byte() {
+        let upto = BODY.find(r#",{"role":"user","content":"more""#).unwrap();
+        let call = append_prompt(BODY, upto, "\"sum\"", Tokens::new(9)).unwrap();
+        assert!(call.contains(r#""input":[ {"role":"user","content":"do"} ,{"role":"assistant""#));
+        assert!(call.contains(r#""tools":[ {"x":1} ]"#));
+        let call: Value = serde_json::from_str(&call).unwrap();
+        let keys: Vec<&String> = call.as_object().unwrap().keys().collect();
+        let expect = [
+            "model",
+            "instructions",
+            "prompt_cache_key",
+            "user",
+            "reasoning",
+            "tools",
+            "input",
+            "store",
+            "stream",
+        ];
+        let mut sorted = expect;
+        sorted.sort_unstable();
+        let mut found = keys.clone();
+        found.sort_unstable();
+        assert_eq!(found, sorted);
+        assert_eq!(
+            (&call["store"], &call["stream"]),
+            (&false.into(), &true.into())
+        );
+        assert_eq!(call["input"][2]["content"][0]["text"], "sum");
+    }
+
+    #[test]
+    fn items_that_only_the_provider_has_are_looked_up_as_the_client_asks() {
+        for (item, members, expect) in [
+            (r#"{"type":"item_reference","id":"rs_1"}"#, "", None),
+            (
+                r#"{"type":"reasoning","id":"rs_1","summary":[]}"#,
+                r#""store":true,"#,
+                Some(true),
+            ),
+            (
+                r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}"#,
+                r#""store":true,"#,
+                Some(false),
+            ),
+        ] {
+            let body = format!(r#"{{{members}"input":[{item}]}}"#);
+            let call = append_prompt(&body, body.len() - 2, "\"sum\"", Tokens::new(9)).unwrap();
+            let call: Value = serde_json::from_str(&call).unwrap();
+            assert_eq!(call.get("store").and_then(Value::as_bool), expect, "{item}");
+        }
+        assert_eq!(
+            append_prompt(r#"{"input":"hi"}"#, 12, "\"sum\"", Tokens::new(9)),
+            None
+        );
+    }
+}
