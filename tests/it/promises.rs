@@ -283,7 +283,7 @@ fn costs_what_it_says(
                 more += Tokens::new(1);
                 less += Tokens::new(1);
             }
-            Replacement::Output { .. } => {}
+            Replacement::Output { .. } | Replacement::Thinking { .. } => {}
             Replacement::Result { at, .. } => {
                 let message = conversation.message(*at).unwrap();
                 // The note of a clipping, or the colon and the line before identifiers.

@@ -406,9 +406,10 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
     let cuts = plan.iter().flat_map(Replacements::as_slice);
     cuts.filter_map(|cut| match cut {
         Replacement::Result { at, .. } => Some(*at),
-        Replacement::History { .. } | Replacement::Image { .. } | Replacement::Output { .. } => {
-            None
-        }
+        Replacement::History { .. }
+        | Replacement::Image { .. }
+        | Replacement::Output { .. }
+        | Replacement::Thinking { .. } => None,
     })
     .collect()
 }

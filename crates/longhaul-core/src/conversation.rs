@@ -3,6 +3,7 @@
 //! This module names no dialect's keys; each [`Dialect`] fills in these types.
 
 mod batches;
+mod bound_thinking;
 pub mod images;
 pub(crate) mod open_calls;
 pub mod parse_cache;
@@ -107,6 +108,8 @@ pub enum PartKind {
     Other,
     /// Text.
     Text,
+    /// Signed or encrypted thinking of the model.
+    Thinking,
     /// Video, by reference or inline.
     Video,
 }
@@ -152,6 +155,9 @@ pub struct Message {
     pub name: Option<Literal>,
     /// Whether the message carries the model's own reasoning, signed or plain.
     pub has_reasoning: bool,
+    /// Plain estimate of the thinking that the provider may bind to all bytes before it; `None` if
+    /// the message has none. [`Dialect::bound_thinking`] finds that thinking.
+    pub bound_thinking: Option<Tokens>,
     /// Plain estimate of the text parts, joined.
     pub text_tokens: Tokens,
     /// Plain estimate of the whole message.
@@ -207,6 +213,8 @@ pub struct Conversation<'a> {
     calls: Vec<ToolCall>,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
+    /// Whether any message has bound thinking.
+    has_bound_thinking: bool,
     /// Runs in which a turn continues after the model's reasoning.
     reasoning_runs: Vec<Range<usize>>,
     /// Plain estimate of each prefix, by its number of messages.
@@ -236,16 +244,20 @@ impl<'a> Conversation<'a> {
             calls,
             batches: Vec::new(),
             boundaries: Vec::new(),
+            has_bound_thinking: false,
             prefix_tokens: Vec::new(),
         };
         let mut sum = Tokens::ZERO;
+        let mut has_bound_thinking = false;
         read.prefix_tokens.reserve_exact(read.messages.len() + 1);
         read.prefix_tokens.push(sum);
         read.prefix_tokens
             .extend(read.messages.iter().map(|message| {
                 sum += message.tokens;
+                has_bound_thinking |= message.bound_thinking.is_some();
                 sum
             }));
+        read.has_bound_thinking = has_bound_thinking;
         read.batches = read.find_batches();
         read.boundaries = read.find_boundaries();
         read

@@ -17,6 +17,7 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{Conversation, Message};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::request_template::RequestTemplate;
+use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
@@ -116,6 +117,15 @@ impl Dialect {
     pub(crate) fn cache_mark_key(self) -> &'static str {
         match self {
             Self::ChatCompletions => chat_completions::CACHE_MARK_KEY,
+        }
+    }
+
+    /// Returns the spans of the bound thinking of `message`, ascending and without their commas.
+    /// Each is a member or an element that can be removed whole; a message without anything else is
+    /// one span.
+    pub(crate) fn bound_thinking(self, body: &str, message: &Message) -> Vec<Span> {
+        match self {
+            Self::ChatCompletions => chat_completions::bound_thinking::spans(body, message),
         }
     }
 

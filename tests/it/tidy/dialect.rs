@@ -7,7 +7,7 @@ use super::{File, check, files, has_ending};
 
 const CORE: &str = "crates/longhaul-core/src/";
 /// Words that occur nowhere but in a body or a path of chat completions.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 19] = [
     "[DONE]",
     "cache_control",
     "chat/completions",
@@ -22,7 +22,9 @@ const KEYS: [&str; 17] = [
     "prompt_cache_key",
     "prompt_tokens",
     "reasoning_content",
+    "reasoning_details",
     "stream_options",
+    "thinking_blocks",
     "tool_call_id",
     "tool_calls",
 ];

@@ -1,5 +1,6 @@
 //! The dialect of `POST …/chat/completions`: the meaning of each key.
 
+pub(super) mod bound_thinking;
 mod called_function;
 pub(super) mod errors;
 mod estimate;

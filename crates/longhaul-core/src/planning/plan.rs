@@ -48,6 +48,11 @@ pub enum Replacement {
         /// Text that replaces its content.
         text: Cow<'static, str>,
     },
+    /// Removes the bound thinking of a message, whole.
+    Thinking {
+        /// Index of the message.
+        at: usize,
+    },
 }
 
 impl Replacement {
@@ -57,7 +62,7 @@ impl Replacement {
             Self::History { from, .. } => (*from, 0),
             Self::Image { at, part } => (*at, *part),
             Self::Output { .. } => (usize::MAX, 0),
-            Self::Result { at, .. } => (*at, 0),
+            Self::Result { at, .. } | Self::Thinking { at } => (*at, 0),
         }
     }
 }

@@ -39,11 +39,14 @@ impl<'a> Splice<'a> {
     /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. The
     /// original body is forwarded then.
     pub fn new(conversation: &Conversation<'a>, plan: &Replacements) -> Option<Self> {
-        let mut edits: Vec<ByteEdit> = plan
-            .as_slice()
-            .iter()
-            .map(|cut| byte_edit(conversation, cut))
-            .collect::<Option<_>>()?;
+        let mut edits: Vec<ByteEdit> = Vec::with_capacity(plan.as_slice().len());
+        for cut in plan.as_slice() {
+            if let Replacement::Thinking { at } = cut {
+                edits.extend(thinking_edits(conversation, *at));
+            } else {
+                edits.push(byte_edit(conversation, cut)?);
+            }
+        }
         // Replacements follow the order of the messages, but the output limit may stand before or
         // after the messages.
         edits.sort_by_key(|edit| edit.delete.start());
@@ -182,6 +185,16 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
     }
 }
 
+/// Returns the edits that remove the bound thinking of the message at `at`.
+fn thinking_edits(conversation: &Conversation<'_>, at: usize) -> impl Iterator<Item = ByteEdit> {
+    let spans = conversation.bound_thinking_spans(at).into_iter();
+    spans.map(|delete| ByteEdit {
+        delete,
+        insert: String::new(),
+    })
+}
+
+/// Returns the edit of any other replacement.
 fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteEdit> {
     match cut {
         Replacement::History {
@@ -224,6 +237,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
                     .content_in_shape(conversation, message, text)?,
             })
         }
+        Replacement::Thinking { .. } => None,
     }
 }
 

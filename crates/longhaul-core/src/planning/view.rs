@@ -14,6 +14,7 @@ use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Conversation as it is forwarded.
@@ -28,6 +29,8 @@ pub struct ForwardedView {
     clips: Vec<Clip>,
     images_before: usize,
     output_limit: Option<Tokens>,
+    /// Messages whose bound thinking is removed, ascending and disjoint.
+    without_thinking: Vec<Range<usize>>,
     thrash: ThrashDetector,
 }
 
@@ -51,6 +54,7 @@ impl ForwardedView {
             clips: Vec::new(),
             images_before: 0,
             output_limit: None,
+            without_thinking: Vec::new(),
             thrash: ThrashDetector::default(),
         };
         view.set_cleared(prune_state);
@@ -144,6 +148,17 @@ impl ForwardedView {
         self.output_limit = Some(output);
     }
 
+    /// Removes the bound thinking of the messages in `ranges`, which ascend and are disjoint. Replaces
+    /// earlier ranges.
+    pub fn remove_thinking(&mut self, ranges: Vec<Range<usize>>) {
+        self.without_thinking = ranges;
+    }
+
+    /// Returns the number of messages whose bound thinking is removed.
+    pub fn thinking_removals(&self, conversation: &Conversation<'_>) -> usize {
+        self.removed_thinking(conversation).count()
+    }
+
     /// Index before which every message is covered by a summary or pinned.
     pub fn summarised_until(&self) -> usize {
         self.summarised_until
@@ -197,7 +212,9 @@ impl ForwardedView {
                 .map(|message| message.text_tokens);
             tokens -= clip.saved_tokens(text.unwrap_or_default());
         }
+        let thinking = self.removed_thinking(conversation);
         tokens
+            - thinking.map(|(_, saves)| saves).sum()
             - self
                 .dropped_images(conversation)
                 .map(|(.., saves)| saves)
@@ -238,6 +255,8 @@ impl ForwardedView {
                 });
             }
         }
+        let thinking = self.removed_thinking(conversation);
+        cuts.extend(thinking.map(|(at, _)| Replacement::Thinking { at }));
         let dropped = self.dropped_images(conversation);
         cuts.extend(dropped.map(|(at, part, _)| Replacement::Image { at, part }));
         cuts.sort_by_key(Replacement::position);
@@ -314,6 +333,21 @@ impl ForwardedView {
         self.placement == Placement::Merged
             && self.text.is_some()
             && placement::merges_into(conversation, from, to, at)
+    }
+
+    /// Returns the messages whose bound thinking is removed, each with the tokens that this saves.
+    fn removed_thinking<'c>(
+        &'c self,
+        conversation: &'c Conversation<'_>,
+    ) -> impl Iterator<Item = (usize, Tokens)> + 'c {
+        let is_shown = |at: usize| at < self.pinned_head.end || at >= self.summarised_until;
+        let messages = self.without_thinking.iter().flat_map(Clone::clone);
+        messages.filter(move |&at| is_shown(at)).filter_map(|at| {
+            let saves = conversation.message(at)?.bound_thinking?;
+            let is_last = at + 1 == conversation.messages().len();
+            let is_removable = !is_last || !conversation.bound_thinking_spans(at).is_empty();
+            is_removable.then_some((at, saves))
+        })
     }
 
     /// Returns the images replaced by markers: message index, part index and tokens saved.

@@ -290,6 +290,8 @@ fn hash_part(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, part:
     let body = conversation.body();
     match (part.kind, part.text) {
         (PartKind::Text, Some(text)) if text.chars() == 0 => {}
+        // Agents drop thinking that a provider refuses, here as beside the content.
+        (PartKind::Thinking, _) => {}
         (PartKind::Text, Some(text)) => hash_field(hasher, b't', text.raw(body)),
         (
             PartKind::Audio

@@ -279,7 +279,7 @@ fn media_marker(kind: PartKind) -> Option<&'static str> {
         PartKind::File => Some(wording::FILE_MARKER),
         PartKind::Image => Some(wording::IMAGE_MARKER),
         PartKind::Video => Some(wording::VIDEO_MARKER),
-        PartKind::Other | PartKind::Text => None,
+        PartKind::Other | PartKind::Text | PartKind::Thinking => None,
     }
 }
 

@@ -34,8 +34,10 @@ pub(super) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str) -> Tokens 
         PartKind::Text => Tokens::ZERO,
         PartKind::Image if is_coarse => LOW_DETAIL_IMAGE_TOKENS,
         PartKind::Image => IMAGE_TOKENS,
-        PartKind::Other if is_base64(raw) => capped_tokens(bytes / 4).min(file_tokens(bytes)),
-        PartKind::Other => Tokens::estimate_text(raw),
+        PartKind::Other | PartKind::Thinking if is_base64(raw) => {
+            capped_tokens(bytes / 4).min(file_tokens(bytes))
+        }
+        PartKind::Other | PartKind::Thinking => Tokens::estimate_text(raw),
         PartKind::File if is_base64(raw) => file_tokens(bytes),
         PartKind::Audio | PartKind::Video if is_base64(raw) => {
             capped_tokens(bytes / RECORDING_BYTES_PER_TOKEN)

@@ -51,7 +51,9 @@ impl RequestKey {
             "model" => Self::Model,
             "name" => Self::Name,
             "prompt_cache_key" => Self::PromptCache,
-            "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
+            "reasoning" | "reasoning_content" | "reasoning_details" | "thinking_blocks" => {
+                Self::Reasoning
+            }
             "refusal" => Self::Refusal,
             "role" => Self::Role,
             "provider" | "models" | "preset" | "providerOptions" | "route"

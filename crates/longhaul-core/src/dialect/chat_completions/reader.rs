@@ -1,5 +1,7 @@
 //! Reader of a request body.
 
+mod message_draft;
+
 use super::called_function::CalledFunction;
 use super::estimate;
 use super::keys::{RequestKey, SeenKeys, known_key};
@@ -16,7 +18,7 @@ use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
-use std::ops::Range;
+use message_draft::{MessageDraft, char_count};
 
 const DIALECT: Dialect = Dialect::ChatCompletions;
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
@@ -223,11 +225,7 @@ impl RequestReader<'_> {
             return Ok(());
         }
         let mut seen = SeenKeys::default();
-        let mut draft = MessageDraft {
-            parts: self.parts.len()..self.parts.len(),
-            calls: self.calls.len()..self.calls.len(),
-            ..MessageDraft::default()
-        };
+        let mut draft = MessageDraft::new(self.parts.len(), self.calls.len());
         let span = scanner.object(|scanner, key| {
             let Some(key) = known_key(scanner, key) else {
                 return Ok(scanner.skip()?);
@@ -278,12 +276,9 @@ impl RequestReader<'_> {
             RequestKey::Reasoning => {
                 seen.insert_once(key)?;
                 let span = scanner.value()?;
-                if span.slice(scanner.text()) != "null" {
-                    draft.has_reasoning = true;
-                    // Some providers return the same reasoning under several keys and require it
-                    // back that way.
-                    let thought = char_count(span.slice(scanner.text()));
-                    draft.reasoning_chars = draft.reasoning_chars.max(thought);
+                let thought = span.slice(scanner.text());
+                if thought != "null" {
+                    draft.add_reasoning(thought);
                 }
             }
             RequestKey::Refusal => {
@@ -433,13 +428,15 @@ impl RequestReader<'_> {
             .saturating_add(call_chars)
             .saturating_add(draft.reasoning_chars)
             .saturating_add(draft.refusal_chars);
+        let bound_thinking = draft.bound_thinking(parts);
         Message {
             span,
             role,
             content: draft.content,
             tool_call_id: draft.tool_call_id,
             name: draft.name,
-            has_reasoning: draft.has_reasoning,
+            has_reasoning: draft.has_reasoning || bound_thinking.is_some(),
+            bound_thinking,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,
@@ -447,39 +444,6 @@ impl RequestReader<'_> {
             cached: None,
         }
     }
-}
-
-/// A partially read message.
-struct MessageDraft {
-    role: Option<Role>,
-    content: Content,
-    tool_call_id: Option<Literal>,
-    name: Option<Literal>,
-    has_reasoning: bool,
-    reasoning_chars: u32,
-    refusal_chars: u32,
-    parts: Range<usize>,
-    calls: Range<usize>,
-}
-
-impl Default for MessageDraft {
-    fn default() -> Self {
-        Self {
-            role: None,
-            content: Content::Absent,
-            tool_call_id: None,
-            name: None,
-            has_reasoning: false,
-            reasoning_chars: 0,
-            refusal_chars: 0,
-            parts: 0..0,
-            calls: 0..0,
-        }
-    }
-}
-
-fn char_count(text: &str) -> u32 {
-    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

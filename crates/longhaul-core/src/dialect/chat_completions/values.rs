@@ -22,6 +22,7 @@ pub(super) fn part_kind_from_type(name: &str) -> PartKind {
         "image_url" | "image" | "input_image" => PartKind::Image,
         "input_audio" | "audio" | "audio_url" => PartKind::Audio,
         "file" | "input_file" | "document" | "document_url" => PartKind::File,
+        "thinking" | "redacted_thinking" => PartKind::Thinking,
         "video_url" | "video" | "input_video" => PartKind::Video,
         _ => PartKind::Other,
     }

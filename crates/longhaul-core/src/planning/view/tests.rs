@@ -45,6 +45,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
         Replacement::History { from, to, text, .. } => format!("{from}..{to} {text}"),
         Replacement::Image { at, part } => format!("{at} image {part}"),
         Replacement::Output { tokens } => format!("output {tokens}"),
+        Replacement::Thinking { at } => format!("{at} without thinking"),
         Replacement::Result { at, text } if text == CLEARED => format!("{at} cleared"),
         Replacement::Result { at, text } => {
             assert!(text.starts_with(&"x".repeat(200)) && text.ends_with(&"x".repeat(160)));

@@ -1,0 +1,122 @@
+//! Removal of thinking that its provider binds to the bytes before it.
+
+use crate::conversation::Conversation;
+use crate::json::span::Span;
+
+impl Conversation<'_> {
+    /// Whether any message has bound thinking.
+    pub fn has_bound_thinking(&self) -> bool {
+        self.has_bound_thinking
+    }
+
+    /// Returns the byte ranges whose removal takes the bound thinking of the message at `at` away,
+    /// with the commas that would be left over. Empty if there is none, and if the last message
+    /// would go with it.
+    pub(crate) fn bound_thinking_spans(&self, at: usize) -> Vec<Span> {
+        let Some(message) = self.messages.get(at) else {
+            return Vec::new();
+        };
+        let found = self.dialect.bound_thinking(self.body, message);
+        if at + 1 == self.messages.len() && found.first() == Some(&message.span) {
+            return Vec::new();
+        }
+        with_commas(self.body, &found)
+    }
+}
+
+/// Extends spans of members or elements by their commas; joins neighbours.
+fn with_commas(body: &str, spans: &[Span]) -> Vec<Span> {
+    let mut joined: Vec<Span> = Vec::with_capacity(spans.len());
+    for &span in spans {
+        match joined.last_mut() {
+            Some(last) if are_neighbours(body, *last, span) => *last = last.extended_to(span),
+            _ => joined.push(span),
+        }
+    }
+    let extended = joined.iter().filter_map(|span| with_comma(body, *span));
+    extended.collect()
+}
+
+/// Whether only a comma stands between two spans.
+fn are_neighbours(body: &str, one: Span, next: Span) -> bool {
+    let between = body.get(one.end()..next.start()).unwrap_or_default();
+    between.trim_ascii() == ","
+}
+
+/// Extends a span by the comma behind it, or else by the one before it.
+fn with_comma(body: &str, span: Span) -> Option<Span> {
+    let (before, after) = (body.get(..span.start())?, body.get(span.end()..)?);
+    if let Some(rest) = after.trim_ascii_start().strip_prefix(',') {
+        return Span::new(span.start(), body.len() - rest.trim_ascii_start().len());
+    }
+    let before = before.trim_ascii_end();
+    let start = before
+        .strip_suffix(',')
+        .map_or_else(|| span.start(), str::len);
+    Span::new(start, span.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::chat_completions::read;
+
+    /// Removes the thinking from the second of three messages.
+    fn check(second: &str, expect: &str) {
+        let body = |second: &str| {
+            let second = if second.is_empty() {
+                String::new()
+            } else {
+                format!("{second},")
+            };
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"u"}},{second}{{"role":"user","content":"v"}}]}}"#
+            )
+        };
+        let text = body(second);
+        let conversation = read(text.as_bytes()).unwrap();
+        let mut left = text.clone();
+        for span in conversation.bound_thinking_spans(1).iter().rev() {
+            left.replace_range(span.start()..span.end(), "");
+        }
+        assert_eq!(left, body(expect));
+    }
+
+    #[test]
+    fn thinking_goes_with_one_comma_wherever_it_stands() {
+        let details = r#""reasoning_details" : [{"signature":"s"}]"#;
+        let blocks = r#""thinking_blocks":[{"signature":"s"}]"#;
+        let left = r#"{"role":"assistant","content":"c"}"#;
+        check(
+            &format!(r#"{{"role":"assistant",{details},"content":"c"}}"#),
+            left,
+        );
+        check(
+            &format!(r#"{{"role":"assistant","content":"c",{details}}}"#),
+            left,
+        );
+        check(
+            &format!(r#"{{"role":"assistant","content":"c", {details} , {blocks}}}"#),
+            left,
+        );
+        check(
+            &format!(r#"{{{blocks}, "role":"assistant",{details},"content":"c"}}"#),
+            left,
+        );
+        let part = r#"{"type":"thinking","signature":"s"}"#;
+        check(
+            &format!(
+                r#"{{"role":"assistant","content":[{part},{part},{{"type":"text","text":"c"}},{part}]}}"#
+            ),
+            r#"{"role":"assistant","content":[{"type":"text","text":"c"}]}"#,
+        );
+    }
+
+    #[test]
+    fn a_message_of_thinking_alone_goes_whole_unless_it_is_the_last() {
+        let alone = r#"{"role":"assistant","thinking_blocks":[{"signature":"s"}]}"#;
+        check(alone, "");
+        let body = format!(r#"{{"messages":[{{"role":"user","content":"u"}},{alone}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert!(conversation.bound_thinking_spans(1).is_empty());
+    }
+}

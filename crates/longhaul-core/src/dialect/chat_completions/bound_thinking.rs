@@ -1,0 +1,199 @@
+//! Thinking that its provider signed or encrypted, in the shapes of `OpenRouter` and `LiteLLM`.
+//!
+//! - `reasoning_details`: an array of entries, with `signature` or `data`
+//! - `thinking_blocks`: an array of Anthropic's blocks
+//! - Anthropic's blocks among the parts of the content
+
+use super::keys::{RequestKey, known_key};
+use super::values::part_kind_from_type;
+use crate::conversation::{Message, PartKind};
+use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::span::Span;
+
+/// Whether a reasoning member with this value holds thinking that its provider may bind to the
+/// bytes before it. Plain text is never bound.
+pub(super) fn is_bound(raw: &str) -> bool {
+    if !raw.starts_with('[') {
+        return false;
+    }
+    let mut is_bound = false;
+    let read = Scanner::new(raw).array(|scanner| {
+        if scanner.peek() != Some(b'{') {
+            return scanner.skip();
+        }
+        let mut entry = Entry::default();
+        scanner.object(|scanner, key| entry.read_member(scanner, key))?;
+        is_bound |= entry.is_signed && !entry.is_of_other_maker;
+        Ok(())
+    });
+    read.is_ok() && is_bound
+}
+
+/// An entry of a reasoning array.
+#[derive(Default)]
+struct Entry {
+    /// Whether the entry has a signature or encrypted data.
+    is_signed: bool,
+    /// Whether the entry names a format other than Anthropic's. No other maker binds its reasoning
+    /// to the messages before it.
+    is_of_other_maker: bool,
+}
+
+impl Entry {
+    fn read_member(&mut self, scanner: &mut Scanner<'_>, key: Literal) -> Result<(), NotJson> {
+        let name = key.decode(scanner.text());
+        if scanner.peek() != Some(b'"') {
+            return scanner.skip();
+        }
+        let value = scanner.string()?;
+        match &*name {
+            "data" | "signature" => self.is_signed |= value.chars() > 0,
+            "format" => {
+                let format = value.decode(scanner.text());
+                let is_possible = |name: &str| format.contains(name);
+                self.is_of_other_maker = !["anthropic", "claude", "unknown"]
+                    .into_iter()
+                    .any(is_possible);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// See [`Dialect::bound_thinking`](crate::dialect::Dialect::bound_thinking).
+pub(in crate::dialect) fn spans(body: &str, message: &Message) -> Vec<Span> {
+    let object = message.span.slice(body);
+    let mut found = Found::default();
+    let read = Scanner::new(object).object(|scanner, key| found.read_member(scanner, key));
+    debug_assert!(read.is_ok(), "the reader validated the message");
+    if found.spans.is_empty() {
+        return Vec::new();
+    }
+    if !found.has_more {
+        return vec![message.span];
+    }
+    let by = message.span.start_u32();
+    found.spans.iter().map(|span| span.shifted(by)).collect()
+}
+
+/// Bound thinking of a message, relative to its start.
+#[derive(Default)]
+struct Found {
+    spans: Vec<Span>,
+    /// Whether the message has content or calls beside its thinking.
+    has_more: bool,
+}
+
+impl Found {
+    fn read_member(&mut self, scanner: &mut Scanner<'_>, key: Literal) -> Result<(), NotJson> {
+        match known_key(scanner, key) {
+            Some(RequestKey::Reasoning) => {
+                let value = scanner.value()?;
+                if is_bound(value.slice(scanner.text())) {
+                    self.spans.push(key.span().extended_to(value));
+                }
+            }
+            Some(RequestKey::Content) if scanner.peek() == Some(b'[') => {
+                scanner.array(|scanner| self.read_part(scanner))?;
+            }
+            Some(
+                RequestKey::Content
+                | RequestKey::FunctionCall
+                | RequestKey::Refusal
+                | RequestKey::ToolCalls,
+            ) => {
+                let value = scanner.value()?.slice(scanner.text());
+                self.has_more |= !matches!(value, "null" | "\"\"" | "[]");
+            }
+            _ => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    fn read_part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), NotJson> {
+        let mut kind = PartKind::Other;
+        let span = scanner.object(|scanner, key| {
+            if known_key(scanner, key) == Some(RequestKey::Type) && scanner.peek() == Some(b'"') {
+                let name = scanner.string()?;
+                kind = part_kind_from_type(&name.decode(scanner.text()));
+                return Ok(());
+            }
+            scanner.skip()
+        })?;
+        if kind == PartKind::Thinking {
+            self.spans.push(span);
+        } else {
+            self.has_more = true;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+
+    fn check(message: &str, expect: &[&str]) {
+        let body = format!(r#"{{"messages":[{{"role":"user","content":"u"}},{message}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        let message = conversation.message(1).unwrap();
+        let found = spans(&body, message);
+        let found: Vec<_> = found.iter().map(|span| span.slice(&body)).collect();
+        assert_eq!(found, expect, "{body}");
+        assert_eq!(message.bound_thinking.is_some(), !expect.is_empty());
+    }
+
+    #[test]
+    fn signed_and_encrypted_thinking_is_found_in_each_shape() {
+        let details =
+            r#""reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}]"#;
+        let blocks = r#""thinking_blocks": [{"type":"redacted_thinking","data":"d"}]"#;
+        let part = r#"{"type":"thinking","thinking":"","signature":"s"}"#;
+        for (message, expect) in [
+            (
+                format!(r#"{{"role":"assistant","content":"c",{details}}}"#),
+                vec![details],
+            ),
+            (
+                format!(
+                    r#"{{"role":"assistant",{blocks},"content":"c","reasoning_content":"t",{details}}}"#
+                ),
+                vec![blocks, details],
+            ),
+            (
+                format!(
+                    r#"{{"role":"assistant","content":[{part},{{"type":"text","text":"c"}}]}}"#
+                ),
+                vec![part],
+            ),
+        ] {
+            check(&message, &expect);
+        }
+    }
+
+    #[test]
+    fn a_message_of_thinking_alone_is_found_whole() {
+        let alone = r#"{"role":"assistant","content":null,"thinking_blocks":[{"type":"thinking","thinking":"t","signature":"s"}],"tool_calls":[]}"#;
+        check(alone, &[alone]);
+    }
+
+    #[test]
+    fn plain_reasoning_and_that_of_other_makers_is_not_bound() {
+        for member in [
+            r#""reasoning":"t""#,
+            r#""reasoning_details":[]"#,
+            r#""reasoning_details":null"#,
+            r#""reasoning_details":[{"type":"reasoning.text","text":"t","signature":""}]"#,
+            r#""reasoning_details":[{"type":"reasoning.text","text":"t","signature":null}]"#,
+            r#""reasoning_details":[{"type":"reasoning.encrypted","data":"d","format":"openai-responses-v1"}]"#,
+            r#""reasoning_details":["signature"]"#,
+        ] {
+            check(
+                &format!(r#"{{"role":"assistant","content":"c",{member}}}"#),
+                &[],
+            );
+        }
+    }
+}
