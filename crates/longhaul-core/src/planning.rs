@@ -6,4 +6,5 @@ pub mod plan;
 pub mod recovery;
 pub mod replay;
 pub mod splice;
+pub mod stale_thinking;
 pub mod view;

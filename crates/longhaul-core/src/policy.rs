@@ -5,6 +5,7 @@ pub mod placement;
 pub mod record;
 #[cfg(test)]
 mod tests;
+pub mod thinking_removal;
 pub mod thrash;
 
 use crate::pruning::placeholder::Placeholder;

@@ -1,0 +1,186 @@
+//! Rule for the bound thinking that an edit makes stale.
+//!
+//! - An edit that was never sent before removes the bound thinking behind it, up to the end of the
+//!   request.
+//! - The removals of earlier requests apply as they are: thinking made since then stays.
+//! - If no removal of an edited conversation is known, all bound thinking behind the first edit is
+//!   removed once more.
+//!
+//! Bound thinking that stays is always an unbroken run: a removal reaches to the end of its request.
+
+use crate::conversation::Conversation;
+use crate::planning::plan::{Replacement, Replacements};
+use crate::planning::view::ForwardedView;
+use crate::policy::placement::Placement;
+use crate::policy::thinking_removal::{EditChain, PriorRemovals, ThinkingRemoval, united};
+
+/// Returns the removal that the edits of `view` need if the provider binds thinking, with all
+/// earlier ones in it. Returns `None` if `prior` covers all edits.
+pub fn new_removal(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    prior: &PriorRemovals,
+) -> Option<ThinkingRemoval> {
+    let edits = Edits::new(conversation, view);
+    let from = edits.first_new(prior)?;
+    Some(edits.removal_from(conversation, prior, from))
+}
+
+/// Returns the removal of all bound thinking behind the first edit of `view` or of an earlier
+/// request, for a provider that refused what was left. Without any edit, all of it goes.
+pub fn whole_removal(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    prior: &PriorRemovals,
+) -> ThinkingRemoval {
+    let edits = Edits::new(conversation, view);
+    let from = edits.first().into_iter().chain(first_removed(prior)).min();
+    edits.removal_from(
+        conversation,
+        prior,
+        from.unwrap_or_else(|| conversation.head_len()),
+    )
+}
+
+/// Returns `view` without the thinking that `prior` and `removal` take away.
+#[must_use]
+pub fn without_thinking(
+    view: &ForwardedView,
+    conversation: &Conversation<'_>,
+    prior: &PriorRemovals,
+    removal: Option<&ThinkingRemoval>,
+) -> ForwardedView {
+    let own = removal
+        .into_iter()
+        .flat_map(|it| it.ranges(conversation.head_len()));
+    let mut view = view.clone();
+    view.remove_thinking(united(prior.ranges().iter().cloned().chain(own).collect()));
+    view
+}
+
+/// Whether `view` changes a byte that thinking may be bound to.
+pub fn has_edits(conversation: &Conversation<'_>, view: &ForwardedView) -> bool {
+    Edits::new(conversation, view).first().is_some()
+}
+
+/// Returns the first message without its thinking.
+fn first_removed(prior: &PriorRemovals) -> Option<usize> {
+    prior.ranges().first().map(|range| range.start)
+}
+
+/// Edits of a view in the order of the messages.
+struct Edits {
+    /// Message of each edit, with the chain up to and including it.
+    chained: Vec<(usize, EditChain)>,
+}
+
+impl Edits {
+    fn new(conversation: &Conversation<'_>, view: &ForwardedView) -> Self {
+        let replacements = view.replacements(conversation);
+        let mut chained = Vec::new();
+        let mut hash = [0; 32];
+        for cut in replacements.iter().flat_map(Replacements::as_slice) {
+            let mut hasher = blake3::Hasher::new_keyed(&hash);
+            if let Some(at) = hash_edit(&mut hasher, cut, conversation.head_len()) {
+                hash = hasher.finalize().into();
+                let count = chained.len() + 1;
+                chained.push((
+                    at,
+                    EditChain {
+                        count,
+                        hash: first_word(&hash),
+                    },
+                ));
+            }
+        }
+        Self { chained }
+    }
+
+    /// Returns the message of the first edit.
+    fn first(&self) -> Option<usize> {
+        self.chained.first().map(|(at, _)| *at)
+    }
+
+    /// Returns the chain of the first `count` edits; `None` if there are fewer.
+    fn chain(&self, count: usize) -> Option<EditChain> {
+        match count.checked_sub(1) {
+            None => Some(EditChain::default()),
+            Some(last) => self.chained.get(last).map(|(_, chain)| *chain),
+        }
+    }
+
+    fn whole_chain(&self) -> EditChain {
+        self.chain(self.chained.len()).unwrap_or_default()
+    }
+
+    /// Returns the message of the first edit that no earlier request had. If an earlier edit is
+    /// gone or has changed, that is the first edit of all. Returns `None` without a new edit.
+    fn first_new(&self, prior: &PriorRemovals) -> Option<usize> {
+        let is_known = |it: &&EditChain| self.chain(it.count) == Some(**it);
+        let known = prior.newest_edits().iter().filter(is_known);
+        match known.map(|it| it.count).max() {
+            Some(count) => self.chained.get(count).map(|(at, _)| *at),
+            None => self.first().into_iter().chain(first_removed(prior)).min(),
+        }
+    }
+
+    /// Returns the removal from message `from` to the end of the conversation.
+    fn removal_from(
+        &self,
+        conversation: &Conversation<'_>,
+        prior: &PriorRemovals,
+        from: usize,
+    ) -> ThinkingRemoval {
+        let messages = conversation.messages();
+        let last = messages.iter().rposition(|it| it.bound_thinking.is_some());
+        let own = from..last.map_or(0, |last| last + 1).max(from);
+        let ranges = prior.ranges().iter().cloned().chain([own]).collect();
+        ThinkingRemoval::new(united(ranges), self.whole_chain(), conversation.head_len())
+    }
+}
+
+/// Adds an edit to a hash, with positions counted from the end of the leading messages. Returns its
+/// message, or `None` if the provider binds no thinking to it.
+fn hash_edit(hasher: &mut blake3::Hasher, cut: &Replacement, head: usize) -> Option<usize> {
+    let mut add = |tag: u8, numbers: &[usize], text: &str| {
+        hasher.update(&[tag]);
+        for number in numbers {
+            hasher.update(&(*number as u64).to_le_bytes());
+        }
+        hasher.update(text.as_bytes());
+    };
+    let moved = |at: &usize| at.saturating_sub(head);
+    match cut {
+        Replacement::History {
+            from,
+            to,
+            text,
+            placement,
+        } => {
+            let tag = match placement {
+                Placement::Merged => b'm',
+                Placement::Separate => b's',
+            };
+            add(tag, &[moved(from), moved(to)], text);
+            Some(*from)
+        }
+        Replacement::Image { at, part } => {
+            add(b'i', &[moved(at), *part], "");
+            Some(*at)
+        }
+        Replacement::Result { at, text } => {
+            add(b'r', &[moved(at)], text);
+            Some(*at)
+        }
+        Replacement::Output { .. } | Replacement::Thinking { .. } => None,
+    }
+}
+
+fn first_word(hash: &[u8; 32]) -> u64 {
+    let mut word = [0; 8];
+    word.iter_mut().zip(hash).for_each(|(to, byte)| *to = *byte);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Tests of the rule: which thinking goes, and which stays.
+
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "a list of ranges, often one"
+)]
+
+use super::*;
+use crate::dialect::chat_completions::read;
+use crate::planning::splice::Splice;
+use crate::policy::cut_point::PinnedHead;
+use crate::prefix::keys::PrefixKeys;
+use crate::pruning::rule::PruneState;
+use crate::pruning::rule::tests::rule;
+use crate::units::scope::Scope;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Builds a question and `steps` steps: a call with signed thinking, and its result. The calls are
+/// the odd messages.
+fn body(steps: usize) -> String {
+    let mut messages = vec![r#"{"role":"user","content":"u"}"#.to_owned()];
+    for step in 0..steps {
+        messages.push(format!(
+            r#"{{"role":"assistant","content":null,"thinking_blocks":[{{"type":"thinking","thinking":"t{step}","signature":"s"}}],"tool_calls":[{{"id":"c{step}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}}"#
+        ));
+        messages.push(format!(
+            r#"{{"role":"tool","tool_call_id":"c{step}","content":"{}"}}"#,
+            "x".repeat(1_000)
+        ));
+    }
+    format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// Builds a view in which the results before `before` are cleared.
+fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
+    let mut prune_state = PruneState::new(conversation, Some(&rule()));
+    prune_state.ingest_until(conversation.messages().len());
+    prune_state.clear_before(before);
+    ForwardedView::new(PinnedHead { end: 1 }, &prune_state)
+}
+
+/// Finds these removals, each at the prefix with the index of its turn.
+fn prior(conversation: &Conversation<'_>, stored: &[&ThinkingRemoval]) -> PriorRemovals {
+    let keys = PrefixKeys::new(conversation, Scope::new(&[0; 32], &[]));
+    let mut left: Vec<_> = stored
+        .iter()
+        .rev()
+        .map(|it| Arc::new((*it).clone()))
+        .collect();
+    PriorRemovals::look_up(&keys, |_| left.pop())
+}
+
+/// Returns the ranges without thinking in a conversation of `steps` steps.
+fn ranges(
+    steps: usize,
+    before: usize,
+    stored: &[&ThinkingRemoval],
+) -> (Vec<Range<usize>>, Option<ThinkingRemoval>) {
+    let body = body(steps);
+    let conversation = read(body.as_bytes()).unwrap();
+    let view = cleared(&conversation, before);
+    let prior = prior(&conversation, stored);
+    let removal = new_removal(&conversation, &view, &prior);
+    let view = without_thinking(&view, &conversation, &prior, removal.as_ref());
+    // Every view is sound, and leaves no signature of a removed message.
+    if let Some(plan) = view.replacements(&conversation) {
+        let sent = Splice::new(&conversation, &plan).unwrap().apply();
+        let sent = read(&sent)
+            .unwrap()
+            .messages()
+            .iter()
+            .filter(|it| it.bound_thinking.is_some())
+            .count();
+        assert_eq!(sent, steps - view.thinking_removals(&conversation));
+    }
+    let whole = prior.ranges().iter().cloned();
+    let own = removal.iter().flat_map(|it| it.ranges(0));
+    (united(whole.chain(own).collect()), removal)
+}
+
+#[test]
+fn nothing_goes_without_an_edit() {
+    assert_eq!(ranges(4, 0, &[]), (vec![], None));
+}
+
+#[test]
+fn an_edit_removes_what_stands_behind_it_and_later_thinking_stays() {
+    // The results 2 and 4 are cleared: thinking 1 stands before the first.
+    let (removed, first) = ranges(4, 5, &[]);
+    assert_eq!(removed, [2..8]);
+    let first = first.unwrap();
+    let (removed, none) = ranges(6, 5, &[&first]);
+    assert_eq!((removed, none), (vec![2..8], None));
+}
+
+#[test]
+fn a_further_edit_removes_from_its_own_position() {
+    let (_, first) = ranges(4, 5, &[]);
+    let first = first.unwrap();
+    let (removed, second) = ranges(9, 13, &[&first]);
+    assert_eq!(
+        removed,
+        [2..18],
+        "result 6 is the first that was not cleared before"
+    );
+    // Behind what was removed already, thinking made over the first edit stays.
+    let body = body(9);
+    let conversation = read(body.as_bytes()).unwrap();
+    let prior = prior(&conversation, &[&first]);
+    let mut view = cleared(&conversation, 5);
+    view.add_clips([crate::policy::record::Clip {
+        message: 14,
+        head: crate::units::tokens::Tokens::new(10),
+        tail: crate::units::tokens::Tokens::new(10),
+    }]);
+    let clipped = new_removal(&conversation, &view, &prior).unwrap();
+    assert_eq!(clipped.ranges(0).collect::<Vec<_>>(), [2..8, 14..18]);
+    let (removed, none) = ranges(10, 13, &[&second.unwrap(), &first]);
+    assert_eq!((removed, none), (vec![2..18], None));
+}
+
+#[test]
+fn an_edit_that_is_undone_removes_from_the_first_of_all() {
+    let (_, first) = ranges(4, 5, &[]);
+    let first = first.unwrap();
+    let (removed, again) = ranges(6, 0, &[&first]);
+    assert_eq!(removed, [2..12]);
+    assert_eq!(again.unwrap().edits, EditChain::default());
+    let (removed, _) = ranges(6, 3, &[&first]);
+    assert_eq!(removed, [2..12]);
+}
+
+#[test]
+fn a_lost_removal_takes_all_behind_the_first_edit_once() {
+    let (removed, stored) = ranges(6, 5, &[]);
+    assert_eq!(removed, [2..12]);
+    let (removed, none) = ranges(8, 5, &[&stored.unwrap()]);
+    assert_eq!((removed, none), (vec![2..12], None));
+}
+
+#[test]
+fn removals_of_several_processes_unite() {
+    let (_, one) = ranges(4, 5, &[]);
+    let (_, two) = ranges(5, 7, &[]);
+    let (removed, _) = ranges(6, 7, &[&two.unwrap(), &one.unwrap()]);
+    assert_eq!(removed, [2..10]);
+}
+
+#[test]
+fn a_refusal_removes_all_behind_the_first_edit_and_without_one_everything() {
+    let body = body(4);
+    let conversation = read(body.as_bytes()).unwrap();
+    let none = PriorRemovals::default();
+    for (before, expect) in [(0, 0..8), (3, 2..8), (5, 2..8)] {
+        let removal = whole_removal(&conversation, &cleared(&conversation, before), &none);
+        assert_eq!(removal.ranges(0).collect::<Vec<_>>(), [expect], "{before}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Removals of bound thinking: stored so that later requests leave out what earlier ones did.
+//!
+//! A provider may bind thinking to every byte before it. An edit at message p, first sent in a
+//! request of N messages, invalidates the thinking from p up to N. Later thinking was made over the
+//! edited bytes: it stays valid as long as exactly that thinking stays away.
+
+use crate::prefix::keys::PrefixKeys;
+use crate::units::scope::RecordKey;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most ranges of one removal. Each new edit behind the newest range adds one; an edit of older
+/// bytes merges all behind it.
+const MAX_RANGES: usize = 64;
+
+/// Fingerprint of the edits of a request, in the order of the messages.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditChain {
+    /// Number of edits.
+    pub count: usize,
+    /// Chained hash of the edits.
+    pub hash: u64,
+}
+
+/// Removal of bound thinking from a conversation, as of one request.
+///
+/// Field names are those of the stored format.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThinkingRemoval {
+    /// Messages without bound thinking: ascending, disjoint, counted from the end of the leading
+    /// system and developer messages, whose number changes from request to request.
+    removed: Vec<Range<usize>>,
+    /// Edits of the request.
+    pub edits: EditChain,
+}
+
+impl ThinkingRemoval {
+    /// Creates the removal of `ranges` in a conversation with `head` leading messages. Past
+    /// [`MAX_RANGES`], one range replaces all: thinking may go missing at the end of the
+    /// conversation, never in between.
+    pub fn new(mut ranges: Vec<Range<usize>>, edits: EditChain, head: usize) -> Self {
+        let end = ranges.last().map(|range| range.end);
+        if ranges.len() > MAX_RANGES
+            && let (Some(first), Some(end)) = (ranges.first_mut(), end)
+        {
+            first.end = end;
+            ranges.truncate(1);
+        }
+        let from_head = |at: usize| at.saturating_sub(head);
+        Self {
+            removed: ranges
+                .into_iter()
+                .map(|range| from_head(range.start)..from_head(range.end))
+                .collect(),
+            edits,
+        }
+    }
+
+    /// Returns the ranges in a conversation with `head` leading messages.
+    pub(crate) fn ranges(&self, head: usize) -> impl Iterator<Item = Range<usize>> {
+        let removed = self.removed.iter();
+        removed.map(move |range| range.start + head..range.end + head)
+    }
+}
+
+/// Removals found for a conversation and its model.
+#[derive(Clone, Debug, Default)]
+pub struct PriorRemovals {
+    /// Ranges of all removals, united.
+    ranges: Vec<Range<usize>>,
+    /// Edits of the removals at the longest prefix. Several processes may have stored one each.
+    newest_edits: Vec<EditChain>,
+    /// Prefix under which the removals must be stored again before they are too far back to be found.
+    renewal: Option<RecordKey>,
+}
+
+impl PriorRemovals {
+    /// Looks up the removals of all prefixes in a store.
+    pub fn look_up<L>(prefix_keys: &PrefixKeys, mut look: impl FnMut(RecordKey) -> L) -> Self
+    where
+        L: IntoIterator<Item = Arc<ThinkingRemoval>>,
+    {
+        let head = prefix_keys.head_len();
+        let mut found = Self::default();
+        let mut ranges = Vec::new();
+        let mut newest = None;
+        for (at, key) in prefix_keys.newest_first() {
+            for removal in look(key) {
+                if *newest.get_or_insert(at) == at {
+                    found.newest_edits.push(removal.edits);
+                    found.renewal = prefix_keys.closer_than(at);
+                }
+                ranges.extend(removal.ranges(head));
+            }
+        }
+        found.ranges = united(ranges);
+        found
+    }
+
+    /// Whether nothing was removed yet.
+    pub fn is_empty(&self) -> bool {
+        self.newest_edits.is_empty()
+    }
+
+    /// Returns the messages whose bound thinking was removed, ascending and disjoint.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+
+    /// Returns the edits of the newest removals.
+    pub fn newest_edits(&self) -> &[EditChain] {
+        &self.newest_edits
+    }
+
+    /// Returns the removal to store again, and the prefix for it, if it would soon be out of reach.
+    pub fn renewed(&self, head: usize) -> Option<(RecordKey, ThinkingRemoval)> {
+        let edits = *self.newest_edits.first()?;
+        let removal = ThinkingRemoval::new(self.ranges.clone(), edits, head);
+        Some((self.renewal?, removal))
+    }
+}
+
+/// Sorts ranges and joins those that touch.
+pub fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match united.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ if range.is_empty() => {}
+            _ => united.push(range),
+        }
+    }
+    united
+}
+
+#[cfg(test)]
+mod tests;
