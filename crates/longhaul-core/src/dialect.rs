@@ -10,6 +10,7 @@ pub mod chat_completions;
 mod finish_reason;
 pub mod reply;
 pub(crate) mod request_template;
+pub mod thinking_binding;
 pub mod usage;
 
 use crate::FORM_VERSION;
