@@ -201,6 +201,7 @@ impl ReplyEnd {
                     | Verdict::Malformed
                     | Verdict::Overflow(_)
                     | Verdict::OutputTooLarge { .. }
+                    | Verdict::StaleThinking
                     | Verdict::Unexplained) => self.verdict = verdict,
                 }
             }
