@@ -118,6 +118,9 @@ fn refuse(
     if let Some((rule, refusal)) = options.validity.judge(chat) {
         return Some((Verdict::Broken(rule.id), refusal));
     }
+    if let Some((rule, refusal)) = options.thinking.judge(chat) {
+        return Some((Verdict::Broken(rule), refusal));
+    }
     let overflow = OverflowNumbers {
         limit: options.window,
         prompt: seen.prompt_tokens,
@@ -241,6 +244,7 @@ fn answer<'a>(
     ModelAnswer {
         chat,
         content: say,
+        thinking: options.thinking.sign(chat, ordinal),
         prompt_tokens: seen.prompt_tokens,
         cached_tokens: seen.cached_tokens,
         completion_tokens,
