@@ -21,6 +21,7 @@ mod summary_call;
 mod summary_task;
 #[cfg(test)]
 mod test_support;
+mod thinking;
 mod title;
 pub(crate) mod unanswered_call;
 pub(crate) mod window;

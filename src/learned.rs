@@ -1,5 +1,6 @@
 //! Facts learned about models: windows, token ratios and accepted summary placements.
 
+pub(crate) mod binding_models;
 pub(crate) mod model_facts;
 pub(crate) mod model_facts_cache;
 pub(crate) mod model_knowledge;

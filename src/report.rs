@@ -14,7 +14,7 @@ const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
 /// Actions, from the most to the least significant for a request.
-const PRECEDENCE: [Action; 10] = [
+const PRECEDENCE: [Action; 11] = [
     Action::Shadow,
     Action::GaveUp,
     Action::Original,
@@ -25,6 +25,7 @@ const PRECEDENCE: [Action; 10] = [
     Action::Summary,
     Action::Digest,
     Action::Prune,
+    Action::WithoutThinking,
 ];
 
 /// Report of the actions on one chat.
@@ -143,6 +144,9 @@ impl ChatReport {
         }
         if view.drops_images(conversation) {
             self.add(Action::FewerBytes);
+        }
+        if view.thinking_removals(conversation) > 0 {
+            self.add(Action::WithoutThinking);
         }
     }
 

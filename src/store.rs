@@ -9,6 +9,7 @@ pub(crate) mod inspector;
 mod lease;
 pub(crate) mod memory;
 mod redis;
+mod removal_cache;
 mod secret;
 mod tiered;
 pub(crate) mod write_queue;
@@ -34,9 +35,11 @@ use durable::{Change, DurableStore, Unavailable};
 use file::Intent;
 use format::RecordSealer;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::policy::thinking_removal::{PriorRemovals, ThinkingRemoval};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use memory::MemoryStore;
+use removal_cache::StoredRemoval;
 use tiered::{PendingChange, TieredStore, WRITE_TIMEOUT};
 
 /// Maximum number of conversations remembered as notified.
@@ -257,6 +260,33 @@ impl Store {
         self.memory
             .counts
             .newest(prefix_keys, self.sealer.note_name(model))
+    }
+
+    /// Returns the removals of bound thinking in a conversation of `model`.
+    pub(crate) fn prior_removals(&self, prefix_keys: &PrefixKeys) -> PriorRemovals {
+        let model = self.sealer.note_name(prefix_keys.model());
+        self.memory.removals.look_up(prefix_keys, model)
+    }
+
+    /// Stores a removal of bound thinking that `model` accepted. Several at one prefix unite.
+    pub(crate) fn record_removal(&self, key: RecordKey, model: &str, removal: ThinkingRemoval) {
+        let (model, removal) = (self.sealer.note_name(model), Arc::new(removal));
+        if !self
+            .memory
+            .removals
+            .insert(key, model, Arc::clone(&removal))
+        {
+            return;
+        }
+        let stored = StoredRemoval::new(model, removal);
+        if let Some(tier) = &self.tiered
+            && let Ok(text) = serde_json::to_string(&stored)
+            && let Some(sealed) = self.sealer.seal(key, &stored)
+        {
+            // Each removal has a note of its own: no process overwrites that of another.
+            let name = self.sealer.note_name(&text);
+            tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
+        }
     }
 
     /// Waits until earlier writes are durable and visible to other processes, for at most

@@ -51,11 +51,6 @@ impl Attempt {
         }
     }
 
-    /// Creates a retry of this attempt with the same inputs and another view.
-    pub(super) fn with_view(&self, view: ForwardedView, retry: Retry) -> Self {
-        Self::retry(self.inputs.clone(), RequestPlan::from_view(view), retry)
-    }
-
     /// Returns the view of the conversation that is sent.
     pub(super) fn view(&self) -> &ForwardedView {
         &self.plan.view

@@ -90,7 +90,8 @@ pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
         Retry::Compacted { .. }
         | Retry::OtherPlacement
         | Retry::FewerBytes
-        | Retry::SmallerOutput { .. } => None,
+        | Retry::SmallerOutput { .. }
+        | Retry::WithoutStaleThinking => None,
     };
     if let (Some(RewriteRefusal::Unexplained), Some(key)) = (why, chat.prefix_keys.first_key()) {
         chat.knowledge

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::{Chat, notices, recovery, rewrite, summary, window};
+use crate::chat::{Chat, notices, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;
@@ -83,6 +83,8 @@ async fn fit_stated_window(
         fresh_digest: true,
         ..RequestPlan::from_view(view)
     };
+    let thinking = &inputs.prior_records.thinking;
+    let plan = plan.without_stale_thinking(conversation, thinking);
     (plan, Some(step))
 }
 
@@ -92,6 +94,8 @@ pub(super) async fn explicit_compaction(
     chat: &Chat<'_>,
     mut inputs: PlanInputs,
 ) -> Option<(Attempt, FramedBody, ChatReport)> {
+    // The client sends the body itself, later.
+    inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let plan = compact_explicitly(chat, &mut inputs).await?;
     let sending = rewrite::rewritten_body(&chat.request, &plan.view).ok()??;
     let report = plan_report(chat.request.conversation, &plan);
@@ -131,7 +135,7 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         RewriteTolerance::All => {}
         RewriteTolerance::ClearingOnly => return plan_clearing_only(chat, inputs),
         RewriteTolerance::Nothing => {
-            return plan_unmodified(chat.request.conversation, &inputs.policy);
+            return unmodified(chat, inputs);
         }
     }
     let plan = current_plan(chat, inputs);
@@ -154,6 +158,13 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
     plan
 }
 
+/// Plans to forward the original, without thinking that is bound to earlier edits.
+fn unmodified(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+    let conversation = chat.request.conversation;
+    let plan = plan_unmodified(conversation, &inputs.policy);
+    plan.without_stale_thinking(conversation, &inputs.prior_records.thinking)
+}
+
 /// Plans by clearing alone, for a model that refused summaries. No summary is used or
 /// requested.
 fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
@@ -164,7 +175,7 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     };
     let plan = plan(conversation, &inputs.policy, &known, chat.summary_source());
     if plan.view.is_summarised() {
-        return plan_unmodified(conversation, &inputs.policy);
+        return unmodified(chat, inputs);
     }
     RequestPlan {
         need: SummaryNeed::Nothing,

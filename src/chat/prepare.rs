@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, ChatRequest, window};
+use crate::chat::{Chat, ChatRequest, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::services::Services;
 use longhaul_core::policy::CompactionSettings;
+use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::prefix::keys::PrefixKeys;
 
 /// Builds a chat and its plan inputs, after refreshing stored facts from other processes.
@@ -91,7 +92,10 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
 /// Looks up the prior records of this conversation and builds the policy.
 fn plan_inputs(chat: &Chat<'_>) -> PlanInputs {
     let services = chat.services();
-    let known = services.store.prior_records(&chat.prefix_keys);
+    let known = PriorRecords {
+        thinking: thinking::prior_thinking(chat),
+        ..services.store.prior_records(&chat.prefix_keys)
+    };
     let adopted = known.adopted.as_ref().map(|found| &*found.record);
     let policy = window::window_sources(chat, adopted).calibrated_policy(
         &chat.settings,

@@ -4,7 +4,7 @@ use http::StatusCode;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
-use crate::chat::{Chat, judge, notices, output_limit, summary, window};
+use crate::chat::{Chat, judge, notices, output_limit, summary, thinking, window};
 use longhaul_core::overflow::{Evidence, Overflow};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
@@ -34,11 +34,12 @@ pub(super) async fn recover_from_overflow(
     }
     if let Some(view) = output_limit::lower_output_by_estimate(conversation, first, &refused) {
         let why = Retry::SmallerOutput { refused: None };
-        return NextStep::retry(first.with_view(view, why));
+        return NextStep::retry(thinking::retry_with_view(chat, first, view, why));
     }
     let before = window::smallest_refused_window(chat, &first.inputs);
     adopt_window(chat, &refused);
     let mut inputs = inputs_after_refusal(chat, first, &refused, before);
+    inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
         notices::log_gave_up(tokens, &inputs);
         return NextStep::GiveUp;
@@ -47,7 +48,9 @@ pub(super) async fn recover_from_overflow(
         view.set_output_limit(left);
     }
     let why = Retry::Compacted { step, refused };
-    NextStep::retry(Attempt::retry(inputs, RequestPlan::from_view(view), why))
+    let thinking = &inputs.prior_records.thinking;
+    let plan = RequestPlan::from_view(view).without_stale_thinking(conversation, thinking);
+    NextStep::retry(Attempt::retry(inputs, plan, why))
 }
 
 /// Whether an overflow that the reply does not state may be one all the same.

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, output_limit, placement, recovery, window};
+use crate::chat::{Chat, output_limit, placement, recovery, thinking, window};
 use crate::metrics::RetryReason;
 use crate::report::ChatReport;
 use longhaul_core::conversation::{Conversation, images};
@@ -62,6 +62,9 @@ pub(super) enum Retry {
         /// Evidence that the window is smaller than assumed, if any.
         refused: Option<SuspectedOverflow>,
     },
+    /// The thinking behind an edit was refused, because the provider bound it to other bytes. The retry
+    /// is the same edit without that thinking.
+    WithoutStaleThinking,
 }
 
 /// A suspected overflow. Only a smaller request that is accepted confirms the overflow: an error
@@ -110,6 +113,7 @@ impl Retry {
             Self::FewerBytes => RetryReason::FewerBytes,
             Self::Original { .. } => RetryReason::Original,
             Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
+            Self::WithoutStaleThinking => RetryReason::WithoutStaleThinking,
         }
     }
 
@@ -123,8 +127,13 @@ impl Retry {
         report.add(self.reason().action());
         match self {
             Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
-            Self::OtherPlacement | Self::FewerBytes => report.update_sizes(conversation, view),
-            Self::Original { .. } => report.revert_to_original(),
+            Self::OtherPlacement | Self::FewerBytes | Self::WithoutStaleThinking => {
+                report.update_sizes(conversation, view);
+            }
+            Self::Original { .. } => {
+                report.revert_to_original();
+                report.update_sizes(conversation, view);
+            }
             Self::SmallerOutput { .. } => {}
         }
     }
@@ -136,7 +145,8 @@ impl Retry {
             Self::OtherPlacement
             | Self::FewerBytes
             | Self::Original { .. }
-            | Self::SmallerOutput { .. } => None,
+            | Self::SmallerOutput { .. }
+            | Self::WithoutStaleThinking => None,
         }
     }
 }
@@ -186,6 +196,12 @@ pub(crate) async fn next_step(
             let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
             recovery::recover_from_overflow(chat, first, status, overflow).await
         }
+        Verdict::StaleThinking => {
+            let second = thinking::retry_without_stale_thinking(chat, first);
+            NextStep::from_retry(
+                second.or_else(|| retry_original(chat, first, RewriteRefusal::Malformed)),
+            )
+        }
         Verdict::Unexplained => NextStep::from_retry(retry_unexplained(chat, first)),
     }
 }
@@ -219,7 +235,7 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
     let suspected = summarised.then_some(policy.placement);
     let plan = plan_unmodified(conversation, policy);
     let why = Retry::Original { why, suspected };
-    Some(Attempt::retry(first.inputs.clone(), plan, why))
+    Some(thinking::retry_with_plan(chat, first, plan, why))
 }
 
 /// Retries with the summary in the other placement, unless that was refused too. If the retry
@@ -236,9 +252,9 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
             .merged_into_neighbours(chat.request.conversation)?,
         ..first.plan.clone()
     };
-    let mut inputs = first.inputs.clone();
-    inputs.policy.placement = Placement::Merged;
-    Some(Attempt::retry(inputs, plan, Retry::OtherPlacement))
+    let mut second = thinking::retry_with_plan(chat, first, plan, Retry::OtherPlacement);
+    second.inputs.policy.placement = Placement::Merged;
+    Some(second)
 }
 
 /// Retries with the original after an unexplained refusal of the rewrite. Returns `None` if the
@@ -265,7 +281,7 @@ fn retry_fewer_bytes(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     view.drop_images_before(before);
     // Never resend a refused body.
     let fewer = view.replacements(conversation) != first.view().replacements(conversation);
-    fewer.then(|| first.with_view(view, Retry::FewerBytes))
+    fewer.then(|| thinking::retry_with_view(chat, first, view, Retry::FewerBytes))
 }
 
 /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.
@@ -292,5 +308,6 @@ fn retry_smaller_output(
         window: first.inputs.policy.thresholds.window,
         overflow: Overflow::stated(Some(limit), input),
     });
-    Some(first.with_view(view, Retry::SmallerOutput { refused }))
+    let why = Retry::SmallerOutput { refused };
+    Some(thinking::retry_with_view(chat, first, view, why))
 }

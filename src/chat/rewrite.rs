@@ -14,10 +14,12 @@ use longhaul_core::planning::view::ForwardedView;
 /// Builds the retry's body, or `None` if it would equal the refused one or the rewrite is not
 /// sound.
 pub(crate) fn retry_body(request: &ChatRequest<'_>, second: &Attempt) -> Option<FramedBody> {
-    if let Some(Retry::Original { .. }) = second.retry {
-        return Some(request.body.original());
+    let rewritten = rewritten_body(request, second.view()).ok()?;
+    match second.retry {
+        // The original may lack thinking that is bound to earlier edits.
+        Some(Retry::Original { .. }) => rewritten.or_else(|| Some(request.body.original())),
+        _ => rewritten,
     }
-    rewritten_body(request, second.view()).ok().flatten()
 }
 
 /// Builds the retry's head.

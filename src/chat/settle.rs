@@ -6,7 +6,9 @@ use crate::body::peeked_body::PeekedBody;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{Retry, SuspectedOverflow};
-use crate::chat::{Chat, adopt, notices, placement, summary, title, unanswered_call, window};
+use crate::chat::{
+    Chat, adopt, notices, placement, summary, thinking, title, unanswered_call, window,
+};
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
 use crate::exchange::reply_observer::{ObservedRequest, ReplyObserver};
@@ -33,6 +35,7 @@ fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking
         | Verdict::Unexplained => RetryOutcome::Refused,
     }
 }
@@ -154,7 +157,10 @@ fn settle(
     if outcome == RetryOutcome::Accepted {
         chat.knowledge.record_answer();
     }
-    match (attempt.retry, outcome == RetryOutcome::Accepted) {
+    let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
+        .then(|| thinking::adopt_removal(chat, attempt))
+        .flatten();
+    let adopted = match (attempt.retry, outcome == RetryOutcome::Accepted) {
         (None, true) => settle_accepted_plan(chat, attempt),
         (None, false) => None,
         (Some(retry), true) => settle_accepted_retry(chat, attempt, retry),
@@ -162,7 +168,8 @@ fn settle(
             settle_refused_retry(chat, attempt, retry, judged);
             None
         }
-    }
+    };
+    adopted.or(removal)
 }
 
 /// Publishes learned facts and adopted records to other processes before the client can reach
@@ -248,6 +255,10 @@ fn settle_accepted_retry(
             }
             None
         }
+        Retry::WithoutStaleThinking => {
+            thinking::learn_binding(chat, attempt);
+            settle_accepted_plan(chat, attempt)
+        }
     }
 }
 
@@ -306,7 +317,8 @@ fn settle_refused_retry(
         Verdict::Failed
         | Verdict::TooManyBytes
         | Verdict::Fine
-        | Verdict::OutputTooLarge { .. } => {}
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking => {}
     }
 }
 

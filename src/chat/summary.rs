@@ -10,6 +10,7 @@ use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::{Chat, summary_call};
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
+use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::summary::request::{MAX_BACKGROUND_CALLS, MAX_FOREGROUND_CALLS};
 use longhaul_core::units::scope::RecordKey;
 
@@ -86,7 +87,10 @@ async fn wait_for_job(chat: &Chat<'_>, mut handle: JobHandle, inputs: &mut PlanI
         handle.detach();
     }
     services.metrics.summary_wait.observe(began.elapsed());
-    inputs.prior_records = services.store.prior_records(&chat.prefix_keys);
+    inputs.prior_records = PriorRecords {
+        thinking: inputs.prior_records.thinking.clone(),
+        ..services.store.prior_records(&chat.prefix_keys)
+    };
 }
 
 /// Starts a background summary of the messages before `covers`. The request itself was

@@ -37,6 +37,7 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         prune: !found.value(&settings::PRUNE_DISABLED)?,
         proactive: !found.value(&settings::COMPACT_AUTO_DISABLED)?,
         recover: !found.value(&settings::COMPACT_OVERFLOW_DISABLED)?,
+        remove_thinking: !found.value(&settings::THINKING_REMOVAL_DISABLED)?,
         protect: found.value(&settings::PRUNE_PROTECT)?,
         minimum: found.value(&settings::PRUNE_MINIMUM)?,
         user_turns: found.value(&settings::PRUNE_MIN_USER_TURNS)?,
@@ -139,6 +140,7 @@ mod tests {
             ("prune.placeholder", "described"),
             ("compact.hard", "0.80"),
             ("compact.soft", "0.6"),
+            ("thinking.removal_disabled", "yes"),
             ("compact.keep_recent_tokens", "4"),
             ("summary.placement", "merge"),
         ]);
@@ -147,6 +149,7 @@ mod tests {
             prune: true,
             proactive: true,
             recover: true,
+            remove_thinking: false,
             protect: Some(Tokens::new(1)),
             minimum: Some(Tokens::new(2)),
             user_turns: Some(3),

@@ -218,6 +218,11 @@ settings! { ALL_SETTINGS:
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;
 
+    /// Never remove thinking that a provider binds to the bytes before it. If the provider refuses
+    /// an edit because of such thinking, the original is sent instead, if it fits.
+    THINKING_REMOVAL_DISABLED: bool = switch, "thinking.removal_disabled" = "false",
+        env("DISABLE_THINKING_REMOVAL");
+
     /// Additional patterns for overflow errors: regular expressions in the syntax of the Rust crate
     /// regex, one per line in the environment. They are matched against the text of an error in
     /// lower case, with single spaces, straight apostrophes and no thousands separators. A match is

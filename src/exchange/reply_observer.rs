@@ -118,6 +118,7 @@ impl ReplyObserver {
             | Verdict::Malformed
             | Verdict::Overflow(_)
             | Verdict::OutputTooLarge { .. }
+            | Verdict::StaleThinking
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {

@@ -26,6 +26,9 @@ pub(crate) struct ModelFacts {
     /// The largest accepted request. A stored window counts only beside what was accepted.
     #[serde(default)]
     pub(crate) accepted: Option<Timestamped<Tokens>>,
+    /// Whether the model binds thinking to the bytes before it. Never reverts to false.
+    #[serde(default)]
+    pub(crate) binds_thinking: bool,
 }
 
 impl ModelFacts {
@@ -38,6 +41,7 @@ impl ModelFacts {
             asked: self.asked.filter(|lesson| !lesson.is_ahead_of(now)),
             refusals: self.refusals,
             accepted: self.accepted.filter(|accepted| !accepted.is_ahead_of(now)),
+            binds_thinking: self.binds_thinking,
         }
     }
 
@@ -50,6 +54,7 @@ impl ModelFacts {
             asked: self.asked.max(other.asked),
             refusals: self.refusals.merged_with(other.refusals),
             accepted: self.accepted.max(other.accepted),
+            binds_thinking: self.binds_thinking || other.binds_thinking,
         }
     }
 }
@@ -101,14 +106,18 @@ mod tests {
             lesson(prop::option::of(tokens())),
             refusals,
             lesson(tokens()),
+            any::<bool>(),
         );
-        parts.prop_map(|(window, density, asked, refusals, accepted)| ModelFacts {
-            window,
-            density,
-            asked,
-            refusals,
-            accepted,
-        })
+        parts.prop_map(
+            |(window, density, asked, refusals, accepted, binds_thinking)| ModelFacts {
+                window,
+                density,
+                asked,
+                refusals,
+                accepted,
+                binds_thinking,
+            },
+        )
     }
 
     proptest! {

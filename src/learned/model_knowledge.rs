@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use moka::sync::Cache;
 
+use crate::learned::binding_models::BindingModels;
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::refuted_suspicions::RefutedSuspicions;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
@@ -45,6 +46,8 @@ pub(crate) struct CallerKnowledge {
     pub(crate) placements: SummaryPlacements,
     pub(crate) windows: LearnedWindows,
     pub(crate) suspicions: RefutedSuspicions,
+    /// Models that bind thinking to the bytes before it.
+    pub(crate) binding_models: BindingModels,
     scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
@@ -84,6 +87,7 @@ impl ModelKnowledge {
                 placements: SummaryPlacements::default(),
                 windows: LearnedWindows::default(),
                 suspicions: RefutedSuspicions::default(),
+                binding_models: BindingModels::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
                 is_answered: AtomicBool::default(),
@@ -127,6 +131,7 @@ impl CallerKnowledge {
             asked: self.owns_reported_windows.then(reported).flatten(),
             refusals: self.placements.refusals(model),
             accepted: observations.published_accepted,
+            binds_thinking: self.binding_models.contains(model),
         })
     }
 
@@ -134,6 +139,9 @@ impl CallerKnowledge {
     pub(crate) fn merge_remote(&self, model: &str, facts: ModelFacts) {
         self.windows.merge_remote(model, &facts);
         self.placements.merge_remote(model, facts.refusals);
+        if facts.binds_thinking {
+            self.binding_models.insert(model);
+        }
         if self.owns_reported_windows {
             self.reported_windows.merge_remote(model, facts.asked);
         }

@@ -105,6 +105,8 @@ labels! {
         SmallerOutput = "smaller-output",
         /// A model's summary replaces history.
         Summary = "summary",
+        /// Thinking that the provider binds to other bytes was removed.
+        WithoutThinking = "without-thinking",
     }
 }
 
@@ -247,6 +249,8 @@ labels! {
         Original = "original",
         /// The conversation with a lower output limit.
         SmallerOutput = "smaller-output",
+        /// The rewritten conversation without the thinking behind its edits.
+        WithoutStaleThinking = "without-stale-thinking",
     }
 }
 
@@ -254,7 +258,7 @@ impl RetryReason {
     /// Returns the action that a retry for this reason is reported as.
     pub(crate) fn action(self) -> Action {
         match self {
-            Self::Compacted => Action::Retry,
+            Self::Compacted | Self::WithoutStaleThinking => Action::Retry,
             Self::FewerBytes => Action::FewerBytes,
             Self::Original => Action::Original,
             Self::SmallerOutput => Action::SmallerOutput,

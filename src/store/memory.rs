@@ -11,6 +11,7 @@ use moka::sync::Cache;
 use crate::store::count_cache::CountCache;
 use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
+use crate::store::removal_cache::RemovalCache;
 use longhaul_core::collections::two_generation_cache::ShardedCache;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -42,6 +43,7 @@ pub(super) struct MemoryStore {
     /// flags save a look-up at every boundary of every request.
     ever_stored: EverStored,
     pub(super) counts: CountCache,
+    pub(super) removals: RemovalCache,
 }
 
 /// Share of a rewrite that a model accepts, as far as observed.
@@ -110,6 +112,7 @@ impl MemoryStore {
             tolerances: Cache::new(MAX_REFUSED),
             ever_stored: EverStored::default(),
             counts: CountCache::default(),
+            removals: RemovalCache::new(idle),
         }
     }
 

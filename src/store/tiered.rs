@@ -18,10 +18,12 @@ use crate::learned::model_facts::ModelFacts;
 use crate::learned::model_facts_cache::{ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
 use crate::store::circuit_breaker::CircuitBreaker;
+use crate::store::count_cache::CountedRequest;
 use crate::store::durable::{
     Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, Winner,
 };
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
+use crate::store::removal_cache::StoredRemoval;
 use crate::store::write_queue::{StoreJob, WriteQueue};
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -204,8 +206,10 @@ impl TieredStore {
             wanted.push(PendingChange::Change(Change::Refused));
         }
         for (name, sealed) in entry.notes {
-            if let Some(counted) = inner.sealer.open(key, &sealed) {
+            if let Some(counted) = inner.sealer.open::<CountedRequest>(key, &sealed) {
                 inner.memory.counts.insert(key, name, counted);
+            } else if let Some(stored) = inner.sealer.open::<StoredRemoval>(key, &sealed) {
+                inner.memory.removals.merge(key, stored);
             }
         }
         if !wanted.is_empty() {

@@ -147,6 +147,7 @@ impl CallSpan {
             Verdict::Malformed => "refused_as_malformed",
             Verdict::Overflow(_) => "context_overflow",
             Verdict::OutputTooLarge { .. } => "output_too_large",
+            Verdict::StaleThinking => "stale_thinking",
         };
         self.error = Some(why.into());
     }

@@ -12,6 +12,7 @@ pub mod messages;
 pub mod reply;
 pub(crate) mod request_template;
 pub mod responses;
+pub mod thinking_binding;
 pub mod usage;
 
 use crate::FORM_VERSION;

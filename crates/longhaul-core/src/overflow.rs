@@ -10,8 +10,8 @@
 //! The order of the steps decides the result:
 //!
 //! ```text
-//! decode → error details → status veto → text veto → malformed → path veto → code or text
-//!        → numbers → floor → arithmetic
+//! decode → error details → status veto → text veto → stale thinking → malformed → path veto
+//!        → code or text → numbers → floor → arithmetic
 //! ```
 //!
 //! A veto yields [`Verdict::Fine`]. Missing an overflow is harmless, since the client sees
@@ -31,6 +31,7 @@ pub mod error_details;
 mod judge;
 mod numbers;
 mod rules;
+mod stale_thinking;
 mod stated_error;
 pub mod stream_head;
 mod table;
@@ -82,6 +83,9 @@ pub enum Verdict {
         /// Requested output, in tokens.
         output: u32,
     },
+    /// Thinking in the request is bound to other bytes than those before it. If longhaul rewrote those,
+    /// the rewrite deserves a try without that thinking.
+    StaleThinking,
     /// The request is refused for an unknown reason. If longhaul rewrote the request, the original
     /// deserves a try, but the outcome of that try proves little.
     Unexplained,
@@ -270,6 +274,7 @@ fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> 
         | Verdict::Malformed
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking
         | Verdict::Unexplained) => verdict,
     }
 }
@@ -356,9 +361,10 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
     let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
     let verdict = match by_table(details) {
         // A wording counts only if the error itself states it.
-        Verdict::TooManyBytes | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => {
-            by_table(&unquoted)
-        }
+        Verdict::TooManyBytes
+        | Verdict::Overflow(_)
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking => by_table(&unquoted),
         verdict @ (Verdict::Failed | Verdict::Fine | Verdict::Malformed | Verdict::Unexplained) => {
             verdict
         }
@@ -393,7 +399,10 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
                 verdict
             }
         }
-        Verdict::Malformed | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => verdict,
+        Verdict::Malformed
+        | Verdict::Overflow(_)
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking => verdict,
     }
 }
 
@@ -407,6 +416,9 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
         || details.texts_and_codes().any(|text| rules.is_vetoed(text))
     {
         return Verdict::Fine;
+    }
+    if stale_thinking::is_stated(details) {
+        return Verdict::StaleThinking;
     }
     if details
         .texts_and_codes()

@@ -92,6 +92,8 @@ pub struct CompactionSettings {
     pub proactive: bool,
     /// Whether to act on an overflow (off with `DISABLE_COMPACT_ON_OVERFLOW`).
     pub recover: bool,
+    /// Whether to remove bound thinking behind an edit (off with `DISABLE_THINKING_REMOVAL`).
+    pub remove_thinking: bool,
     /// See [`PruneRule::protect`].
     pub protect: Option<Tokens>,
     /// See [`PruneRule::minimum`].
@@ -123,6 +125,7 @@ impl Default for CompactionSettings {
             prune: true,
             proactive: true,
             recover: true,
+            remove_thinking: true,
             protect: None,
             minimum: None,
             user_turns: None,

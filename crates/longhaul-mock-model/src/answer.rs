@@ -28,6 +28,8 @@ pub(crate) enum AnswerContent {
 pub(crate) struct ModelAnswer<'a> {
     pub(crate) chat: &'a ChatBody,
     pub(crate) content: AnswerContent,
+    /// The signed thinking before the content, if the model thinks.
+    pub(crate) thinking: Option<Value>,
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) completion_tokens: u64,
@@ -62,6 +64,9 @@ impl ModelAnswer<'_> {
                 set(&mut message, "content", json!(text));
             }
         }
+        if let Some(thinking) = &self.thinking {
+            set(&mut message, "reasoning_details", thinking.clone());
+        }
         let choice = json!({"index": 0, "message": message, "logprobs": null,
             "finish_reason": self.finish()});
         self.object("chat.completion", json!([choice]), self.usage())
@@ -70,6 +75,9 @@ impl ModelAnswer<'_> {
 
     fn events(&self) -> Vec<Bytes> {
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+        if let Some(thinking) = &self.thinking {
+            deltas.push(json!({"reasoning_details": thinking}));
+        }
         match &self.content {
             AnswerContent::Call(name, arguments) => {
                 let mut call = self.call(name, arguments);
@@ -175,6 +183,7 @@ mod tests {
         let answer = ModelAnswer {
             chat: &chat,
             content: say.clone(),
+            thinking: None,
             prompt_tokens: 7,
             cached_tokens: 5,
             completion_tokens: 3,

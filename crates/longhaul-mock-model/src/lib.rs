@@ -22,6 +22,7 @@ mod script;
 mod server;
 mod session;
 mod summary;
+pub mod thinking;
 #[cfg(feature = "validity")]
 mod validity;
 
@@ -35,6 +36,7 @@ pub use refusal::{Family, OverflowNumbers, RefusalReply};
 pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
 pub use server::Model;
 pub use session::session;
+pub use thinking::ThinkingRules;
 #[cfg(feature = "validity")]
 pub use validity::{
     Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule, ValidityRules,

@@ -144,6 +144,9 @@ fn refuse(
             }
         }
     }
+    if let Some((rule, refusal)) = options.thinking.judge(chat) {
+        return Some((Verdict::Broken(rule), refusal));
+    }
     let overflow = OverflowNumbers {
         limit: options.window,
         prompt: seen.prompt_tokens,
@@ -267,6 +270,7 @@ fn answer<'a>(
     ModelAnswer {
         chat,
         content: say,
+        thinking: options.thinking.sign(chat, ordinal),
         prompt_tokens: seen.prompt_tokens,
         cached_tokens: seen.cached_tokens,
         completion_tokens,

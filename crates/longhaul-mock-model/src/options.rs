@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::count::TokenDensity;
 use crate::reading::FileReading;
 use crate::refusal::{Family, RefusalReply};
+use crate::thinking::ThinkingRules;
 #[cfg(feature = "validity")]
 use crate::validity::ValidityRules;
 
@@ -26,6 +27,8 @@ pub struct ModelOptions {
     pub refusal: RefusalReply,
     /// The refusal of a prompt that fits alone, but not together with the requested output.
     pub sum_refusal: RefusalReply,
+    /// The rules for signed thinking, which answers carry too.
+    pub thinking: ThinkingRules,
     /// The behaviour for a summary request.
     pub summary: SummaryBehaviour,
     /// Words in the last user message that always make a request one for a summary. Intended for a
@@ -46,6 +49,7 @@ impl Default for ModelOptions {
             price: None,
             refusal: Family::OpenAi.refusal(),
             sum_refusal: Family::OpenAi.sum_refusal(),
+            thinking: ThinkingRules::Off,
             summary: SummaryBehaviour::Faithful,
             summary_instruction: None,
             chat: ChatBehaviour::Steady,

@@ -228,6 +228,7 @@ impl ReplyEnd {
                     | Verdict::Malformed
                     | Verdict::Overflow(_)
                     | Verdict::OutputTooLarge { .. }
+                    | Verdict::StaleThinking
                     | Verdict::Unexplained) => self.verdict = verdict,
                 }
             }

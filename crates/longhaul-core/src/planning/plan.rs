@@ -1,13 +1,14 @@
 //! Planning: which parts of a request to replace, and which summary is still needed.
 
 use crate::conversation::Conversation;
-use crate::planning::replay::{HardMarkMode, ReplayOutcome, replay};
+use crate::planning::replay::{HardMarkMode, ReplayOutcome, replay_without_thinking};
 use crate::planning::view::ForwardedView;
 use crate::policy::Policy;
 use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement::Placement;
 use crate::policy::record::{PriorRecords, RecordMatch};
+use crate::policy::thinking_removal::{PriorThinking, StaleThinking, ThinkingRemoval};
 use crate::pruning::rule::PruneState;
 use crate::summary::digest;
 use crate::summary::digest::summary_budgets;
@@ -118,6 +119,8 @@ pub struct RequestPlan {
     pub base: Option<RecordMatch>,
     /// Whether the view holds a digest that is not stored in a record yet.
     pub fresh_digest: bool,
+    /// Removal of bound thinking that is not stored yet.
+    pub removal: Option<ThinkingRemoval>,
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
 }
@@ -130,6 +133,7 @@ impl RequestPlan {
             need: SummaryNeed::Nothing,
             base: None,
             fresh_digest: false,
+            removal: None,
             blocked_by_turns: false,
         }
     }
@@ -151,17 +155,29 @@ pub fn plan(
         SummarySource::Model if prior.seen => HardMarkMode::Report,
         SummarySource::Digest | SummarySource::Model => HardMarkMode::Cut,
     };
-    let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark);
+    let thinking = &prior.thinking;
+    let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark, thinking);
     let current = candidate(prior.adopted.as_ref());
     if !policy.proactive || at_the_mark == HardMarkMode::Cut {
         return current.plan;
     }
+    // An edit removes the thinking behind it. The thinking of a finished turn matters least.
+    let costs_little_thinking = prior.thinking.stale == StaleThinking::Removed
+        && conversation.has_bound_thinking()
+        && conversation
+            .messages()
+            .last()
+            .is_some_and(|it| it.role.is_user());
     let ready = prior.ready.as_ref();
     let ready = ready.filter(|_| current.outcome.size >= policy.thresholds.soft);
     // A record prepared long in advance covers little. It is used if it makes enough room, or if
     // there is nothing else.
     let (chosen, is_enough) = match ready.map(|ready| candidate(Some(ready))) {
-        Some(ready) if !current.fits() || current.outcome.summary_due && ready.has_headroom() => {
+        Some(ready)
+            if !current.fits()
+                || (current.outcome.summary_due || costs_little_thinking)
+                    && ready.has_headroom() =>
+        {
             // A record made for a larger window may leave too much.
             let is_enough = ready.has_headroom() || ready.fits();
             (ready, is_enough)
@@ -199,7 +215,14 @@ pub fn plan_with_digest(
         return plan_unmodified(conversation, policy);
     }
     let base = prior.adopted.as_ref();
-    Candidate::new(conversation, policy, base, HardMarkMode::Cut).plan
+    Candidate::new(
+        conversation,
+        policy,
+        base,
+        HardMarkMode::Cut,
+        &prior.thinking,
+    )
+    .plan
 }
 
 /// Plans an explicit compaction at `cut`, whatever the thresholds: with the record that is ready,
@@ -219,13 +242,20 @@ pub fn plan_explicit_compaction(
         outcome,
         plan: mut out,
         ..
-    } = Candidate::new(conversation, policy, base, HardMarkMode::Report);
+    } = Candidate::new(
+        conversation,
+        policy,
+        base,
+        HardMarkMode::Report,
+        &prior.thinking,
+    );
     if prior.ready.is_none() && cut > outcome.summarised_until {
         let history = pinned_head.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
         let text = digest::wrapped_digest(conversation, history, cut..cut, &budgets);
         out.view.set_summary(cut, text);
         out.fresh_digest = true;
+        out = out.without_stale_thinking(conversation, &prior.thinking);
     }
     let saves = out.view.tokens(conversation) < conversation.tokens();
     (out.view.is_summarised() && saves).then_some(out)
@@ -247,9 +277,17 @@ impl<'c, 'a> Candidate<'c, 'a> {
         policy: &'c Policy,
         base: Option<&RecordMatch>,
         at_the_mark: HardMarkMode,
+        thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = replay(conversation, policy, pinned_head, base, at_the_mark);
+        let outcome = replay_without_thinking(
+            conversation,
+            policy,
+            pinned_head,
+            base,
+            at_the_mark,
+            thinking.removed(),
+        );
         let mut view =
             ForwardedView::new(pinned_head, &outcome.prune_state).with_placement(policy.placement);
         if let Some(base) = base {
@@ -269,8 +307,10 @@ impl<'c, 'a> Candidate<'c, 'a> {
             need: SummaryNeed::Nothing,
             base: base.cloned(),
             fresh_digest: outcome.cut_here,
+            removal: None,
             blocked_by_turns: outcome.blocked_by_turns,
-        };
+        }
+        .without_stale_thinking(conversation, thinking);
         Self {
             conversation,
             policy,

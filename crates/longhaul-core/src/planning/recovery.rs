@@ -11,13 +11,14 @@
 //! result.
 
 use crate::conversation::Conversation;
-use crate::planning::plan::SummarySource;
-use crate::planning::replay::{HardMarkMode, replay};
+use crate::planning::plan::{RequestPlan, SummarySource};
+use crate::planning::replay::{HardMarkMode, replay_without_thinking};
 use crate::planning::splice::Splice;
 use crate::planning::view::ForwardedView;
 use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, PriorRecords, RecordMatch};
+use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashDetector;
 use crate::policy::{Policy, SummaryBudgets};
 use crate::pruning::rule::PruneState;
@@ -74,6 +75,7 @@ struct RecoveryPlanner<'l, 'a> {
     conversation: &'l Conversation<'a>,
     policy: &'l Policy,
     ready: Option<&'l RecordMatch>,
+    thinking: &'l PriorThinking,
     pinned_head: PinnedHead,
     /// View with results cleared as far as the rule allows.
     cleared_by_rule: ForwardedView,
@@ -95,12 +97,13 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let output = conversation.output_tokens();
         let base = prior.adopted.as_ref();
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = replay(
+        let outcome = replay_without_thinking(
             conversation,
             policy,
             pinned_head,
             base,
             HardMarkMode::Report,
+            prior.thinking.removed(),
         );
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
         let mut clear = |protect| {
@@ -123,6 +126,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             conversation,
             policy,
             ready: prior.ready.as_ref(),
+            thinking: &prior.thinking,
             pinned_head,
             cleared_by_rule: by_rule,
             cleared,
@@ -174,7 +178,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         if step == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
             let with_requests = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
             if let RecoveryDecision::Retry(view, _) = &with_requests
-                && self.meets_target(view.tokens(self.conversation))
+                && self.meets_target(self.tokens(view))
             {
                 return with_requests;
             }
@@ -193,7 +197,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         results.sort_by(|one, other| other.cmp(one));
         // Many results may need clips before the request fits, so the size is updated
         // incrementally.
-        let mut tokens = view.tokens(self.conversation);
+        let mut tokens = self.tokens(&view);
         let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
         for end in Clip::SIZES {
             for &(size, message) in &results {
@@ -220,7 +224,17 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     }
 
     fn suffices(&self, view: &ForwardedView) -> bool {
-        self.meets_target(view.tokens(self.conversation)) && self.can_splice(view)
+        self.meets_target(self.tokens(view)) && self.can_splice(view)
+    }
+
+    /// Returns the size of a view without the thinking that it makes stale.
+    fn tokens(&self, view: &ForwardedView) -> Tokens {
+        if !self.conversation.has_bound_thinking() {
+            return view.tokens(self.conversation);
+        }
+        let plan = RequestPlan::from_view(view.clone());
+        let plan = plan.without_stale_thinking(self.conversation, self.thinking);
+        plan.view.tokens(self.conversation)
     }
 
     fn meets_target(&self, tokens: Tokens) -> bool {
@@ -243,7 +257,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
         view.set_summary(cut, Arc::from(""));
-        view.tokens(self.conversation)
+        self.tokens(&view)
     }
 
     fn with_summary(&self, cut: usize, text: Arc<str>) -> ForwardedView {

@@ -37,7 +37,7 @@ use crate::summary::digest::summary_budgets_with_requests;
 use crate::summary::user_messages::RequestSizes;
 use crate::text::wording::unwrap_summary;
 use crate::units::tokens::Tokens;
-use savings::{clip_savings, image_savings};
+use savings::{ThinkingSavings, clip_savings, image_savings};
 use std::ops::Range;
 use user_turn_counter::UserTurnCounter;
 
@@ -88,7 +88,21 @@ pub fn replay(
     base: Option<&RecordMatch>,
     at_the_mark: HardMarkMode,
 ) -> ReplayOutcome {
+    replay_without_thinking(conversation, policy, pinned_head, base, at_the_mark, &[])
+}
+
+/// Like [`replay`], without the bound thinking of the messages in `removed`. Its size counts for the
+/// compaction thresholds only: clearing needs no memory.
+pub(crate) fn replay_without_thinking(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    pinned_head: PinnedHead,
+    base: Option<&RecordMatch>,
+    at_the_mark: HardMarkMode,
+    removed: &[Range<usize>],
+) -> ReplayOutcome {
     let mut state = Replay::new(conversation, policy, pinned_head, base, at_the_mark);
+    state.thinking_savings = ThinkingSavings::new(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
         conversation
@@ -175,6 +189,7 @@ struct Replay<'r, 'a> {
     clip_savings: Vec<(usize, Tokens)>,
     /// Messages whose images the record dropped, each with the tokens that this saves.
     image_savings: Vec<(usize, Tokens)>,
+    thinking_savings: ThinkingSavings,
     /// Clips made by this replay.
     clips: Vec<Clip>,
     thrash: ThrashDetector,
@@ -218,6 +233,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             }),
             image_savings: base
                 .map_or_else(Vec::new, |base| image_savings(&base.record, conversation)),
+            thinking_savings: ThinkingSavings::default(),
             clips: Vec::new(),
             thrash: base.map(|base| base.record.pace).unwrap_or_default(),
             requests_since_cut: 0,

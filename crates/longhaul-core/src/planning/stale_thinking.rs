@@ -9,14 +9,64 @@
 //! Bound thinking that stays is always an unbroken run: a removal reaches to the end of its request.
 
 use crate::conversation::Conversation;
-use crate::planning::plan::{Replacement, Replacements};
+use crate::planning::plan::{Replacement, Replacements, RequestPlan};
 use crate::planning::view::ForwardedView;
 use crate::policy::placement::Placement;
-use crate::policy::thinking_removal::{EditChain, PriorRemovals, ThinkingRemoval, united};
+use crate::policy::thinking_removal::{
+    EditChain, PriorRemovals, PriorThinking, StaleThinking, ThinkingRemoval, united,
+};
+
+impl RequestPlan {
+    /// Removes the thinking that the edits of the plan make stale. Planning the result again changes
+    /// nothing.
+    #[must_use]
+    pub fn without_stale_thinking(
+        mut self,
+        conversation: &Conversation<'_>,
+        prior: &PriorThinking,
+    ) -> Self {
+        if !conversation.has_bound_thinking() {
+            return self;
+        }
+        self.removal = match prior.stale {
+            StaleThinking::Ignored | StaleThinking::Kept => None,
+            StaleThinking::Removed => new_removal(conversation, &self.view, &prior.removals),
+        };
+        let removed = self.removal.as_ref();
+        let ranges = removed.map_or_else(
+            || prior.removed().to_vec(),
+            |it| it.ranges(conversation.head_len()).collect(),
+        );
+        self.view.remove_thinking(ranges);
+        self
+    }
+
+    /// Returns the plan without any bound thinking behind its first edit, or behind that of an
+    /// earlier request. Without any edit, all of it goes. Returns `None` if nothing more would go.
+    #[must_use]
+    pub fn without_thinking_behind_edits(
+        &self,
+        conversation: &Conversation<'_>,
+        prior: &PriorThinking,
+    ) -> Option<Self> {
+        let removal = whole_removal(conversation, &self.view, &prior.removals);
+        let mut plan = self.clone();
+        plan.view
+            .remove_thinking(removal.ranges(conversation.head_len()).collect());
+        plan.removal = Some(removal);
+        let left = |plan: &Self| plan.view.thinking_removals(conversation);
+        (left(&plan) > left(self)).then_some(plan)
+    }
+
+    /// Whether the plan changes a byte that thinking may be bound to.
+    pub fn has_edits(&self, conversation: &Conversation<'_>) -> bool {
+        Edits::new(conversation, &self.view).first().is_some()
+    }
+}
 
 /// Returns the removal that the edits of `view` need if the provider binds thinking, with all
 /// earlier ones in it. Returns `None` if `prior` covers all edits.
-pub fn new_removal(
+fn new_removal(
     conversation: &Conversation<'_>,
     view: &ForwardedView,
     prior: &PriorRemovals,
@@ -27,8 +77,8 @@ pub fn new_removal(
 }
 
 /// Returns the removal of all bound thinking behind the first edit of `view` or of an earlier
-/// request, for a provider that refused what was left. Without any edit, all of it goes.
-pub fn whole_removal(
+/// request. Without any edit, all of it goes.
+fn whole_removal(
     conversation: &Conversation<'_>,
     view: &ForwardedView,
     prior: &PriorRemovals,
@@ -40,27 +90,6 @@ pub fn whole_removal(
         prior,
         from.unwrap_or_else(|| conversation.head_len()),
     )
-}
-
-/// Returns `view` without the thinking that `prior` and `removal` take away.
-#[must_use]
-pub fn without_thinking(
-    view: &ForwardedView,
-    conversation: &Conversation<'_>,
-    prior: &PriorRemovals,
-    removal: Option<&ThinkingRemoval>,
-) -> ForwardedView {
-    let own = removal
-        .into_iter()
-        .flat_map(|it| it.ranges(conversation.head_len()));
-    let mut view = view.clone();
-    view.remove_thinking(united(prior.ranges().iter().cloned().chain(own).collect()));
-    view
-}
-
-/// Whether `view` changes a byte that thinking may be bound to.
-pub fn has_edits(conversation: &Conversation<'_>, view: &ForwardedView) -> bool {
-    Edits::new(conversation, view).first().is_some()
 }
 
 /// Returns the first message without its thinking.

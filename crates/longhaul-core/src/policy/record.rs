@@ -1,6 +1,7 @@
 //! Compaction records: the rewrite of an accepted request, stored so that later requests start from
 //! it.
 
+use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashDetector;
 use crate::prefix::keys::{HeadDependence, PrefixKeys};
 use crate::text::wording;
@@ -200,6 +201,8 @@ pub struct PriorRecords {
     pub renewal: Option<RecordKey>,
     /// Whether longhaul has seen some prefix of this conversation before.
     pub seen: bool,
+    /// Facts about the conversation's thinking.
+    pub thinking: PriorThinking,
 }
 
 impl RecordMatch {

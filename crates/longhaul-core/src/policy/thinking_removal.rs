@@ -59,10 +59,49 @@ impl ThinkingRemoval {
         }
     }
 
+    /// Returns the end of the last range in a conversation with `head` leading messages; zero
+    /// without a range.
+    pub fn end(&self, head: usize) -> usize {
+        self.ranges(head).last().map_or(0, |range| range.end)
+    }
+
     /// Returns the ranges in a conversation with `head` leading messages.
     pub(crate) fn ranges(&self, head: usize) -> impl Iterator<Item = Range<usize>> {
         let removed = self.removed.iter();
         removed.map(move |range| range.start + head..range.end + head)
+    }
+}
+
+/// Handling of the bound thinking behind an edit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StaleThinking {
+    /// No thinking is removed: the client asked the provider to drop it, or the operator switched
+    /// removal off.
+    Ignored,
+    /// Thinking behind a new edit is sent, because the provider may not bind it. Earlier removals
+    /// apply.
+    #[default]
+    Kept,
+    /// Thinking behind a new edit is removed: the provider is known to bind it.
+    Removed,
+}
+
+/// Facts about the thinking of a conversation, looked up before its request is planned.
+#[derive(Clone, Debug, Default)]
+pub struct PriorThinking {
+    /// Handling of the thinking behind a new edit.
+    pub stale: StaleThinking,
+    /// Removals of earlier requests.
+    pub removals: PriorRemovals,
+}
+
+impl PriorThinking {
+    /// Returns the ranges of messages whose bound thinking earlier requests left out.
+    pub(crate) fn removed(&self) -> &[Range<usize>] {
+        match self.stale {
+            StaleThinking::Ignored => &[],
+            StaleThinking::Kept | StaleThinking::Removed => self.removals.ranges(),
+        }
     }
 }
 

@@ -132,6 +132,7 @@ fn window_from_error(sent: SentSize, reply_end: &ReplyEnd) -> Option<LearnedWind
         | Verdict::Malformed
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking
         | Verdict::Unexplained => None,
     }
 }

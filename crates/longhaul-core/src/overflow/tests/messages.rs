@@ -63,6 +63,7 @@ fn every_reply_leads_to_its_action() {
                 // The retry compacts if too little room is left for an output.
                 is_overflow || is_output && reply.provider.contains("room too small")
             }
+            "retry_without_stale_thinking" => verdict == Verdict::StaleThinking,
             "compact_bytes" => verdict == Verdict::TooManyBytes,
             "shrink_max_tokens" => is_output || is_overflow,
             _ => !is_output && !is_overflow && verdict != Verdict::TooManyBytes,
@@ -91,6 +92,7 @@ fn the_numbers_of_a_refusal_are_read() {
             Verdict::Failed
             | Verdict::Fine
             | Verdict::Malformed
+            | Verdict::StaleThinking
             | Verdict::TooManyBytes
             | Verdict::Unexplained => None,
         };

@@ -40,6 +40,7 @@ pub(super) enum Answer {
     SmallerOutput,
     /// A limit on one request, which the table alone leaves alone.
     SmallerRequest,
+    WithoutThinking,
 }
 
 /// Reads all of `fixtures/replies`.
@@ -106,6 +107,7 @@ impl Expected {
             Answer::FewerBytes => Verdict::TooManyBytes,
             Answer::Leave | Answer::SmallerRequest => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,
+            Answer::WithoutThinking => Verdict::StaleThinking,
             Answer::SmallerOutput => Verdict::OutputTooLarge {
                 limit: self.limit.unwrap(),
                 input: self.used,

@@ -4,6 +4,7 @@ mod requests;
 
 use super::*;
 use crate::dialect::chat_completions::read;
+use crate::planning::replay::replay;
 use crate::policy::record::{CompactionRecord, RecordMatch};
 use crate::policy::{CompactionSettings, OutputWindow};
 use std::sync::Arc;

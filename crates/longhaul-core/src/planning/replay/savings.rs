@@ -5,6 +5,7 @@ use crate::conversation::images;
 use crate::planning::replay::Replay;
 use crate::policy::record::{Clip, CompactionRecord};
 use crate::units::tokens::Tokens;
+use std::ops::Range;
 
 /// Returns a record's clipped messages, each with the tokens that its clip saves.
 pub(super) fn clip_savings(
@@ -33,6 +34,33 @@ pub(super) fn image_savings(
         })
         .filter(|(_, saves)| *saves > Tokens::ZERO)
         .collect()
+}
+
+/// Tokens that removals of bound thinking save, by prefix. Empty without a removal.
+#[derive(Debug, Default)]
+pub(super) struct ThinkingSavings(Vec<Tokens>);
+
+impl ThinkingSavings {
+    pub(super) fn new(conversation: &Conversation<'_>, removed: &[Range<usize>]) -> Self {
+        if removed.is_empty() {
+            return Self::default();
+        }
+        let mut sum = Tokens::ZERO;
+        let messages = conversation.messages().iter().enumerate();
+        let sums = messages.map(|(at, message)| {
+            if removed.iter().any(|range| range.contains(&at)) {
+                sum += message.bound_thinking.unwrap_or_default();
+            }
+            sum
+        });
+        Self(std::iter::once(Tokens::ZERO).chain(sums).collect())
+    }
+
+    /// Returns the tokens saved in `messages`.
+    pub(super) fn tokens_of(&self, messages: Range<usize>) -> Tokens {
+        let sum = |end: usize| self.0.get(end).copied().unwrap_or_default();
+        sum(messages.end) - sum(messages.start)
+    }
 }
 
 impl Replay<'_, '_> {

@@ -7,6 +7,10 @@ impl Replay<'_, '_> {
     /// Returns the size up to `point` that is compared with the compaction thresholds.
     pub(super) fn size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.nominal)
+            - self.thinking_savings.tokens_of(0..self.pinned_head.end)
+            - self
+                .thinking_savings
+                .tokens_of(self.summarised_until..point)
     }
 
     /// Returns the size up to `point` that is compared with the pruning rule's own thresholds.

@@ -59,10 +59,13 @@ fn ranges(
 ) -> (Vec<Range<usize>>, Option<ThinkingRemoval>) {
     let body = body(steps);
     let conversation = read(body.as_bytes()).unwrap();
-    let view = cleared(&conversation, before);
-    let prior = prior(&conversation, stored);
-    let removal = new_removal(&conversation, &view, &prior);
-    let view = without_thinking(&view, &conversation, &prior, removal.as_ref());
+    let prior = PriorThinking {
+        stale: StaleThinking::Removed,
+        removals: prior(&conversation, stored),
+    };
+    let plan = RequestPlan::from_view(cleared(&conversation, before))
+        .without_stale_thinking(&conversation, &prior);
+    let RequestPlan { view, removal, .. } = plan;
     // Every view is sound, and leaves no signature of a removed message.
     if let Some(plan) = view.replacements(&conversation) {
         let sent = Splice::new(&conversation, &plan).unwrap().apply();
@@ -74,7 +77,7 @@ fn ranges(
             .count();
         assert_eq!(sent, steps - view.thinking_removals(&conversation));
     }
-    let whole = prior.ranges().iter().cloned();
+    let whole = prior.removals.ranges().iter().cloned();
     let own = removal.iter().flat_map(|it| it.ranges(0));
     (united(whole.chain(own).collect()), removal)
 }

@@ -1,0 +1,170 @@
+//! Signed thinking: a keyed hash binds each block to every byte before it.
+//!
+//! A signature names the prefix that the block was made over, and the block that preceded it. So
+//! the kept blocks must be an unbroken run: blocks may go at the front, at the end, or all.
+
+pub mod chain;
+
+use serde_json::{Value, json};
+
+use crate::refusal::RefusalReply;
+use crate::request::{ChatBody, list, member, role};
+use chain::{Breach, Chain, PrefixHash};
+
+/// Members that carry thinking beside the content, in the shapes of `OpenRouter` and `LiteLLM`.
+const MEMBERS: [&str; 4] = [
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+    "thinking_blocks",
+];
+/// Types of blocks of thinking within the content.
+const BLOCKS: [&str; 2] = ["thinking", "redacted_thinking"];
+
+const STALE: &str = "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
+const DIFFERS: &str = " The messages before this block differ from those it was created with.";
+const GAP: &str = " The `thinking` block that preceded this one when it was created is missing from this request.";
+const FORGED: &str = "Invalid `signature` in `thinking` block";
+const LEFT_OUT: &str = "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.";
+
+/// Rules for the thinking in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThinkingRules {
+    /// The models from 5.1 on, for an account that enforces the binding: another prefix is refused.
+    Bound,
+    /// The models up to 4.5 with a thinking budget: the turn that is under way must start with
+    /// thinking.
+    Manual,
+    /// No thinking: answers carry none, and none is examined.
+    #[default]
+    Off,
+    /// The models from 5.1 on, for an older account: thinking is signed, and no prefix is examined.
+    Unenforced,
+}
+
+/// Broken rules about thinking, by the names that records of requests give.
+pub(crate) const STALE_THINKING: &str = "stale-thinking";
+const FORGED_THINKING: &str = "forged-thinking";
+const THINKING_LEFT_OUT: &str = "thinking-left-out";
+
+impl ThinkingRules {
+    /// Returns the rule that a request breaks, and the refusal for it.
+    pub(crate) fn judge(self, chat: &ChatBody) -> Option<(&'static str, RefusalReply)> {
+        let (rule, at, text) = match self {
+            Self::Off => return None,
+            Self::Bound | Self::Unenforced => {
+                let (at, breach) = broken_binding(chat)?;
+                match breach {
+                    Breach::Forged => (FORGED_THINKING, at, FORGED.to_owned()),
+                    Breach::Gap | Breach::Prefix if self == Self::Unenforced => return None,
+                    Breach::Gap => (STALE_THINKING, at, format!("{STALE}{GAP}")),
+                    Breach::Prefix => (STALE_THINKING, at, format!("{STALE}{DIFFERS}")),
+                }
+            }
+            Self::Manual => (
+                THINKING_LEFT_OUT,
+                thoughtless_turn(chat)?,
+                LEFT_OUT.to_owned(),
+            ),
+        };
+        let message = format!("messages.{at}.content.0: {text}");
+        let error = json!({"type": "invalid_request_error", "message": message});
+        let body = json!({"type": "error", "error": error}).to_string();
+        Some((rule, RefusalReply::new(400, "application/json", body)))
+    }
+
+    /// Returns the thinking of the answer to a request, as the value of `reasoning_details`; `None`
+    /// without thinking.
+    pub(crate) fn sign(self, chat: &ChatBody, ordinal: usize) -> Option<Value> {
+        if self == Self::Off {
+            return None;
+        }
+        let text = format!("Considering step {ordinal}, with all that was said before it.");
+        let mut chain = Chain::new(chat.model());
+        let mut prefix = start(chat);
+        for message in chat.messages() {
+            for block in blocks(message) {
+                // Without enforcement, a stale block is as good as a valid one.
+                _ = chain.check(&prefix, block);
+            }
+            prefix.add(&without_thinking(message));
+        }
+        let signature = chain.sign(&prefix, &text);
+        Some(
+            json!([{"type": "reasoning.text", "text": text, "signature": signature,
+            "format": "anthropic-claude-v1", "index": 0}]),
+        )
+    }
+}
+
+/// Returns the first message whose thinking breaks the chain, and how.
+fn broken_binding(chat: &ChatBody) -> Option<(usize, Breach)> {
+    let mut chain = Chain::new(chat.model());
+    let mut prefix = start(chat);
+    for (at, message) in chat.messages().iter().enumerate() {
+        for block in blocks(message) {
+            if let Err(breach) = chain.check(&prefix, block) {
+                return Some((at, breach));
+            }
+        }
+        prefix.add(&without_thinking(message));
+    }
+    None
+}
+
+/// Returns the first assistant message of the turn under way, if it lacks thinking and the turn is
+/// one of tool calls.
+fn thoughtless_turn(chat: &ChatBody) -> Option<usize> {
+    let messages = chat.messages();
+    let is_open = messages.last().is_some_and(|last| role(last) == "tool");
+    let user = messages.iter().rposition(|it| role(it) == "user")?;
+    let first = user + 1;
+    let begins = messages.get(first)?;
+    (is_open && role(begins) == "assistant" && blocks(begins).is_empty()).then_some(first)
+}
+
+/// Begins the prefix of a request: its tools.
+fn start(chat: &ChatBody) -> PrefixHash {
+    let mut prefix = PrefixHash::default();
+    prefix.add(chat.field("tools"));
+    prefix
+}
+
+/// Returns the text and the signature of each block of thinking, in order.
+fn blocks(message: &Value) -> Vec<(&str, &str)> {
+    let beside = ["reasoning_details", "thinking_blocks"]
+        .into_iter()
+        .flat_map(|name| list(member(message, name)));
+    let within = list(member(message, "content"))
+        .iter()
+        .filter(|part| is_thinking(part));
+    beside
+        .chain(within)
+        .filter_map(|block| {
+            let thought = block.get("thinking").or_else(|| block.get("text"));
+            let thought = thought.and_then(Value::as_str).unwrap_or_default();
+            Some((thought, block.get("signature")?.as_str()?))
+        })
+        .collect()
+}
+
+fn is_thinking(part: &Value) -> bool {
+    BLOCKS.contains(&member(part, "type").as_str().unwrap_or_default())
+}
+
+/// Returns a message without its thinking.
+fn without_thinking(message: &Value) -> Value {
+    let mut message = message.clone();
+    if let Some(members) = message.as_object_mut() {
+        for name in MEMBERS {
+            members.remove(name);
+        }
+        if let Some(Value::Array(parts)) = members.get_mut("content") {
+            parts.retain(|part| !is_thinking(part));
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests;

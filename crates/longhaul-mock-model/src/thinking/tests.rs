@@ -1,0 +1,111 @@
+//! Tests of the checker: what it accepts, and what it refuses.
+
+use super::*;
+
+/// A conversation of two answered steps and a result, each step signed by the model.
+fn signed(model: &str) -> Value {
+    let mut body = json!({"model": model, "messages": [{"role": "user", "content": "go"}]});
+    for step in 0..3 {
+        let thinking = ThinkingRules::Bound.sign(&chat(&body), step).unwrap();
+        let id = format!("c{step}");
+        let call =
+            json!([{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+        let answer = json!({"role": "assistant", "content": null, "tool_calls": call,
+            "reasoning_details": thinking});
+        let result = json!({"role": "tool", "tool_call_id": id, "content": "a result"});
+        body["messages"]
+            .as_array_mut()
+            .unwrap()
+            .extend([answer, result]);
+    }
+    body
+}
+
+fn chat(body: &Value) -> ChatBody {
+    ChatBody::parse(body.to_string().as_bytes()).unwrap()
+}
+
+/// Returns the rule that a changed conversation breaks.
+fn broken(rules: ThinkingRules, change: impl FnOnce(&mut Value)) -> Option<&'static str> {
+    let mut body = signed("claude-opus-5-5");
+    change(&mut body);
+    rules.judge(&chat(&body)).map(|(rule, _)| rule)
+}
+
+fn bare(message: &mut Value) {
+    message.as_object_mut().unwrap().remove("reasoning_details");
+}
+
+#[test]
+fn what_was_signed_is_accepted_and_marks_and_order_do_not_count() {
+    assert_eq!(broken(ThinkingRules::Bound, |_| ()), None);
+    let marked = |body: &mut Value| {
+        body["messages"][0] = json!({"content": "go", "role": "user"});
+        body["messages"][2]["cache_control"] = json!({"type": "ephemeral"});
+        body["max_tokens"] = json!(10);
+    };
+    assert_eq!(broken(ThinkingRules::Bound, marked), None);
+}
+
+#[test]
+fn an_edit_breaks_the_thinking_behind_it_until_it_is_removed() {
+    let edit = |body: &mut Value| body["messages"][2]["content"] = json!("[cleared]");
+    assert_eq!(broken(ThinkingRules::Bound, edit), Some(STALE_THINKING));
+    assert_eq!(broken(ThinkingRules::Unenforced, edit), None);
+    let removed = |body: &mut Value| {
+        edit(body);
+        bare(&mut body["messages"][3]);
+        bare(&mut body["messages"][5]);
+    };
+    assert_eq!(broken(ThinkingRules::Bound, removed), None);
+}
+
+#[test]
+fn the_kept_blocks_are_an_unbroken_run() {
+    let without = |gone: &'static [usize]| {
+        move |body: &mut Value| gone.iter().for_each(|at| bare(&mut body["messages"][*at]))
+    };
+    for (gone, expect) in [
+        (&[1][..], None),
+        (&[5], None),
+        (&[1, 3], None),
+        (&[1, 3, 5], None),
+        (&[3], Some(STALE_THINKING)),
+    ] {
+        assert_eq!(
+            broken(ThinkingRules::Bound, without(gone)),
+            expect,
+            "{gone:?}"
+        );
+    }
+}
+
+#[test]
+fn a_changed_block_is_forged_and_that_of_another_model_is_dropped() {
+    let forge = |body: &mut Value| {
+        body["messages"][1]["reasoning_details"][0]["text"] = json!("another thought");
+    };
+    assert_eq!(broken(ThinkingRules::Bound, forge), Some(FORGED_THINKING));
+    let switch = |body: &mut Value| {
+        body["messages"][2]["content"] = json!("[cleared]");
+        body["model"] = json!("claude-fable-5-2");
+    };
+    assert_eq!(broken(ThinkingRules::Bound, switch), None);
+}
+
+#[test]
+fn manual_thinking_must_start_the_turn_under_way() {
+    let edit = |body: &mut Value| body["messages"][2]["content"] = json!("[cleared]");
+    assert_eq!(broken(ThinkingRules::Manual, edit), None);
+    let start = |body: &mut Value| bare(&mut body["messages"][1]);
+    assert_eq!(
+        broken(ThinkingRules::Manual, start),
+        Some(THINKING_LEFT_OUT)
+    );
+    let finished = |body: &mut Value| {
+        start(body);
+        let next = json!({"role": "user", "content": "next"});
+        body["messages"].as_array_mut().unwrap().push(next);
+    };
+    assert_eq!(broken(ThinkingRules::Manual, finished), None);
+}

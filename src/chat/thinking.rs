@@ -1,0 +1,131 @@
+//! Thinking that a provider binds to the bytes before it: what is known, the retry without it, and
+//! the removals that later requests repeat.
+
+use crate::chat::Chat;
+use crate::chat::adopt::RecordAdopted;
+use crate::chat::attempt::Attempt;
+use crate::chat::retry::Retry;
+use longhaul_core::dialect::thinking_binding::ThinkingBinding;
+use longhaul_core::planning::plan::RequestPlan;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::thinking_removal::{PriorThinking, StaleThinking};
+
+/// Returns the facts about the conversation's thinking, for a send that a retry may follow.
+pub(super) fn prior_thinking(chat: &Chat<'_>) -> PriorThinking {
+    if !chat.request.conversation.has_bound_thinking() {
+        return PriorThinking::default();
+    }
+    PriorThinking {
+        stale: stale_thinking(chat),
+        removals: chat.services().store.prior_removals(&chat.prefix_keys),
+    }
+}
+
+fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
+    if !chat.settings.remove_thinking {
+        return StaleThinking::Ignored;
+    }
+    match chat.request.conversation.thinking_binding() {
+        ThinkingBinding::Dropped => StaleThinking::Ignored,
+        ThinkingBinding::Enforced => StaleThinking::Removed,
+        _ if chat.knowledge.binding_models.contains(&chat.model) => StaleThinking::Removed,
+        // Without recovery no refusal is seen, and nothing is sent twice.
+        ThinkingBinding::Possible if !chat.recovery_enabled() => StaleThinking::Removed,
+        ThinkingBinding::Never | ThinkingBinding::Possible => StaleThinking::Kept,
+    }
+}
+
+/// Returns the prior records for a send that no retry follows: thinking that the model may bind is
+/// removed.
+pub(super) fn for_last_send(chat: &Chat<'_>, prior: &PriorRecords) -> PriorRecords {
+    let mut prior = prior.clone();
+    if prior.thinking.stale == StaleThinking::Kept
+        && chat.request.conversation.thinking_binding() == ThinkingBinding::Possible
+    {
+        prior.thinking.stale = StaleThinking::Removed;
+    }
+    prior
+}
+
+/// Creates a retry of `first` with another view.
+pub(super) fn retry_with_view(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    view: ForwardedView,
+    retry: Retry,
+) -> Attempt {
+    retry_with_plan(chat, first, RequestPlan::from_view(view), retry)
+}
+
+/// Creates a retry of `first` with another plan.
+pub(super) fn retry_with_plan(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    plan: RequestPlan,
+    retry: Retry,
+) -> Attempt {
+    let mut inputs = first.inputs.clone();
+    inputs.prior_records = for_last_send(chat, &inputs.prior_records);
+    let thinking = &inputs.prior_records.thinking;
+    let plan = plan.without_stale_thinking(chat.request.conversation, thinking);
+    Attempt::retry(inputs, plan, retry)
+}
+
+/// Retries without the bound thinking behind the first edit. Returns `None` if longhaul edited
+/// nothing, or if nothing more can go: the client's own body is at fault then.
+pub(super) fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
+    let conversation = chat.request.conversation;
+    let prior = &first.inputs.prior_records.thinking;
+    // A record may be lost, with edits that earlier replies were made over.
+    let may_be_edited = first.plan.has_edits(conversation)
+        || !prior.removals.is_empty()
+        || chat.knowledge.binding_models.contains(&chat.model);
+    if prior.stale == StaleThinking::Ignored || !may_be_edited {
+        return None;
+    }
+    let plan = first
+        .plan
+        .without_thinking_behind_edits(conversation, prior)?;
+    let inputs = first.inputs.clone();
+    Some(Attempt::retry(inputs, plan, Retry::WithoutStaleThinking))
+}
+
+/// Learns that the model binds thinking, from an edit that it refused with that thinking and accepted
+/// without.
+pub(super) fn learn_binding(chat: &Chat<'_>, attempt: &Attempt) {
+    if chat.knowledge.binding_models.insert(&chat.model) {
+        tracing::warn!(
+            model = &*chat.model,
+            messages = attempt.view().thinking_removals(chat.request.conversation),
+            path = chat.request.route.mapped.path(),
+            "the upstream binds thinking to the messages before it; this caller's chats with the \
+             model leave out the thinking behind each new edit"
+        );
+    }
+}
+
+/// Stores the removal of an accepted attempt, or stores earlier ones again before they are too far
+/// back to be found.
+pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdopted> {
+    let head = chat.prefix_keys.head_len();
+    let store = &chat.services().store;
+    let Some(removal) = &attempt.plan.removal else {
+        let removals = &attempt.inputs.prior_records.thinking.removals;
+        if let Some((key, removal)) = removals.renewed(head) {
+            store.record_removal(key, &chat.model, removal);
+        }
+        return None;
+    };
+    // Later requests share the stable prefix. The shortest one with all of the removed thinking keeps
+    // forks from finding the removal.
+    let end = removal.end(head);
+    let stable = chat.prefix_keys.stable_prefix();
+    let is_whole = |prefix: &(usize, _)| prefix.0 >= end;
+    let whole = stable.filter(is_whole);
+    let (_, key) = whole
+        .or_else(|| chat.prefix_keys.first_at_least(end))
+        .or(stable)?;
+    store.record_removal(key, &chat.model, removal.clone());
+    Some(RecordAdopted)
+}

@@ -1,0 +1,95 @@
+//! Removals of bound thinking, found again by the conversation's prefixes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use moka::ops::compute::Op;
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+
+use crate::store::durable::NoteName;
+use longhaul_core::policy::thinking_removal::{PriorRemovals, ThinkingRemoval};
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::RecordKey;
+
+/// Prefixes with removals. A conversation adds one for each compaction, of about 1 KiB each.
+const MAX_PREFIXES: u64 = 16_384;
+/// Removals at one prefix and for one model. Processes that plan alike store the same one.
+const MAX_REMOVALS: usize = 8;
+
+/// A removal in the durable store, with the note name of its model.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredRemoval {
+    model: u64,
+    removal: Arc<ThinkingRemoval>,
+}
+
+impl StoredRemoval {
+    pub(super) fn new(model: NoteName, removal: Arc<ThinkingRemoval>) -> Self {
+        let model = u64::from_le_bytes(model.0);
+        Self { model, removal }
+    }
+}
+
+/// Removals by the prefix that each request was and by its model. A removal never changes: several
+/// of one prefix unite.
+pub(super) struct RemovalCache {
+    by_prefix: Cache<(RecordKey, NoteName), Arc<[Arc<ThinkingRemoval>]>>,
+    /// Whether there was ever a removal. Most processes have none, so the flag saves a look-up at
+    /// every boundary of a request.
+    ever_stored: AtomicBool,
+}
+
+impl RemovalCache {
+    /// Creates an empty cache that keeps removals for `idle` after their last use.
+    pub(super) fn new(idle: Duration) -> Self {
+        let builder = Cache::builder().max_capacity(MAX_PREFIXES);
+        Self {
+            by_prefix: builder.time_to_idle(idle).build(),
+            ever_stored: AtomicBool::default(),
+        }
+    }
+
+    /// Returns the removals of a conversation, for requests to `model`.
+    pub(super) fn look_up(&self, prefix_keys: &PrefixKeys, model: NoteName) -> PriorRemovals {
+        if !self.ever_stored.load(Ordering::Acquire) {
+            return PriorRemovals::default();
+        }
+        PriorRemovals::look_up(prefix_keys, |key| {
+            let removals = self.by_prefix.get(&(key, model));
+            removals.map(|it| it.to_vec()).unwrap_or_default()
+        })
+    }
+
+    /// Adds a removal. Returns whether it was new.
+    pub(super) fn insert(
+        &self,
+        key: RecordKey,
+        model: NoteName,
+        removal: Arc<ThinkingRemoval>,
+    ) -> bool {
+        self.ever_stored.store(true, Ordering::Release);
+        let mut is_new = false;
+        self.by_prefix
+            .entry((key, model))
+            .and_compute_with(|entry| {
+                let entry = entry.map(moka::Entry::into_value);
+                let mut removals = entry.map(|it| it.to_vec()).unwrap_or_default();
+                if removals.contains(&removal) || removals.len() == MAX_REMOVALS {
+                    return Op::Nop;
+                }
+                is_new = true;
+                removals.push(removal);
+                Op::Put(removals.into())
+            });
+        is_new
+    }
+
+    /// Adds a removal that another process stored.
+    pub(super) fn merge(&self, key: RecordKey, stored: StoredRemoval) {
+        let model = NoteName(stored.model.to_le_bytes());
+        self.insert(key, model, stored.removal);
+    }
+}
