@@ -1,6 +1,7 @@
 //! Facts learned about models: windows, token ratios and accepted summary placements.
 
 pub(crate) mod binding_models;
+pub(crate) mod counted_outputs;
 pub(crate) mod model_facts;
 pub(crate) mod model_facts_cache;
 pub(crate) mod model_knowledge;

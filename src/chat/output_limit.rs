@@ -2,6 +2,7 @@
 
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::SuspectedOverflow;
+use crate::learned::counted_outputs::CountedOutput;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
@@ -35,6 +36,40 @@ pub(super) fn reduced_output(
     let left = limit - input - OUTPUT_MARGIN;
     let is_enough = left > Tokens::ZERO && !conversation.grants_reasoning_tokens(left);
     (asked > limit.divided_by(2) && asked > left && is_enough).then_some(left)
+}
+
+/// Returns the output limit to send with `view` from the start, for a server that refused the output
+/// of an earlier request. Returns `None` if the requested limit fits, or if too little is left.
+///
+/// Claude Code asks for 128,000 tokens each time. A server that counts the output refuses 11 to 27
+/// requests of a session for that alone.
+pub(super) fn output_in_advance(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    refused: CountedOutput,
+) -> Option<Tokens> {
+    let asked = conversation.output_tokens()?;
+    let tokens = view.tokens(conversation);
+    let left = refused.limit - tokens.scaled(refused.input, refused.estimate) - OUTPUT_MARGIN;
+    let is_enough = left >= conversation.dialect().min_output();
+    let is_starved = conversation.grants_reasoning_tokens(left);
+    (left < asked && is_enough && !is_starved).then_some(left)
+}
+
+/// Returns the numbers of a request that was refused for its output.
+pub(super) fn counted_output(
+    conversation: &Conversation<'_>,
+    first: &Attempt,
+    limit: u32,
+    input: Option<u32>,
+) -> CountedOutput {
+    let estimate = first.tokens(conversation);
+    let guess = || estimate.percent(TOKENIZER_MARGIN_PERCENT);
+    CountedOutput {
+        limit: Tokens::new(limit),
+        input: input.map_or_else(guess, Tokens::new),
+        estimate,
+    }
 }
 
 /// Lowers the output limit when the upstream did not count the whole prompt and the plain

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::{Chat, notices, recovery, rewrite, summary, thinking, window};
+use crate::chat::{Chat, notices, output_limit, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;
@@ -29,6 +29,7 @@ pub(crate) async fn first_send(
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
     let (plan, step) = fit_stated_window(chat, plan, &mut inputs).await;
+    let (plan, is_output_lowered) = lower_output_in_advance(chat, plan);
     let spliced = match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
@@ -39,6 +40,9 @@ pub(crate) async fn first_send(
                 Some(step) => ChatReport::for_recovery(chat.request.conversation, &plan.view, step),
                 None => plan_report(chat.request.conversation, &plan),
             };
+            if is_output_lowered {
+                report.add(Action::SmallerOutput);
+            }
             if chat.mode == Mode::Shadow && report.bypass().is_none() {
                 report.add(Action::Shadow);
             }
@@ -86,6 +90,22 @@ async fn fit_stated_window(
     let thinking = &inputs.prior_records.thinking;
     let plan = plan.without_stale_thinking(conversation, thinking);
     (plan, Some(step))
+}
+
+/// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
+fn lower_output_in_advance(chat: &Chat<'_>, mut plan: RequestPlan) -> (RequestPlan, bool) {
+    let conversation = chat.request.conversation;
+    let may = conversation.dialect().lowers_output_in_advance()
+        && chat.recovery_enabled()
+        && !conversation.is_stateful();
+    let refused = chat.knowledge.counted_outputs.newest(&chat.model);
+    let lowered = refused
+        .filter(|_| may)
+        .and_then(|refused| output_limit::output_in_advance(conversation, &plan.view, refused));
+    if let Some(output) = lowered {
+        plan.view.set_output_limit(output);
+    }
+    (plan, lowered.is_some())
 }
 
 /// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, ChatRequest, thinking, window};
+use crate::chat::{Chat, ChatRequest, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
@@ -48,7 +48,7 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
 /// messages, so only with that style can a record depend on them.
 fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
     let keys = PrefixKeys::new(request.conversation, request.scope);
-    match request.services.config.summary.style {
+    match summary_call::summary_style(request) {
         SummaryStyle::Cached => keys.with_head(request.conversation, request.scope),
         SummaryStyle::Transcript => keys,
     }

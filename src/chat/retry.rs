@@ -183,6 +183,9 @@ pub(crate) async fn next_step(
             input,
             output,
         } => {
+            let refused =
+                output_limit::counted_output(chat.request.conversation, first, limit, input);
+            chat.knowledge.counted_outputs.record(&chat.model, refused);
             if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
                 return NextStep::retry(second);
             }

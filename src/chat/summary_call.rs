@@ -113,6 +113,16 @@ fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     CostMeter::new(&services.metrics, AuxiliaryPurpose::Summary, prices)
 }
 
+/// Returns the style of summary calls for a request: `cached` for a login that allows no other
+/// requests than those of the live conversation.
+pub(super) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle {
+    let has_endpoint = request.services.summary_endpoint.is_some();
+    if !has_endpoint && headers::is_claude_login(&request.head.headers) {
+        return SummaryStyle::Cached;
+    }
+    request.services.config.summary.style
+}
+
 /// Builds the body of a summary call in `cached` style, which repeats the conversation as
 /// forwarded. Returns `None` if the style is not configured or not possible.
 pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> Option<String> {
@@ -121,7 +131,7 @@ pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> 
     let count = inputs.adopted().map_or(0, |base| base.compaction_count);
     // A rebuilt summary needs the raw history, but the forwarded conversation has only its last
     // summary.
-    if summary.style != SummaryStyle::Cached || is_rebuild_due(count) {
+    if summary_style(&chat.request) != SummaryStyle::Cached || is_rebuild_due(count) {
         return None;
     }
     let spliced = match attempt.view().replacements(conversation) {

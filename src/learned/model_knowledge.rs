@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use moka::sync::Cache;
 
 use crate::learned::binding_models::BindingModels;
+use crate::learned::counted_outputs::CountedOutputs;
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::refuted_suspicions::RefutedSuspicions;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
@@ -48,6 +49,8 @@ pub(crate) struct CallerKnowledge {
     pub(crate) suspicions: RefutedSuspicions,
     /// Models that bind thinking to the bytes before it.
     pub(crate) binding_models: BindingModels,
+    /// Refusals of models whose server counts the requested output.
+    pub(crate) counted_outputs: CountedOutputs,
     scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
@@ -88,6 +91,7 @@ impl ModelKnowledge {
                 windows: LearnedWindows::default(),
                 suspicions: RefutedSuspicions::default(),
                 binding_models: BindingModels::default(),
+                counted_outputs: CountedOutputs::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
                 is_answered: AtomicBool::default(),

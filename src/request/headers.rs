@@ -299,6 +299,14 @@ pub(crate) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> Header
     asking
 }
 
+/// Whether the request bears a login of Claude instead of a key. Anthropic refuses requests of such a
+/// login that do not look like Claude Code's own.
+pub(crate) fn is_claude_login(headers: &HeaderMap) -> bool {
+    headers
+        .get(AUTHORIZATION)
+        .is_some_and(|value| value.as_bytes().starts_with(b"Bearer sk-ant-oat"))
+}
+
 /// Whether the request is signed over its body, so that a change would invalidate the signature.
 pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
     BODY_SIGNATURES

@@ -52,7 +52,18 @@ impl Dialect {
     pub fn split_path(path: &str) -> Option<(&str, Self)> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut all = Self::ALL.into_iter();
-        all.find_map(|dialect| Some((path.strip_suffix(dialect.path())?, dialect)))
+        all.find_map(|dialect| {
+            let before = path.strip_suffix(dialect.path())?;
+            dialect.is_served_below(before).then_some((before, dialect))
+        })
+    }
+
+    /// Whether this dialect's path may follow the path `before`.
+    fn is_served_below(self, before: &str) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Responses => true,
+            Self::Messages => before.ends_with(messages::VERSION),
+        }
     }
 
     /// Returns the dialect of longhaul's own error replies to `path`. Clients of an unknown API get
@@ -141,6 +152,15 @@ impl Dialect {
         match self {
             Self::ChatCompletions | Self::Responses => chat_completions::MIN_OUTPUT,
             Self::Messages => messages::MIN_OUTPUT,
+        }
+    }
+
+    /// Whether longhaul lowers an output limit before the first send, once a server refused one.
+    /// Clients of Messages have to ask for an output, and ask for as much each time.
+    pub fn lowers_output_in_advance(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Responses => false,
+            Self::Messages => true,
         }
     }
 
@@ -283,6 +303,11 @@ mod tests {
             ("/v1/responses/resp_1/cancel", None),
             ("/serving-endpoints/open-responses", None),
             ("/v1/completions", None),
+            ("/v1/messages", Some(Dialect::Messages)),
+            ("/api/anthropic/v1/messages/", Some(Dialect::Messages)),
+            ("/v1/threads/t/messages", None),
+            ("/v1/messages/count_tokens", None),
+            ("/v1/messages/batches", None),
             ("", None),
         ] {
             assert_eq!(Dialect::of_path(path), expect, "{path}");

@@ -6,6 +6,7 @@ use longhaul_core::planning::plan::{Replacement, Replacements};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::placement::Placement;
 use proptest::prelude::*;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::subject::sent;
@@ -86,7 +87,45 @@ fn body(draws: &[u32]) -> Vec<u8> {
     body.to_string().into()
 }
 
+#[test]
+fn odd_bodies_are_read_and_rewritten_without_a_broken_rule() {
+    for body in [
+        &include_bytes!("../../../fixtures/messages/odd_bodies/containers.json")[..],
+        include_bytes!("../../../fixtures/messages/odd_bodies/order.json"),
+        include_bytes!("../../../fixtures/messages/odd_bodies/provider.json"),
+    ] {
+        assert!(read(body).is_ok());
+        for window in [200, 400, 1_000, 4_000] {
+            for after in sent(body, window) {
+                assert_eq!(newly_broken(body, &after), [""; 0]);
+            }
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_damaged_body_is_left_alone_or_stays_json(
+        draws in prop::collection::vec(any::<u32>(), 4..20),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..5),
+    ) {
+        let mut body = body(&draws);
+        for (at, byte, edit) in edits {
+            let at = at.index(body.len());
+            match edit {
+                0 => body[at] = byte,
+                1 => drop(body.remove(at)),
+                _ => body.insert(at, b"{}[]\",:\\"[usize::from(byte) % 8]),
+            }
+        }
+        if read(&body).is_ok() {
+            for after in sent(&body, 8_000) {
+                prop_assert!(serde_json::from_slice::<IgnoredAny>(&after).is_ok());
+                prop_assert!(read(&after).is_ok());
+            }
+        }
+    }
+
     #[test]
     fn no_rewrite_breaks_a_rule(draws in prop::collection::vec(any::<u32>(), 4..50), window in 4_000_u32..40_000) {
         let body = body(&draws);

@@ -216,3 +216,37 @@ async fn an_answer_that_fills_the_window_without_a_word_is_retried_smaller() {
     let asked = asked.await.unwrap();
     assert!(asked[1].len() < asked[0].len() * 9 / 10);
 }
+
+#[tokio::test]
+async fn an_output_that_was_refused_once_is_lowered_before_the_next_send() {
+    let setup = Setup::start(64_000, |_| ()).await;
+    let mut body = request(&session(), 9);
+    body["max_tokens"] = json!(63_000);
+    for turn in 0..3 {
+        assert_eq!(setup.ask(&body).await.status, 200);
+        let more = [
+            json!({"role": "assistant", "content": format!("step {turn}")}),
+            json!({"role": "user", "content": "go on"}),
+        ];
+        body["messages"].as_array_mut().unwrap().extend(more);
+    }
+    let seen = setup.model.seen();
+    let verdicts: Vec<Verdict> = seen.iter().map(|it| it.verdict).collect();
+    let [first, rest @ ..] = &verdicts[..] else {
+        panic!("nothing was sent");
+    };
+    assert_eq!(*first, Verdict::Overflowed);
+    assert_eq!(rest, [Verdict::Accepted; 3]);
+    assert!(seen[1..].iter().all(|it| it.max_output.unwrap() > 3_000));
+}
+
+#[tokio::test]
+async fn an_output_is_not_lowered_below_the_thinking_that_it_holds() {
+    let setup = Setup::start(64_000, |_| ()).await;
+    let mut body = request(&session(), 9);
+    body["max_tokens"] = json!(63_900);
+    body["thinking"] = json!({"type": "enabled", "budget_tokens": 63_000});
+    setup.ask(&body).await;
+    let sent = |seen: &SeenRequest| seen.max_output.unwrap();
+    assert!(setup.model.seen().iter().all(|seen| sent(seen) == 63_900));
+}

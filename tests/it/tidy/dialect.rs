@@ -7,9 +7,10 @@ use super::{File, check, files, has_ending};
 
 const CORE: &str = "crates/longhaul-core/src/";
 /// Words that occur nowhere but in a body or a path of chat completions.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 23] = [
     "[DONE]",
     "cache_control",
+    "cache_reference",
     "chat/completions",
     "choices",
     "completion_tokens",
@@ -17,6 +18,7 @@ const KEYS: [&str; 19] = [
     "function_call",
     "image_url",
     "include_usage",
+    "input_schema",
     "max_completion_tokens",
     "max_tokens",
     "prompt_cache_key",
@@ -27,6 +29,8 @@ const KEYS: [&str; 19] = [
     "thinking_blocks",
     "tool_call_id",
     "tool_calls",
+    "tool_reference",
+    "tool_use_id",
 ];
 /// Keys that are common words. They count if they are a whole literal, or quoted within one.
 const COMMON_KEYS: [&str; 4] = ["content", "delta", "messages", "role"];

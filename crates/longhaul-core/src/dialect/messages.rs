@@ -16,8 +16,10 @@ use crate::units::tokens::Tokens;
 
 pub use reader::{has_own_shape, read};
 
-/// End of the path. Gateways serve it below a path of their own.
-pub(super) const PATH: &str = "/v1/messages";
+/// End of the path, behind the version of the API. Gateways serve both below a path of their own.
+pub(super) const PATH: &str = "/messages";
+/// Version of the API. Other APIs have paths that end alike.
+pub(super) const VERSION: &str = "/v1";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Version of the forwarded bytes. The upper half tells the dialect from the others.

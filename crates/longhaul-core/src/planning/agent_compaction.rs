@@ -15,7 +15,7 @@ const SCANNED_CHARS: usize = 1_500;
 /// Phrases in lower case with which agents ask for their own compaction or a title. From the
 /// prompts of OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code,
 /// Zed and Kimi Code.
-const ORDER_PHRASES: [&str; 23] = [
+const ORDER_PHRASES: [&str; 27] = [
     "summary of the conversation",
     "summary of our conversation",
     "summary of this conversation",
@@ -39,6 +39,10 @@ const ORDER_PHRASES: [&str; 23] = [
     "title for this conversation",
     "title for the conversation",
     "generate a title",
+    "title and a git branch name",
+    "naming a coding session",
+    "[suggestion mode:",
+    "recap in under 40 words",
 ];
 
 /// All phrases in one pattern, so that a text is scanned once.
@@ -54,7 +58,9 @@ pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
     if conversation.params().history == HistoryKeeper::CompactingProvider {
         return true;
     }
-    let newest = conversation.messages().last();
+    // Claude Code puts reminders behind its order.
+    let mut messages = conversation.messages().iter().rev();
+    let newest = messages.find(|message| !message.role.is_instruction());
     newest
         .filter(|message| message.role.is_user())
         .is_some_and(|message| {
@@ -185,6 +191,26 @@ mod tests {
         let order = message("user", "Summarize the conversation so far.");
         assert!(is_changed(&step));
         assert!(!is_changed(&format!("{step},{order}")));
+    }
+
+    #[test]
+    fn an_order_is_known_before_reminders_of_the_agents_program() {
+        let order = "Your task is to create a detailed summary of the conversation so far.";
+        let reminder = "<system-reminder>rules</system-reminder>";
+        for (texts, expect) in [
+            ([order, reminder], true),
+            (["go on", reminder], false),
+            ([order, "and then go on"], true),
+        ] {
+            let blocks = texts.map(|text| format!(r#"{{"type":"text","text":"{text}"}}"#));
+            let result = r#"{"type":"tool_result","tool_use_id":"a","content":"x"}"#;
+            let blocks = [&[result.to_owned()], &blocks[..]].concat().join(",");
+            let body = format!(
+                r#"{{"system":"s","messages":[{{"role":"assistant","content":[{{"type":"tool_use","id":"a","name":"f","input":{{}}}}]}},{{"role":"user","content":[{blocks}]}}]}}"#
+            );
+            let conversation = crate::dialect::messages::read(body.as_bytes()).unwrap();
+            assert_eq!(is_agent_compaction(&conversation), expect, "{texts:?}");
+        }
     }
 
     #[test]

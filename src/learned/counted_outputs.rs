@@ -1,0 +1,42 @@
+//! Models whose server counts the requested output as part of the window, learned from refusals.
+
+use crate::learned::model_knowledge::MODELS_PER_CALLER;
+use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::units::tokens::Tokens;
+use parking_lot::Mutex;
+
+/// Numbers of a request that was refused for its output.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct CountedOutput {
+    /// The window, in the upstream's tokens.
+    pub(crate) limit: Tokens,
+    /// The prompt, in the upstream's tokens.
+    pub(crate) input: Tokens,
+    /// Plain estimate of the same prompt.
+    pub(crate) estimate: Tokens,
+}
+
+/// The newest such refusal of each model of one caller.
+pub(crate) struct CountedOutputs {
+    refusals: Mutex<TwoGenerationCache<String, CountedOutput>>,
+}
+
+impl Default for CountedOutputs {
+    fn default() -> Self {
+        Self {
+            refusals: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
+        }
+    }
+}
+
+impl CountedOutputs {
+    /// Returns the newest refusal of `model`; `None` for a model that never refused an output.
+    pub(crate) fn newest(&self, model: &str) -> Option<CountedOutput> {
+        self.refusals.lock().get(model)
+    }
+
+    /// Records a refusal of `model`.
+    pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
+        self.refusals.lock().insert(model.to_owned(), refusal);
+    }
+}
