@@ -338,12 +338,14 @@ fn what_is_passed_untouched_says_why_and_keeps_its_bytes() {
     let chat = br#"{"messages":[{"role":"user","content":"hi"}]}"#.as_slice();
     let twice = br#"{"messages":[],"messages":[]}"#.as_slice();
     let small = [("LONGHAUL_LIMITS_BODY", "16")];
+    let thread = br#"{"system":"s","thread":{"type":"create"},"messages":[]}"#.as_slice();
     for (body, env, label) in [
         (b"[1]".as_slice(), &[][..], "shape"),
         (twice, &[], "duplicate"),
         (chat, &all, "disabled"),
         (chat, &[("LONGHAUL_MODE", "off")], "disabled"),
         (chat, &small, "too-large"),
+        (thread, &[], "stateful"),
         (chat, &[], "nothing"),
     ] {
         assert_eq!(report(&[], env, body)["untouched"]["label"], label);

@@ -4,7 +4,7 @@
 //! from, but nothing new starts. If longhaul made a summary first, the agent's own would be a
 //! summary of a summary.
 
-use crate::conversation::{Conversation, HistoryKeeper};
+use crate::conversation::{Conversation, HistoryKeeper, Role};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -78,6 +78,20 @@ pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
                 _ => contains_order(&text),
             }
         })
+}
+
+/// Returns the message up to which a request may start something new. For an agent's own compaction,
+/// that is its last reply.
+pub(super) fn plannable_until(conversation: &Conversation<'_>) -> usize {
+    let messages = conversation.messages();
+    if conversation.params().history == HistoryKeeper::ClearingProvider {
+        0
+    } else if is_agent_compaction(conversation) {
+        let reply = messages.iter().rposition(|it| it.role == Role::Assistant);
+        reply.unwrap_or_default()
+    } else {
+        messages.len()
+    }
 }
 
 fn contains_order(text: &str) -> bool {

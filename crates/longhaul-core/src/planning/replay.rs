@@ -24,8 +24,8 @@ pub mod savings;
 mod size;
 mod user_turn_counter;
 
-use crate::conversation::{Conversation, HistoryKeeper, Role};
-use crate::planning::agent_compaction::is_agent_compaction;
+use crate::conversation::Conversation;
+use crate::planning::agent_compaction::plannable_until;
 use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, RecordMatch};
@@ -141,19 +141,6 @@ struct AssumedSummary {
     requests: Tokens,
     /// Compared with the pruning rule's own thresholds.
     for_pruning: Tokens,
-}
-
-/// Returns the message up to which a request may start something new.
-fn plannable_until(conversation: &Conversation<'_>) -> usize {
-    let messages = conversation.messages();
-    if conversation.params().history == HistoryKeeper::ClearingProvider {
-        0
-    } else if is_agent_compaction(conversation) {
-        let reply = messages.iter().rposition(|it| it.role == Role::Assistant);
-        reply.unwrap_or_default()
-    } else {
-        messages.len()
-    }
 }
 
 /// Replay state between two request points.
