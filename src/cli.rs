@@ -52,7 +52,8 @@ Examples:
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
 environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then
 flags; later sources win. `longhaul defaults` prints all settings, `longhaul check` the source of each.
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 each switch one feature off.
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1 and
+DISABLE_THINKING_REMOVAL=1 each switch one feature off.
 
 Exit codes
   0        success

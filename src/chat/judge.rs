@@ -3,7 +3,7 @@
 use http::Response;
 
 use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, window};
+use crate::chat::{Chat, thinking, window};
 use crate::exchange::reply_gate;
 use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
 use crate::exchange::request_log::RequestLog;
@@ -12,17 +12,18 @@ use longhaul_core::overflow::{ReplyClassifier, RequestFacts, RequestText};
 use longhaul_core::units::tokens::Tokens;
 
 /// Selects how far the reply is held. A request that is proven to fit cannot overflow, so only
-/// its error statuses are held.
+/// its error statuses are held, unless its thinking may be refused.
 pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
     if !chat.recovery_enabled() {
         return HoldPolicy::Nothing;
     }
     let observations = chat.knowledge.windows.observations(&chat.model);
-    if observations.is_known_to_fit(
+    let fits = observations.is_known_to_fit(
         chat.sent_size(first),
         window::input_limit_in_force(chat, &first.inputs),
         chat.configured_window().is_some(),
-    ) {
+    );
+    if fits && !thinking::may_be_refused(chat, first) {
         HoldPolicy::Errors
     } else {
         HoldPolicy::Everything

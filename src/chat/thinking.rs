@@ -36,6 +36,16 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
     }
 }
 
+/// Whether the provider may refuse thinking behind an edit of `first`. A reply that may be such a
+/// refusal is held until its verdict is known.
+pub(super) fn may_be_refused(chat: &Chat<'_>, first: &Attempt) -> bool {
+    let conversation = chat.request.conversation;
+    conversation.has_bound_thinking()
+        && first.inputs.prior_records.thinking.stale != StaleThinking::Ignored
+        && conversation.thinking_binding() != ThinkingBinding::Never
+        && first.plan.has_edits(conversation)
+}
+
 /// Returns the prior records for a send that no retry follows: thinking that the model may bind is
 /// removed.
 pub(super) fn for_last_send(chat: &Chat<'_>, prior: &PriorRecords) -> PriorRecords {
@@ -72,15 +82,18 @@ pub(super) fn retry_with_plan(
     Attempt::retry(inputs, plan, retry)
 }
 
-/// Retries without the bound thinking behind the first edit. Returns `None` if longhaul edited
-/// nothing, or if nothing more can go: the client's own body is at fault then.
+/// Retries without the bound thinking behind the first edit. Returns `None` if longhaul never edited
+/// the conversation, or if nothing more can go: the client's own body is at fault then.
 pub(super) fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let prior = &first.inputs.prior_records.thinking;
-    // A record may be lost, with edits that earlier replies were made over.
+    // Earlier replies may have been made over edits that are lost with their record.
+    let is_unknown = !first.inputs.prior_records.seen
+        && conversation.thinking_binding() == ThinkingBinding::Possible;
     let may_be_edited = first.plan.has_edits(conversation)
         || !prior.removals.is_empty()
-        || chat.knowledge.binding_models.contains(&chat.model);
+        || chat.knowledge.binding_models.contains(&chat.model)
+        || is_unknown;
     if prior.stale == StaleThinking::Ignored || !may_be_edited {
         return None;
     }

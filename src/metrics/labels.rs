@@ -298,6 +298,7 @@ impl Label for Option<Action> {
         Some(Action::Shadow),
         Some(Action::SmallerOutput),
         Some(Action::Summary),
+        Some(Action::WithoutThinking),
     ];
 
     fn label(self) -> &'static str {

@@ -9,6 +9,7 @@ mod discard;
 mod leases;
 mod model_facts;
 mod refused_writes;
+mod removals;
 pub(super) mod scripted;
 mod tiers;
 

@@ -176,6 +176,12 @@ fn settings_of_conversations_have_environment_names_and_flags() {
     env("prune.disabled", "DISABLE_PRUNE", "true", "true");
     env("compact.auto_disabled", "DISABLE_AUTOCOMPACT", "1", "true");
     env(
+        "thinking.removal_disabled",
+        "DISABLE_THINKING_REMOVAL",
+        "on",
+        "true",
+    );
+    env(
         "compact.overflow_disabled",
         "DISABLE_COMPACT_ON_OVERFLOW",
         "Yes",
@@ -200,6 +206,7 @@ fn switches_that_say_neither_yes_nor_no_are_refused() {
         "DISABLE_PRUNE",
         "DISABLE_AUTOCOMPACT",
         "DISABLE_COMPACT_ON_OVERFLOW",
+        "DISABLE_THINKING_REMOVAL",
     ] {
         check_refused(
             &["check"],

@@ -75,6 +75,7 @@ mod subject;
 mod summaries;
 mod suspicions;
 mod switches;
+mod thinking;
 mod thrash;
 mod tidy;
 mod time_limit;

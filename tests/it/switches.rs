@@ -411,6 +411,7 @@ fn switches_know_eight_words_and_the_empty_one() {
         (PRUNE.0, "prune.disabled"),
         (AUTO.0, "compact.auto_disabled"),
         (OVERFLOW.0, "compact.overflow_disabled"),
+        ("DISABLE_THINKING_REMOVAL", "thinking.removal_disabled"),
     ] {
         let of = |value: &str| {
             let (code, said) = check_said(name, value);

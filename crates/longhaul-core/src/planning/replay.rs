@@ -38,6 +38,7 @@ use crate::summary::user_messages::RequestSizes;
 use crate::text::wording::unwrap_summary;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
+use size::AssumedSummary;
 use std::ops::Range;
 use user_turn_counter::UserTurnCounter;
 
@@ -130,17 +131,6 @@ enum HardMarkOutcome {
     NotReached,
     /// Neither clearing nor cutting helped.
     Unresolved,
-}
-
-/// Assumed sizes of the summary that replaces history.
-#[derive(Clone, Copy, Debug)]
-struct AssumedSummary {
-    /// Compared with the compaction thresholds.
-    nominal: Tokens,
-    /// The part of `nominal` that the first and the newest user request take.
-    requests: Tokens,
-    /// Compared with the pruning rule's own thresholds.
-    for_pruning: Tokens,
 }
 
 /// Replay state between two request points.

@@ -1,7 +1,18 @@
 //! Size of a conversation at a point of its replay.
 
-use super::{AssumedSummary, Replay};
+use super::Replay;
 use crate::units::tokens::Tokens;
+
+/// Assumed sizes of the summary that replaces history.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AssumedSummary {
+    /// Compared with the compaction thresholds.
+    pub(super) nominal: Tokens,
+    /// The part of `nominal` that the first and the newest user request take.
+    pub(super) requests: Tokens,
+    /// Compared with the pruning rule's own thresholds.
+    pub(super) for_pruning: Tokens,
+}
 
 impl Replay<'_, '_> {
     /// Returns the size up to `point` that is compared with the compaction thresholds.

@@ -7,12 +7,16 @@
 
 use super::*;
 use crate::dialect::chat_completions::read;
+use crate::planning::plan::{SummarySource, plan};
 use crate::planning::splice::Splice;
 use crate::policy::cut_point::PinnedHead;
+use crate::policy::record::{CompactionRecord, PriorRecords, RecordMatch};
+use crate::policy::{CompactionSettings, Policy};
 use crate::prefix::keys::PrefixKeys;
 use crate::pruning::rule::PruneState;
 use crate::pruning::rule::tests::rule;
 use crate::units::scope::Scope;
+use crate::units::tokens::Tokens;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -114,8 +118,8 @@ fn a_further_edit_removes_from_its_own_position() {
     let mut view = cleared(&conversation, 5);
     view.add_clips([crate::policy::record::Clip {
         message: 14,
-        head: crate::units::tokens::Tokens::new(10),
-        tail: crate::units::tokens::Tokens::new(10),
+        head: Tokens::new(10),
+        tail: Tokens::new(10),
     }]);
     let clipped = new_removal(&conversation, &view, &prior).unwrap();
     assert_eq!(clipped.ranges(0).collect::<Vec<_>>(), [2..8, 14..18]);
@@ -158,5 +162,72 @@ fn a_refusal_removes_all_behind_the_first_edit_and_without_one_everything() {
     for (before, expect) in [(0, 0..8), (3, 2..8), (5, 2..8)] {
         let removal = whole_removal(&conversation, &cleared(&conversation, before), &none);
         assert_eq!(removal.ranges(0).collect::<Vec<_>>(), [expect], "{before}");
+    }
+}
+
+#[test]
+fn removed_thinking_counts_as_gain() {
+    let body = body(4);
+    let conversation = read(body.as_bytes()).unwrap();
+    let prior = |stale| PriorThinking {
+        stale,
+        removals: PriorRemovals::default(),
+    };
+    let tokens = |stale| {
+        let plan = RequestPlan::from_view(cleared(&conversation, 5));
+        let plan = plan.without_stale_thinking(&conversation, &prior(stale));
+        plan.view.tokens(&conversation)
+    };
+    let thinking = |at: usize| conversation.message(at).unwrap().bound_thinking.unwrap();
+    assert_eq!(
+        tokens(StaleThinking::Kept) - tokens(StaleThinking::Removed),
+        thinking(3) + thinking(5) + thinking(7)
+    );
+    assert!(thinking(3) > Tokens::ZERO);
+}
+
+#[test]
+fn a_ready_summary_is_used_at_a_message_of_the_user_where_thinking_is_bound() {
+    let text = "x".repeat(1_000);
+    let message = |at: usize| {
+        if at.is_multiple_of(2) {
+            return format!(r#"{{"role":"user","content":"{text}"}}"#);
+        }
+        let thinking = r#""thinking_blocks":[{"type":"thinking","signature":"s"}]"#;
+        format!(r#"{{"role":"assistant","content":"{text}",{thinking}}}"#)
+    };
+    let record = CompactionRecord {
+        text: Some("what stands for the rest".into()),
+        history_from: 1,
+        compacted_message_count: 15,
+        ..CompactionRecord::default()
+    };
+    let ready = RecordMatch {
+        prefix_end: 15,
+        adopted: false,
+        record: Arc::new(record),
+    };
+    for (messages, stale, expect) in [
+        (21, StaleThinking::Removed, true),
+        (22, StaleThinking::Removed, false),
+        (21, StaleThinking::Kept, false),
+    ] {
+        let messages: Vec<String> = (0..messages).map(message).collect();
+        let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+        let conversation = read(body.as_bytes()).unwrap();
+        // Past the soft mark, and far below the hard one.
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
+        policy.thresholds.soft = Tokens::new(1);
+        let prior = PriorRecords {
+            ready: Some(ready.clone()),
+            seen: true,
+            thinking: PriorThinking {
+                stale,
+                ..PriorThinking::default()
+            },
+            ..PriorRecords::default()
+        };
+        let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
+        assert_eq!(plan.view.is_summarised(), expect, "{stale:?}");
     }
 }

@@ -1,0 +1,137 @@
+//! Signed thinking, end to end: recorded sessions whose thinking the strict model signs and checks.
+//!
+//! In each, the client sees no refusal, and nothing is sent more than twice.
+
+mod agent;
+mod changes;
+mod processes;
+
+use longhaul::Config;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::{ModelOptions, ThinkingRules};
+
+use agent::{Agent, Play, stale_refusals, unharmed};
+
+/// A model that binds thinking to the bytes before it.
+const BINDING: &str = "claude-opus-5-5";
+/// A model with manual thinking.
+const MANUAL: &str = "claude-haiku-4-5";
+/// Sessions of people and of unattended agents.
+const SESSIONS: [&str; 3] = ["cli-0018", "cli-0052", "agentv-0440"];
+
+fn options(window: u64, thinking: ThinkingRules) -> ModelOptions {
+    ModelOptions {
+        thinking,
+        ..ModelOptions::with_window(window)
+    }
+}
+
+fn digests(config: &mut Config) {
+    crate::journey::digests(config);
+}
+
+/// Configures digests and a window that needs no refusal to be known.
+fn within(window: u64) -> impl Fn(&mut Config) + Copy {
+    move |config| {
+        digests(config);
+        config.window = Tokens::new(u32::try_from(window * 3 / 4).unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_enforcing_model_refuses_one_edit_and_the_client_sees_none() {
+    for session in SESSIONS {
+        for window in [24_000, 32_768, 65_536] {
+            let name = format!("{session} at {window}");
+            let play = Play::start(options(window, ThinkingRules::Bound), within(window)).await;
+            let mut agent = Agent::new(session, BINDING);
+            let steps = play.whole(&mut agent).await;
+            unharmed(&name, &steps);
+            assert!(
+                stale_refusals(&steps) <= 1,
+                "{name}: the rule is learned once"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_an_overflow_the_retry_leaves_stale_thinking_out_at_once() {
+    for session in SESSIONS {
+        let play = Play::start(options(32_768, ThinkingRules::Bound), digests).await;
+        let steps = play.whole(&mut Agent::new(session, BINDING)).await;
+        unharmed(session, &steps);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn summaries_of_a_model_are_edits_like_any_other() {
+    let window = 32_768;
+    let change = |config: &mut Config| config.window = Tokens::new(24_000);
+    let play = Play::start(options(window, ThinkingRules::Bound), change).await;
+    let steps = play.whole(&mut Agent::new("cli-0018", BINDING)).await;
+    unharmed("with summaries", &steps);
+    let written = steps
+        .iter()
+        .any(|step| step.arrived.action().contains("summary"));
+    assert!(written, "a summary was used");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thinking_made_after_an_edit_stays() {
+    let play = Play::start(options(32_768, ThinkingRules::Bound), within(32_768)).await;
+    let steps = play.whole(&mut Agent::new("cli-0018", BINDING)).await;
+    let removed = |step: &&crate::journey::Step| step.arrived.action().contains("without-thinking");
+    assert!(
+        steps.iter().any(|step| removed(&step)),
+        "some thinking was removed"
+    );
+    let last = steps.last().unwrap();
+    let count = |body: &[u8]| {
+        let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .filter(|it| it.get("reasoning_details").is_some())
+            .count()
+    };
+    let (sent, forwarded) = (count(&last.sent), count(&last.forwarded().body));
+    assert!(forwarded > 0 && forwarded < sent, "{forwarded} of {sent}");
+    // Most requests extend the one before, thinking included.
+    let breaks = crate::journey::breaks(&steps);
+    assert!(breaks * 4 < steps.len(), "{breaks} of {}", steps.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_enforcement_all_thinking_stays() {
+    let play = Play::start(options(32_768, ThinkingRules::Unenforced), within(32_768)).await;
+    let steps = play.whole(&mut Agent::new("cli-0018", BINDING)).await;
+    unharmed("not enforced", &steps);
+    for step in &steps {
+        assert!(!step.arrived.action().contains("without-thinking"));
+    }
+    let edited = steps
+        .iter()
+        .any(|step| step.arrived.action().contains("digest"));
+    assert!(edited, "the conversation was edited");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn manual_thinking_of_the_turn_under_way_stays() {
+    for session in SESSIONS {
+        for window in [24_000, 32_768] {
+            let name = format!("{session} at {window}");
+            let play = Play::start(options(window, ThinkingRules::Manual), digests).await;
+            let mut agent = Agent::new(session, MANUAL);
+            agent.set("thinking", r#"{"type":"enabled","budget_tokens":2000}"#);
+            let steps = play.whole(&mut agent).await;
+            unharmed(&name, &steps);
+            for step in &steps {
+                assert!(
+                    !step.arrived.action().contains("without-thinking"),
+                    "{name}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Forks, other models, and settings that change within a conversation.
+
+use longhaul::Config;
+use longhaul_mock_model::{ThinkingRules, Verdict};
+
+use crate::caller::Caller;
+use crate::harness::Proxy;
+use crate::recovery::scripted::{Reply, upstream};
+use crate::time_limit::bounded;
+
+use super::agent::{Agent, Play, stale_refusals, unharmed};
+use super::{BINDING, options, within};
+
+const WINDOW: u64 = 32_768;
+const OFF: (&str, &str) = ("x-longhaul-mode", "off");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forks_and_undos_find_or_lose_their_removals_without_a_refusal() {
+    let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let (half, whole) = (agent.len() / 2, agent.len());
+    let mut steps = play.part(&mut agent, 0..half).await;
+    for back in [3, 12, 30] {
+        // An undo repeats a request; a fork goes on with other words.
+        steps.extend(play.part(&mut agent, half - back..half).await);
+        agent.fork(half - back, &format!("Go back {back} steps."));
+        steps.extend(play.part(&mut agent, half - back..half).await);
+    }
+    steps.extend(play.part(&mut agent, half..whole).await);
+    unharmed("forks", &steps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_model_drops_the_thinking_and_the_first_goes_on_with_its_own() {
+    let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let mut steps = Vec::new();
+    for request in 0..agent.len() {
+        let model = if request / 10 % 2 == 0 {
+            BINDING
+        } else {
+            "claude-fable-5-2"
+        };
+        agent.set("model", &format!("{model:?}"));
+        steps.push(play.step(&mut agent, request, (0, &[])).await);
+    }
+    unharmed("two models", &steps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_longhaul_such_a_conversation_is_refused_and_with_it_goes_on() {
+    let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let whole = agent.len();
+    let mut steps = Vec::new();
+    let mut edited = None;
+    for request in 0..whole {
+        let step = play.step(&mut agent, request, (0, &[])).await;
+        let has_edit = step.arrived.action().contains("digest");
+        steps.push(step);
+        if has_edit && edited.is_none() {
+            edited = Some(request);
+        }
+        // The first reply over the edited bytes has its place in the next request.
+        if edited.is_some_and(|edited| request == edited + 2) {
+            let off = play.step(&mut agent, request + 1, (0, &[OFF])).await;
+            let verdicts: Vec<_> = off.upstream.iter().map(|seen| seen.verdict).collect();
+            assert_eq!(verdicts, [Verdict::Broken("stale-thinking")]);
+            assert_eq!(off.arrived.status, 400);
+        }
+    }
+    assert!(edited.is_some());
+    unharmed("on again", &steps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_that_longhaul_did_not_cause_is_relayed_once() {
+    let play = Play::start(options(1_000_000, ThinkingRules::Bound), |_| ()).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    unharmed("before", &play.part(&mut agent, 0..6).await);
+    agent.set("tools", "[]");
+    let step = play.step(&mut agent, 6, (0, &[])).await;
+    assert_eq!((step.arrived.status, step.upstream.len()), (400, 1));
+    assert_eq!(step.upstream[0].body, step.sent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_asks_the_provider_to_drop_thinking_keeps_all_of_it() {
+    let play = Play::start(
+        options(WINDOW, ThinkingRules::Unenforced),
+        |config: &mut Config| {
+            super::digests(config);
+        },
+    )
+    .await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    agent.set(
+        "thinking",
+        r#"{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}}"#,
+    );
+    let steps = play.whole(&mut agent).await;
+    unharmed("dropped", &steps);
+    for step in &steps {
+        assert!(!step.arrived.action().contains("without-thinking"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_switch_leaves_all_thinking_and_the_original_is_sent() {
+    let change = |config: &mut Config| {
+        within(WINDOW)(config);
+        config.compaction.remove_thinking = false;
+    };
+    let play = Play::start(options(WINDOW, ThinkingRules::Bound), change).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    for request in 0..agent.len() {
+        let step = play.step(&mut agent, request, (0, &[])).await;
+        assert!(!step.arrived.action().contains("without-thinking"));
+        if stale_refusals(std::slice::from_ref(&step)) > 0 {
+            assert_eq!(step.arrived.action(), "digest, original");
+            assert!(step.arrived.is_answer(), "the original still fits");
+            return;
+        }
+    }
+    panic!("no edit was refused");
+}
+
+/// A refusal at the head of a stream, behind a comment, as gateways send it.
+const STREAMED_REFUSAL: &str = ": PROCESSING\n\ndata: {\"error\":{\"code\":400,\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.\"}}\n\n";
+const ANSWER: &str = r#"{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}]}"#;
+
+#[tokio::test]
+async fn a_refusal_within_a_stream_is_recognised_even_where_the_request_surely_fits() {
+    let mut agent = Agent::new("cli-0018", BINDING);
+    agent.sign_all();
+    agent.set("stream", "true");
+    let (address, asked) = upstream(vec![
+        Reply::new(200, "content-type: text/event-stream\r\n", STREAMED_REFUSAL),
+        Reply::new(200, "content-type: application/json\r\n", ANSWER),
+    ])
+    .await;
+    let base = format!("http://{address}/v1");
+    let settings = [("window", "1000000"), ("summary.model", "none")];
+    let proxy = Proxy::start(&base, &settings).await;
+    let caller = Caller::of(proxy.address);
+    let now = [("x-longhaul-compact", "now")];
+    let reply = caller.ask_with(&now, agent.body(agent.len() - 1)).await;
+    assert_eq!(reply.action(), "digest, retry, without-thinking");
+    assert_eq!(reply.body, ANSWER);
+    let asked = bounded(asked).await.unwrap();
+    let count = |body: &[u8]| {
+        String::from_utf8_lossy(body)
+            .matches("signature\":")
+            .count()
+    };
+    assert!(count(&asked[0]) > 0);
+    assert_eq!(count(&asked[1]), 0);
+}

@@ -1,0 +1,91 @@
+//! Restarts, lost records and several processes.
+
+use std::fs;
+
+use longhaul::Config;
+use longhaul::config::StoreLocation;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::ThinkingRules;
+
+use super::agent::{Agent, Play, stale_refusals, unharmed};
+use super::{BINDING, options, within};
+
+const WINDOW: u64 = 32_768;
+/// Requests between two restarts.
+const EVERY: usize = 17;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_that_forgets_everything_costs_a_retry_each() {
+    let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let mut steps = Vec::new();
+    for request in 0..agent.len() {
+        if request % EVERY == EVERY - 1 {
+            play.restart().await;
+        }
+        steps.push(play.step(&mut agent, request, (0, &[])).await);
+    }
+    unharmed("forgotten", &steps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_edits_are_lost_too_all_thinking_goes_once() {
+    let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let (most, whole) = (agent.len() * 3 / 4, agent.len());
+    unharmed("before", &play.part(&mut agent, 0..most).await);
+    // The new process has a window in which the whole conversation fits.
+    play.model.change(|options| options.window = 10_000_000);
+    play.config.window = Tokens::new(1_000_000);
+    play.config.compaction.prune = false;
+    play.restart().await;
+    let steps = play.part(&mut agent, most..whole).await;
+    unharmed("after", &steps);
+    assert_eq!(
+        stale_refusals(&steps),
+        1,
+        "later requests repeat the removal"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_removal_outlives_the_process_and_a_purged_one_costs_a_retry() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("store");
+    let stored = |config: &mut Config| {
+        within(WINDOW)(config);
+        config.store.location = StoreLocation::File(file.clone());
+    };
+    let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), stored).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let mut steps = Vec::new();
+    let purge = agent.len() * 3 / 4;
+    for request in 0..agent.len() {
+        if request == purge {
+            unharmed("stored", &steps);
+            assert_eq!(
+                stale_refusals(&steps),
+                1,
+                "the store keeps what was learned"
+            );
+            play.restart_after(|| fs::remove_file(&file).unwrap()).await;
+        } else if request % EVERY == EVERY - 1 {
+            play.restart().await;
+        }
+        steps.push(play.step(&mut agent, request, (0, &[])).await);
+    }
+    unharmed("purged", &steps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_that_share_nothing_never_show_a_refusal() {
+    let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
+    play.add_proxy().await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let mut steps = Vec::new();
+    for request in 0..agent.len() {
+        let proxy = usize::from(request % 3 == 2);
+        steps.push(play.step(&mut agent, request, (proxy, &[])).await);
+    }
+    unharmed("two processes", &steps);
+}
