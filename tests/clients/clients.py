@@ -45,6 +45,8 @@ class Client:
     start: Callable[[At], Start]
     # How many files of about 3,000 tokens it reads: three windows and a little more.
     parts: int = 36
+    # The window of the model, in tokens.
+    window: int = 32_768
 
     @property
     def version(self):
@@ -175,9 +177,38 @@ def tunacode(at):
     )
 
 
+def anthropic(at):
+    command = [at.client / "bin/python3", at.sessions / "anthropic_python.py", at.task]
+    base = at.base.removesuffix("/v1")
+    return Start(command, {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": KEY})
+
+
+def claude_code(at):
+    command = [
+        at.client / "node_modules/.bin/claude", "--print", "--model", "claude-opus-5-5",
+        "--allowedTools", "Read", "--max-turns", "200", at.task,
+    ]  # fmt: skip
+    environment = {
+        "ANTHROPIC_BASE_URL": at.base.removesuffix("/v1"),
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    return Start(command, environment)
+
+
 CLIENTS = {
     "openai-python": Client("pip", ["openai==3.54.0"], python("openai_python.py")),
     "openai-node": Client("npm", ["openai@6.49.0"], javascript("openai_node.cjs")),
+    "anthropic-python": Client("pip", ["anthropic==2.13.0"], anthropic),
+    "claude-code": Client(
+        "npm",
+        ["@anthropic-ai/claude-code@2.1.332"],
+        claude_code,
+        # Its own prompt takes a third of the window.
+        parts=80,
+        window=65_536,
+    ),
     "langchain": Client(
         "pip", ["langchain-openai==1.7.3", "langchain==1.4.7"], python("langchain_agent.py")
     ),

@@ -12,7 +12,6 @@ from clients import At
 from install import node
 from terminal import converse
 
-WINDOW = 32_768
 WINDOWS = 3
 # Only bounds a hang.
 LIMIT_S = 600
@@ -45,12 +44,15 @@ def hold(root, name, client, installed):
     strict_model = programs / "examples/strict_model"
     with (
         open(work / "longhaul.log", "w") as log,
-        Program([strict_model, "--parts", parts, "--count", str(client.parts)]) as model,
+        Program(
+            [strict_model, "--parts", parts, "--count", str(client.parts)]
+            + ["--window", str(client.window)]
+        ) as model,
         Program(
             [programs / "longhaul", "--listen", "127.0.0.1:0", "--upstream", model.url],
             log,
             LONGHAUL_LOG_FORMAT="json",
-            LONGHAUL_WINDOW=str(WINDOW),
+            LONGHAUL_WINDOW=str(client.window),
         ) as longhaul,
     ):
         start = client.start(
@@ -71,7 +73,7 @@ def hold(root, name, client, installed):
         totals = json.loads(model.end())
     (work / "totals.json").write_text(json.dumps(totals, indent=1))
     chats = [line for line in lines(work / "longhaul.log") if is_chat(line)]
-    wrong = ended + judge(totals, chats)
+    wrong = ended + judge(totals, chats, client.window)
     return Held(len(chats), totals["compactions"], wrong)
 
 
@@ -114,14 +116,14 @@ def run(command, limit_s, **options):
         return None
 
 
-def judge(totals, chats):
+def judge(totals, chats, window):
     """What was wrong with what passed between longhaul and the model."""
     sent = max((chat.get("tokens_before", 0) for chat in chats), default=0)
-    history = WINDOWS * WINDOW
+    history = WINDOWS * window
     rules = [
         (totals["history_tokens"] >= history, f"a history of {totals['history_tokens']} tokens"),
         (sent >= history * ESTIMATE, f"the client itself sent no more than {sent} tokens"),
-        (totals["largest_prompt"] <= WINDOW, f"a prompt of {totals['largest_prompt']} tokens"),
+        (totals["largest_prompt"] <= window, f"a prompt of {totals['largest_prompt']} tokens"),
         (totals["compactions"] >= 2, f"{totals['compactions']} compactions"),
         (not totals["broken"], f"against the rules: {', '.join(totals['broken'])}"),
         (all(chat.get("status") == 200 for chat in chats), "the client was shown an error"),
@@ -134,7 +136,8 @@ def lines(log):
 
 
 def is_chat(line):
-    return line.get("message") == "request" and line["path"].endswith("/chat/completions")
+    ends = ("/chat/completions", "/v1/messages")
+    return line.get("message") == "request" and line["path"].endswith(ends)
 
 
 class Program:

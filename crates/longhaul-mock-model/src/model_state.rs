@@ -161,6 +161,20 @@ fn refuse(
     } else {
         &options.sum_refusal
     };
+    // The standard refusal is that of the API.
+    let own = [Family::OpenAi, Family::Anthropic].map(|family| {
+        if alone {
+            family.refusal()
+        } else {
+            family.sum_refusal()
+        }
+    });
+    let [openai, anthropic] = own;
+    let refusal = if chat.api == Api::Messages && *refusal == openai {
+        &anthropic
+    } else {
+        refusal
+    };
     let filled = if refusal.is_stream() && !chat.wants_stream() {
         Family::OpenAi.refusal().with_numbers(overflow)
     } else {

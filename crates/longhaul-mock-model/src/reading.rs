@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::count::TokenDensity;
 use crate::record::{RequestKind, SeenRequest, Verdict};
-use crate::request::{ChatBody, list, member};
+use crate::request::{Api, ChatBody, list, member};
 
 /// Lines per file, about 3,000 tokens. Clients truncate no result of this size, and few steps are
 /// enough to fill a window.
@@ -82,7 +82,11 @@ impl FileReading {
 
     /// Returns the next step after `asked` requested files, or `None` if no tool can read a file.
     pub(crate) fn step(&self, chat: &ChatBody, asked: usize) -> Option<ReadStep> {
-        let functions = || chat.tools().iter().map(|tool| member(tool, "function"));
+        let function = |tool| match chat.api {
+            Api::ChatCompletions => member(tool, "function"),
+            Api::Messages => tool,
+        };
+        let functions = || chat.tools().iter().map(function);
         let named = |names: &[&str]| {
             names.iter().find_map(|name| {
                 functions().find(|function| plain(member(function, "name")) == *name)
@@ -118,7 +122,13 @@ fn lines(part: usize) -> impl Iterator<Item = String> {
 
 /// Builds the arguments for a tool to read a file: the members its schema requires, chosen by name.
 fn arguments(function: &Value, path: &str) -> Value {
-    let parameters = member(function, "parameters");
+    let schema = ["parameters", "input_schema"].map(|name| member(function, name));
+    let [parameters, input] = schema;
+    let parameters = if parameters.is_null() {
+        input
+    } else {
+        parameters
+    };
     let properties = member(parameters, "properties");
     let required = list(member(parameters, "required"));
     let filled = required.iter().filter_map(Value::as_str).map(|name| {

@@ -1,0 +1,51 @@
+"""A tool-using session over Anthropic's Python SDK, streamed."""
+
+import sys
+from pathlib import Path
+
+from anthropic import Anthropic
+
+TOOLS = [
+    {
+        "name": "read_file",
+        "description": "Reads a text file.",
+        "input_schema": {
+            "type": "object",
+            "properties": {"path": {"type": "string"}},
+            "required": ["path"],
+        },
+    }
+]
+
+
+def turn(client, messages):
+    """One streamed turn of the model, as a message."""
+    asked = {"model": "strict", "max_tokens": 2_048, "messages": messages, "tools": TOOLS}
+    with client.messages.stream(**asked) as stream:
+        return stream.get_final_message()
+
+
+def main(task):
+    # The base URL and the key are ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY of the environment.
+    client = Anthropic(max_retries=0)
+    messages = [{"role": "user", "content": task}]
+    while True:
+        message = turn(client, messages)
+        content = [block.model_dump(exclude_none=True) for block in message.content]
+        messages.append({"role": "assistant", "content": content})
+        calls = [block for block in message.content if block.type == "tool_use"]
+        if not calls:
+            print(message.content[0].text)
+            return
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call.id,
+                "content": Path(call.input["path"]).read_text(encoding="utf-8"),
+            }
+            for call in calls
+        ]
+        messages.append({"role": "user", "content": results})
+
+
+main(sys.argv[1])
