@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 use crate::count::TokenDensity;
 use crate::request::ChatBody;
 
@@ -24,8 +26,8 @@ impl CountedMessages {
             .update(chat.model().as_bytes())
             .update(tools.to_string().as_bytes())
             .update(system.to_string().as_bytes());
-        let weigh = |message: &serde_json::Value| {
-            chain.update(message.to_string().as_bytes());
+        let weigh = |message: &Value| {
+            chain.update(without_marks(message).to_string().as_bytes());
             (
                 density.message_tokens(message),
                 *chain.finalize().as_bytes(),
@@ -63,6 +65,19 @@ impl CountedMessages {
         pairs
             .take_while(|(mine, theirs)| mine.1 == theirs.1)
             .count()
+    }
+}
+
+/// Returns a message without its cache marks, which clients move and no cache depends on.
+fn without_marks(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_marks).collect(),
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(name, _)| *name != "cache_control");
+            let kept = kept.map(|(name, member)| (name.clone(), without_marks(member)));
+            Value::Object(kept.collect())
+        }
+        Value::Bool(_) | Value::Null | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
