@@ -313,12 +313,12 @@ fn settle_refused_retry(
             };
             settle_overflowed_retry(chat, retry, &refused);
         }
+        Verdict::StaleThinking => thinking::learn_from_refused_retry(chat, attempt, retry),
         Verdict::Unexplained => placement::record_original_refused(chat, retry),
         Verdict::Failed
         | Verdict::TooManyBytes
         | Verdict::Fine
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking => {}
+        | Verdict::OutputTooLarge { .. } => {}
     }
 }
 

@@ -104,17 +104,38 @@ pub(super) fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> 
     Some(Attempt::retry(inputs, plan, Retry::WithoutStaleThinking))
 }
 
-/// Learns that the model binds thinking, from an edit that it refused with that thinking and accepted
-/// without.
+/// Learns that the model binds thinking, from an edit that it refused with that thinking.
 pub(super) fn learn_binding(chat: &Chat<'_>, attempt: &Attempt) {
     if chat.knowledge.binding_models.insert(&chat.model) {
         tracing::warn!(
             model = &*chat.model,
-            messages = attempt.view().thinking_removals(chat.request.conversation),
+            removed = attempt.view().thinking_removals(chat.request.conversation),
             path = chat.request.route.mapped.path(),
             "the upstream binds thinking to the messages before it; this caller's chats with the \
              model leave out the thinking behind each new edit"
         );
+    }
+}
+
+/// Learns that the model binds thinking, from a retry with an edit that was refused for it. The
+/// model's name promised otherwise. The next request leaves that thinking out.
+pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry) {
+    match retry {
+        Retry::Compacted { .. }
+        | Retry::OtherPlacement
+        | Retry::FewerBytes
+        | Retry::SmallerOutput { .. }
+            if attempt.plan.has_edits(chat.request.conversation) =>
+        {
+            learn_binding(chat, attempt);
+        }
+        // Nothing was left that longhaul could have made stale.
+        Retry::Compacted { .. }
+        | Retry::OtherPlacement
+        | Retry::FewerBytes
+        | Retry::Original { .. }
+        | Retry::SmallerOutput { .. }
+        | Retry::WithoutStaleThinking => {}
     }
 }
 

@@ -4,7 +4,7 @@ use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use parking_lot::Mutex;
 
-/// Models that refused thinking behind an edit, and accepted the edit without it.
+/// Models that refused thinking behind an edit.
 pub(crate) struct BindingModels {
     models: Mutex<TwoGenerationCache<String, ()>>,
 }

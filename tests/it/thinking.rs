@@ -17,7 +17,16 @@ const BINDING: &str = "claude-opus-5-5";
 /// A model with manual thinking.
 const MANUAL: &str = "claude-haiku-4-5";
 /// Sessions of people and of unattended agents.
-const SESSIONS: [&str; 3] = ["cli-0018", "cli-0052", "agentv-0440"];
+const SESSIONS: [&str; 8] = [
+    "agentv-0431",
+    "agentv-0440",
+    "cli-0018",
+    "cli-0052",
+    "cli-0077",
+    "cli-0244",
+    "oh-my-posh-0277",
+    "oh-my-posh-0288",
+];
 
 fn options(window: u64, thinking: ThinkingRules) -> ModelOptions {
     ModelOptions {
@@ -41,7 +50,7 @@ fn within(window: u64) -> impl Fn(&mut Config) + Copy {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_enforcing_model_refuses_one_edit_and_the_client_sees_none() {
     for session in SESSIONS {
-        for window in [24_000, 32_768, 65_536] {
+        for window in [24_000, 32_768, 65_536, 131_072] {
             let name = format!("{session} at {window}");
             let play = Play::start(options(window, ThinkingRules::Bound), within(window)).await;
             let mut agent = Agent::new(session, BINDING);

@@ -116,7 +116,7 @@ pub struct Message {
     /// Whether the message carries the model's own reasoning, signed or plain.
     pub has_reasoning: bool,
     /// Plain estimate of the thinking that the provider may bind to all bytes before it; `None` if
-    /// the message has none. [`Dialect::bound_thinking`] finds that thinking.
+    /// the message has none. `Dialect::bound_thinking` finds that thinking.
     pub bound_thinking: Option<Tokens>,
     /// Whether the request states that this result is an error.
     pub is_error: bool,

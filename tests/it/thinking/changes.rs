@@ -125,6 +125,23 @@ async fn the_switch_leaves_all_thinking_and_the_original_is_sent() {
     panic!("no edit was refused");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_promises_no_binding_costs_one_refusal() {
+    let play = Play::start(options(WINDOW, ThinkingRules::Bound), super::digests).await;
+    let mut agent = Agent::new("cli-0018", "claude-opus-4-5");
+    let (mut steps, mut refused) = (Vec::new(), 0);
+    for request in 0..agent.len() {
+        let mut step = play.step(&mut agent, request, (0, &[])).await;
+        if !step.arrived.is_answer() {
+            refused += 1;
+            step = play.step(&mut agent, request, (0, &[])).await;
+        }
+        steps.push(step);
+    }
+    unharmed("after it", &steps);
+    assert_eq!(refused, 1, "the retry after the first overflow");
+}
+
 /// A refusal at the head of a stream, behind a comment, as gateways send it.
 const STREAMED_REFUSAL: &str = ": PROCESSING\n\ndata: {\"error\":{\"code\":400,\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.\"}}\n\n";
 const ANSWER: &str = r#"{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}]}"#;

@@ -39,7 +39,7 @@ pub struct ThinkingRemoval {
 
 impl ThinkingRemoval {
     /// Creates the removal of `ranges` in a conversation with `head` leading messages. Past
-    /// [`MAX_RANGES`], one range replaces all: thinking may go missing at the end of the
+    /// `MAX_RANGES`, one range replaces all: thinking may go missing at the end of the
     /// conversation, never in between.
     pub fn new(mut ranges: Vec<Range<usize>>, edits: EditChain, head: usize) -> Self {
         let end = ranges.last().map(|range| range.end);
