@@ -86,7 +86,7 @@ impl Dialect {
     pub(crate) fn form_version(self) -> u32 {
         match self {
             Self::ChatCompletions => FORM_VERSION,
-            Self::Messages => messages::FORM_VERSION,
+            Self::Messages => messages::FORM | FORM_VERSION,
             Self::Responses => RESPONSES_FORM | FORM_VERSION,
         }
     }

@@ -22,7 +22,7 @@ pub(super) const PATH: &str = "/messages";
 pub(super) const VERSION: &str = "/v1";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
-/// Version of the forwarded bytes. The upper half tells the dialect from the others.
-pub(super) const FORM_VERSION: u32 = 0x0003_0001;
+/// Added to the form version, so that it differs from those of the other dialects.
+pub(super) const FORM: u32 = 2 << 16;
 /// Lowest output limit that longhaul sets: the floor at which Claude Code compacts instead.
 pub(super) const MIN_OUTPUT: Tokens = Tokens::new(3_000);
