@@ -48,21 +48,22 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
             _ => json!(words),
         };
         let mut answer = json!({"type": "tool_result", "tool_use_id": id, "content": content});
-        if draw / 2048 % 3 == 0 {
+        if (draw / 2048).is_multiple_of(3) {
             answer["is_error"] = json!(true);
         }
-        if draw / 8192 % 3 == 0 && draw / 512 % 4 > 1 {
+        if (draw / 8192).is_multiple_of(3) && draw / 512 % 4 > 1 {
             answer["cache_control"] = json!({"type": "ephemeral", "ttl": "5m"});
         }
         answers.push(answer);
     }
-    if draw / 256 % 2 == 0 {
+    if (draw / 256).is_multiple_of(2) {
         asks.remove(0);
     }
     answers.reverse();
     match draw / 1024 % 4 {
         0 => {
-            answers.push(json!({"type": "text", "text": "<system-reminder>todo</system-reminder>"}))
+            answers
+                .push(json!({"type": "text", "text": "<system-reminder>todo</system-reminder>"}));
         }
         1 => answers.push(json!({"type": "text", "text": format!("also {words}")})),
         _ => {}
@@ -71,7 +72,7 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
         json!({"role": "assistant", "content": asks}),
         json!({"role": "user", "content": answers}),
     ];
-    if draw / 4096 % 4 == 0 {
+    if (draw / 4096).is_multiple_of(4) {
         step.push(
             json!({"role": "system", "content": "<total_tokens>900 tokens left</total_tokens>"}),
         );

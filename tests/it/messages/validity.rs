@@ -239,12 +239,11 @@ fn each_rule_finds_its_breach() {
     for (id, place, value) in BREACHES {
         let mut body = valid();
         let value: Value = value.parse().unwrap();
-        match body.pointer_mut(place) {
-            Some(old) => *old = value,
-            None => {
-                let (object, name) = place.rsplit_once('/').unwrap();
-                body.pointer_mut(object).unwrap()[name] = value;
-            }
+        if let Some(old) = body.pointer_mut(place) {
+            *old = value;
+        } else {
+            let (object, name) = place.rsplit_once('/').unwrap();
+            body.pointer_mut(object).unwrap()[name] = value;
         }
         let broken: Vec<&str> = broken_messages_rules(&body)
             .iter()
