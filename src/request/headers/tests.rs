@@ -308,3 +308,15 @@ fn what_is_made_of_a_body_or_may_be_signs_it() {
     assert!(!signed("Authorization", "Bearer x"));
     assert!(!signed("Want-Content-Digest", "sha-256=1"));
 }
+
+#[test]
+fn a_login_of_claude_is_told_from_a_key() {
+    let bears = |name: &'static str, value: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static(value));
+        is_claude_login(&headers)
+    };
+    assert!(bears("authorization", "Bearer sk-ant-oat01-x"));
+    assert!(!bears("authorization", "Bearer sk-ant-api03-x"));
+    assert!(!bears("x-api-key", "sk-ant-oat01-x"));
+}
