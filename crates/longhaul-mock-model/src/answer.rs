@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::request::{ChatBody, member};
+use crate::request::{Api, ChatBody, member};
+use crate::responses;
 
 /// A fixed time of creation, so that equal requests get equal answers.
-const CREATED: u64 = 1_790_000_000;
+pub(crate) const CREATED: u64 = 1_790_000_000;
 /// The approximate number of pieces of a streamed text.
 const PIECES: usize = 4;
 
@@ -38,7 +39,9 @@ pub(crate) struct ModelAnswer<'a> {
 impl ModelAnswer<'_> {
     /// Returns the pieces of the body: a single JSON text, or the events of a stream.
     pub(crate) fn pieces(&self) -> Vec<Bytes> {
-        if self.chat.wants_stream() {
+        if self.chat.api() == Api::Responses {
+            responses::pieces(self)
+        } else if self.chat.wants_stream() {
             self.events()
         } else {
             vec![self.whole().into()]
@@ -134,7 +137,11 @@ impl ModelAnswer<'_> {
 
 /// Returns the name of the first tool in a request.
 pub(crate) fn first_tool(chat: &ChatBody) -> Option<String> {
-    let name = member(member(chat.tools().first()?, "function"), "name");
+    let tool = chat.tools().first()?;
+    let name = match chat.api() {
+        Api::ChatCompletions => member(member(tool, "function"), "name"),
+        Api::Responses => member(tool, "name"),
+    };
     name.as_str().map(str::to_owned)
 }
 
@@ -149,7 +156,7 @@ fn event(object: &Value) -> Bytes {
 }
 
 /// Splits a text into about [`PIECES`] pieces at character boundaries.
-fn split(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn split(text: &str) -> impl Iterator<Item = &str> {
     let size = text.len().div_ceil(PIECES).max(1);
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -16,6 +16,7 @@ mod record;
 mod refusal;
 mod replay;
 mod request;
+mod responses;
 mod script;
 mod server;
 mod session;
@@ -29,8 +30,12 @@ pub use reading::FileReading;
 pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
 pub use refusal::{Family, OverflowNumbers, RefusalReply};
 pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
+#[cfg(feature = "validity")]
+pub use responses::validity::{
+    UNCHECKED_INPUT_RULES, broken_input_rules, input_rule_ids, torn_from_reasoning,
+};
 pub use server::Model;
-pub use session::session;
+pub use session::{responses_session, session};
 #[cfg(feature = "validity")]
 pub use validity::{
     Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule, ValidityRules,

@@ -12,7 +12,8 @@ use crate::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{Family, OverflowNumbers, RefusalReply};
-use crate::request::ChatBody;
+use crate::request::{Api, ChatBody};
+use crate::responses;
 use crate::summary;
 use parking_lot::Mutex;
 
@@ -62,9 +63,9 @@ impl ModelState {
     }
 
     /// Judges a chat request and creates its reply. Stores accepted requests.
-    pub(crate) fn judge(&self, body: &Bytes) -> JudgedRequest {
+    pub(crate) fn judge(&self, api: Api, body: &Bytes) -> JudgedRequest {
         let options = self.options.lock().clone();
-        let Ok(chat) = ChatBody::parse(body) else {
+        let Ok(chat) = ChatBody::parse_as(api, body) else {
             let refusal = RefusalReply::new(400, "application/json", NOT_JSON);
             return JudgedRequest::new(
                 RequestKind::Chat,
@@ -115,8 +116,17 @@ fn refuse(
     seen: &SeenRequest,
 ) -> Option<(Verdict, RefusalReply)> {
     #[cfg(feature = "validity")]
-    if let Some((rule, refusal)) = options.validity.judge(chat) {
-        return Some((Verdict::Broken(rule.id), refusal));
+    match chat.api() {
+        Api::ChatCompletions => {
+            if let Some((rule, refusal)) = options.validity.judge(chat) {
+                return Some((Verdict::Broken(rule.id), refusal));
+            }
+        }
+        Api::Responses => {
+            if let Some((rule, refusal)) = responses::validity::judge(chat.original()) {
+                return Some((Verdict::Broken(rule), refusal));
+            }
+        }
     }
     let overflow = OverflowNumbers {
         limit: options.window,
@@ -132,6 +142,12 @@ fn refuse(
     } else {
         &options.sum_refusal
     };
+    let is_default =
+        *refusal == Family::OpenAi.refusal() || *refusal == Family::OpenAi.sum_refusal();
+    let is_unstreamed = refusal.is_stream() && !chat.wants_stream();
+    if chat.api() == Api::Responses && (is_default || is_unstreamed) {
+        return Some((Verdict::Overflowed, responses::overflow()));
+    }
     let filled = if refusal.is_stream() && !chat.wants_stream() {
         Family::OpenAi.refusal().with_numbers(overflow)
     } else {

@@ -2,10 +2,36 @@
 
 use serde_json::Value;
 
+use crate::responses;
+
+/// The API of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// `POST …/chat/completions`.
+    ChatCompletions,
+    /// `POST …/responses`.
+    Responses,
+}
+
+impl Api {
+    /// Returns the API of requests to `path`, if there is one.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        if path.ends_with("/chat/completions") {
+            Some(Self::ChatCompletions)
+        } else {
+            path.ends_with("/responses").then_some(Self::Responses)
+        }
+    }
+}
+
 /// The body of a chat request.
 #[derive(Debug)]
 pub(crate) struct ChatBody {
+    api: Api,
+    /// The body as a chat, whatever its API.
     body: Value,
+    /// The body as it was sent, if its API is not that of chats.
+    original: Option<Value>,
 }
 
 impl ChatBody {
@@ -16,10 +42,47 @@ impl ChatBody {
             .parse()
             .map_err(|error: serde_json::Error| error.to_string())?;
         if body.is_object() {
-            Ok(Self { body })
+            Ok(Self {
+                api: Api::ChatCompletions,
+                body,
+                original: None,
+            })
         } else {
             Err("expected an object".to_owned())
         }
+    }
+
+    /// Parses a body of this API.
+    pub(crate) fn parse_as(api: Api, body: &[u8]) -> Result<Self, String> {
+        let parsed = Self::parse(body)?;
+        Ok(match api {
+            Api::ChatCompletions => parsed,
+            Api::Responses => Self {
+                api,
+                body: responses::as_chat(&parsed.body),
+                original: Some(parsed.body),
+            },
+        })
+    }
+
+    /// Parses a body of the API whose key holds the conversation.
+    pub(crate) fn parse_any(body: &[u8]) -> Result<Self, String> {
+        let parsed = Self::parse(body)?;
+        let is_input = parsed.body.get("input").is_some();
+        if is_input {
+            Self::parse_as(Api::Responses, body)
+        } else {
+            Ok(parsed)
+        }
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        self.api
+    }
+
+    /// Returns the body as it was sent.
+    pub(crate) fn original(&self) -> &Value {
+        self.original.as_ref().unwrap_or(&self.body)
     }
 
     pub(crate) fn field(&self, name: &str) -> &Value {

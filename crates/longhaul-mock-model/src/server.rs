@@ -17,6 +17,7 @@ use crate::judged_request::JudgedRequest;
 use crate::model_state::ModelState;
 use crate::options::ModelOptions;
 use crate::record::SeenRequest;
+use crate::request::Api;
 use crate::script::ScriptedBody;
 
 /// The maximum size of a request body.
@@ -115,11 +116,10 @@ async fn serve(
         .await
         .map_err(io::Error::other)?;
     let body = body.to_bytes();
-    let is_chat = head.method == Method::POST && head.uri.path().ends_with("/chat/completions");
-    let turn = if is_chat {
-        mind.judge(&body)
-    } else {
-        JudgedRequest::not_a_chat(head.uri.path())
+    let api = Api::of_path(head.uri.path()).filter(|_| head.method == Method::POST);
+    let turn = match api {
+        Some(api) => mind.judge(api, &body),
+        None => JudgedRequest::not_a_chat(head.uri.path()),
     };
     let target = head
         .uri

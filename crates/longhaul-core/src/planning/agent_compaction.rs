@@ -51,7 +51,11 @@ static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Whether the newest message is a user message with such an instruction, or the request asks the
 /// provider to compact.
 pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
-    if conversation.params().history == HistoryKeeper::CompactingProvider {
+    let by_provider = [
+        HistoryKeeper::CompactingProvider,
+        HistoryKeeper::OrderedCompaction,
+    ];
+    if by_provider.contains(&conversation.params().history) {
         return true;
     }
     let newest = conversation.messages().last();

@@ -24,7 +24,7 @@ pub mod savings;
 mod size;
 mod user_turn_counter;
 
-use crate::conversation::{Conversation, Role};
+use crate::conversation::{Conversation, HistoryKeeper, Role};
 use crate::planning::agent_compaction::is_agent_compaction;
 use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
@@ -132,7 +132,9 @@ struct AssumedSummary {
 /// Returns the message up to which a request may start something new.
 fn plannable_until(conversation: &Conversation<'_>) -> usize {
     let messages = conversation.messages();
-    if is_agent_compaction(conversation) {
+    if conversation.params().history == HistoryKeeper::CompactingProvider {
+        0
+    } else if is_agent_compaction(conversation) {
         let reply = messages.iter().rposition(|it| it.role == Role::Assistant);
         reply.unwrap_or_default()
     } else {
