@@ -186,6 +186,7 @@ fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedRe
         SummarySource::Digest,
     );
     let forwarded = match plan.view.replacements(&conversation) {
+        None if conversation.is_stateful() => Err(Bypass::Stateful),
         None => Err(Bypass::Nothing),
         Some(plan) => match Splice::new(&conversation, &plan) {
             Some(splice) => Ok(splice.apply()),
