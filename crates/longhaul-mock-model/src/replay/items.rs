@@ -49,7 +49,7 @@ pub(super) fn read(body: &str) -> serde_json::Result<(Vec<RecordedMessage>, Vec<
     for (at, raw) in input.into_iter().enumerate() {
         let item: Item<'_> = serde_json::from_str(raw.get())?;
         if item.kind() == "compaction" {
-            first = at + 1;
+            first = at;
         }
         let role = item.role();
         let is_call = role == Role::Assistant && item.kind().ends_with("_call");
