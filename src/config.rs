@@ -33,7 +33,10 @@ use std::time::Duration;
 
 pub use base_url::BaseUrl;
 pub(crate) use choices::ChoiceSetting;
-pub use choices::{Http2, LogFormat, LogLevel, Mode, PlacementSetting, SummaryModel, SummaryStyle};
+pub use choices::{
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryModel,
+    SummaryStyle,
+};
 pub use compaction::WindowOrigin;
 use http::HeaderValue;
 pub use keys::ClientTokens;
@@ -72,6 +75,8 @@ pub struct Config {
     /// Whether chats are read. Forced to [`Mode::Off`] if pruning, proactive compaction and
     /// overflow recovery are all disabled.
     pub mode: Mode,
+    /// Treatment of requests to speak the Responses API over a WebSocket.
+    pub responses_websocket: ResponsesWebSocket,
     /// Upstream for requests outside every mount.
     pub upstream: UpstreamConfig,
     /// Upstreams for particular path prefixes, longest path first.
@@ -317,6 +322,7 @@ impl Config {
             is_for_this_machine: listener::is_loopback(listen)
                 && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
+            responses_websocket: found.value(&settings::RESPONSES_WEBSOCKET)?,
             upstream: UpstreamConfig {
                 messages: messages_base(&base, found.value(&settings::UPSTREAM_MESSAGES)?)?,
                 base,

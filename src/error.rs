@@ -108,6 +108,11 @@ faults! {
         "longhaul sends its API key only to the model endpoints under upstream.base, such as \
          /v1/chat/completions; to allow this path, add it to upstream.key_paths";
 
+    /// The client would speak the Responses API over a WebSocket.
+    WebSocketRefused = "websocket_refused", UPGRADE_REQUIRED, Useless,
+        "longhaul keeps conversations inside the window over HTTP only; send the request with POST, \
+         or set responses.websocket = \"tunnel\"";
+
     /// The client sent plain HTTP to a TLS listener.
     PlainHttp = "plain_http", BAD_REQUEST, Useless,
         "this address requires TLS: begin the base URL with https://";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
@@ -15,13 +16,13 @@ use crate::chat::rewrite::{retry_body, retry_head};
 use crate::chat::unanswered_call::UnansweredCallGuard;
 use crate::chat::window::query_upstream_window;
 use crate::chat::{Chat, ChatRequest, explicit_compaction, plan, settle};
-use crate::config::Config;
+use crate::config::{Config, Mode, ResponsesWebSocket};
 use crate::error::{Fault, Problem};
 use crate::exchange::fault_response::answer_fault;
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::reply_gate::HoldPolicy;
 use crate::exchange::request_log::RequestLog;
-use crate::exchange::send;
+use crate::exchange::send::{self, Route};
 use crate::exchange::tunnel::{TunnelSlot, upgrade};
 use crate::metrics::{Action, RetryOutcome};
 use crate::report::ChatReport;
@@ -32,6 +33,7 @@ use crate::request::receive::Received;
 use crate::services::Services;
 use crate::services::cross_origin::CrossOriginFields;
 use crate::upstream::UpstreamBody;
+use longhaul_core::dialect::Dialect;
 
 /// The reverse proxy under one set of settings. Clones share all state.
 #[derive(Clone)]
@@ -145,6 +147,9 @@ async fn forward(
         .then(|| hyper::upgrade::on(&mut request));
     let (head, body) = request.into_parts();
     if let Some(client) = client {
+        if refuses_websocket(services, &route, &head) {
+            return Err(Fault::WebSocketRefused);
+        }
         let reply = upgrade(services, &route, head, body, (client, slot), log).await?;
         return Ok(reply.map(PeekedBody::new));
     }
@@ -159,6 +164,9 @@ async fn forward(
     let (body, framing, _reservation) = match received {
         Received::Chat(body) => {
             let scope = services.scope(&route.mapped, &head);
+            if Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket) {
+                services.refused_upgrades.record_http(scope, &head.headers);
+            }
             let why = match crate::chat::read(services, &head, body.text(), scope) {
                 Ok(conversation) => {
                     let request = ChatRequest {
@@ -188,6 +196,19 @@ async fn forward(
     };
     let reply = send::send(services, &route, head, body, framing, None, log).await?;
     Ok(reply.map(PeekedBody::new))
+}
+
+/// Whether to refuse an upgrade: over a WebSocket, the upstream keeps the history, and longhaul can do
+/// nothing for it.
+fn refuses_websocket(services: &Services, route: &Route, head: &Parts) -> bool {
+    let has_websocket = Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket);
+    let overrides = RequestOverrides::from_headers(&head.headers);
+    has_websocket
+        && services.mode(overrides) != Mode::Off
+        && services.config.responses_websocket == ResponsesWebSocket::Refuse
+        && services
+            .refused_upgrades
+            .refuse(services.scope(&route.mapped, head), &head.headers)
 }
 
 /// Serves a parsed chat: prepare → plan → send → judge → settle, with at most one [`retry`] after a

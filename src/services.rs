@@ -2,6 +2,7 @@
 
 mod build;
 pub(crate) mod cross_origin;
+mod refused_upgrades;
 mod unknown_paths;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::units::scope::Scope;
+use refused_upgrades::RefusedUpgrades;
 use unknown_paths::UnknownPaths;
 
 /// State shared by all requests under one set of settings. Clones share the caches and stores.
@@ -62,6 +64,7 @@ pub(crate) struct Services {
     pub(crate) summary_endpoint: Option<Arc<SummaryUpstream>>,
     pub(crate) store: Arc<Store>,
     pub(crate) unknown_paths: Arc<UnknownPaths>,
+    pub(crate) refused_upgrades: Arc<RefusedUpgrades>,
     /// Cross-origin fields of this upstream's replies, for faults.
     pub(crate) cross_origin: Arc<CrossOriginFields>,
     pub(crate) upstream: Arc<Upstream>,

@@ -40,8 +40,15 @@ const MIN_WINDOW: u64 = 2_048;
 struct DemoOptions {
     window: u64,
     session: Option<PathBuf>,
+    dialect: DemoDialect,
     summariser: Summariser,
     output: DemoFormat,
+}
+
+/// The API of the built-in session.
+enum DemoDialect {
+    Chat,
+    Responses,
 }
 
 /// The output format.
@@ -60,6 +67,9 @@ pub(super) fn command() -> Command {
         Arg::new("session")
             .value_name("FILE")
             .help("Play this session instead, from its last request body, JSON, gzip or not"),
+        Arg::new("dialect").value_name("chat|responses").help(
+            "API of the built-in session: chat completions, or Responses for Codex [default: chat]",
+        ),
         Arg::new("summary-model")
             .value_name("own|none")
             .help("Writer of summaries: the model, or none, for digests [default: own]"),
@@ -88,7 +98,11 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let wanted = parse_options(matches).map_err(Problem::CommandLine)?;
     let session = match &wanted.session {
         Some(file) => RecordedSession::read(file)?,
-        None => RecordedSession::built_in().map_err(Problem::CommandLine)?,
+        None => match wanted.dialect {
+            DemoDialect::Chat => RecordedSession::built_in(),
+            DemoDialect::Responses => RecordedSession::built_in_responses(),
+        }
+        .map_err(Problem::CommandLine)?,
     };
     let options = ModelOptions::with_window(wanted.window);
     let played =
@@ -125,6 +139,11 @@ fn parse_options(matches: &ArgMatches) -> Result<DemoOptions, String> {
         Some("none") => Summariser::Nobody,
         Some(other) => return Err(format!("--summary-model {other}: expected own or none")),
     };
+    let dialect = match option("dialect") {
+        None | Some("chat") => DemoDialect::Chat,
+        Some("responses") => DemoDialect::Responses,
+        Some(other) => return Err(format!("--dialect {other}: expected chat or responses")),
+    };
     let rows = if matches.get_flag("all") {
         RowSelection::All
     } else {
@@ -133,6 +152,7 @@ fn parse_options(matches: &ArgMatches) -> Result<DemoOptions, String> {
     Ok(DemoOptions {
         window,
         session: option("session").map(PathBuf::from),
+        dialect,
         summariser,
         output: if matches.get_flag("json") {
             DemoFormat::Json

@@ -44,6 +44,21 @@ impl ChoiceSetting for Http2 {
     const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
 }
 
+/// Treatment of a request to speak the Responses API over a WebSocket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ResponsesWebSocket {
+    /// The request is refused once, so that the client speaks HTTP.
+    Refuse,
+    /// The upstream decides, and longhaul reads nothing of the conversation.
+    Tunnel,
+}
+
+impl ChoiceSetting for ResponsesWebSocket {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("refuse", Self::Refuse), ("tunnel", Self::Tunnel)];
+}
+
 /// Least severe log level that is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]

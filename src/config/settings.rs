@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use super::base_url::BaseUrl;
 use super::choices::{
-    Http2, LogFormat, LogLevel, Mode, PlacementSetting, SummaryModel, SummaryStyle,
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryModel,
+    SummaryStyle,
 };
 use super::parse::{
     MAX_TOKENS as MOST, address, address_or_off, base_url, bytes, choice, count, duration, integer,
@@ -132,6 +133,12 @@ settings! { ALL_SETTINGS:
     /// server on this machine or its network is also queried through its own endpoints: /props,
     /// /api/v0/models, /api/ps, /info.
     UPSTREAM_ASK: bool = switch, "upstream.ask" = "true";
+
+    /// refuse: a WebSocket for the Responses API is answered with status 426. Codex then speaks HTTP,
+    /// where longhaul can keep its history inside the window. A client that asks again without any
+    /// request in HTTP is tunnelled. tunnel: each is tunnelled to the upstream, and nothing is done
+    /// for it.
+    RESPONSES_WEBSOCKET: ResponsesWebSocket = choice, "responses.websocket" = "refuse";
 
     /// The proxy for https:// upstreams, used as a tunnel: an http://, https:// or socks5:// URL,
     /// with user and password if required. An upstream on this machine is always reached directly.

@@ -49,6 +49,7 @@ impl Services {
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
+            refused_upgrades: Arc::default(),
             cross_origin: Arc::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
             recent: Arc::default(),

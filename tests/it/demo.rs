@@ -147,3 +147,23 @@ fn wrong_options_end_with_the_number_for_it() {
     check_failed(&["--session", name], 65, "the last request body");
     check_failed(&["--listen", "127.0.0.1:1"], 64, "--listen");
 }
+
+#[test]
+fn a_session_of_codex_dies_alone_and_is_finished_through_longhaul() {
+    let report: Value = finished(&["--dialect", "responses", "--json"])
+        .parse()
+        .unwrap();
+    let last = report["direct"]["rows"].as_array().unwrap().last().unwrap();
+    let error = last["error"].as_str().unwrap();
+    assert!(error.contains("exceeds the context window"), "{error}");
+    let rows = report["longhaul"]["rows"].as_array().unwrap();
+    assert!(rows.len() > 80, "{}", rows.len());
+    for row in rows {
+        assert_eq!(
+            (&row["status"], &row["error"]),
+            (&200.into(), &Value::Null),
+            "{row}"
+        );
+    }
+    check_failed(&["--dialect", "messages"], 64, "expected chat or responses");
+}

@@ -337,6 +337,7 @@ fn what_is_passed_untouched_says_why_and_keeps_its_bytes() {
     let all = [&off[..], &[("DISABLE_COMPACT_ON_OVERFLOW", "1")]].concat();
     let chat = br#"{"messages":[{"role":"user","content":"hi"}]}"#.as_slice();
     let twice = br#"{"messages":[],"messages":[]}"#.as_slice();
+    let stateful = br#"{"previous_response_id":"resp_1","input":"hi"}"#.as_slice();
     let small = [("LONGHAUL_LIMITS_BODY", "16")];
     let thread = br#"{"system":"s","thread":{"type":"create"},"messages":[]}"#.as_slice();
     for (body, env, label) in [
@@ -347,6 +348,7 @@ fn what_is_passed_untouched_says_why_and_keeps_its_bytes() {
         (chat, &small, "too-large"),
         (thread, &[], "stateful"),
         (chat, &[], "nothing"),
+        (stateful, &[], "stateful"),
     ] {
         assert_eq!(report(&[], env, body)["untouched"]["label"], label);
         let said = stdout(&[], env, body);

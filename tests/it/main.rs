@@ -65,6 +65,7 @@ mod replicas;
 mod replies;
 mod reply_signals;
 mod reports;
+mod responses;
 mod run;
 mod script;
 mod sdk;

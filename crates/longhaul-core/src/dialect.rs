@@ -81,6 +81,14 @@ impl Dialect {
         }
     }
 
+    /// Whether clients may speak the API over a WebSocket at the same path.
+    pub fn has_websocket(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Messages => false,
+            Self::Responses => true,
+        }
+    }
+
     /// Returns the version of the forwarded bytes. The versions of two dialects differ, so that
     /// neither uses records or cached parses of the other.
     pub(crate) fn form_version(self) -> u32 {

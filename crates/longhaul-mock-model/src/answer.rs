@@ -6,9 +6,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::request::{Api, ChatBody, member};
+use crate::responses;
 
 /// A fixed time of creation, so that equal requests get equal answers.
-const CREATED: u64 = 1_790_000_000;
+pub(crate) const CREATED: u64 = 1_790_000_000;
 /// The approximate number of pieces of a streamed text.
 const PIECES: usize = 4;
 
@@ -42,11 +43,12 @@ pub(crate) struct ModelAnswer<'a> {
 impl ModelAnswer<'_> {
     /// Returns the pieces of the body: a single JSON text, or the events of a stream.
     pub(crate) fn pieces(&self) -> Vec<Bytes> {
-        match (self.chat.api, self.chat.wants_stream()) {
+        match (self.chat.api(), self.chat.wants_stream()) {
             (Api::ChatCompletions, true) => self.events(),
             (Api::ChatCompletions, false) => vec![self.whole().into()],
             (Api::Messages, true) => self.messages_events(),
             (Api::Messages, false) => vec![self.message().to_string().into()],
+            (Api::Responses, _) => responses::pieces(self),
         }
     }
 
@@ -146,9 +148,9 @@ impl ModelAnswer<'_> {
 /// Returns the name of the first tool in a request.
 pub(crate) fn first_tool(chat: &ChatBody) -> Option<String> {
     let tool = chat.tools().first()?;
-    let name = match chat.api {
+    let name = match chat.api() {
         Api::ChatCompletions => member(member(tool, "function"), "name"),
-        Api::Messages => member(tool, "name"),
+        Api::Messages | Api::Responses => member(tool, "name"),
     };
     name.as_str().map(str::to_owned)
 }
@@ -164,7 +166,7 @@ fn event(object: &Value) -> Bytes {
 }
 
 /// Splits a text into about [`PIECES`] pieces at character boundaries.
-fn split(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn split(text: &str) -> impl Iterator<Item = &str> {
     let size = text.len().div_ceil(PIECES).max(1);
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -40,7 +40,7 @@ impl TokenDensity {
     /// Counts the tokens of a chat request's messages and tools. Returns `None` if the body is not
     /// a JSON object.
     pub fn request_tokens(self, body: &[u8]) -> Option<u64> {
-        let chat = ChatBody::parse(body).ok()?;
+        let chat = ChatBody::parse_any(body).ok()?;
         let messages = chat.messages().iter();
         let messages: u64 = messages.map(|message| self.message_tokens(message)).sum();
         Some(messages + self.tools_tokens(chat.field("tools")))

@@ -18,6 +18,7 @@ mod record;
 mod refusal;
 mod replay;
 mod request;
+mod responses;
 mod script;
 mod server;
 mod session;
@@ -34,8 +35,12 @@ pub use reading::FileReading;
 pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
 pub use refusal::{Family, OverflowNumbers, RefusalReply};
 pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
+#[cfg(feature = "validity")]
+pub use responses::validity::{
+    UNCHECKED_INPUT_RULES, broken_input_rules, input_rule_ids, torn_from_reasoning,
+};
 pub use server::Model;
-pub use session::session;
+pub use session::{responses_session, session};
 pub use thinking::ThinkingRules;
 #[cfg(feature = "validity")]
 pub use validity::{

@@ -15,6 +15,7 @@ use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{Family, OverflowNumbers, RefusalReply};
 use crate::request::{Api, ChatBody};
+use crate::responses;
 use crate::summary;
 use parking_lot::Mutex;
 
@@ -132,15 +133,20 @@ fn refuse(
     seen: &SeenRequest,
 ) -> Option<(Verdict, RefusalReply)> {
     #[cfg(feature = "validity")]
-    match chat.api {
+    match chat.api() {
         Api::ChatCompletions => {
             if let Some((rule, refusal)) = options.validity.judge(chat) {
                 return Some((Verdict::Broken(rule.id), refusal));
             }
         }
         Api::Messages => {
-            if let Some(rule) = broken_messages_rules(chat.value()).first() {
+            if let Some(rule) = broken_messages_rules(chat.original()).first() {
                 return Some((Verdict::Broken(rule.id), rule.refusal()));
+            }
+        }
+        Api::Responses => {
+            if let Some((rule, refusal)) = responses::validity::judge(chat.original()) {
+                return Some((Verdict::Broken(rule), refusal));
             }
         }
     }
@@ -170,7 +176,12 @@ fn refuse(
         }
     });
     let [openai, anthropic] = own;
-    let refusal = if chat.api == Api::Messages && *refusal == openai {
+    let is_default = *refusal == openai;
+    let is_unstreamed = refusal.is_stream() && !chat.wants_stream();
+    if chat.api() == Api::Responses && (is_default || is_unstreamed) {
+        return Some((Verdict::Overflowed, responses::overflow()));
+    }
+    let refusal = if chat.api() == Api::Messages && is_default {
         &anthropic
     } else {
         refusal

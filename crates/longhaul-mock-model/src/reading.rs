@@ -82,9 +82,9 @@ impl FileReading {
 
     /// Returns the next step after `asked` requested files, or `None` if no tool can read a file.
     pub(crate) fn step(&self, chat: &ChatBody, asked: usize) -> Option<ReadStep> {
-        let function = |tool| match chat.api {
+        let function = |tool| match chat.api() {
             Api::ChatCompletions => member(tool, "function"),
-            Api::Messages => tool,
+            Api::Messages | Api::Responses => tool,
         };
         let functions = || chat.tools().iter().map(function);
         let named = |names: &[&str]| {

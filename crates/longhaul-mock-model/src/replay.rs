@@ -1,5 +1,7 @@
 //! A recorded session as the sequence of requests that its agent sent.
 
+mod items;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -35,6 +37,8 @@ pub struct SessionRecording {
     messages: Vec<RecordedMessage>,
     /// The number of messages of each request.
     points: Vec<usize>,
+    /// The path of its API.
+    path: &'static str,
 }
 
 /// A message, as byte positions in `text`.
@@ -139,18 +143,33 @@ impl SessionRecording {
     /// Parses the last request body of a session.
     pub fn parse(body: &[u8]) -> Result<Self, NotASession> {
         let body = str::from_utf8(body).map_err(|error| NotASession(error.to_string()))?;
-        let messages = read(body).map_err(|error| NotASession(error.to_string()))?;
+        let as_chat = read(body).map(|messages| {
+            let points = points(&messages);
+            (messages, points, "/chat/completions")
+        });
+        let as_input = || {
+            let read = items::read(body);
+            read.map(|(items, points)| (items, points, "/responses"))
+        };
+        let (messages, points, path) = as_chat
+            .or_else(|error| as_input().map_err(|_| error))
+            .map_err(|error| NotASession(error.to_string()))?;
         let Some(end) = messages.last().map(|message| message.end) else {
             return Err(NotASession("found no messages".to_owned()));
         };
         let (text, tail) = body.split_at(end);
-        let points = points(&messages);
         Ok(Self {
             text: text.into(),
             tail: tail.into(),
             messages,
             points,
+            path,
         })
+    }
+
+    /// Returns the path of the session's API, behind the base URL.
+    pub fn path(&self) -> &'static str {
+        self.path
     }
 
     /// Returns the requests in order, one at each request point: after each user message and after

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::responses;
+
 /// The API of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Api {
@@ -9,6 +11,8 @@ pub(crate) enum Api {
     ChatCompletions,
     /// `POST …/v1/messages`.
     Messages,
+    /// `POST …/responses`.
+    Responses,
 }
 
 impl Api {
@@ -19,7 +23,7 @@ impl Api {
         } else if path.ends_with("/v1/messages") {
             Some(Self::Messages)
         } else {
-            None
+            path.ends_with("/responses").then_some(Self::Responses)
         }
     }
 }
@@ -27,43 +31,73 @@ impl Api {
 /// The body of a chat request.
 #[derive(Debug)]
 pub(crate) struct ChatBody {
-    pub(crate) api: Api,
+    api: Api,
+    /// The body as a chat, whatever its API.
     body: Value,
+    /// The body as it was sent, if its API is not that of chats.
+    original: Option<Value>,
 }
 
 impl ChatBody {
-    /// Parses a chat completion's body. Returns the reason if it is not a JSON object.
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
-        Self::parse_as(Api::ChatCompletions, body)
-    }
-
     /// Parses a body. Returns the reason if it is not a JSON object.
-    pub(crate) fn parse_as(api: Api, body: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(body).map_err(|error| error.to_string())?;
         let body: Value = text
             .parse()
             .map_err(|error: serde_json::Error| error.to_string())?;
         if body.is_object() {
-            Ok(Self { api, body })
+            Ok(Self {
+                api: Api::ChatCompletions,
+                body,
+                original: None,
+            })
         } else {
             Err("expected an object".to_owned())
         }
+    }
+
+    /// Parses a body of this API.
+    pub(crate) fn parse_as(api: Api, body: &[u8]) -> Result<Self, String> {
+        let parsed = Self::parse(body)?;
+        Ok(match api {
+            Api::ChatCompletions => parsed,
+            Api::Messages => Self { api, ..parsed },
+            Api::Responses => Self {
+                api,
+                body: responses::as_chat(&parsed.body),
+                original: Some(parsed.body),
+            },
+        })
+    }
+
+    /// Parses a body of the API whose key holds the conversation.
+    pub(crate) fn parse_any(body: &[u8]) -> Result<Self, String> {
+        let parsed = Self::parse(body)?;
+        let is_input = parsed.body.get("input").is_some();
+        if is_input {
+            Self::parse_as(Api::Responses, body)
+        } else {
+            Ok(parsed)
+        }
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        self.api
+    }
+
+    /// Returns the body as it was sent.
+    pub(crate) fn original(&self) -> &Value {
+        self.original.as_ref().unwrap_or(&self.body)
     }
 
     pub(crate) fn field(&self, name: &str) -> &Value {
         member(&self.body, name)
     }
 
-    /// Returns the whole body.
-    #[cfg(feature = "validity")]
-    pub(crate) fn value(&self) -> &Value {
-        &self.body
-    }
-
     /// Returns the instructions beside the messages.
     pub(crate) fn system(&self) -> &Value {
         match self.api {
-            Api::ChatCompletions => &Value::Null,
+            Api::ChatCompletions | Api::Responses => &Value::Null,
             Api::Messages => self.field("system"),
         }
     }

@@ -14,10 +14,26 @@ static CLI_0018: &[u8] = include_bytes!(concat!(
     "/../../fixtures/sessions/cli-0018.json.gz"
 ));
 
+/// `session-bridge-d6382a98`: a session of Codex with 13 user messages and 114 tool results, about five
+/// windows of 32,768. MIT, see `THIRD_PARTY.md`.
+static SESSION_BRIDGE_D6382A98: &[u8] = include_bytes!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../fixtures/sessions_responses/session-bridge-d6382a98.json.gz"
+));
+
+/// Returns a recorded session of the Responses API several 32k windows long, as its agent sent it.
+pub fn responses_session() -> Result<SessionRecording, NotASession> {
+    parse(SESSION_BRIDGE_D6382A98)
+}
+
 /// Returns a recorded session several 32k windows long, as its agent sent it.
 pub fn session() -> Result<SessionRecording, NotASession> {
+    parse(CLI_0018)
+}
+
+fn parse(recorded: &[u8]) -> Result<SessionRecording, NotASession> {
     let mut body = Vec::new();
-    GzDecoder::new(CLI_0018)
+    GzDecoder::new(recorded)
         .read_to_end(&mut body)
         .map_err(|error| NotASession::unreadable(&error))?;
     SessionRecording::parse(&body)

@@ -37,9 +37,9 @@ pub(super) struct AgentReply {
 }
 
 impl AgentClient {
-    pub(super) fn new(server: SocketAddr) -> Self {
+    pub(super) fn new(server: SocketAddr, path: &str) -> Self {
         Self {
-            url: format!("http://{server}/v1/chat/completions"),
+            url: format!("http://{server}/v1{path}"),
             pool: Pool::builder(TokioExecutor::new()).build_http(),
         }
     }
@@ -106,8 +106,10 @@ fn reply_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<S
         return stream_error(body);
     }
     let value: Option<Value> = serde_json::from_slice(body).ok();
-    let answers = value.as_ref().and_then(|value| value.get("choices"));
-    if status.is_success() && answers.is_some_and(Value::is_array) {
+    let member = |key: &str| value.as_ref().and_then(|value| value.get(key));
+    let has_error = member("error").is_some_and(|error| !error.is_null());
+    let answers = ["choices", "output"].map(|key| member(key).is_some_and(Value::is_array));
+    if status.is_success() && answers.contains(&true) && !has_error {
         return None;
     }
     let told = value.as_ref().and_then(error_message).unwrap_or_else(|| {
@@ -120,11 +122,19 @@ fn reply_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<S
 fn stream_error(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let events = || text.lines().filter_map(|line| line.strip_prefix("data: "));
-    let told = events()
-        .filter_map(|event| event.parse::<Value>().ok())
-        .find_map(|event| error_message(&event));
-    let ended = events().next_back() == Some("[DONE]");
-    told.or_else(|| (!ended).then(|| "the stream ended without [DONE]".to_owned()))
+    let parsed = || events().filter_map(|event| event.parse::<Value>().ok());
+    let told = parsed().find_map(|event| {
+        let within = event.get("response").and_then(error_message);
+        error_message(&event).or(within)
+    });
+    let is_closed = |event: Value| {
+        event
+            .get("type")
+            .is_some_and(|it| it == "response.completed")
+    };
+    let ended =
+        events().next_back() == Some("[DONE]") || parsed().next_back().is_some_and(is_closed);
+    told.or_else(|| (!ended).then(|| "the stream ended without its last event".to_owned()))
 }
 
 /// Returns the message of an error in the API's format.
@@ -153,6 +163,15 @@ mod tests {
         check(200, "application/json", r#"{"choices": []}"#, None);
         check(
             200,
+            "application/json",
+            r#"{"output": [], "error": null}"#,
+            None,
+        );
+        let closed =
+            "data: {\"type\": \"response.completed\", \"response\": {\"error\": null}}\n\n";
+        check(200, "text/event-stream", closed, None);
+        check(
+            200,
             "text/event-stream",
             "data: {}\n\ndata: [DONE]\n\n",
             None,
@@ -166,9 +185,13 @@ mod tests {
         check(200, "application/json", error, Some("too long"));
         check(400, "application/json", r#"{"error": "too"}"#, Some("too"));
         check(502, "text/html", "<p>", Some("<p>"));
+        let failed = r#"{"output": [], "error": {"message": "too long"}}"#;
+        check(200, "application/json", failed, Some("too long"));
+        let failed = format!("data: {{\"type\": \"response.failed\", \"response\": {failed}}}\n\n");
+        check(200, "text/event-stream", &failed, Some("too long"));
         let event = format!(": wait\n\ndata: {error}\n\ndata: [DONE]\n\n");
         check(200, "text/event-stream", &event, Some("too long"));
-        let cut = Some("the stream ended without [DONE]");
+        let cut = Some("the stream ended without its last event");
         check(200, "text/event-stream", "data: {}\n\n", cut);
     }
 

@@ -14,7 +14,11 @@ pub(super) fn injected_text(sent: &[u8], forwarded: &[u8]) -> Option<String> {
 
 fn messages(body: &[u8]) -> Vec<Value> {
     let body: Option<Value> = serde_json::from_slice(body).ok();
-    let messages = body.and_then(|mut body| body.get_mut("messages").map(Value::take));
+    let messages = body.and_then(|mut body| {
+        let keys = ["messages", "input"];
+        let key = keys.into_iter().find(|key| body.get(key).is_some())?;
+        body.get_mut(key).map(Value::take)
+    });
     match messages {
         Some(Value::Array(messages)) => messages,
         _ => Vec::new(),

@@ -111,7 +111,7 @@ impl<'a> SessionPlayer<'a> {
         Self {
             session,
             model,
-            client: AgentClient::new(asked),
+            client: AgentClient::new(asked, session.path()),
             progress: ProgressLine::new(name, session.len()),
         }
     }

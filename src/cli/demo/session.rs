@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::pipe::open_input;
 use crate::error::Problem;
-use longhaul_mock_model::{SessionRecording, session};
+use longhaul_mock_model::{SessionRecording, responses_session, session};
 
 /// The maximum size of a decompressed session: the proxy's default limit for one body.
 const SESSION_BYTES: u64 = 256 << 20;
@@ -34,6 +34,20 @@ impl RecordedSession {
     pub(super) fn built_in() -> Result<Self, String> {
         let replay = session().map_err(|error| error.to_string())?;
         Self::new("cli-0018, a recorded coding session", replay)
+    }
+
+    /// Returns the built-in session of the Responses API.
+    pub(super) fn built_in_responses() -> Result<Self, String> {
+        let replay = responses_session().map_err(|error| error.to_string())?;
+        Self::new(
+            "session-bridge-d6382a98, a recorded session of Codex",
+            replay,
+        )
+    }
+
+    /// Returns the path of the session's API, behind the base URL.
+    pub(super) fn path(&self) -> &'static str {
+        self.whole.path()
     }
 
     /// Reads a session from a file that holds its last request body.

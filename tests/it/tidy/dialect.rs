@@ -6,8 +6,8 @@
 use super::{File, check, files, has_ending};
 
 const CORE: &str = "crates/longhaul-core/src/";
-/// Words that occur nowhere but in a body or a path of chat completions.
-const KEYS: [&str; 23] = [
+/// Words that occur nowhere but in a body or a path of an API.
+const KEYS: [&str; 29] = [
     "[DONE]",
     "cache_control",
     "cache_reference",
@@ -16,11 +16,17 @@ const KEYS: [&str; 23] = [
     "completion_tokens",
     "finish_reason",
     "function_call",
+    "function_call_output",
     "image_url",
     "include_usage",
     "input_schema",
+    "input_text",
     "max_completion_tokens",
+    "max_output_tokens",
     "max_tokens",
+    "output_text",
+    "previous_response_id",
+    "prompt_cache_breakpoint",
     "prompt_cache_key",
     "prompt_tokens",
     "reasoning_content",

@@ -53,8 +53,12 @@ pub enum HistoryKeeper {
     /// The client keeps the history, and the provider clears results in each request. longhaul
     /// clears none, and only recovers from refusals.
     ClearingProvider,
-    /// The client keeps the history, and the provider compacts it. longhaul begins nothing new.
+    /// The client keeps the history, and the provider compacts it when it is full. longhaul begins
+    /// nothing new in the whole conversation.
     CompactingProvider,
+    /// The client keeps the history, and orders the provider to compact it now. longhaul begins nothing
+    /// new in this request.
+    OrderedCompaction,
     /// The provider keeps the history, and the request holds only its newest part. longhaul changes
     /// nothing.
     Provider,

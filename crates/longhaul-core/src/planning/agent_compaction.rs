@@ -55,7 +55,11 @@ static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Whether the newest message is a user message with such an instruction, or the request asks the
 /// provider to compact.
 pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
-    if conversation.params().history == HistoryKeeper::CompactingProvider {
+    let by_provider = [
+        HistoryKeeper::CompactingProvider,
+        HistoryKeeper::OrderedCompaction,
+    ];
+    if by_provider.contains(&conversation.params().history) {
         return true;
     }
     // Claude Code puts reminders behind its order.
@@ -84,7 +88,8 @@ pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
 /// that is its last reply.
 pub(super) fn plannable_until(conversation: &Conversation<'_>) -> usize {
     let messages = conversation.messages();
-    if conversation.params().history == HistoryKeeper::ClearingProvider {
+    let history = conversation.params().history;
+    if let HistoryKeeper::ClearingProvider | HistoryKeeper::CompactingProvider = history {
         0
     } else if is_agent_compaction(conversation) {
         let reply = messages.iter().rposition(|it| it.role == Role::Assistant);

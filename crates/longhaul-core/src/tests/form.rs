@@ -2,7 +2,6 @@
 //! those of this [`FORM_VERSION`].
 
 use crate::dialect::Dialect;
-use crate::dialect::chat_completions::read;
 use crate::planning::plan::{SummarySource, plan};
 use crate::planning::splice::Splice;
 use crate::policy::record::PriorRecords;
@@ -19,11 +18,6 @@ use std::fmt::Write;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Folder of the recorded sessions in chat completions.
-const CHATS: &str = "sessions";
-/// Folder of the recorded sessions in Messages.
-const MESSAGES: &str = "messages/sessions";
 
 /// Window sizes in tokens, from one that keeps little of a session to one that holds most of them
 /// whole.
@@ -61,10 +55,14 @@ fn forwarded(dialect: Dialect, body: &[u8], policy: &Policy) -> String {
     blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
 }
 
-/// Opens every recorded session in a folder of `fixtures`, with its name.
-fn recorded_sessions(folder: &str) -> Vec<(String, Vec<u8>)> {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    let sessions = fixtures.join(folder);
+/// Opens every recorded session of a dialect, with its name.
+fn recorded_sessions(dialect: Dialect) -> Vec<(String, Vec<u8>)> {
+    let folder = match dialect {
+        Dialect::ChatCompletions => "../../fixtures/sessions",
+        Dialect::Messages => "../../fixtures/messages/sessions",
+        Dialect::Responses => "../../fixtures/sessions_responses",
+    };
+    let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<_> = fs::read_dir(sessions)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -85,20 +83,26 @@ fn recorded_sessions(folder: &str) -> Vec<(String, Vec<u8>)> {
 /// an update. Raise the version and say so in the changelog, or fix the change.
 #[test]
 fn forwarded_bytes_are_those_of_the_form_version() {
-    insta::assert_snapshot!(forwarded_table(Dialect::ChatCompletions, CHATS));
+    insta::assert_snapshot!(forwarded_table(Dialect::ChatCompletions));
 }
 
-/// Like the table of chats: a failure makes prompt caches and records useless after an update.
+/// See [`forwarded_bytes_are_those_of_the_form_version`].
 #[test]
 fn forwarded_messages_are_those_of_their_form_version() {
-    insta::assert_snapshot!(forwarded_table(Dialect::Messages, MESSAGES));
+    insta::assert_snapshot!(forwarded_table(Dialect::Messages));
+}
+
+/// See [`forwarded_bytes_are_those_of_the_form_version`].
+#[test]
+fn forwarded_responses_are_those_of_the_form_version() {
+    insta::assert_snapshot!(forwarded_table(Dialect::Responses));
 }
 
 /// Returns the hashes of the bytes forwarded for each session, one line a session.
-fn forwarded_table(dialect: Dialect, folder: &str) -> String {
+fn forwarded_table(dialect: Dialect) -> String {
     let (form, policies) = (dialect.form_version(), policies());
     let mut table = format!("form {form}, windows {WINDOWS:?}, described, index\n");
-    for (name, body) in recorded_sessions(folder) {
+    for (name, body) in recorded_sessions(dialect) {
         table.push_str(&name);
         for policy in &policies {
             write!(table, " {}", forwarded(dialect, &body, policy)).unwrap();
@@ -117,11 +121,11 @@ const MEMBERS: [&str; 4] = [
 ];
 
 /// Returns the start of the hash of these request bodies, or a dash if there are none.
-fn hashed(bodies: impl IntoIterator<Item = String>) -> String {
+fn hashed(dialect: Dialect, bodies: impl IntoIterator<Item = String>) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut count = 0;
     for body in bodies {
-        assert!(read(body.as_bytes()).is_ok(), "{body}");
+        assert!(dialect.read(body.as_bytes()).is_ok(), "{body}");
         hasher.update(body.as_bytes());
         count += 1;
     }
@@ -132,8 +136,8 @@ fn hashed(bodies: impl IntoIterator<Item = String>) -> String {
 }
 
 /// Returns every kind of call for a summary or a title of the first half of `body`.
-fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
-    let conversation = read(body.as_bytes()).unwrap();
+fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 5] {
+    let conversation = dialect.read(body.as_bytes()).unwrap();
     let cuts = conversation.boundaries();
     let cut = cuts[cuts.len() / 2];
     let prompts = Prompts::default();
@@ -154,7 +158,10 @@ fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
         let parts = request
             .iter()
             .flat_map(|it| (0..it.parts.len()).map(move |at| (it, at)));
-        hashed(parts.map(|(it, at)| it.call_body(at, (at > 0).then_some("so far"), template)))
+        hashed(
+            dialect,
+            parts.map(|(it, at)| it.call_body(at, (at > 0).then_some("so far"), template)),
+        )
     };
     let own = RequestTemplate::from_request(&conversation, None);
     let other = RequestTemplate::from_request(&conversation, Some("small"));
@@ -162,14 +169,11 @@ fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
         transcript(&own),
         transcript(&other),
         transcript(&other.for_other_endpoint()),
-        hashed(cached_style_body(
-            &conversation,
-            body,
-            cut,
-            policy,
-            &prompts,
-        )),
-        hashed(title::request_body(&conversation, &other)),
+        hashed(
+            dialect,
+            cached_style_body(&conversation, body, cut, policy, &prompts),
+        ),
+        hashed(dialect, title::request_body(&conversation, &other)),
     ]
 }
 
@@ -177,15 +181,33 @@ fn summary_calls(body: &str, policy: &Policy) -> [String; 5] {
 /// differently than in the previous release.
 #[test]
 fn summary_requests_are_those_of_the_form_version() {
+    insta::assert_snapshot!(summary_table(Dialect::ChatCompletions, 9, &MEMBERS));
+}
+
+/// See [`summary_requests_are_those_of_the_form_version`].
+#[test]
+fn summary_requests_of_responses_are_those_of_the_form_version() {
+    insta::assert_snapshot!(summary_table(Dialect::Responses, 6, &RESPONSES_MEMBERS));
+}
+
+/// Members of a Responses request that a summary call takes over, changes or leaves out. The recorded
+/// bodies have reasoning, a cache key and a stream of their own.
+const RESPONSES_MEMBERS: [&str; 2] = [
+    "",
+    r#""max_output_tokens":9000,"user":"u","models":["a","b"],"service_tier":"flex","truncation":"auto","metadata":{"a":"b"},"#,
+];
+
+/// Returns the hashes of the summary calls of every `step`th session with each of `members`.
+fn summary_table(dialect: Dialect, step: usize, members: &[&str]) -> String {
     let policy = Policy::new(&CompactionSettings::default(), Tokens::new(WINDOWS[2]));
     let mut table = "own model, other model, other endpoint, cached, title\n".to_owned();
-    for (name, body) in recorded_sessions(CHATS).into_iter().step_by(9) {
+    for (name, body) in recorded_sessions(dialect).into_iter().step_by(step) {
         let body = String::from_utf8(body).unwrap();
-        for members in MEMBERS {
+        for members in members {
             let body = body.replacen('{', &["{", members].concat(), 1);
-            let calls = summary_calls(&body, &policy).join(" ");
+            let calls = summary_calls(dialect, &body, &policy).join(" ");
             writeln!(table, "{name} {calls}").unwrap();
         }
     }
-    insta::assert_snapshot!(table);
+    table
 }

@@ -64,6 +64,9 @@ pub(super) fn stronger(one: HistoryKeeper, other: HistoryKeeper) -> HistoryKeepe
         (HistoryKeeper::CompactingProvider, _) | (_, HistoryKeeper::CompactingProvider) => {
             HistoryKeeper::CompactingProvider
         }
+        (HistoryKeeper::OrderedCompaction, _) | (_, HistoryKeeper::OrderedCompaction) => {
+            HistoryKeeper::OrderedCompaction
+        }
         (HistoryKeeper::ClearingProvider, _) | (_, HistoryKeeper::ClearingProvider) => {
             HistoryKeeper::ClearingProvider
         }

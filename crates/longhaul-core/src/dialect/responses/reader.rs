@@ -78,8 +78,9 @@ fn read_with<'a>(
     let is_reference = |item: &Message| item.binding == Binding::Reference;
     params.is_partial |= is_stateful || items.messages.iter().any(is_reference);
     let is_order = |item: &Message| item.binding == Binding::CompactionOrder;
-    if !is_stateful && items.messages.iter().any(is_order) {
-        params.history = HistoryKeeper::CompactingProvider;
+    let is_client = params.history == HistoryKeeper::Client;
+    if is_client && items.messages.iter().any(is_order) {
+        params.history = HistoryKeeper::OrderedCompaction;
     }
     let (pieces, rules) = steps::messages(body, items);
     Ok(Conversation::with_cut_rules(

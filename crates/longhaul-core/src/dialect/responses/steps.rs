@@ -219,7 +219,11 @@ impl Steps {
             }
         };
         self.join_calls(body, pinned, &mut join);
-        self.join_tools(body, pinned, &mut join);
+        let leading = self
+            .messages
+            .iter()
+            .take_while(|it| it.role.is_instruction());
+        self.join_tools(body, leading.count().max(pinned), &mut join);
         let mut open = 0;
         let spans = changes.into_iter().map(|change| {
             open += change;
@@ -248,8 +252,8 @@ impl Steps {
         }
     }
 
-    /// Joins definitions of tools with the last call that uses one.
-    fn join_tools(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
+    /// Joins definitions of tools with the last call that uses one. Those in the head stay anyway.
+    fn join_tools(&self, body: &str, head: usize, join: &mut impl FnMut(usize, usize)) {
         let items = self.source.messages.iter();
         let mut definitions = items
             .filter(|item| item.binding == Binding::Tools)
@@ -258,7 +262,7 @@ impl Steps {
             return;
         }
         let mut last_uses = HashMap::new();
-        for (at, message) in self.messages.iter().enumerate().skip(pinned) {
+        for (at, message) in self.messages.iter().enumerate().skip(head) {
             let calls = self.source.calls.get(message.calls.clone());
             for name in calls
                 .unwrap_or_default()
@@ -273,11 +277,8 @@ impl Steps {
             let behind = self.messages.partition_point(starts_before);
             let uses = tool_names(item.span.slice(body)).filter_map(|name| last_uses.get(name));
             let last = uses.max().copied();
-            if let Some((at, last)) = behind
-                .checked_sub(1)
-                .zip(last)
-                .filter(|(at, last)| last > at)
-            {
+            let at = behind.checked_sub(1).filter(|at| *at >= head);
+            if let Some((at, last)) = at.zip(last).filter(|(at, last)| last > at) {
                 join(at, last);
             }
         }

@@ -1,7 +1,7 @@
 //! Reader of request bodies: shapes, steps, boundaries and estimates.
 
 use super::*;
-use crate::conversation::HistoryKeeper::{Client, CompactingProvider, Provider};
+use crate::conversation::HistoryKeeper::{Client, CompactingProvider, OrderedCompaction, Provider};
 use crate::conversation::PartKind;
 use crate::json::span::Span;
 
@@ -201,6 +201,15 @@ fn definitions_of_tools_stay_before_the_calls_that_use_them() {
 }
 
 #[test]
+fn definitions_of_tools_in_the_head_forbid_no_cut() {
+    let tools = r#"{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"read"}]}"#;
+    check_boundaries(
+        &[tools, DEVELOPER, USER, CALL, OUTPUT, SAID, USER],
+        &[2, 3, 5, 6, 7],
+    );
+}
+
+#[test]
 fn the_context_of_codex_is_no_request() {
     let context = r##"{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /x"},{"type":"input_text","text":"<environment_context>\n"}]}"##;
     assert_eq!(
@@ -237,7 +246,7 @@ fn a_history_that_the_provider_keeps_or_compacts_is_known() {
         assert_eq!(history(members, r#""hi""#), expect, "{members}");
     }
     let trigger = format!(r#"[{USER},{{"type":"compaction_trigger"}}]"#);
-    assert_eq!(history("", &trigger), CompactingProvider);
+    assert_eq!(history("", &trigger), OrderedCompaction);
     assert_eq!(history(r#""conversation":"c","#, &trigger), Provider);
     assert_eq!(refused(r#"{"previous_response_id":"resp_1"}"#), None);
 }

@@ -1,0 +1,226 @@
+//! Rules for an input of the Responses API, each with the error text of the provider that enforces it.
+
+mod pairing;
+mod reasoning;
+mod shape;
+
+pub use reasoning::torn_from_reasoning;
+
+use serde_json::{Value, json};
+
+use crate::refusal::RefusalReply;
+use crate::request::{list, member};
+
+/// A rule for a request body.
+pub(crate) struct InputRule {
+    /// The rule's name in `fixtures/responses_validity.json`.
+    pub(crate) id: &'static str,
+    /// The error text, with `<what>` in place of the offending item.
+    error: &'static str,
+    /// Returns the item that breaks the rule, if any.
+    breach: fn(&Value) -> Option<String>,
+}
+
+/// The rules, in the order of evaluation.
+pub(crate) const INPUT_RULES: [InputRule; 18] = [
+    InputRule {
+        id: "r-not-empty",
+        error: "One of \"input\" or \"previous_response_id\"or 'prompt'or 'conversation_id' must be provided.",
+        breach: shape::empty,
+    },
+    InputRule {
+        id: "r-roles",
+        error: "Invalid value: '<what>'. Supported values are: 'assistant', 'system', 'developer', and 'user'.",
+        breach: shape::unknown_role,
+    },
+    InputRule {
+        id: "r-assistant-parts",
+        error: "Invalid value: '<what>'. Supported values are: 'output_text' and 'refusal'.",
+        breach: shape::wrong_assistant_part,
+    },
+    InputRule {
+        id: "r-output-shape",
+        error: "Invalid type for '<what>.output': expected a string or an array of parts.",
+        breach: shape::wrong_output,
+    },
+    InputRule {
+        id: "r-shell-output",
+        error: "Missing required parameter: '<what>.output[0].outcome'.",
+        breach: shape::wrong_chunk,
+    },
+    InputRule {
+        id: "r-apply-patch-output",
+        error: "Missing required parameter: '<what>.status'.",
+        breach: shape::patch_without_status,
+    },
+    InputRule {
+        id: "r-string-limit",
+        error: "Invalid '<what>': string too long. Expected a string with maximum length 10485760.",
+        breach: shape::long_string,
+    },
+    InputRule {
+        id: "r-id-prefix",
+        error: "Invalid '<what>.id'. Expected an ID that begins with the prefix of its type.",
+        breach: shape::wrong_id_prefix,
+    },
+    InputRule {
+        id: "r-max-output",
+        error: "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got <what> instead.",
+        breach: shape::small_output,
+    },
+    InputRule {
+        id: "r-call-id",
+        error: "Invalid '<what>.call_id': string too long. Expected a string with maximum length 64.",
+        breach: pairing::wrong_call_id,
+    },
+    InputRule {
+        id: "r-duplicate",
+        error: "Duplicate item found with id <what>. Remove duplicate items from your input and try again.",
+        breach: pairing::duplicate,
+    },
+    InputRule {
+        id: "r-pair-fwd",
+        error: "No tool output found for function call <what>.",
+        breach: pairing::unanswered_call,
+    },
+    InputRule {
+        id: "r-pair-back",
+        error: "No tool call found for function call output with call_id <what>.",
+        breach: pairing::orphaned_output,
+    },
+    InputRule {
+        id: "r-tool-search",
+        error: "Tool '<what>' is not defined.",
+        breach: pairing::undefined_tool,
+    },
+    InputRule {
+        id: "r-compaction-trigger",
+        error: "'compaction_trigger' must be the last item.",
+        breach: shape::early_trigger,
+    },
+    InputRule {
+        id: "r-reasoning-shape",
+        error: "Input[<what>] missing required field `summary`",
+        breach: reasoning::without_summary,
+    },
+    InputRule {
+        id: "r-reasoning-follow",
+        error: "Item '<what>' of type 'reasoning' was provided without its required following item.",
+        breach: reasoning::without_following,
+    },
+    InputRule {
+        id: "r-conversation",
+        error: "Mutually exclusive parameters: 'conversation' and 'previous_response_id'.",
+        breach: shape::two_histories,
+    },
+];
+
+/// Rules of `fixtures/responses_validity.json` that no body shows, with the reason.
+pub const UNCHECKED_INPUT_RULES: [(&str, &str); 35] = [
+    (
+        "r-pair-chain",
+        "a freedom, which the rule of orphaned outputs leaves",
+    ),
+    ("r-pair-kinds", "part of the rules of pairs"),
+    ("r-local-shell", "part of the rules of pairs"),
+    ("r-mcp-one-item", "concerns items that stay as they are"),
+    ("r-hosted-one-item", "a freedom"),
+    (
+        "r-reasoning-precede",
+        "needs the response that the items came from: see `torn_from_reasoning`",
+    ),
+    ("r-reasoning-by-id", "a freedom"),
+    (
+        "r-reasoning-llamacpp",
+        "concerns the client's own reasoning",
+    ),
+    ("r-encrypted", "concerns bytes that stay as they are"),
+    ("r-encrypted-include", "concerns replies"),
+    ("r-encrypted-caller", "concerns the caller"),
+    ("r-reasoning-copilot", "concerns the client's own reasoning"),
+    ("r-reasoning-store-false", "a freedom"),
+    ("r-store-ids", "concerns stored items"),
+    ("r-item-reference", "needs the stored item"),
+    ("r-output-llamacpp", "concerns one server"),
+    ("r-computer-output", "concerns items that stay as they are"),
+    ("r-program", "part of the rules of pairs"),
+    (
+        "r-compaction-item",
+        "needs the request before: the tests compare the head",
+    ),
+    ("r-compaction-prune", "a freedom"),
+    ("r-compaction-one", "concerns replies"),
+    ("r-context-management", "concerns the provider"),
+    ("r-instructions", "concerns bytes that stay as they are"),
+    ("r-phase", "concerns bytes that stay as they are"),
+    (
+        "r-summary-form",
+        "concerns what longhaul inserts: the tests compare it",
+    ),
+    ("r-alternation", "concerns local templates"),
+    ("r-developer-mid", "concerns local templates"),
+    ("r-last-item", "concerns the client's own last item"),
+    ("r-store", "concerns the provider"),
+    ("r-chatgpt-backend", "concerns one server"),
+    ("r-azure-ids", "concerns one server"),
+    ("r-breakpoint", "a limit on the provider's side"),
+    ("r-extra-keys", "a freedom"),
+    ("r-unknown-items", "a freedom"),
+    ("r-ws", "concerns another transport"),
+];
+
+/// Returns the first rule that a body breaks, and the refusal for it.
+pub(crate) fn judge(body: &Value) -> Option<(&'static str, RefusalReply)> {
+    INPUT_RULES.iter().find_map(|rule| {
+        let what = (rule.breach)(body)?;
+        let message = rule.error.replace("<what>", &what);
+        let error = json!({"error": {"message": message, "type": "invalid_request_error",
+            "param": "input", "code": null}});
+        Some((
+            rule.id,
+            RefusalReply::new(400, "application/json", error.to_string()),
+        ))
+    })
+}
+
+/// Returns the ids of every rule that a body breaks.
+pub fn broken_input_rules(body: &[u8]) -> Vec<&'static str> {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else {
+        return vec!["r-not-empty"];
+    };
+    let broken = INPUT_RULES
+        .iter()
+        .filter(|rule| (rule.breach)(&body).is_some());
+    broken.map(|rule| rule.id).collect()
+}
+
+/// Returns the ids of every rule that is checked.
+pub fn input_rule_ids() -> impl Iterator<Item = &'static str> {
+    INPUT_RULES.iter().map(|rule| rule.id)
+}
+
+fn items(body: &Value) -> &[Value] {
+    list(member(body, "input"))
+}
+
+fn kind(item: &Value) -> &str {
+    let named = member(item, "type").as_str();
+    let has_role = || member(item, "role").as_str().map(|_| "message");
+    named.or_else(has_role).unwrap_or("item_reference")
+}
+
+fn text<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
+    member(item, key).as_str()
+}
+
+/// Whether the provider has history that the body does not hold.
+fn has_stored_history(body: &Value) -> bool {
+    let keys = ["conversation", "previous_response_id", "prompt"];
+    keys.iter().any(|key| !member(body, key).is_null())
+        || items(body)
+            .iter()
+            .any(|item| kind(item) == "item_reference")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Calls, their outputs, and the tools that they name.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{has_stored_history, items, kind, text};
+use crate::request::{list, member};
+
+const MAX_CALL_ID_CHARS: usize = 64;
+
+/// Calls that the provider answers within the item.
+const HOSTED_CALLS: [&str; 5] = [
+    "code_interpreter_call",
+    "file_search_call",
+    "image_generation_call",
+    "mcp_call",
+    "web_search_call",
+];
+
+fn is_call(item: &Value) -> bool {
+    let kind = kind(item);
+    (kind.ends_with("_call") && !HOSTED_CALLS.contains(&kind)) || kind == "program"
+}
+
+fn is_output(item: &Value) -> bool {
+    kind(item).ends_with("_output")
+}
+
+fn call_id(item: &Value) -> Option<&str> {
+    text(item, "call_id").or_else(|| text(item, "id"))
+}
+
+pub(super) fn wrong_call_id(body: &Value) -> Option<String> {
+    let ids = items(body).iter().filter_map(|item| text(item, "call_id"));
+    let mut wrong = ids.filter(|id| !(1..=MAX_CALL_ID_CHARS).contains(&id.chars().count()));
+    wrong.next().map(str::to_owned)
+}
+
+pub(super) fn duplicate(body: &Value) -> Option<String> {
+    let mut seen = HashSet::new();
+    let own = items(body)
+        .iter()
+        .filter(|item| kind(item) != "item_reference");
+    let mut ids = own
+        .filter_map(|item| text(item, "id"))
+        .filter(|id| !id.is_empty());
+    ids.find(|id| !seen.insert(*id)).map(str::to_owned)
+}
+
+pub(super) fn unanswered_call(body: &Value) -> Option<String> {
+    let outputs: HashSet<&str> = items(body)
+        .iter()
+        .filter(|item| is_output(item))
+        .filter_map(call_id)
+        .collect();
+    let mut calls = items(body)
+        .iter()
+        .filter(|item| is_call(item))
+        .filter_map(call_id);
+    calls.find(|id| !outputs.contains(id)).map(str::to_owned)
+}
+
+/// Every output follows its call, unless the provider has the call.
+pub(super) fn orphaned_output(body: &Value) -> Option<String> {
+    if has_stored_history(body) {
+        return None;
+    }
+    let mut calls = HashSet::new();
+    items(body).iter().find_map(|item| {
+        if is_call(item) {
+            calls.extend(call_id(item));
+        }
+        let id = call_id(item).filter(|_| is_output(item))?;
+        (!calls.contains(id)).then(|| id.to_owned())
+    })
+}
+
+/// Every call names a tool that the request or an item before the call defines. A request that defines
+/// none anywhere is not judged: tools may be hosted.
+pub(super) fn undefined_tool(body: &Value) -> Option<String> {
+    let mut defined = HashSet::new();
+    names(member(body, "tools"), &mut defined);
+    if defined.is_empty() {
+        return None;
+    }
+    items(body).iter().find_map(|item| {
+        if matches!(kind(item), "additional_tools" | "tool_search_output") {
+            names(member(item, "tools"), &mut defined);
+        }
+        let is_named = matches!(kind(item), "custom_tool_call" | "function_call");
+        let name = text(item, "name").filter(|_| is_named)?;
+        (!defined.contains(name)).then(|| name.to_owned())
+    })
+}
+
+/// Adds the names of tools, also of those within namespaces.
+fn names<'a>(tools: &'a Value, found: &mut HashSet<&'a str>) {
+    for tool in list(tools) {
+        found.extend(text(tool, "name"));
+        names(member(tool, "tools"), found);
+    }
+}

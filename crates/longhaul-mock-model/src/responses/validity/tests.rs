@@ -1,0 +1,125 @@
+//! Each rule of the list is checked, or says why it is not; each check finds its breach.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+#[test]
+fn every_rule_of_the_list_is_checked_or_says_why_not() {
+    let list: Value = serde_json::from_str(include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/responses_validity.json"
+    )))
+    .unwrap();
+    let listed = list["rules"].as_array().unwrap().iter();
+    let listed: BTreeSet<&str> = listed.map(|rule| rule["id"].as_str().unwrap()).collect();
+    let checked: BTreeSet<&str> = input_rule_ids().collect();
+    let unchecked: BTreeSet<&str> = UNCHECKED_INPUT_RULES.iter().map(|(id, _)| *id).collect();
+    assert_eq!(checked.intersection(&unchecked).next(), None);
+    assert_eq!(
+        checked.union(&unchecked).copied().collect::<BTreeSet<_>>(),
+        listed
+    );
+}
+
+fn check(input: &Value, expect: &[&str]) {
+    let body = json!({"input": input, "tools": [{"type": "function", "name": "read"}]});
+    assert_eq!(
+        broken_input_rules(body.to_string().as_bytes()),
+        expect,
+        "{input}"
+    );
+}
+
+#[test]
+fn a_step_with_its_reasoning_is_valid() {
+    let user = json!({"role": "user", "content": "go"});
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let call = json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "read",
+        "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "12"});
+    check(&json!([user, reasoning, call, output]), &[]);
+    check(
+        &json!([user, reasoning, output]),
+        &["r-pair-back", "r-reasoning-follow"],
+    );
+    check(&json!([user, reasoning, call]), &["r-pair-fwd"]);
+    check(&json!([output, call]), &["r-pair-back"]);
+    check(&json!([call, call, output]), &["r-duplicate"]);
+    check(&json!([user, reasoning]), &["r-reasoning-follow"]);
+    check(&json!([]), &["r-not-empty"]);
+}
+
+#[test]
+fn each_shape_has_its_rule() {
+    for (item, rule) in [
+        (json!({"role": "tool", "content": "a"}), "r-roles"),
+        (
+            json!({"role": "assistant", "content": [{"type": "input_text", "text": "a"}]}),
+            "r-assistant-parts",
+        ),
+        (
+            json!({"role": "user", "id": "x_1", "content": "a"}),
+            "r-id-prefix",
+        ),
+        (json!({"type": "reasoning"}), "r-reasoning-shape"),
+    ] {
+        check(&json!([item]), &[rule]);
+    }
+    let paired = |kind: &str, output: Value| {
+        let name = kind.trim_end_matches("_output");
+        let call = json!({"type": name, "call_id": "c", "name": "read"});
+        let mut answer = json!({"type": kind, "call_id": "c"});
+        answer["output"] = output;
+        json!([call, answer])
+    };
+    check(
+        &paired("function_call_output", Value::Null),
+        &["r-output-shape"],
+    );
+    check(
+        &paired("shell_call_output", json!([{"stdout": "a"}])),
+        &["r-shell-output"],
+    );
+    check(
+        &paired("apply_patch_call_output", json!("a")),
+        &["r-apply-patch-output"],
+    );
+    let other = json!([{"type": "function_call", "call_id": "c", "name": "write"},
+        {"type": "function_call_output", "call_id": "c", "output": "a"}]);
+    check(&other, &["r-tool-search"]);
+    let trigger = json!([{"type": "compaction_trigger"}, {"role": "user", "content": "a"}]);
+    check(&trigger, &["r-compaction-trigger"]);
+    let long = "c".repeat(65);
+    let call = json!([{"type": "function_call", "call_id": long, "name": "read"},
+        {"type": "function_call_output", "call_id": long, "output": "a"}]);
+    check(&call, &["r-call-id"]);
+    let body = json!({"input": "a", "max_output_tokens": 8, "conversation": "c",
+        "previous_response_id": "r"});
+    assert_eq!(
+        broken_input_rules(body.to_string().as_bytes()),
+        ["r-max-output", "r-conversation"]
+    );
+    let text = "a".repeat(10_485_761);
+    let call = json!([{"type": "function_call", "call_id": "c", "name": "read"},
+        {"type": "function_call_output", "call_id": "c", "output": text}]);
+    let body = json!({"input": call});
+    assert_eq!(
+        broken_input_rules(body.to_string().as_bytes()),
+        ["r-string-limit"]
+    );
+}
+
+#[test]
+fn items_torn_from_their_reasoning_are_found() {
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
+    let body = |items: Value| json!({"input": items}).to_string();
+    let whole = body(json!([reasoning, message]));
+    let torn = |sent: &str| torn_from_reasoning(whole.as_bytes(), sent.as_bytes());
+    assert_eq!(torn(&whole), None);
+    assert_eq!(torn(&body(json!([message]))).as_deref(), Some("msg_1"));
+    assert_eq!(torn(&body(json!([]))), None);
+}

@@ -1,0 +1,71 @@
+//! Upgrades to a WebSocket that were refused, until the client speaks HTTP.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use moka::sync::Cache;
+
+use longhaul_core::units::scope::{RecordKey, Scope};
+
+/// Most sessions whose refusal is remembered.
+const MAX_REFUSED: u64 = 4_096;
+/// Time in which a second upgrade counts as a repetition. Codex repeats a failed one within seconds.
+const REPEATED_WITHIN: Duration = Duration::from_mins(1);
+/// Fields by which Codex names its session, newest first.
+const SESSION_FIELDS: [&str; 3] = ["session-id", "session_id", "x-client-request-id"];
+
+/// Sessions whose last request was an upgrade that longhaul refused.
+#[derive(Debug)]
+pub(crate) struct RefusedUpgrades(Cache<RecordKey, ()>);
+
+impl Default for RefusedUpgrades {
+    fn default() -> Self {
+        let cache = Cache::builder().max_capacity(MAX_REFUSED);
+        Self(cache.time_to_live(REPEATED_WITHIN).build())
+    }
+}
+
+impl RefusedUpgrades {
+    /// Whether to refuse an upgrade of this session. A repetition is not refused: a client that does not
+    /// speak HTTP instead would be lost.
+    pub(crate) fn refuse(&self, scope: Scope, headers: &HeaderMap) -> bool {
+        self.0
+            .entry(session_key(scope, headers))
+            .or_insert(())
+            .is_fresh()
+    }
+
+    /// Records that this session speaks HTTP.
+    pub(crate) fn record_http(&self, scope: Scope, headers: &HeaderMap) {
+        self.0.invalidate(&session_key(scope, headers));
+    }
+}
+
+/// Returns the key of a caller's session. Without a field that names it, the caller has one.
+fn session_key(scope: Scope, headers: &HeaderMap) -> RecordKey {
+    let named = SESSION_FIELDS
+        .iter()
+        .find_map(|field| headers.get(*field)?.to_str().ok());
+    scope.named_key(named.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_repetition_without_http_is_let_through() {
+        let refused = RefusedUpgrades::default();
+        let scope = Scope::new(&[0; 32], &[b"a"]);
+        let mut one = HeaderMap::new();
+        one.insert("session-id", "one".parse().unwrap());
+        let other = HeaderMap::new();
+        assert!(refused.refuse(scope, &one));
+        assert!(refused.refuse(scope, &other));
+        assert!(refused.refuse(Scope::new(&[0; 32], &[b"b"]), &one));
+        assert!(!refused.refuse(scope, &one));
+        refused.record_http(scope, &one);
+        assert!(refused.refuse(scope, &one));
+        assert!(!refused.refuse(scope, &other));
+    }
+}

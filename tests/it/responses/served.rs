@@ -1,0 +1,330 @@
+//! Sessions, refusals and odd requests through sockets, against the strict model.
+
+use longhaul_mock_model::{Model, ModelOptions, RefusalReply, RequestKind, SeenRequest, Verdict};
+use serde_json::{Value, json};
+
+use super::RecordedInput;
+use crate::caller::Caller;
+use crate::harness::{Proxy, Upstream};
+use crate::received_reply::ReceivedReply;
+
+const PATH: &str = "/v1/responses";
+
+/// Starts a model with this window, and a proxy before it.
+async fn started(window: u64, changes: &[(&str, &str)]) -> (Model, Proxy, Caller) {
+    let model = Model::start(ModelOptions::with_window(window))
+        .await
+        .unwrap();
+    let proxy = Proxy::start(&model.url(), changes).await;
+    let caller = Caller::of(proxy.address);
+    (model, proxy, caller)
+}
+
+/// Builds an input of `turns` turns, each with a call whose output has about `tokens` tokens.
+fn body(turns: usize, tokens: usize, members: &Value) -> Vec<u8> {
+    let mut input = vec![json!({"type": "message", "role": "developer", "content": "be brief"})];
+    for turn in 0..turns {
+        let call = format!("call_{turn}");
+        input.extend([
+            json!({"role": "user", "content": format!("Task {turn}: go on")}),
+            json!({"type": "reasoning", "id": format!("rs_{turn}"), "summary": [],
+                "encrypted_content": "gAAA"}),
+            json!({"type": "function_call", "id": format!("fc_{turn}"), "call_id": call,
+                "name": "read", "arguments": json!({"path": format!("src/{turn}.rs")}).to_string()}),
+            json!({"type": "function_call_output", "call_id": call,
+                "output": format!("line of {turn}.\n").repeat(tokens / 4)}),
+            json!({"type": "message", "id": format!("msg_{turn}"), "role": "assistant",
+                "content": [{"type": "output_text", "text": format!("Done with {turn}.")}]}),
+        ]);
+    }
+    input.push(json!({"role": "user", "content": "And now?"}));
+    let tools = json!([{"type": "function", "name": "read"}]);
+    let mut body = json!({"model": "m", "instructions": "You are an agent.", "tools": tools,
+        "store": false, "input": input});
+    for (key, value) in members.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    body.to_string().into()
+}
+
+/// Builds an input of `turns` turns without tools, in which the model says about 1,000 tokens each.
+fn talk(turns: usize) -> Vec<u8> {
+    let said = |turn: usize| {
+        let text = format!("line of {turn:03}.\n").repeat(300);
+        [
+            json!({"role": "user", "content": format!("Task {turn}: go on")}),
+            json!({"type": "message", "id": format!("msg_{turn}"), "role": "assistant",
+                "content": [{"type": "output_text", "text": text}]}),
+        ]
+    };
+    let mut input: Vec<Value> = (0..turns).flat_map(said).collect();
+    input.push(json!({"role": "user", "content": "And now?"}));
+    let body = json!({"model": "m", "instructions": "You are an agent.", "input": input});
+    body.to_string().into()
+}
+
+fn is_answer(reply: &ReceivedReply) -> bool {
+    let text = str::from_utf8(&reply.body).unwrap();
+    reply.status == 200
+        && if text.starts_with('{') {
+            serde_json::from_str::<Value>(text).unwrap()["status"] == "completed"
+        } else {
+            text.contains("event: response.completed\n")
+        }
+}
+
+fn chats(model: &Model) -> Vec<SeenRequest> {
+    let seen = model.seen().into_iter();
+    seen.filter(|request| request.kind == RequestKind::Chat)
+        .collect()
+}
+
+#[tokio::test]
+async fn old_outputs_are_cleared_and_the_rest_stays_to_the_byte() {
+    let (model, proxy, caller) = started(1_000_000, &[("window", "200000")]).await;
+    let sent = body(12, 8_000, &json!({"stream": true}));
+    let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+    assert!(is_answer(&reply));
+    assert_eq!(reply.action(), "prune");
+    let seen = chats(&model);
+    let received: Value = serde_json::from_slice(&seen[0].body).unwrap();
+    let before: Value = serde_json::from_slice(&sent).unwrap();
+    let items = received["input"].as_array().unwrap();
+    let cleared: Vec<usize> = (0..items.len())
+        .filter(|&at| items[at] != before["input"][at])
+        .collect();
+    assert!(cleared.len() > 2, "{cleared:?}");
+    for at in cleared {
+        assert_eq!(items[at]["output"], "[Old tool result content cleared]");
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_recorded_session_ends_where_it_dies_without_longhaul() {
+    let sessions = RecordedInput::all();
+    let session = sessions
+        .iter()
+        .find(|it| it.name.starts_with("mise-70705592"))
+        .unwrap();
+    let window = 60_000;
+    let last = session.request(*session.points().last().unwrap());
+    let direct = Model::start(ModelOptions::with_window(window))
+        .await
+        .unwrap();
+    let alone = Caller::of(direct.addr());
+    assert_eq!(alone.ask_at(PATH, &[], last).await.status, 400);
+    let (model, proxy, caller) =
+        started(window, &[("window", "60000"), ("summary.model", "none")]).await;
+    let points = session.points();
+    let asked = points.iter().copied().skip(points.len() / 2);
+    for point in asked {
+        let reply = caller.ask_at(PATH, &[], session.request(point)).await;
+        assert!(is_answer(&reply), "{point} {:?}", reply.body);
+    }
+    let broken = chats(&model)
+        .into_iter()
+        .find(|it| matches!(it.verdict, Verdict::Broken(_)));
+    assert_eq!(broken.map(|request| request.verdict), None);
+    assert!(
+        chats(&model)
+            .iter()
+            .any(|request| request.verdict == Verdict::Accepted)
+    );
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_summary_is_requested_in_the_dialect_of_the_conversation() {
+    let (model, proxy, caller) = started(24_000, &[("window", "24000")]).await;
+    // A first request makes the conversation known, so that its summary is written by the model.
+    for turns in 8..20 {
+        let reply = caller.ask_at(PATH, &[], talk(turns)).await;
+        assert!(is_answer(&reply), "{turns} {:?}", reply.body);
+    }
+    let seen = model
+        .wait_for(|all| all.iter().any(|it| it.kind == RequestKind::Summary))
+        .await;
+    let asked = seen
+        .iter()
+        .find(|request| request.kind == RequestKind::Summary)
+        .unwrap();
+    assert_eq!(asked.target, PATH);
+    let call: Value = serde_json::from_slice(&asked.body).unwrap();
+    assert_eq!(
+        (&call["store"], &call["stream"]),
+        (&json!(false), &json!(true))
+    );
+    assert!(call["instructions"].is_string() && call.get("max_output_tokens").is_none());
+    assert_eq!(call["input"][0]["content"][0]["type"], "input_text");
+    proxy.stop().await;
+}
+
+/// Bodies with which providers report an overflow.
+fn overflows() -> Vec<(String, RefusalReply)> {
+    let lines = include_str!("../../../fixtures/reports/responses_overflow.jsonl").lines();
+    let replies = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let overflows = replies.filter(|it| it["action"] == "compact" && it["api"] == "responses");
+    let read = |reply: Value| {
+        let text = |key: &str| reply[key].as_str().unwrap().to_owned();
+        let status = u16::try_from(reply["status"].as_u64().unwrap()).unwrap();
+        let refusal = RefusalReply::new(status, text("content_type"), text("body"));
+        (text("provider"), refusal)
+    };
+    overflows.map(read).collect()
+}
+
+#[tokio::test]
+async fn each_recorded_overflow_leads_to_one_smaller_request() {
+    let overflows = overflows();
+    assert!(overflows.len() > 15);
+    for (who, refusal) in overflows {
+        let stream = refusal.content_type == "text/event-stream";
+        let (model, proxy, caller) = started(16_000, &[("summary.model", "none")]).await;
+        model.change(|options| options.refusal = refusal);
+        let sent = body(20, 2_000, &json!({"stream": stream}));
+        let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+        let seen = chats(&model);
+        assert!(is_answer(&reply), "{who}: {} {:?}", seen.len(), reply.body);
+        assert_eq!(seen.len(), 2, "{who}");
+        assert!(seen[1].body.len() < sent.len(), "{who}");
+        assert!(reply.action().contains("retry"), "{who} {}", reply.action());
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_history_that_the_upstream_keeps_passes_unchanged() {
+    let (model, proxy, caller) = started(2_000, &[("window", "2000")]).await;
+    for members in [
+        json!({"previous_response_id": "resp_1"}),
+        json!({"conversation": {"id": "conv_1"}}),
+    ] {
+        let sent = body(4, 2_000, &members);
+        let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+        assert_eq!(reply.status, 400);
+        assert_eq!(reply.action(), "");
+        let seen = chats(&model);
+        assert_eq!(seen.last().unwrap().body, sent);
+    }
+    assert_eq!(chats(&model).len(), 2, "no request is sent twice");
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_new_begins_where_the_provider_compacts_and_an_overflow_is_mended() {
+    let managed =
+        json!({"context_management": [{"type": "compaction", "compact_threshold": 9_000}]});
+    let (model, proxy, caller) = started(100_000, &[("window", "12000")]).await;
+    let sent = body(8, 2_000, &managed);
+    let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+    assert!(is_answer(&reply));
+    assert_eq!(
+        (reply.action(), &chats(&model)[0].body[..]),
+        ("", &sent[..])
+    );
+    model.change(|options| options.window = 8_000);
+    let reply = caller.ask_at(PATH, &[], body(9, 2_000, &managed)).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn paths_beside_it_pass_unread() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base("/v1"), &[("window", "2000")]).await;
+    let sent = String::from_utf8(body(12, 2_000, &json!({}))).unwrap();
+    for path in [
+        "/v1/responses/compact",
+        "/v1/responses/input_tokens",
+        "/v1/responses/resp_1/cancel",
+    ] {
+        let mut client = proxy.connect().await;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+            sent.len()
+        );
+        client.send(&(head + &sent)).await;
+        let mut wire = upstream.accept().await;
+        let received = wire.until(&sent).await;
+        assert!(received.contains(path), "{received}");
+        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            .await;
+        assert!(client.until("{}").await.contains("200 OK"));
+    }
+    proxy.stop().await;
+}
+
+/// A handshake for a WebSocket at the path of the API.
+const HANDSHAKE: &str = "GET /v1/responses HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+                         Upgrade: websocket\r\nSec-WebSocket-Key: a\r\nSec-WebSocket-Version: 13\r\n\
+                         session-id: s1\r\n";
+
+const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                        Upgrade: websocket\r\n\r\nhello";
+
+/// Checks that the handshake is refused without a word to the upstream.
+async fn check_refused(proxy: &Proxy) {
+    let mut client = proxy.connect().await;
+    client.send(&format!("{HANDSHAKE}\r\n")).await;
+    let head = client.until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
+    assert!(
+        head.contains("x-longhaul-fault: websocket_refused"),
+        "{head}"
+    );
+    assert!(
+        client
+            .until("}}")
+            .await
+            .contains(r#""code":"websocket_refused""#)
+    );
+}
+
+/// Checks that the upstream receives the handshake, and that its bytes reach the client.
+async fn check_tunnelled(proxy: &Proxy, upstream: &Upstream, fields: &str) {
+    let mut client = proxy.connect().await;
+    client.send(&format!("{HANDSHAKE}{fields}\r\n")).await;
+    let mut wire = upstream.accept().await;
+    assert!(wire.until("\r\n\r\n").await.contains("websocket"));
+    wire.send(SWITCHED).await;
+    assert!(client.until("hello").await.starts_with("HTTP/1.1 101 "));
+}
+
+#[tokio::test]
+async fn a_websocket_is_refused_until_the_client_repeats_it_without_http() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base("/v1"), &[]).await;
+    check_refused(&proxy).await;
+    // The client falls back to HTTP, and later begins anew.
+    let mut client = proxy.connect().await;
+    let sent = r#"{"input":"hi"}"#;
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: a\r\nsession-id: s1\r\nContent-Length: {}\r\n\r\n",
+        sent.len()
+    );
+    client.send(&(head + sent)).await;
+    let mut wire = upstream.accept().await;
+    wire.until(sent).await;
+    wire.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+        .await;
+    client.until("{}").await;
+    check_refused(&proxy).await;
+    check_tunnelled(&proxy, &upstream, "").await;
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_websocket_is_tunnelled_where_longhaul_does_nothing() {
+    let upstream = Upstream::bind().await;
+    let tunnelling = [("responses.websocket", "tunnel")];
+    let proxy = Proxy::start(&upstream.base("/v1"), &tunnelling).await;
+    check_tunnelled(&proxy, &upstream, "").await;
+    proxy.stop().await;
+    let proxy = Proxy::start(&upstream.base("/v1"), &[("mode", "off")]).await;
+    check_tunnelled(&proxy, &upstream, "").await;
+    proxy.stop().await;
+    let proxy = Proxy::start(&upstream.base("/v1"), &[]).await;
+    check_tunnelled(&proxy, &upstream, "x-longhaul-mode: off\r\n").await;
+    proxy.stop().await;
+}
