@@ -2,7 +2,7 @@
 //! window.
 
 use crate::play::Played;
-use crate::prices::{Input, PRICES, Prices};
+use crate::prices::{FREE_WRITES, Input, PRICES, Prices};
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -72,6 +72,11 @@ impl Bill {
     /// Ratio of the cost with longhaul to the cost without, in ten-thousandths.
     pub(crate) fn ratio(&self, prices: Prices) -> u64 {
         ten_thousandths(self.with().cost(prices), self.without.cost(prices))
+    }
+
+    /// Like [`ratio`](Self::ratio) at free cache writes, without the summary calls.
+    pub(crate) fn ratio_without_calls(&self) -> u64 {
+        ten_thousandths(self.chats.cost(FREE_WRITES), self.without.cost(FREE_WRITES))
     }
 
     /// Cached share of the conversation's input, in ten-thousandths.

@@ -47,7 +47,7 @@ impl Run {
 
 fn main() -> Result<(), Failure> {
     let options = Options::read();
-    let sessions = sessions(&options.sessions)?;
+    let sessions = sessions(&options.sessions, options.part)?;
     if options.report == Report::Hundred {
         println!("{}", hundred::page(&options, &sessions)?);
         return Ok(());

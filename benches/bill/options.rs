@@ -1,6 +1,7 @@
 //! Command line options.
 
 use crate::play::Summaries;
+use crate::sessions::Part;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use longhaul_mock_model::TokenDensity;
 
@@ -16,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) profiles: Vec<String>,
     /// Substrings of session names to select; all sessions if empty.
     pub(crate) sessions: Vec<String>,
+    pub(crate) part: Part,
     pub(crate) summaries: Summaries,
     pub(crate) density: TokenDensity,
     /// Source of the window size.
@@ -82,6 +84,10 @@ impl Options {
             windows: numbers(&matches, "windows"),
             profiles: all("profile"),
             sessions: all("sessions"),
+            part: matches
+                .get_one::<String>("part")
+                .and_then(|name| Part::from_name(name))
+                .unwrap_or(Part::All),
             summaries: if matches.get_flag("summaries") {
                 Summaries::Own
             } else {
@@ -140,6 +146,12 @@ fn command() -> Command {
                 .long("sessions")
                 .value_delimiter(',')
                 .help("Parts of the names of the sessions to play; all if absent"),
+        )
+        .arg(
+            Arg::new("part")
+                .long("part")
+                .value_parser(["all", "build", "judge"])
+                .help("Sessions on which numbers were chosen, or those that judge the choice"),
         )
         .arg(
             value(

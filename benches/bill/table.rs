@@ -40,7 +40,8 @@ pub(crate) fn row(bill: &Bill) -> String {
     }
     _ = write!(
         text,
-        "{} | {} | {} | {} | {} | {} | {} | {} |",
+        "{} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        share(bill.ratio_without_calls()),
         percent(bill.cached()),
         percent(bill.kept()),
         per_session(bill),
@@ -105,10 +106,10 @@ fn heading(first: &str) -> String {
         _ = write!(text, " {} |", prices.name);
     }
     text.push_str(
-        " cached | sent on | changes a session | of them condensed | summaries | sent twice | \
+        " without calls | cached | sent on | changes a session | of them condensed | summaries | sent twice | \
          broken off | requests answered |\n|--:|",
     );
-    text.push_str(&"--:|".repeat(PRICES.len() + 8));
+    text.push_str(&"--:|".repeat(PRICES.len() + 9));
     text.push('\n');
     text
 }

@@ -54,7 +54,7 @@ pub(crate) fn compacted(
     let mut near: Vec<(usize, Policy)> = near.into_iter().enumerate().collect();
     near.sort_by_key(|(at, _)| at.abs_diff(middle));
     for (_, policy) in near {
-        let messages = forwarded(&conversation, body, &policy)?;
+        let messages = forwarded_or(&conversation, body, &policy)?;
         let size = size(&messages);
         if size <= budget && size * 100 >= budget * NEAR_PERCENT {
             return Ok(Some(messages));
@@ -64,7 +64,7 @@ pub(crate) fn compacted(
     }
     others.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
     for (_, policy) in others {
-        let messages = forwarded(&conversation, body, &policy)?;
+        let messages = forwarded_or(&conversation, body, &policy)?;
         if size(&messages) <= budget {
             return Ok(Some(messages));
         }
@@ -79,11 +79,22 @@ fn estimate(conversation: &Conversation<'_>, policy: &Policy) -> usize {
     standing.size.get() as usize
 }
 
-fn forwarded(
+fn forwarded_or(
     conversation: &Conversation<'_>,
     body: &[u8],
     policy: &Policy,
 ) -> Result<Vec<Message>, Failure> {
+    match forwarded(conversation, policy)? {
+        Some(messages) => Ok(messages),
+        None => Ok(messages(body)?),
+    }
+}
+
+/// Returns the messages that longhaul forwards, or `None` if it changes nothing.
+pub(crate) fn forwarded(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+) -> Result<Option<Vec<Message>>, Failure> {
     let outlook = plan(
         conversation,
         policy,
@@ -91,8 +102,8 @@ fn forwarded(
         SummarySource::Digest,
     );
     let Some(plan) = outlook.view.replacements(conversation) else {
-        return Ok(messages(body)?);
+        return Ok(None);
     };
     let splice = Splice::new(conversation, &plan).ok_or("a rewrite is not sound")?;
-    Ok(messages(&splice.apply())?)
+    Ok(Some(messages(&splice.apply())?))
 }

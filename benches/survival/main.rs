@@ -5,7 +5,10 @@
 //! before a cut is compacted by longhaul without a model and by simpler methods, each to an equal
 //! number of tokens. Of the identifiers that the next ten replies take from that history, the
 //! benchmark counts those that survive. [`identifiers`] defines an identifier.
+//!
+//! With `--windows`, longhaul alone is measured, as it forwards the requests at given windows.
 
+mod at_windows;
 mod baselines;
 mod compaction;
 #[path = "../bill/goal.rs"]
@@ -24,7 +27,7 @@ mod workers;
 use baselines::{Baseline, size};
 use history::{Message, REPLIES, Wanted, messages, replies_from};
 use longhaul_core::policy::{CompactionSettings, Profile};
-use sessions::{Failure, Session, sessions};
+use sessions::{Failure, Part, Session, sessions};
 use tally::Tally;
 
 /// Maximum cuts per session.
@@ -108,8 +111,17 @@ fn main() -> Result<(), Failure> {
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
         .collect();
-    let mut sessions = sessions(&wanted)?;
+    let has = |flag: &str| std::env::args().any(|argument| argument == flag);
+    let named = [("--build", "build"), ("--judge", "judge")];
+    let part = named.into_iter().find(|(flag, _)| has(flag));
+    let part = part.and_then(|(_, name)| Part::from_name(name));
+    let part = part.unwrap_or(Part::All);
+    let mut sessions = sessions(&wanted, part)?;
     sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
+    if has("--windows") {
+        println!("{}", at_windows::page(&sessions)?);
+        return Ok(());
+    }
     let methods = Method::all();
     let tallies = workers::each("cutting", &sessions, |session| tallies(session, &methods))?;
     let mut sums = vec![[Tally::default(); Budget::ALL.len()]; methods.len()];

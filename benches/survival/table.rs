@@ -41,7 +41,7 @@ pub(crate) fn name(method: &Method) -> &'static str {
     }
 }
 
-fn percent(share: Share) -> String {
+pub(crate) fn percent(share: Share) -> String {
     share.thousandths().map_or_else(
         || "–".to_owned(),
         |thousandths| format!("{}.{}%", thousandths / 10, thousandths % 10),
