@@ -114,6 +114,7 @@ pub(super) fn adopt_new_record(
         previous_summary: written.and_then(|other| other.previous_summary.clone()),
         head_dependence: written.map_or_else(HeadDependence::default, |it| it.head_dependence),
         window,
+        cache_price: chat.settings.cache_price,
         tokens_before: conversation.tokens(),
         tokens_after: view.tokens(conversation),
         compaction_count: base.map_or(0, |base| base.compaction_count) + 1,

@@ -7,10 +7,12 @@ use crate::chat::{Chat, ChatRequest, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
+use crate::models;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::services::Services;
-use longhaul_core::policy::CompactionSettings;
-use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::policy::cache_price::CachePrice;
+use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::policy::{CompactionSettings, Profile};
 use longhaul_core::prefix::keys::PrefixKeys;
 
 /// Builds a chat and its plan inputs, after refreshing stored facts from other processes.
@@ -29,17 +31,21 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
         .store
         .refresh_all(&prefix_keys, &knowledge, &model)
         .await;
+    let prior_records = services.store.prior_records(&prefix_keys);
+    let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
+    let mut settings = effective_settings(services, &knowledge, overrides, &model, &prefix_keys);
+    settings.cache_price = cache_price(services, &settings, &model, adopted);
     let mut chat = Chat {
         mode: services.mode(overrides),
         compact_now: overrides.compaction == Some(CompactionOverride::Now),
-        settings: effective_settings(services, &knowledge, overrides, &model, &prefix_keys),
+        settings,
         request,
         prefix_keys,
         model,
         knowledge,
         dashboard: None,
     };
-    let inputs = plan_inputs(&chat);
+    let inputs = plan_inputs(&chat, prior_records);
     chat.dashboard = register_on_dashboard(&chat, &inputs);
     (chat, inputs)
 }
@@ -89,14 +95,30 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
     })
 }
 
-/// Looks up the prior records of this conversation and builds the policy.
-fn plan_inputs(chat: &Chat<'_>) -> PlanInputs {
-    let services = chat.services();
-    let known = PriorRecords {
+/// Returns the price class of the provider's cache: the operator's, that of the conversation's
+/// record, or that of the list price. `None` if none is known, or if the profile does not use it.
+fn cache_price(
+    services: &Services,
+    settings: &CompactionSettings,
+    model: &str,
+    adopted: Option<&CompactionRecord>,
+) -> Option<CachePrice> {
+    if settings.profile != Profile::Frugal {
+        return None;
+    }
+    let host = services.config.upstream.base.authority().host();
+    let kept = || adopted.and_then(|record| record.cache_price);
+    let listed = || models::prices(host, model).map(|prices| prices.cache_price());
+    settings.cache_price.or_else(kept).or_else(listed)
+}
+
+/// Builds the policy from the prior records of this conversation.
+fn plan_inputs(chat: &Chat<'_>, prior_records: PriorRecords) -> PlanInputs {
+    let prior_records = PriorRecords {
         thinking: thinking::prior_thinking(chat),
-        ..services.store.prior_records(&chat.prefix_keys)
+        ..prior_records
     };
-    let adopted = known.adopted.as_ref().map(|found| &*found.record);
+    let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let policy = window::window_sources(chat, adopted).calibrated_policy(
         &chat.settings,
         chat.request.conversation,
@@ -104,7 +126,7 @@ fn plan_inputs(chat: &Chat<'_>) -> PlanInputs {
     );
     PlanInputs {
         policy,
-        prior_records: known,
+        prior_records,
         deadline: None,
     }
 }

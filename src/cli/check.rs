@@ -212,6 +212,7 @@ fn describe_rule(profile: Profile, policy: &Policy) -> String {
     };
     let marks = &policy.prune_thresholds;
     let when = match when {
+        PruneTrigger::Always if policy.weighs_clearing => "if likely to pay".to_owned(),
         PruneTrigger::Always => "always".to_owned(),
         PruneTrigger::HardMark => format!("at {}", with_thousands(marks.hard.get())),
         PruneTrigger::Pressure => format!("above {}", with_thousands(marks.pressure.get())),

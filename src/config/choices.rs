@@ -1,5 +1,6 @@
 //! Settings whose value is one of a few words.
 
+use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::{Profile, PruneTrigger};
 use longhaul_core::pruning::placeholder::Placeholder;
@@ -161,6 +162,15 @@ impl ChoiceSetting for Profile {
     ];
 }
 
+impl ChoiceSetting for CachePrice {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("fiftieth", Self::Fiftieth),
+        ("tenth", Self::Tenth),
+        ("quarter", Self::Quarter),
+        ("half", Self::Half),
+    ];
+}
+
 impl ChoiceSetting for PruneTrigger {
     const ALL: &'static [(&'static str, Self)] = &[
         ("always", Self::Always),
@@ -172,6 +182,7 @@ impl ChoiceSetting for PruneTrigger {
 impl ChoiceSetting for Placeholder {
     const ALL: &'static [(&'static str, Self)] = &[
         ("fixed", Self::Fixed),
+        ("fixed-index", Self::FixedIndex),
         ("described", Self::Described),
         ("index", Self::Index),
     ];

@@ -48,6 +48,7 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         hard: found.value(&settings::COMPACT_HARD)?,
         soft: found.value(&settings::COMPACT_SOFT)?,
         keep_recent: found.value(&settings::COMPACT_KEEP_RECENT)?,
+        cache_price: found.value(&settings::COMPACT_CACHE_PRICE)?,
         placement: found
             .value(&settings::SUMMARY_PLACEMENT)?
             .initial_placement(),
@@ -110,6 +111,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, Mode, SummaryModel};
     use longhaul_core::policy::PruneTrigger;
+    use longhaul_core::policy::cache_price::CachePrice;
     use longhaul_core::policy::placement::Placement;
     use longhaul_core::pruning::placeholder::Placeholder;
 
@@ -138,6 +140,7 @@ mod tests {
             ("prune.exempt_tools", "todo, plan"),
             ("prune.keep_errors", "yes"),
             ("prune.placeholder", "described"),
+            ("compact.cache_price", "half"),
             ("compact.hard", "0.80"),
             ("compact.soft", "0.6"),
             ("thinking.removal_disabled", "yes"),
@@ -156,7 +159,8 @@ mod tests {
             prune_trigger: Some(PruneTrigger::HardMark),
             exempt_tools: vec!["todo".into(), "plan".into()],
             keep_errors: true,
-            placeholder: Placeholder::Described,
+            placeholder: Some(Placeholder::Described),
+            cache_price: Some(CachePrice::Half),
             hard: ThresholdSetting::Percent(80),
             soft: ThresholdSetting::Percent(60),
             keep_recent: Some(Tokens::new(4)),

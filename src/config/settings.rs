@@ -27,6 +27,7 @@ use super::proxies::{ProxyUrl, optional_proxy_url};
 use super::setting::{Flag, Setting, settings};
 use super::store_location::{CallerIdentity, StoreLocation};
 use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::{Profile, PruneTrigger, ThresholdSetting};
 use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::tokens::Tokens;
@@ -164,13 +165,14 @@ settings! { ALL_SETTINGS:
     /// The newest tool results, up to this many tokens in total, are not cleared. If a request was
     /// refused as too long and would still not fit, only those up to a tenth of the window are
     /// protected. Empty: 40000, or the profile's number (local 2000; frugal, and auto below 100000,
-    /// a tenth of the window).
+    /// at most a tenth of the window).
     PRUNE_PROTECT: Option<Tokens> = optional_tokens::<0, MOST>, "prune.protect_tokens" = "",
         per_model;
 
     /// Results are cleared only if that frees more tokens than this, because each clearing costs
-    /// the provider's prompt cache once. Empty: 20000, or the profile's number (local 500; frugal a
-    /// tenth of the window; auto below 100000 none).
+    /// the provider's prompt cache once. Empty: 20000, or the profile's number (local 500; frugal,
+    /// and auto below 100000, none). If this, prune.protect_tokens and prune.when are empty, auto
+    /// also waits until the session's past makes it likely that clearing pays.
     PRUNE_MINIMUM: Option<Tokens> = optional_tokens::<0, MOST>, "prune.minimum_tokens" = "",
         per_model;
 
@@ -183,7 +185,7 @@ settings! { ALL_SETTINGS:
 
     /// When clearing is considered. always: on every request. pressure: above 60% of the tokens
     /// that the window leaves to the conversation. mark: at compact.hard only. Empty: always, or
-    /// the profile's choice (frugal pressure; auto below 100000 mark).
+    /// the profile's choice (frugal, and auto below 100000, mark).
     PRUNE_WHEN: Option<PruneTrigger> = optional_choice, "prune.when" = "";
 
     /// Names of tools whose results are never cleared; separated by commas in the environment.
@@ -193,10 +195,11 @@ settings! { ALL_SETTINGS:
     /// tries it again.
     PRUNE_KEEP_ERRORS: bool = switch, "prune.keep_errors" = "false";
 
-    /// The text that replaces a cleared result. fixed: the same words every time. described: adds
-    /// the tool's name, its main argument and the size. index: also adds the identifiers in the
-    /// result, in at most a tenth of its size.
-    PRUNE_PLACEHOLDER: Placeholder = choice, "prune.placeholder" = "fixed";
+    /// The text that replaces a cleared result. fixed: the same words every time. fixed-index: the
+    /// same words, then the identifiers in the result, in at most a tenth of its size. described:
+    /// the tool's name, its main argument and the size. index: described, with the identifiers.
+    /// Empty: fixed-index, or fixed under the profiles standard and local.
+    PRUNE_PLACEHOLDER: Option<Placeholder> = optional_choice, "prune.placeholder" = "";
 
     /// Neither create nor adopt a summary before an overflow. Summaries created on an overflow stay
     /// in use.
@@ -220,7 +223,14 @@ settings! { ALL_SETTINGS:
     /// lower mark would pay for summaries that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 
-    /// The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at most 11% of
+    /// The price of input from the provider's cache, as a share of other input: fiftieth, tenth,
+    /// quarter or half. The profile frugal compacts at the size that costs least at this price, and
+    /// keeps the price within a conversation. Empty: by the list price of the model, or tenth if
+    /// none is known.
+    COMPACT_CACHE_PRICE: Option<CachePrice> =
+        optional_choice, "compact.cache_price" = "", per_model;
+
+    /// The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at most 8% of
     /// the tokens that the window leaves to the conversation. If set, at most half of those tokens.
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;

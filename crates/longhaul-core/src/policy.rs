@@ -1,5 +1,7 @@
 //! Policy: the numbers that decide about one request, derived from the settings for its window.
 
+mod budgets;
+pub mod cache_price;
 pub mod cut_point;
 pub mod placement;
 pub mod record;
@@ -11,6 +13,9 @@ pub mod thrash;
 use crate::pruning::placeholder::Placeholder;
 use crate::pruning::rule::PruneRule;
 use crate::units::tokens::Tokens;
+use budgets::MAX_INDEX_PERCENT;
+pub use budgets::SummaryBudgets;
+use cache_price::CachePrice;
 use placement::Placement;
 
 /// Smallest window, in tokens, for which `auto` prunes by the standard rule. Below it, `auto`
@@ -28,6 +33,8 @@ const DEFAULT_WINDOW: Tokens = Tokens::new(200_000);
 /// Window of the `local` profile if none is given.
 const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
+/// Share of the usable window that `frugal` leaves to a conversation, in percent.
+const FRUGAL_PERCENT: u32 = 85;
 /// Default hard mark, in percent of the usable window.
 const HARD_PERCENT: u32 = 90;
 /// Default soft mark, in percent of the usable window.
@@ -42,7 +49,7 @@ pub enum Profile {
     /// `standard` for wide or unknown windows; pruning only at the mark below 100,000 tokens.
     #[default]
     Auto,
-    /// Prunes under pressure, in shares of the window: the lowest cost.
+    /// Compacts early, at the size that costs least: see [`CachePrice`].
     Frugal,
     /// Small windows with no price on the prefix: a model on the user's own machine.
     Local,
@@ -107,13 +114,15 @@ pub struct CompactionSettings {
     /// See [`PruneRule::keep_errors`].
     pub keep_errors: bool,
     /// See [`PruneRule::placeholder`].
-    pub placeholder: Placeholder,
+    pub placeholder: Option<Placeholder>,
     /// Hard mark: records are adopted from here on.
     pub hard: ThresholdSetting,
     /// Soft mark: records are prepared from here on.
     pub soft: ThresholdSetting,
     /// Tokens of recent history that compaction keeps verbatim. Defaults to a share of the window.
     pub keep_recent: Option<Tokens>,
+    /// Price of the provider's cache, by which `frugal` chooses its marks. `None` if unknown.
+    pub cache_price: Option<CachePrice>,
     /// Placement of the summary.
     pub placement: Placement,
 }
@@ -132,10 +141,11 @@ impl Default for CompactionSettings {
             prune_trigger: None,
             exempt_tools: Vec::new(),
             keep_errors: false,
-            placeholder: Placeholder::default(),
+            placeholder: None,
             hard: ThresholdSetting::Percent(HARD_PERCENT),
             soft: ThresholdSetting::Percent(SOFT_PERCENT),
             keep_recent: None,
+            cache_price: None,
             placement: Placement::default(),
         }
     }
@@ -162,9 +172,11 @@ pub struct Thresholds {
     pub output: OutputWindow,
     /// Window without the reserve for the reply.
     pub usable: Tokens,
-    /// Size that a conversation may grow to: the usable window, or an absolute hard mark below it.
-    /// Kept history and summary budgets are shares of it.
+    /// Size that a conversation may grow to: the usable window, an absolute hard mark below it, or
+    /// the room of `frugal`. Kept history and summary budgets are shares of it.
     pub capacity: Tokens,
+    /// Hard mark of the window itself. A break below it is optional.
+    pub forced: Tokens,
     /// Soft mark: a record is prepared from here on.
     pub soft: Tokens,
     /// Hard mark: a record is adopted from here on.
@@ -176,13 +188,26 @@ pub struct Thresholds {
     pub relief: Tokens,
 }
 
+/// Returns the tokens of a window without the reserve for the reply.
+fn usable(window: Tokens) -> Tokens {
+    window - REPLY_RESERVE.min(window.divided_by(8))
+}
+
 impl Thresholds {
     fn new(window: Tokens, settings: &CompactionSettings) -> Self {
-        let usable = window - REPLY_RESERVE.min(window.divided_by(8));
-        let hard = settings.hard.resolve(usable, HARD_PERCENT);
-        let capacity = match settings.hard {
-            ThresholdSetting::Percent(_) => usable,
-            ThresholdSetting::Tokens(tokens) => usable.min(tokens),
+        let usable = usable(window);
+        let room = match settings.profile {
+            Profile::Frugal => usable
+                .percent(FRUGAL_PERCENT)
+                .min(settings.cache_price.unwrap_or_default().room()),
+            Profile::Auto | Profile::Local | Profile::Standard => usable,
+        };
+        let (hard, capacity) = match settings.hard {
+            ThresholdSetting::Percent(percent) => (room.percent(percent), room),
+            ThresholdSetting::Tokens(tokens) => (
+                settings.hard.resolve(usable, HARD_PERCENT),
+                usable.min(tokens),
+            ),
         };
         let max_soft = match (settings.soft, settings.hard) {
             (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
@@ -197,12 +222,25 @@ impl Thresholds {
             output: OutputWindow::Shared,
             usable,
             capacity,
-            soft: settings.soft.resolve(usable, SOFT_PERCENT).min(max_soft),
+            forced: match settings.hard {
+                ThresholdSetting::Percent(percent) => usable.percent(percent),
+                ThresholdSetting::Tokens(_) => hard,
+            },
+            soft: match settings.hard {
+                ThresholdSetting::Percent(_) => settings.soft.resolve(room, SOFT_PERCENT),
+                ThresholdSetting::Tokens(_) => settings.soft.resolve(usable, SOFT_PERCENT),
+            }
+            .min(max_soft),
             hard,
             pressure: capacity.percent(60),
             // 78 is 70% as a share of the 90% hard mark, rounded up.
             relief: capacity.percent(70).min(hard.percent(78)),
         }
+    }
+
+    /// Whether a conversation may grow as large as in a window of [`WIDE_WINDOW`].
+    fn is_wide(&self) -> bool {
+        self.capacity >= usable(WIDE_WINDOW)
     }
 
     /// Returns the largest input that fits together with the requested `output`.
@@ -234,59 +272,16 @@ impl Thresholds {
     }
 }
 
-/// Token budgets for the parts of a summary.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SummaryBudgets {
-    /// Text of the model, or steps of a digest: 4% of the capacity, 250 to 1,500.
-    pub prose: Tokens,
-    /// Files and commands: 3% of the capacity, at most 2,000.
-    pub file_activity: Tokens,
-    /// Identifiers: 10% of the capacity, 5% in wide windows; see `Policy::budgets_for`.
-    pub identifiers: Tokens,
-    /// User messages: a quarter of the recent history kept verbatim.
-    pub user_messages: Tokens,
-    /// First and newest user request, in addition to the user messages. Zero until the history is
-    /// known; see [`digest::summary_budgets`](crate::summary::digest::summary_budgets).
-    pub requests: Tokens,
-}
-
-impl SummaryBudgets {
-    fn new(thresholds: &Thresholds, keep_recent: Tokens) -> Self {
-        let capacity = thresholds.capacity;
-        Self {
-            prose: capacity
-                .percent(4)
-                .clamp(Tokens::new(250), Tokens::new(1_500)),
-            file_activity: capacity.percent(3).min(Tokens::new(2_000)),
-            identifiers: capacity.percent(if thresholds.window < WIDE_WINDOW {
-                10
-            } else {
-                5
-            }),
-            user_messages: keep_recent.divided_by(4),
-            requests: Tokens::ZERO,
-        }
-    }
-
-    /// Size that the replay assumes for a summary.
-    pub fn nominal(&self) -> Tokens {
-        self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests
-    }
-}
-
-/// Growth of the index budget with the length of the history, for windows below [`WIDE_WINDOW`].
-/// Each row gives a multiple of the capacity and the percentage of the plain budget from there on;
-/// the last row that applies counts.
-///
-/// A longer history has more identifiers to keep. At a quarter of the tokens, this doubles what is
-/// still known of the distant past (see `bench/COMPACTION.md`).
-const INDEX_GROWTH: [(u32, u32); 3] = [(0, 100), (2, 130), (4, 150)];
-
 /// Compaction policy for one request.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Pruning rule and its trigger; `None` if pruning is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
+    /// Whether the rule clears below the hard mark only if that is likely to pay. Set under `auto`
+    /// and `frugal`, unless the operator set when or how much to clear.
+    pub weighs_clearing: bool,
+    /// Whether a cut below the window's own hard mark has to be likely to pay: under `frugal`.
+    pub weighs_cuts: bool,
     /// Tokens of the newest results that recovery from an overflow protects while it clears all
     /// others, whatever the rule's user-turn gate and minimum. Recovery tries as much as the rule
     /// protects first, then less. `None` if it clears nothing.
@@ -318,7 +313,11 @@ impl Policy {
     pub fn new(settings: &CompactionSettings, window: Tokens) -> Self {
         let thresholds = Thresholds::new(window, settings);
         let wide = window >= WIDE_WINDOW;
-        let share = window.divided_by(10);
+        // `frugal` may leave a conversation less than the window.
+        let share = match settings.profile {
+            Profile::Frugal => thresholds.capacity.divided_by(9).min(window.divided_by(10)),
+            Profile::Auto | Profile::Local | Profile::Standard => window.divided_by(10),
+        };
         let (when, protect, minimum, user_turns) = match settings.profile {
             Profile::Auto if !wide => (PruneTrigger::HardMark, share, Tokens::ZERO, 0),
             Profile::Auto | Profile::Standard => (
@@ -327,7 +326,7 @@ impl Policy {
                 Tokens::new(20_000),
                 2,
             ),
-            Profile::Frugal => (PruneTrigger::Pressure, share, share, 0),
+            Profile::Frugal => (PruneTrigger::HardMark, share, Tokens::ZERO, 0),
             Profile::Local => (
                 PruneTrigger::Always,
                 Tokens::new(2_000),
@@ -341,15 +340,23 @@ impl Policy {
             user_turns: settings.user_turns.unwrap_or(user_turns),
             exempt_tools: settings.exempt_tools.clone(),
             keep_errors: settings.keep_errors,
-            placeholder: settings.placeholder,
+            placeholder: settings.placeholder.unwrap_or(match settings.profile {
+                Profile::Auto | Profile::Frugal => Placeholder::FixedIndex,
+                Profile::Local | Profile::Standard => Placeholder::Fixed,
+            }),
         };
         let clearing = [rule.protect, rule.protect.min(share)];
         let keep_recent = keep_recent(settings, &thresholds);
-        let budgets = SummaryBudgets::new(&thresholds, keep_recent);
+        let budgets = SummaryBudgets::new(&thresholds);
         Self {
             prune: settings
                 .prune
                 .then(|| (settings.prune_trigger.unwrap_or(when), rule)),
+            weighs_clearing: matches!(settings.profile, Profile::Auto | Profile::Frugal)
+                && settings.prune_trigger.is_none()
+                && settings.protect.is_none()
+                && settings.minimum.is_none(),
+            weighs_cuts: settings.profile == Profile::Frugal,
             recovery_protect: (settings.prune && settings.recover).then_some(clearing),
             proactive: settings.proactive,
             recover: settings.recover,
@@ -371,18 +378,22 @@ impl Policy {
         }
     }
 
-    /// Returns the budgets for a summary of `history` tokens: a longer history gets a larger index.
-    pub(crate) fn budgets_for(&self, history: Tokens) -> SummaryBudgets {
-        if self.thresholds.window >= WIDE_WINDOW {
-            return self.budgets;
-        }
-        let rooms = history.get() / self.thresholds.capacity.get().max(1);
-        let reached = INDEX_GROWTH.iter().rev().find(|(from, _)| rooms >= *from);
-        let percent = reached.map_or(100, |(_, percent)| *percent);
+    /// Returns the budgets for a summary beside `fixed` tokens that no compaction removes. A large
+    /// head leaves a smaller index: otherwise the conversation would fill up again at once.
+    pub(crate) fn budgets_beside(&self, fixed: Tokens) -> SummaryBudgets {
+        let room = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
         SummaryBudgets {
-            identifiers: self.budgets.identifiers.percent(percent),
+            identifiers: self.budgets.identifiers.min(room),
             ..self.budgets
         }
+    }
+
+    /// Returns the least space for a summary that makes a compaction worthwhile: a fifth of the
+    /// capacity, or a smaller summary.
+    pub(crate) fn least_room(&self) -> Tokens {
+        self.budgets
+            .nominal()
+            .min(self.thresholds.capacity.divided_by(5))
     }
 
     /// Returns the policy for a thrashing conversation: keeps half as much recent history verbatim.
@@ -401,7 +412,7 @@ impl Policy {
     pub fn with_window(mut self, settings: &CompactionSettings, tokens: Tokens) -> Self {
         self.thresholds = Thresholds::new(tokens, settings);
         self.keep_recent = keep_recent(settings, &self.thresholds);
-        self.budgets = SummaryBudgets::new(&self.thresholds, self.keep_recent);
+        self.budgets = SummaryBudgets::new(&self.thresholds);
         self
     }
 
@@ -456,7 +467,7 @@ impl Policy {
 /// the capacity, which leaves room for the summary and for what follows.
 fn keep_recent(settings: &CompactionSettings, thresholds: &Thresholds) -> Tokens {
     settings.keep_recent.map_or_else(
-        || Tokens::new(20_000).min(thresholds.capacity.percent(11)),
+        || Tokens::new(20_000).min(thresholds.capacity.percent(8)),
         |tokens| tokens.min(thresholds.capacity.divided_by(2)),
     )
 }

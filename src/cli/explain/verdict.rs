@@ -112,6 +112,11 @@ impl VerdictReasons<'_> {
             );
         }
         match when {
+            PruneTrigger::Always if self.policy.weighs_clearing => {
+                "waits until clearing is likely to pay: each clearing makes the provider read the \
+                 rest again"
+                    .into()
+            }
             PruneTrigger::Always => "not due yet: the newest message does not end a request".into(),
             PruneTrigger::HardMark if self.replay_outcome.size < marks.hard => {
                 format!(

@@ -20,6 +20,7 @@ pub(crate) mod script_sample;
 
 use crate::units::scope::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
+use memo::IndexBytes;
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};
 
@@ -43,6 +44,7 @@ pub struct ParseCache {
     key: [u64; 4],
     messages: ParsedMessages,
     pages: CachePages,
+    index_bytes: IndexBytes,
 }
 
 impl ParseCache {
@@ -57,6 +59,7 @@ impl ParseCache {
             key,
             messages: ParsedMessages::new(GENERATION_MESSAGES),
             pages: CachePages::new(GENERATION_PAGES),
+            index_bytes: IndexBytes::default(),
         }
     }
 

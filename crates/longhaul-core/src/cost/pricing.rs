@@ -1,6 +1,7 @@
 //! Token prices, and the cost of replies.
 
 use crate::dialect::usage::Usage;
+use crate::policy::cache_price::CachePrice;
 use crate::units::usd::{Usd, div_rounded, to_fixed_point};
 
 /// Trillionths of a dollar per billionth.
@@ -57,6 +58,13 @@ impl InputPrices {
         };
         let write = self.written.unwrap_or(self.input).cost_of(written);
         Some(self.input.cost_of(usage.input - cached - written) + read + write)
+    }
+
+    /// Returns the class of the price of cached input. Without such a price, cached input costs as
+    /// much as other input.
+    pub fn cache_price(&self) -> CachePrice {
+        let cached = self.cached.unwrap_or(self.input);
+        CachePrice::from_prices(cached.0, self.input.0)
     }
 
     /// Returns the price of a token that was expected in the cache and was missed.

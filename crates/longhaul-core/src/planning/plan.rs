@@ -150,15 +150,17 @@ pub fn plan(
         return plan_unmodified(conversation, policy);
     }
     // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
-    // at once, with the same bytes on every replica.
+    // at once, with the same bytes on every replica. What others cleared without a record is
+    // cleared here too.
     let at_the_mark = match summaries {
         SummarySource::Model if prior.seen => HardMarkMode::Report,
-        SummarySource::Digest | SummarySource::Model => HardMarkMode::Cut,
+        SummarySource::Model => HardMarkMode::ClearOrCut,
+        SummarySource::Digest => HardMarkMode::Cut,
     };
     let thinking = &prior.thinking;
     let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark, thinking);
     let current = candidate(prior.adopted.as_ref());
-    if !policy.proactive || at_the_mark == HardMarkMode::Cut {
+    if !policy.proactive || at_the_mark != HardMarkMode::Report {
         return current.plan;
     }
     // An edit removes the thinking behind it. The thinking of a finished turn matters least.
@@ -219,7 +221,7 @@ pub fn plan_with_digest(
         conversation,
         policy,
         base,
-        HardMarkMode::Cut,
+        HardMarkMode::ClearOrCut,
         &prior.thinking,
     )
     .plan

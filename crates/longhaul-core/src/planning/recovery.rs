@@ -290,8 +290,21 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         digest::wrapped_digest(self.conversation, history, self.retained(cut), budgets)
     }
 
+    /// Returns the budgets for the text that replaces the history before `cut`. Where the rest
+    /// leaves little room, the index shrinks first, down to a quarter.
     fn budgets(&self, cut: usize) -> SummaryBudgets {
-        summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut)
+        let budgets = summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut);
+        let others = budgets.nominal() - budgets.identifiers - budgets.requests;
+        let fixed = self.tokens_without_summary(cut)
+            + Tokens::estimate_text(&wording::wrap_summary(""))
+            + others;
+        let left = self.target.min(self.max_with_progress) - fixed;
+        SummaryBudgets {
+            identifiers: budgets
+                .identifiers
+                .min(left.max(budgets.identifiers.divided_by(4))),
+            ..budgets
+        }
     }
 
     /// Returns the messages after `cut` that are retained as long as the digest: not cleared, and

@@ -17,9 +17,9 @@
 //!   the upstream, which each replica asks at a different time.
 //!
 //! So clearing without a record is the same everywhere. The place of a cut may differ between
-//! replicas that have different records. Below its own mark the rule clears nothing, not even
-//! together with a cut.
+//! replicas that have different records. Below its own mark the rule clears nothing.
 
+mod payback;
 pub mod savings;
 mod size;
 mod user_turn_counter;
@@ -45,6 +45,9 @@ use user_turn_counter::UserTurnCounter;
 /// Behaviour at the hard mark if pruning is not enough.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HardMarkMode {
+    /// Clear results if that frees enough, else cut: for a conversation whose summaries a model
+    /// writes. A replica that has not seen the conversation repeats what the others cleared.
+    ClearOrCut,
     /// Cut the history there: a digest takes its place, on every replica alike.
     Cut,
     /// Continue and report it: a summary has to be made first.
@@ -75,7 +78,7 @@ pub struct ReplayOutcome {
     pub request_tokens: Tokens,
     /// Whether pruning at the mark would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
-    /// Whether compacting at the mark can help at all.
+    /// Whether compacting at the mark can help at all, and is forced or likely to pay.
     pub can_compact: bool,
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
@@ -149,6 +152,8 @@ struct Replay<'r, 'a> {
     /// comes first, the rule clears there.
     cuts_first: bool,
     turns: UserTurnCounter,
+    /// Requests of the conversation so far.
+    requests: usize,
     prune_state: PruneState,
     summarised_until: usize,
     cut_here: bool,
@@ -196,6 +201,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             can_compact: false,
             cuts_first: false,
             turns: UserTurnCounter::default(),
+            requests: 0,
             prune_state,
             summarised_until: pinned_head.end,
             cut_here: false,
@@ -230,7 +236,8 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
         // Content that can never be removed has to leave room for a summary below the mark.
         // Otherwise no compaction helps, and the upstream decides about the request.
-        let irreducible = state.fixed_tokens + state.pinned_tokens() + policy.budgets.nominal();
+        let fixed = state.fixed_tokens + state.pinned_tokens();
+        let irreducible = fixed + policy.least_room();
         state.can_compact = irreducible < policy.thresholds.hard;
         state.cuts_first = policy.proactive
             && state.can_compact
@@ -252,6 +259,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     /// Replays the request that ended at `point`.
     fn step(&mut self, point: usize) -> HardMarkOutcome {
         self.turns.count_up_to(self.conversation, point);
+        self.requests += 1;
         self.ingest_until(point);
         if point > self.plannable_until {
             return HardMarkOutcome::NotReached;
@@ -261,7 +269,10 @@ impl<'r, 'a> Replay<'r, 'a> {
             self.clear_at_hard_mark(point);
         }
         let marked = self.policy.proactive && self.can_compact && point > self.settled_until;
-        if !marked || self.size(point) < self.policy.thresholds.hard {
+        if !marked
+            || self.size(point) < self.policy.thresholds.hard
+            || !self.cutting_is_worthwhile(point)
+        {
             HardMarkOutcome::NotReached
         } else if self.cut(point) {
             HardMarkOutcome::Cut
@@ -280,6 +291,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         // A rule whose own mark is above the mark for cutting history comes too late.
         let pruning_suffices = policy.prune_thresholds.hard <= policy.thresholds.hard
             && self.pruning_suffices(messages);
+        let worthwhile = self.cutting_is_worthwhile(messages);
         let user_turns = self.turns.count;
         let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
             let few = user_turns < rule.user_turns;
@@ -300,7 +312,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             size,
             request_tokens: self.summary.map(|it| it.requests).unwrap_or_default(),
             pruning_suffices,
-            can_compact: self.can_compact && messages <= self.plannable_until,
+            can_compact: self.can_compact && messages <= self.plannable_until && worthwhile,
             blocked_by_turns: waits_for_turns,
         }
     }
@@ -358,7 +370,10 @@ impl<'r, 'a> Replay<'r, 'a> {
                     && self.prune_size(point) > self.policy.prune_thresholds.pressure
             }
         };
-        if is_considered && self.prune_state.would_fire(rule, self.turns.count) {
+        if is_considered
+            && self.prune_state.would_fire(rule, self.turns.count)
+            && self.clearing_is_worthwhile(point)
+        {
             self.prune_state.clear_all_clearable();
         }
     }
@@ -382,8 +397,9 @@ impl<'r, 'a> Replay<'r, 'a> {
     /// Cuts the history at the hard mark when clearing alone freed too little, and clears results
     /// in the same cache break. Returns whether anything was done.
     ///
-    /// Skipped if it saves less than a tenth: the mark would be reached again at the next turn,
-    /// with a broken prompt cache each time.
+    /// Skipped if it saves less than 15%: the mark would be reached again at the next turn, with a
+    /// broken prompt cache each time. The digest before may have been smaller than its nominal
+    /// size, so that less is saved than the replay computes.
     fn cut(&mut self, point: usize) -> bool {
         let prunes = self.is_at_prune_mark(point) && self.rule_would_fire();
         let size = self.size(point);
@@ -403,7 +419,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             + self.pinned_tokens()
             + summary.nominal
             + self.conversation.tokens_of(cut..point);
-        if self.hard_mark_mode == HardMarkMode::Report || after > size.percent(90) {
+        if self.hard_mark_mode == HardMarkMode::Report || after > size.percent(85) {
             return false;
         }
         if prunes {

@@ -1,6 +1,7 @@
 //! Compaction records: the rewrite of an accepted request, stored so that later requests start from
 //! it.
 
+use crate::policy::cache_price::CachePrice;
 use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashDetector;
 use crate::prefix::keys::{HeadDependence, PrefixKeys};
@@ -81,6 +82,10 @@ pub struct CompactionRecord {
     pub images_before: usize,
     /// Policy window learned from a refusal before the record was made, if any.
     pub window: Option<Tokens>,
+    /// Price class by which `frugal` chose the marks. Later requests keep it, so that a change of
+    /// prices moves no mark within a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_price: Option<CachePrice>,
     /// Plain estimate of the request without the record.
     pub tokens_before: Tokens,
     /// Plain estimate of the request with the record.
@@ -141,6 +146,7 @@ impl CompactionRecord {
             clips: Vec::new(),
             images_before: 0,
             window: None,
+            cache_price: None,
             pace: ThrashDetector::default(),
             model: model.to_owned(),
             ..self.clone()

@@ -110,7 +110,7 @@ fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
         ..CompactionSettings::default()
     };
     let policy = Policy::new(&settings, Tokens::new(1_000_000));
-    assert_eq!(policy.keep_recent, Tokens::new(3_300));
+    assert_eq!(policy.keep_recent, Tokens::new(2_400));
     assert!(policy.budgets.nominal() < policy.thresholds.hard.divided_by(3));
     assert!(policy.thresholds.relief < policy.thresholds.hard);
 }
@@ -125,19 +125,6 @@ fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
         let marks = Policy::new(&settings, Tokens::new(32_000)).thresholds;
         assert!(marks.relief < marks.hard, "{percent}%");
     }
-}
-
-#[test]
-fn the_index_grows_with_the_history_where_the_window_is_small() {
-    let index = |window, rooms: u32| {
-        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
-        let history = Tokens::new(policy.thresholds.capacity.get() * rooms);
-        policy.budgets_for(history).identifiers
-    };
-    let small = index(32_000, 0);
-    assert_eq!(index(32_000, 3), small.percent(130));
-    assert_eq!(index(32_000, 100), small.percent(150));
-    assert_eq!(index(200_000, 100), index(200_000, 0));
 }
 
 #[test]
@@ -177,8 +164,8 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
         assert_eq!(policy.prune_summary_size, all, "{window}");
     };
     // Shares of a capacity of 3,500, of 28,000 and of 183,616 tokens.
-    check(4_000, [250, 105, 350, 96]);
-    check(32_000, [1_120, 840, 2_800, 770]);
+    check(4_000, [250, 105, 560, 96]);
+    check(32_000, [1_120, 840, 4_480, 770]);
     check(200_000, [1_500, 2_000, 9_180, 5_000]);
 }
 
@@ -203,8 +190,8 @@ fn a_rule_asked_at_the_mark_alone_clears_nothing_by_itself() {
 fn where_compacting_alone_does_not_help_half_as_much_is_kept() {
     let plain = policy(32_000);
     let tightened = plain.tightened();
-    assert_eq!(plain.keep_recent, Tokens::new(3_080));
-    assert_eq!(tightened.keep_recent, Tokens::new(1_540));
+    assert_eq!(plain.keep_recent, Tokens::new(2_240));
+    assert_eq!(tightened.keep_recent, Tokens::new(1_120));
     assert_eq!(
         (
             tightened.thresholds,
@@ -226,4 +213,60 @@ fn only_the_local_profile_has_a_window_of_its_own() {
     check(Profile::Frugal, 200_000);
     check(Profile::Local, 10_000);
     check(Profile::Standard, 200_000);
+}
+
+#[test]
+fn frugal_leaves_a_conversation_the_room_of_its_price_class() {
+    let marks = |window, class, hard| {
+        let settings = CompactionSettings {
+            profile: Profile::Frugal,
+            cache_price: class,
+            hard,
+            ..CompactionSettings::default()
+        };
+        let marks = Policy::new(&settings, Tokens::new(window)).thresholds;
+        assert!(marks.soft < marks.hard && marks.hard <= marks.forced);
+        (marks.capacity.get(), marks.hard.get())
+    };
+    let usual = ThresholdSetting::Percent(90);
+    assert_eq!(marks(200_000, None, usual), (32_000, 28_800));
+    assert_eq!(
+        marks(200_000, None, usual),
+        marks(1_000_000, Some(CachePrice::Half), usual)
+    );
+    assert_eq!(
+        marks(200_000, Some(CachePrice::Fiftieth), usual),
+        (40_000, 36_000)
+    );
+    // A small window sets the mark.
+    assert_eq!(marks(16_000, None, usual), (11_900, 10_710));
+    // The operator's number wins.
+    let own = ThresholdSetting::Tokens(Tokens::new(100_000));
+    assert_eq!(marks(200_000, None, own), (100_000, 100_000));
+}
+
+#[test]
+fn clearing_is_weighed_unless_the_operator_set_its_numbers() {
+    let weighs =
+        |settings: CompactionSettings| Policy::new(&settings, Tokens::new(200_000)).weighs_clearing;
+    let usual = CompactionSettings::default();
+    assert!(weighs(usual.clone()));
+    for profile in [Profile::Standard, Profile::Local] {
+        assert!(!weighs(CompactionSettings {
+            profile,
+            ..usual.clone()
+        }));
+    }
+    assert!(!weighs(CompactionSettings {
+        minimum: Some(Tokens::new(20_000)),
+        ..usual.clone()
+    }));
+    assert!(!weighs(CompactionSettings {
+        protect: Some(Tokens::new(40_000)),
+        ..usual.clone()
+    }));
+    assert!(!weighs(CompactionSettings {
+        prune_trigger: Some(PruneTrigger::Always),
+        ..usual
+    }));
 }

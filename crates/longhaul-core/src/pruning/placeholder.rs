@@ -16,6 +16,8 @@ pub enum Placeholder {
     /// A fixed text for every result.
     #[default]
     Fixed,
+    /// The fixed text as the first line, followed by the identifiers of the result.
+    FixedIndex,
     /// Like [`Described`](Self::Described), followed by the identifiers of the result.
     Index,
 }
@@ -47,7 +49,9 @@ impl Placeholder {
         tokens: Tokens,
     ) -> PlaceholderText {
         let (line, line_tokens) = match self {
-            Self::Fixed => (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS),
+            Self::Fixed | Self::FixedIndex => {
+                (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS)
+            }
             Self::Described | Self::Index => {
                 let line = describe(conversation, call, tool, tokens);
                 let line_tokens = Tokens::estimate_text(&line);
@@ -56,8 +60,10 @@ impl Placeholder {
         };
         let room = tokens.percent(INDEX_PERCENT);
         let index = match self {
-            Self::Index if room >= MIN_INDEX => room.min(wording::MAX_IDENTIFIER_TOKENS),
-            Self::Described | Self::Fixed | Self::Index => Tokens::ZERO,
+            Self::FixedIndex | Self::Index if room >= MIN_INDEX => {
+                room.min(wording::MAX_IDENTIFIER_TOKENS)
+            }
+            Self::Described | Self::Fixed | Self::FixedIndex | Self::Index => Tokens::ZERO,
         };
         PlaceholderText {
             line,
@@ -85,7 +91,11 @@ impl PlaceholderText {
         if self.index_budget == Tokens::ZERO {
             return self.line.clone();
         }
-        let index = identifiers::index_text(&conversation.text(message), self.index_budget);
+        let index = || identifiers::index_text(&conversation.text(message), self.index_budget);
+        let index = match message.memo() {
+            Some(memo) => memo.index(self.index_budget, index),
+            None => index().into(),
+        };
         let words = wording::with_identifiers(&self.line, &index);
         if index.is_empty() || !is_shorter(conversation, message, &words) {
             return self.line.clone();
@@ -116,18 +126,22 @@ pub(crate) fn is_placeholder(conversation: &Conversation<'_>, message: &Message)
 fn is_placeholder_text(text: &str) -> bool {
     const DESCRIPTION: usize =
         wording::MAX_TOOL_CHARS + wording::MAX_ARGUMENT_CHARS + "  , about 4294967295 tokens".len();
+    let is_index = |index: &str| {
+        Tokens::estimate_text(index) <= wording::MAX_IDENTIFIER_TOKENS
+            && identifiers::is_index(index)
+    };
+    if let Some(rest) = text.strip_prefix(wording::CLEARED) {
+        return rest.is_empty() || rest.strip_prefix('\n').is_some_and(is_index);
+    }
     let rest = text
         .strip_prefix(wording::CLEARED_PREFIX)
         .and_then(|rest| rest.strip_suffix(']'));
     let described = |rest: &str| {
         let (line, index) = rest.split_once('\n').unwrap_or((rest, ""));
-        let is_index = || {
-            Tokens::estimate_text(index) <= wording::MAX_IDENTIFIER_TOKENS
-                && identifiers::is_index(index)
-        };
-        line.chars().nth(DESCRIPTION).is_none() && (index.is_empty() || is_index())
+        line.chars().nth(DESCRIPTION).is_none() && (index.is_empty() || is_index(index))
     };
-    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(described))
+    rest.and_then(|rest| rest.strip_prefix(':'))
+        .is_some_and(described)
 }
 
 /// Possible beginnings of a placeholder in JSON, escaped or not. Text with another beginning need

@@ -178,6 +178,15 @@ impl PruneState {
         self.clearable - self.clearable_summarised
     }
 
+    /// Returns the message of the first result that clearing up to the limit would clear.
+    pub(crate) fn first_clearable(&self) -> Option<usize> {
+        let waiting = self.results.get(self.cleared_end..self.clearable_end)?;
+        let first = waiting
+            .iter()
+            .find(|result| result.frees > Tokens::ZERO && result.message >= self.summarised_until);
+        first.map(|result| result.message)
+    }
+
     /// Text tokens that clearing up to the limit would free. The rule's minimum counts only text.
     pub fn clearable_text_tokens(&self) -> Tokens {
         self.clearable - self.clearable_non_text

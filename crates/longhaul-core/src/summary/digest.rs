@@ -51,8 +51,9 @@ pub(crate) fn summary_budgets_with_requests(
     covered: Range<usize>,
     requests: Tokens,
 ) -> SummaryBudgets {
-    let budgets = policy.budgets_for(conversation.tokens_of(covered.clone()));
-    let taken = conversation.fixed_tokens_before(covered.start) + budgets.nominal();
+    let fixed = conversation.fixed_tokens_before(covered.start);
+    let budgets = policy.budgets_beside(fixed);
+    let taken = fixed + budgets.nominal();
     let room = policy.thresholds.requests_budget(taken);
     SummaryBudgets {
         requests: requests.min(room),

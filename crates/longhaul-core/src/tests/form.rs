@@ -25,12 +25,17 @@ const WINDOWS: [u32; 4] = [16_000, 32_000, 64_000, 128_000];
 
 /// Default policies for these windows, and for the largest also those with longer placeholders.
 fn policies() -> Vec<Policy> {
-    let usual = WINDOWS.map(|window| (window, Placeholder::default()));
-    let telling = [Placeholder::Described, Placeholder::Index].map(|it| (WINDOWS[3], it));
+    let usual = WINDOWS.map(|window| (window, Placeholder::FixedIndex));
+    let telling = [
+        Placeholder::Fixed,
+        Placeholder::Described,
+        Placeholder::Index,
+    ]
+    .map(|it| (WINDOWS[3], it));
     let all = usual.into_iter().chain(telling);
     let policy = |(window, placeholder)| {
         let settings = CompactionSettings {
-            placeholder,
+            placeholder: Some(placeholder),
             ..CompactionSettings::default()
         };
         Policy::new(&settings, Tokens::new(window))

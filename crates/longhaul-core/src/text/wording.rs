@@ -60,11 +60,13 @@ pub(crate) fn describe_cleared_result(
     format!("{CLEARED_PREFIX}: {tool}{argument}, about {tokens} tokens]")
 }
 
-/// Adds the index of the cleared result's identifiers to the placeholder `line`.
+/// Adds the index of the cleared result's identifiers to the placeholder `line`: behind the fixed
+/// text, or inside the brackets of a description.
 pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
-    let line = line.strip_suffix(']').unwrap_or(line);
-    let colon = if line == CLEARED_PREFIX { ":" } else { "" };
-    format!("{line}{colon}\n{index}]")
+    match line.strip_suffix(']') {
+        Some(description) if line != CLEARED => format!("{description}\n{index}]"),
+        _ => format!("{line}\n{index}"),
+    }
 }
 
 /// Whether a raw JSON literal may match [`points_at_earlier_read`]. JSON can escape the phrases

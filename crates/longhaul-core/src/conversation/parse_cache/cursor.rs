@@ -9,6 +9,7 @@
 //! [`Fingerprint`]: super::Fingerprint
 
 use crate::conversation::parse_cache::ParseCache;
+use crate::conversation::parse_cache::memo::MessageMemo;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::{ContentPart, Message, Role, ToolCall};
@@ -163,7 +164,9 @@ impl ParseCursor<'_> {
             .cache
             .fingerprint(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MAX_MEMBERS {
-            let parsed = Arc::new(ParsedMessage::new(fingerprint, message, parts, calls));
+            let memo = MessageMemo::new(self.cache.index_bytes.clone());
+            let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
+            let parsed = Arc::new(parsed);
             message.cached = Some(Arc::clone(&parsed));
             self.cache.messages.insert(self.key(rest), parsed);
         }

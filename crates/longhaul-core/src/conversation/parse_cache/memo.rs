@@ -2,7 +2,13 @@
 
 use crate::conversation::parse_cache::script_sample::ScriptSample;
 use crate::units::scope::PrefixHash;
-use std::sync::OnceLock;
+use crate::units::tokens::Tokens;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Most bytes of all indexes that one cache stores. Further indexes are computed for each request.
+/// A result takes about a tenth of its size, so that 32 MiB stand for 320 MB of cleared results.
+const MAX_INDEX_BYTES: usize = 32 << 20;
 
 /// Lazily computed values. Each depends only on the message, so any caller may fill it in.
 #[derive(Debug, Default)]
@@ -13,6 +19,67 @@ pub(crate) struct MessageMemo {
     pub(crate) is_reference: OnceLock<bool>,
     /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,
+    /// Identifiers of the text, with the budget that they were chosen for.
+    index: OnceLock<(Tokens, StoredIndex)>,
+    index_bytes: IndexBytes,
+}
+
+impl MessageMemo {
+    pub(super) fn new(index_bytes: IndexBytes) -> Self {
+        Self {
+            index_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the identifiers of the text, chosen for `budget`. Calls `compute` unless they are
+    /// stored.
+    pub(crate) fn index(&self, budget: Tokens, compute: impl FnOnce() -> String) -> Arc<str> {
+        if let Some((_, stored)) = self.index.get().filter(|(made_for, _)| *made_for == budget) {
+            return Arc::clone(&stored.text);
+        }
+        let text: Arc<str> = compute().into();
+        if self.index_bytes.reserve(text.len()) {
+            let stored = StoredIndex {
+                text: Arc::clone(&text),
+                reserved: self.index_bytes.clone(),
+            };
+            // A rejected value returns its bytes when it is dropped.
+            _ = self.index.set((budget, stored));
+        }
+        text
+    }
+}
+
+/// Bytes of the indexes that a cache stores, counted over all of its messages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct IndexBytes(Arc<AtomicUsize>);
+
+impl IndexBytes {
+    /// Counts `bytes` unless the sum would exceed [`MAX_INDEX_BYTES`].
+    fn reserve(&self, bytes: usize) -> bool {
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before + bytes <= MAX_INDEX_BYTES;
+        if !fits {
+            self.0.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+}
+
+/// Stored index, which returns its bytes to the count when it is dropped.
+#[derive(Debug)]
+struct StoredIndex {
+    text: Arc<str>,
+    reserved: IndexBytes,
+}
+
+impl Drop for StoredIndex {
+    fn drop(&mut self) {
+        self.reserved
+            .0
+            .fetch_sub(self.text.len(), Ordering::Relaxed);
+    }
 }
 
 /// A step of a prefix hash. The message's own text is not included, because the memo belongs to
@@ -25,4 +92,34 @@ pub(crate) struct PrefixHashStep {
     pub(crate) call_index: Option<usize>,
     /// Hash of the prefix that ends with the message.
     pub(crate) after: PrefixHash,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_computed_once_per_budget_and_gives_its_bytes_back() {
+        let bytes = IndexBytes::default();
+        let memo = MessageMemo::new(bytes.clone());
+        let count = || bytes.0.load(Ordering::Relaxed);
+        let (small, large) = (Tokens::new(10), Tokens::new(20));
+        assert_eq!(&*memo.index(small, || "a.rs".into()), "a.rs");
+        assert_eq!(&*memo.index(small, || "other".into()), "a.rs");
+        assert_eq!(&*memo.index(large, || "a.rs b.rs".into()), "a.rs b.rs");
+        assert_eq!(count(), "a.rs".len());
+        drop(memo);
+        assert_eq!(count(), 0);
+    }
+
+    #[test]
+    fn beyond_its_bound_a_cache_stores_no_index() {
+        let bytes = IndexBytes::default();
+        assert!(bytes.reserve(MAX_INDEX_BYTES - 1));
+        let memo = MessageMemo::new(bytes.clone());
+        let budget = Tokens::new(10);
+        assert_eq!(&*memo.index(budget, || "a.rs".into()), "a.rs");
+        assert_eq!(&*memo.index(budget, || "other".into()), "other");
+        assert_eq!(bytes.0.load(Ordering::Relaxed), MAX_INDEX_BYTES - 1);
+    }
 }

@@ -33,6 +33,7 @@ impl ParsedMessage {
         message: &Message,
         parts: &[ContentPart],
         calls: &[ToolCall],
+        memo: MessageMemo,
     ) -> Self {
         let back = Shift::to_origin(message.span);
         Self {
@@ -44,7 +45,7 @@ impl ParsedMessage {
             },
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
-            memo: MessageMemo::default(),
+            memo,
         }
     }
 

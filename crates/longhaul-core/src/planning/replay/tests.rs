@@ -31,6 +31,7 @@ const FAR: Tokens = Tokens::new(1_000_000);
 pub(crate) fn policy() -> Policy {
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
     policy.prune = None;
+    (policy.weighs_clearing, policy.weighs_cuts) = (false, false);
     policy.keep_recent = ONE;
     policy.prune_summary_size = Tokens::new(100);
     policy.budgets = SummaryBudgets {

@@ -1,0 +1,75 @@
+//! Whether a break of the prefix that no window forces is likely to pay for itself.
+//!
+//! After a break, the provider reads the rest of the prompt at the price of new input once. Each
+//! later request then reads the freed tokens no more. Nobody knows how many requests follow. A
+//! session is likely to go on for a part of the requests that it already has.
+
+use super::Replay;
+use crate::units::tokens::Tokens;
+
+/// Requests that are expected to follow, in percent of those so far.
+const EXPECTED_PERCENT: u64 = 15;
+/// Additional cost of a token that is read again, in tenths of the price of a cached token. Of the
+/// common price lists, 1.25 for 0.1 has the highest ratio.
+const REREAD_TENTHS: u64 = 115;
+
+impl Replay<'_, '_> {
+    /// Whether clearing now is forced by the window, or likely to pay.
+    pub(super) fn clearing_is_worthwhile(&self, point: usize) -> bool {
+        let policy = self.policy;
+        if !policy.weighs_clearing {
+            return true;
+        }
+        if self.prune_size(point) >= policy.prune_thresholds.forced {
+            // A cut in the same break frees more and keeps more.
+            return !self.cuts_first;
+        }
+        let Some(first) = self.prune_state.first_clearable() else {
+            return true;
+        };
+        let freed = self.clearable_tokens();
+        let reread = self.conversation.tokens_of(first..point) - freed;
+        is_likely_to_pay(self.requests, reread, freed)
+    }
+
+    /// Whether a cut now is forced by the window, or likely to pay. What remains counts with its
+    /// nominal size.
+    pub(super) fn cutting_is_worthwhile(&self, point: usize) -> bool {
+        let (policy, size) = (self.policy, self.size(point));
+        if !policy.weighs_cuts || size >= policy.thresholds.forced {
+            return true;
+        }
+        let fixed = self.fixed_tokens + self.pinned_tokens();
+        let reread = policy.budgets_beside(fixed).nominal() + policy.keep_recent;
+        let freed = size - fixed - reread;
+        is_likely_to_pay(self.requests, reread, freed)
+    }
+}
+
+/// Whether a break after `requests` requests is likely to pay, if the provider reads `reread` tokens
+/// again and every later request is `freed` tokens shorter.
+fn is_likely_to_pay(requests: usize, reread: Tokens, freed: Tokens) -> bool {
+    let expected = (requests as u64).saturating_mul(EXPECTED_PERCENT);
+    let saved = expected.saturating_mul(u64::from(freed.get()));
+    // Percent on the left, tenths on the right.
+    saved / 10 >= REREAD_TENTHS * u64::from(reread.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_break_pays_if_a_part_of_the_past_earns_it_back() {
+        let check = |requests, reread, freed, expect| {
+            let pays = is_likely_to_pay(requests, Tokens::new(reread), Tokens::new(freed));
+            assert_eq!(pays, expect, "{requests}");
+        };
+        // After 100 requests, 15 more are expected.
+        check(100, 15_000, 11_500, true);
+        check(100, 15_000, 11_499, false);
+        check(0, 1, 1_000_000, false);
+        check(1, 0, 0, true);
+        check(usize::MAX, u32::MAX, u32::MAX, true);
+    }
+}
