@@ -250,7 +250,7 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     table   api.openai.com is openai, which lists it by that name
     asked   not yet: serve asks in the background of the first chat, --ask asks now
     marks   usable 255,616, soft 217,273, hard 230,054
-    rule    auto: clears always; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
+    rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
     let gateway = [
         "openai/gpt-5",
@@ -263,7 +263,7 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     table   gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
     asked   not yet: serve asks in the background of the first chat, --ask asks now
     marks   usable 383,616, soft 326,073, hard 345,254
-    rule    auto: clears always; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
+    rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
     let set = ["our-own", "--window", "32000", "--profile", "frugal"];
     insta::assert_snapshot!(page(&set), @r#"
@@ -271,8 +271,8 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
     window  32,000 tokens (flag --window)
     table   api.openai.com is openai, for which the table has no "our-own"
     asked   not asked: the window is set
-    marks   usable 28,000, soft 23,800, hard 25,200
-    rule    frugal: clears above 16,800; keeps the newest 3,200 tokens of results, frees more than 3,200, from 0 user messages on
+    marks   usable 28,000, soft 20,230, hard 21,420
+    rule    frugal: clears at 21,420; keeps the newest 2,644 tokens of results, frees more than 0, from 0 user messages on
     "#);
     let local = [
         "m",

@@ -81,6 +81,7 @@ const EVERY: &[(&str, &str)] = &[
     ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "300"),
     ("LONGHAUL_PRUNE_EXEMPT_TOOLS", "plan"),
     ("LONGHAUL_PRUNE_KEEP_ERRORS", "1"),
+    ("LONGHAUL_PRUNE_PLACEHOLDER", "fixed"),
 ];
 
 #[test]
@@ -167,9 +168,12 @@ fn the_help_shows_examples() {
 fn the_rows_add_up_to_what_the_plan_does() {
     let mut cleared = 0;
     let mut digests = 0;
-    for (at, session) in sessions().step_by(3).enumerate() {
-        let (profile, window) =
-            [("auto", "24000"), ("local", "10000"), ("frugal", "48000")][at % 3];
+    for (at, session) in sessions().enumerate() {
+        let (profile, window) = [
+            ("standard", "200000"),
+            ("local", "10000"),
+            ("frugal", "48000"),
+        ][at % 3];
         let said = report(
             &["--profile", profile, "--window", window],
             &[],

@@ -66,6 +66,7 @@ mod replies;
 mod reply_signals;
 mod reports;
 mod responses;
+mod restarts;
 mod run;
 mod script;
 mod sdk;

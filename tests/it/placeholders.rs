@@ -17,7 +17,7 @@ fn policy(placeholder: Placeholder) -> Policy {
         protect: Some(Tokens::new(4_000)),
         minimum: Some(Tokens::new(2_000)),
         user_turns: Some(0),
-        placeholder,
+        placeholder: Some(placeholder),
         proactive: false,
         ..CompactionSettings::default()
     };

@@ -297,7 +297,8 @@ fn costs_what_it_says(
                 }
                 // Identifiers may use less than their limit.
                 let rule = policy.prune.as_ref().map(|(_, rule)| rule);
-                if rule.is_some_and(|rule| rule.placeholder == Placeholder::Index) {
+                let lists = [Placeholder::FixedIndex, Placeholder::Index];
+                if rule.is_some_and(|rule| lists.contains(&rule.placeholder)) {
                     less += message.text_tokens.divided_by(10);
                 }
             }

@@ -25,11 +25,11 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
         user_turns: Some(u32::try_from(rule.user_turns).unwrap()),
         exempt_tools: rule.exempt_tools.clone(),
         keep_errors: rule.keep_errors,
-        placeholder: if rule.described {
+        placeholder: Some(if rule.described {
             Placeholder::Described
         } else {
             Placeholder::Fixed
-        },
+        }),
         // Pruning alone: every window is large enough.
         proactive: false,
         ..CompactionSettings::default()

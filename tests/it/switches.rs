@@ -29,6 +29,8 @@ const OFF: (&str, &str) = ("LONGHAUL_MODE", "off");
 const SHADOW: (&str, &str) = ("LONGHAUL_MODE", "shadow");
 const NO_MODEL: (&str, &str) = ("LONGHAUL_SUMMARY_MODEL", "none");
 /// Window assumed by the proxy, independent of the model's actual window.
+/// Clears by the fixed rule, whether or not that is likely to pay.
+const BY_RULE: (&str, &str) = ("LONGHAUL_PROFILE", "standard");
 const TAKEN_FOR_SMALL: (&str, &str) = ("LONGHAUL_WINDOW", "32768");
 
 /// The program in front of a strict model.
@@ -131,7 +133,8 @@ fn full_of_words() -> Vec<u8> {
 // ---- DISABLE_PRUNE, DISABLE_AUTOCOMPACT, DISABLE_COMPACT_ON_OVERFLOW: the fold
 
 async fn check_fold(environment: &[(&str, &str)], folds: bool) {
-    let stage = Stage::start(HUGE, environment).await;
+    let environment = [&[BY_RULE], environment].concat();
+    let stage = Stage::start(HUGE, &environment).await;
     let sent = stage.send(foldable()).await;
     sent.was_answered();
     if folds {
@@ -163,10 +166,11 @@ async fn without_compact_on_overflow_old_results_are_cleared() {
 }
 
 #[tokio::test]
-async fn at_a_small_windows_mark_results_are_cleared_beside_a_digest_and_alone_without_autocompact()
+async fn at_a_small_windows_mark_results_are_cleared_beside_a_digest_or_alone_where_that_is_enough()
 {
     for (environment, action) in [
-        (&[TAKEN_FOR_SMALL][..], "prune, digest"),
+        (&[TAKEN_FOR_SMALL, NO_MODEL][..], "prune, digest"),
+        (&[TAKEN_FOR_SMALL], "prune"),
         (&[TAKEN_FOR_SMALL, AUTO], "prune"),
     ] {
         let stage = Stage::start(HUGE, environment).await;

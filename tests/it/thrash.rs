@@ -16,10 +16,10 @@ const WINDOW: u32 = 32_768;
 const CONTENT: &str = "hunter2";
 const CLEARED: &str = "[Old tool result content cleared]";
 const STEPS: usize = 24;
-/// Words of a result, about 8,650 tokens and 1,500. Two of each and a digest are past the window's
+/// Words of a result, about 8,650 tokens and 1,000. Two of each and a digest are past the window's
 /// mark; a single small one is less than half of the retained part.
 const LARGE: usize = 4_325;
-const SMALL: usize = 750;
+const SMALL: usize = 500;
 
 /// Requests of an unattended agent that repeatedly reads a third of the window and examines it, one
 /// request after each step.

@@ -61,7 +61,7 @@ async fn a_digest_stands_for_history_where_clearing_is_not_enough() {
     check(Case {
         session: "cli-0018",
         from: 60,
-        window_percent: 45,
+        window_percent: 50,
         action: "retry, digest",
     })
     .await;

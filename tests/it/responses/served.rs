@@ -81,7 +81,8 @@ fn chats(model: &Model) -> Vec<SeenRequest> {
 
 #[tokio::test]
 async fn old_outputs_are_cleared_and_the_rest_stays_to_the_byte() {
-    let (model, proxy, caller) = started(1_000_000, &[("window", "200000")]).await;
+    let settings = [("window", "200000"), ("profile", "standard")];
+    let (model, proxy, caller) = started(1_000_000, &settings).await;
     let sent = body(12, 8_000, &json!({"stream": true}));
     let reply = caller.ask_at(PATH, &[], sent.clone()).await;
     assert!(is_answer(&reply));

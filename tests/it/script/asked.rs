@@ -18,9 +18,11 @@ pub(crate) fn wishes() -> impl Strategy<Value = CompactionSettings> {
     );
     let words = (
         select(vec![
-            Placeholder::Fixed,
-            Placeholder::Described,
-            Placeholder::Index,
+            None,
+            Some(Placeholder::Fixed),
+            Some(Placeholder::FixedIndex),
+            Some(Placeholder::Described),
+            Some(Placeholder::Index),
         ]),
         select(vec![vec![], vec!["keep".to_owned()]]),
         any::<bool>(),

@@ -3,14 +3,14 @@
 use longhaul_mock_model::{Family, ModelOptions};
 
 use super::{
-    AUTO, HUGE, NO_MODEL, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL, STANDS_FOR_HISTORY, Stage,
-    foldable, full_of_words,
+    AUTO, BY_RULE, HUGE, NO_MODEL, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL, STANDS_FOR_HISTORY,
+    Stage, foldable, full_of_words,
 };
 use crate::caller::chat;
 
 #[tokio::test]
 async fn a_request_can_go_without_prune() {
-    let stage = Stage::start(HUGE, &[]).await;
+    let stage = Stage::start(HUGE, &[BY_RULE]).await;
     let sent = stage
         .send_with(&[("x-longhaul-prune", "off")], foldable())
         .await;
@@ -67,7 +67,7 @@ async fn compaction_at_once_is_a_summary_and_stays() {
 
 #[tokio::test]
 async fn a_request_can_ask_for_more_than_the_mode() {
-    let stage = Stage::start(HUGE, &[SHADOW]).await;
+    let stage = Stage::start(HUGE, &[BY_RULE, SHADOW]).await;
     let sent = stage
         .send_with(&[("x-longhaul-mode", "on")], foldable())
         .await;
@@ -104,7 +104,7 @@ const FIELDS: [&str; 3] = ["action", "tokens-before", "tokens-after"];
 
 #[tokio::test]
 async fn a_reply_says_what_was_done_and_only_then() {
-    let stage = Stage::start(HUGE, &[]).await;
+    let stage = Stage::start(HUGE, &[BY_RULE]).await;
     let acted = stage.send(foldable()).await;
     assert!(
         FIELDS
@@ -117,7 +117,7 @@ async fn a_reply_says_what_was_done_and_only_then() {
 
 #[tokio::test]
 async fn a_reply_can_be_made_to_say_nothing() {
-    let stage = Stage::start(HUGE, &[("LONGHAUL_REPORT_HEADERS", "off")]).await;
+    let stage = Stage::start(HUGE, &[BY_RULE, ("LONGHAUL_REPORT_HEADERS", "off")]).await;
     let acted = stage.send(foldable()).await;
     assert!(acted.last_chat().contains(PLACEHOLDER));
     assert!(

@@ -1,0 +1,96 @@
+//! Clearing is a function of the history: a restart with an empty store changes no byte.
+
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, bodies};
+use crate::sessions::named;
+use longhaul::Config;
+use longhaul_core::policy::Profile;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::ModelOptions;
+
+/// Sessions with the most tool results.
+const SESSIONS: [&str; 10] = [
+    "agentv-0431",
+    "agentv-0432",
+    "agentv-0435",
+    "cli-0018",
+    "cli-0057",
+    "cli-0077",
+    "context-evaluator-0368",
+    "oh-my-posh-0277",
+    "oh-my-posh-0306",
+    "pi-before-compaction-e1",
+];
+const CLEARED: &str = "[Old tool result content cleared]";
+/// Requests between two restarts.
+const INTERVAL: usize = 3;
+
+/// Size in tokens from which a summary is due in a window of 48,000: slightly less than the hard mark,
+/// since the replay rounds the head up.
+const DUE: usize = 36_000;
+
+/// Returns the size that longhaul reports, or that of an unchanged body.
+fn size(step: &Step) -> usize {
+    let reported = step.arrived.field("tokens-after");
+    let reported = reported.map(|tokens| tokens.parse().unwrap());
+    reported.unwrap_or(step.forwarded().body.len() / 4)
+}
+
+fn contains(step: &Step, text: &str) -> bool {
+    let body = &step.forwarded().body;
+    body.windows(text.len())
+        .any(|bytes| bytes == text.as_bytes())
+}
+
+/// Plays `session` until something is summarised, once without a restart and once with a restart
+/// before every third request. Returns the number of requests with a cleared result.
+async fn compare(session: &str, change: fn(&mut Config)) -> usize {
+    let options = ModelOptions::with_window(10_000_000);
+    let mut steady = Journey::start(options.clone(), change).await;
+    let mut restarted = Journey::start(options, change).await;
+    let mut cleared = 0;
+    for (at, body) in bodies(&named(session).replay()).enumerate() {
+        if at % INTERVAL == INTERVAL - 1 {
+            restarted.restart().await;
+        }
+        let one = steady.step(body.clone()).await;
+        let other = restarted.step(body).await;
+        // Once a summary is due, a process that has not seen the conversation takes a digest.
+        if [&one, &other]
+            .iter()
+            .any(|it| contains(it, STANDS_FOR_HISTORY))
+        {
+            break;
+        }
+        assert!(
+            one.forwarded().body == other.forwarded().body,
+            "{session}, request {at}"
+        );
+        cleared += usize::from(contains(&one, CLEARED));
+    }
+    cleared
+}
+
+#[tokio::test]
+async fn clearing_by_the_rule_is_repeated_after_a_restart() {
+    let mut cleared = 0;
+    for session in SESSIONS {
+        cleared += compare(session, |config| {
+            config.window = Tokens::new(200_000);
+            config.compaction.profile = Profile::Standard;
+        })
+        .await;
+    }
+    assert!(cleared > 100, "{cleared}");
+}
+
+#[tokio::test]
+async fn clearing_at_the_mark_is_repeated_after_a_restart() {
+    let mut cleared = 0;
+    for session in SESSIONS {
+        cleared += compare(session, |config| {
+            config.window = Tokens::new(48_000);
+        })
+        .await;
+    }
+    assert!(cleared > 20, "{cleared}");
+}
