@@ -101,16 +101,14 @@ impl Stage {
                 }))
             }
             Self::Chain => {
-                let recall = met_once(body, scope)?;
-                let conversation = read_cached(body, scope, &recall)
-                    .map_err(|why| format!("a body was not read: {why:?}"))?;
+                let conversation = read_met(body, scope)?;
                 Some(Box::new(move || {
                     let chains = PrefixKeys::new(&conversation, scope);
                     chains.newest_first().count()
                 }))
             }
-            Self::PlanWide => Some(planning(read_first()?, policy(WIDE))),
-            Self::PlanSmall => Some(planning(read_first()?, policy(SMALL))),
+            Self::PlanWide => Some(planning(read_met(body, scope)?, policy(WIDE))),
+            Self::PlanSmall => Some(planning(read_met(body, scope)?, policy(SMALL))),
             Self::SpliceWide => splicing(read_first()?, &policy(WIDE)),
             Self::SpliceSmall => splicing(read_first()?, &policy(SMALL)),
             Self::Whole => {
@@ -119,6 +117,12 @@ impl Stage {
             }
         })
     }
+}
+
+/// Reads `body` from a cache that holds the messages, as every request but the first does.
+fn read_met(body: &[u8], scope: Scope) -> Result<Conversation<'_>, String> {
+    let recall = met_once(body, scope)?;
+    read_cached(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))
 }
 
 /// Returns a cache that holds the messages of `body`. A run of messages is found in one look-up
