@@ -50,7 +50,10 @@ pub(super) fn output_in_advance(
 ) -> Option<Tokens> {
     let asked = conversation.output_tokens()?;
     let tokens = view.tokens(conversation);
-    let left = refused.limit - tokens.scaled(refused.input, refused.estimate) - OUTPUT_MARGIN;
+    // The refused request may have held images or documents, which the estimate does not count.
+    let least = refused.estimate.divided_by(2);
+    let input = refused.input.clamp(least, refused.estimate.percent(200));
+    let left = refused.limit - tokens.scaled(input, refused.estimate) - OUTPUT_MARGIN;
     let is_enough = left >= conversation.dialect().min_output();
     let is_starved = conversation.grants_reasoning_tokens(left);
     (left < asked && is_enough && !is_starved).then_some(left)

@@ -49,9 +49,13 @@ pub(crate) async fn first_send(
             (plan, report, sending)
         }
         Err(why) => {
-            let plan = plan_unmodified(chat.request.conversation, &inputs.policy);
+            let plan = unmodified(chat, &inputs);
             let report = ChatReport::untouched(chat.request.conversation, why);
-            (plan, report, None)
+            let sending = match chat.mode {
+                Mode::On => rewrite::rewritten_body(&chat.request, &plan.view).unwrap_or(None),
+                Mode::Off | Mode::Shadow => None,
+            };
+            (plan, report, sending)
         }
     };
     let sending = sending.unwrap_or_else(|| chat.request.body.original());

@@ -228,7 +228,8 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
         .policy
         .thresholds
         .max_input(chat.request.conversation.output_tokens());
-    let rewritten = first.view().replacements(conversation).is_some();
+    // A lowered output, or thinking left out, is not what such a refusal is about.
+    let rewritten = first.plan.has_edits(conversation);
     let fits = conversation.tokens() <= fits || window::window_is_assumed(chat, &first.inputs);
     if !rewritten || !fits {
         return None;

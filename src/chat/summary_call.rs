@@ -207,6 +207,7 @@ pub(super) fn summary_task(
         permit,
         key: record_key(keys.key_at(job.summarised_until)?)?,
         renewal_key: renewal.and_then(record_key),
+        cache_price: chat.settings.cache_price,
         thrash_detector: next_thrash_detector(chat.request.conversation, inputs),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),

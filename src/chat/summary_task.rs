@@ -13,6 +13,7 @@ use crate::store::LeaseOutcome;
 use crate::summaries;
 use crate::summaries::{SummaryJob, SummaryPermit};
 use crate::traces::valid_model_name;
+use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::policy::thrash::ThrashDetector;
 use longhaul_core::units::scope::RecordKey;
@@ -27,6 +28,8 @@ pub(super) struct SummaryTask {
     /// Second key, of a longer prefix, for when the first is too far back to be looked up.
     pub(super) renewal_key: Option<RecordKey>,
     pub(super) thrash_detector: ThrashDetector,
+    /// Price class by which the marks were chosen.
+    pub(super) cache_price: Option<CachePrice>,
     pub(super) dashboard: Option<DashboardHandle>,
     /// Model that writes the summary.
     pub(super) writer: String,
@@ -102,6 +105,7 @@ impl SummaryTask {
         let store = &self.services.store;
         let record = CompactionRecord {
             pace: self.thrash_detector,
+            cache_price: self.cache_price,
             ..record
         };
         if let Some(near) = self.renewal_key {

@@ -29,10 +29,12 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
     match chat.request.conversation.thinking_binding() {
         ThinkingBinding::Dropped => StaleThinking::Ignored,
         ThinkingBinding::Enforced => StaleThinking::Removed,
+        // Thinking with a fixed budget has to stay in an open tool loop.
+        ThinkingBinding::Never => StaleThinking::Kept,
         _ if chat.knowledge.binding_models.contains(&chat.model) => StaleThinking::Removed,
         // Without recovery no refusal is seen, and nothing is sent twice.
         ThinkingBinding::Possible if !chat.recovery_enabled() => StaleThinking::Removed,
-        ThinkingBinding::Never | ThinkingBinding::Possible => StaleThinking::Kept,
+        ThinkingBinding::Possible => StaleThinking::Kept,
     }
 }
 

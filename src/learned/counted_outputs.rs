@@ -1,9 +1,15 @@
 //! Models whose server counts the requested output as part of the window, learned from refusals.
 
+use std::time::Duration;
+
 use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::units::tokens::Tokens;
 use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Lifetime of a refusal. A gateway may send later requests to a server with another window.
+const LIFETIME: Duration = Duration::from_hours(1);
 
 /// Numbers of a request that was refused for its output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,7 +24,7 @@ pub(crate) struct CountedOutput {
 
 /// The newest such refusal of each model of one caller.
 pub(crate) struct CountedOutputs {
-    refusals: Mutex<TwoGenerationCache<String, CountedOutput>>,
+    refusals: Mutex<TwoGenerationCache<String, (Instant, CountedOutput)>>,
 }
 
 impl Default for CountedOutputs {
@@ -30,13 +36,17 @@ impl Default for CountedOutputs {
 }
 
 impl CountedOutputs {
-    /// Returns the newest refusal of `model`; `None` for a model that never refused an output.
+    /// Returns the newest refusal of `model`; `None` if the model refused no output within the last
+    /// hour.
     pub(crate) fn newest(&self, model: &str) -> Option<CountedOutput> {
-        self.refusals.lock().get(model)
+        let (at, refusal) = self.refusals.lock().get(model)?;
+        (at.elapsed() < LIFETIME).then_some(refusal)
     }
 
     /// Records a refusal of `model`.
     pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
-        self.refusals.lock().insert(model.to_owned(), refusal);
+        self.refusals
+            .lock()
+            .insert(model.to_owned(), (Instant::now(), refusal));
     }
 }

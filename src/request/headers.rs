@@ -27,6 +27,10 @@ static BODY_SIGNATURES: [HeaderName; 6] = [
     HeaderName::from_static("signature-input"),
     HeaderName::from_static("x-amz-content-sha256"),
 ];
+/// Codex's fields for one request, and for one turn.
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
+const CODEX_TURN_METADATA: HeaderName = HeaderName::from_static("x-codex-turn-metadata");
+const CODEX_TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
 /// Field under which a server stores the answer to a request, for retries of the same request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Copilot's field for the initiator of a request: the user or an agent's step.
@@ -262,10 +266,14 @@ fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
 /// - Under the client's idempotency key, the summary call would get the first call's answer.
 /// - The body of a summary call has no content coding.
 /// - longhaul does not read a compressed reply to it.
+/// - Codex names the turn of its own request, by which the provider may choose a server.
 ///
 /// If the client names an initiator, it becomes `agent`: Copilot bills a turn of the user.
 pub(crate) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     let own = [
+        CODEX_TURN_METADATA,
+        CODEX_TURN_STATE,
+        CLIENT_REQUEST_ID,
         ACCEPT_ENCODING,
         CONTENT_ENCODING,
         CONTENT_LENGTH,

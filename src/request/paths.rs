@@ -68,7 +68,10 @@ pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, 
         return Ok(asked.clone());
     }
     let text = asked.as_str();
-    let rest = if is_under(path, "/v1") {
+    let rest = if is_under(path, "/v1/messages") && !base.path().ends_with("/v1") {
+        // Clients of the Messages API append the version to the base that they are given.
+        text
+    } else if is_under(path, "/v1") {
         text.get("/v1".len()..).unwrap_or_default()
     } else if API_SEGMENTS.iter().any(|api| is_under(path, api)) {
         text

@@ -35,18 +35,24 @@ impl RefusedUpgrades {
             .is_fresh()
     }
 
-    /// Records that this session speaks HTTP.
+    /// Records that this session speaks HTTP. Clients without a named session share one, so that the
+    /// requests of one client say nothing about another.
     pub(crate) fn record_http(&self, scope: Scope, headers: &HeaderMap) {
-        self.0.invalidate(&session_key(scope, headers));
+        if session_name(headers).is_some() {
+            self.0.invalidate(&session_key(scope, headers));
+        }
     }
 }
 
 /// Returns the key of a caller's session. Without a field that names it, the caller has one.
 fn session_key(scope: Scope, headers: &HeaderMap) -> RecordKey {
-    let named = SESSION_FIELDS
-        .iter()
-        .find_map(|field| headers.get(*field)?.to_str().ok());
-    scope.named_key(named.unwrap_or_default())
+    scope.named_key(session_name(headers).unwrap_or_default())
+}
+
+/// Returns the name of a session; `None` if no field names it.
+fn session_name(headers: &HeaderMap) -> Option<&str> {
+    let mut fields = SESSION_FIELDS.iter();
+    fields.find_map(|field| headers.get(*field)?.to_str().ok())
 }
 
 #[cfg(test)]
@@ -66,6 +72,8 @@ mod tests {
         assert!(!refused.refuse(scope, &one));
         refused.record_http(scope, &one);
         assert!(refused.refuse(scope, &one));
+        assert!(!refused.refuse(scope, &other));
+        refused.record_http(scope, &other);
         assert!(!refused.refuse(scope, &other));
     }
 }

@@ -336,7 +336,15 @@ impl<'a> Conversation<'a> {
     /// unanswered user message if that is earlier. A trailing assistant prefill belongs to the unit
     /// before it.
     pub(super) fn newest_unit(&self, upto: usize) -> usize {
-        let end = self.without_prefill(upto);
+        let mut end = self.without_prefill(upto);
+        // Reminders behind a result belong to it: the model has seen neither.
+        while end > self.head_len() + 1
+            && self
+                .message(end - 1)
+                .is_some_and(|it| it.role.is_instruction())
+        {
+            end -= 1;
+        }
         let before = self.boundaries.partition_point(|&cut| cut < end);
         let newest = before
             .checked_sub(1)

@@ -8,6 +8,19 @@ const FAMILIES: [&str; 5] = ["fable", "haiku", "mythos", "opus", "sonnet"];
 /// Newest version without binding: the models bind from 5.1 on.
 const LAST_UNBOUND: (u32, u32) = (5, 0);
 
+/// Parts of names of models by other makers, who bind no thinking. Some of them refuse a call without the
+/// thinking before it.
+const OTHER_MAKERS: [&str; 11] = [
+    "codex", "deepseek", "gemini", "glm", "gpt", "grok", "kimi", "llama", "minimax", "mistral",
+    "qwen",
+];
+
+/// Whether `model` names a model of a maker other than Anthropic.
+fn is_of_other_maker(model: &str) -> bool {
+    let name = model.to_ascii_lowercase();
+    OTHER_MAKERS.iter().any(|maker| name.contains(maker))
+}
+
 /// Binding of thinking to the bytes before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThinkingBinding {
@@ -47,7 +60,7 @@ impl Conversation<'_> {
         match claude_version(&self.model()) {
             Some(version) if version > LAST_UNBOUND => ThinkingBinding::Possible,
             Some(_) => ThinkingBinding::Never,
-            None if option.is_manual => ThinkingBinding::Never,
+            None if option.is_manual || is_of_other_maker(&self.model()) => ThinkingBinding::Never,
             None => ThinkingBinding::Possible,
         }
     }

@@ -109,10 +109,12 @@ pub(crate) fn replay_without_thinking(
     state.thinking_savings = ThinkingSavings::new(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
-        conversation
-            .request_points()
-            .last()
-            .map_or(0, |last| last - 1)
+        let mut points = conversation.request_points();
+        let counted = points
+            .by_ref()
+            .fold((0, 0), |(count, _), at| (count + 1, at));
+        state.requests = usize::saturating_sub(counted.0, 1);
+        usize::saturating_sub(counted.1, 1)
     } else {
         0
     };
@@ -276,7 +278,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             HardMarkOutcome::NotReached
         } else if self.cut(point) {
             HardMarkOutcome::Cut
-        } else if self.cuts_first && self.clear_at_hard_mark(point) {
+        } else if self.cuts_first && (self.clear_at_hard_mark(point) || self.clear_by_rule()) {
             HardMarkOutcome::Cleared
         } else {
             HardMarkOutcome::Unresolved

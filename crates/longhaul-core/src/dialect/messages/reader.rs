@@ -36,7 +36,8 @@ pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
-    let RequestReader { params, store } = reader;
+    let RequestReader { mut params, store } = reader;
+    params.is_partial = params.history == HistoryKeeper::Provider;
     let PieceStore {
         messages,
         parts,

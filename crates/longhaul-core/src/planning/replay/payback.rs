@@ -5,6 +5,7 @@
 //! session is likely to go on for a part of the requests that it already has.
 
 use super::Replay;
+use crate::policy::PruneTrigger;
 use crate::units::tokens::Tokens;
 
 /// Requests that are expected to follow, in percent of those so far.
@@ -32,11 +33,31 @@ impl Replay<'_, '_> {
         is_likely_to_pay(self.requests, reread, freed)
     }
 
+    /// Clears results if the rule fires at every request and waited for a cut in vain. Returns whether
+    /// anything was cleared.
+    pub(super) fn clear_by_rule(&mut self) -> bool {
+        let fires = match &self.policy.prune {
+            Some((PruneTrigger::Always, rule)) => {
+                self.policy.weighs_clearing && self.prune_state.would_fire(rule, self.turns.count)
+            }
+            Some((PruneTrigger::HardMark | PruneTrigger::Pressure, _)) | None => false,
+        };
+        if fires {
+            self.prune_state.clear_all_clearable();
+        }
+        fires
+    }
+
     /// Whether a cut now is forced by the window, or likely to pay. What remains counts with its
     /// nominal size.
     pub(super) fn cutting_is_worthwhile(&self, point: usize) -> bool {
         let (policy, size) = (self.policy, self.size(point));
-        if !policy.weighs_cuts || size >= policy.thresholds.forced {
+        let output = self.conversation.output_tokens();
+        let forced = policy
+            .thresholds
+            .forced
+            .min(policy.thresholds.max_input(output));
+        if !policy.weighs_cuts || size >= forced {
             return true;
         }
         let fixed = self.fixed_tokens + self.pinned_tokens();
