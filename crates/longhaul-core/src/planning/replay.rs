@@ -17,7 +17,7 @@
 //!   the upstream, which each replica asks at a different time.
 //!
 //! So clearing without a record is the same everywhere. The place of a cut may differ between
-//! replicas that have different records. Below its own mark the rule clears nothing.
+//! replicas that have different records.
 
 mod payback;
 pub mod savings;
@@ -109,12 +109,10 @@ pub(crate) fn replay_without_thinking(
     state.thinking_savings = ThinkingSavings::new(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
-        let mut points = conversation.request_points();
-        let counted = points
-            .by_ref()
-            .fold((0, 0), |(count, _), at| (count + 1, at));
-        state.requests = usize::saturating_sub(counted.0, 1);
-        usize::saturating_sub(counted.1, 1)
+        let points = conversation.request_points();
+        let (requests, last) = points.fold((0, 0_usize), |(count, _), at| (count + 1, at));
+        state.requests = usize::saturating_sub(requests, 1);
+        last.saturating_sub(1)
     } else {
         0
     };
