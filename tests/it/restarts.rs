@@ -32,7 +32,7 @@ const DUE: usize = 36_000;
 fn size(step: &Step) -> usize {
     let reported = step.arrived.field("tokens-after");
     let reported = reported.map(|tokens| tokens.parse().unwrap());
-    reported.unwrap_or(step.forwarded().body.len() / 4)
+    reported.unwrap_or_else(|| step.forwarded().body.len() / 4)
 }
 
 fn contains(step: &Step, text: &str) -> bool {
