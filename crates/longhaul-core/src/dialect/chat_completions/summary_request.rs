@@ -54,6 +54,27 @@ pub(in crate::dialect) fn body(
     user: &str,
     output: Tokens,
 ) -> String {
+    let sent = template.conversation.body();
+    let mut body = client_members(template, output);
+    let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
+    // If the client requests usage, the upstream supports the option.
+    if template.is_own_endpoint && requests_usage(sent) {
+        push("\"stream_options\"", "{\"include_usage\":true}");
+    }
+    body.extend([
+        "\"stream\":true,\"messages\":[{\"role\":\"system\",\"content\":",
+        &quote(system),
+        "},",
+        &user_message(&quote(user)),
+        "]}",
+    ]);
+    body
+}
+
+/// Returns the beginning of a summary call: an open object with the members that follow from the
+/// client's request. These are the model, routing, options that reduce reasoning, the cache key and the
+/// output limit. Chat completions and Responses share them.
+pub(in crate::dialect) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> String {
     let (client, other_model) = (template.conversation, template.other_model);
     let (params, sent) = (client.params(), client.body());
     let mut body = String::from("{");
@@ -93,17 +114,6 @@ pub(in crate::dialect) fn body(
     if let Some(limit) = params.output_limit {
         push(limit.key.span().slice(sent), &output.to_string());
     }
-    // If the client requests usage, the upstream supports the option.
-    if template.is_own_endpoint && requests_usage(sent) {
-        push("\"stream_options\"", "{\"include_usage\":true}");
-    }
-    body.extend([
-        "\"stream\":true,\"messages\":[{\"role\":\"system\",\"content\":",
-        &quote(system),
-        "},",
-        &user_message(&quote(user)),
-        "]}",
-    ]);
     body
 }
 

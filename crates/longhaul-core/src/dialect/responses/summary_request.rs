@@ -1,8 +1,6 @@
 //! Request bodies of summary calls.
 
-use crate::dialect::chat_completions::summary_request::{
-    models_without_search, reduces_reasoning, without_search,
-};
+use crate::dialect::chat_completions::summary_request::{client_members, models_without_search};
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::responses::writer::user_message;
 use crate::json::quote::quote;
@@ -47,45 +45,7 @@ pub(in crate::dialect) fn body(
     user: &str,
     output: Tokens,
 ) -> String {
-    let (client, other_model) = (template.conversation, template.other_model);
-    let (params, sent) = (client.params(), client.body());
-    let mut body = String::from("{");
-    let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
-    match (other_model, params.model) {
-        (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
-        (None, Some(model)) => push(
-            "\"model\"",
-            &models_without_search(model.span().slice(sent)),
-        ),
-        (None, None) => {}
-    }
-    if template.is_own_endpoint {
-        for (key, value) in &params.routing {
-            // A list of fallback models would override the configured model.
-            let is_models = key.decode(sent) == "models";
-            let value = value.slice(sent);
-            if !is_models {
-                push(key.span().slice(sent), value);
-            } else if other_model.is_none() {
-                push(key.span().slice(sent), &models_without_search(value));
-            }
-        }
-    }
-    for (key, value) in &params.thinking {
-        let value = value.slice(sent);
-        // Another model may not support the key.
-        if other_model.is_none() && reduces_reasoning(&key.decode(sent), value) {
-            push(key.span().slice(sent), value);
-        }
-    }
-    if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
-        // Under the client's own key, the entry would evict that of the live conversation.
-        let key = quote(&format!("{}-longhaul", key.decode(sent)));
-        push("\"prompt_cache_key\"", &key);
-    }
-    if let Some(limit) = params.output_limit {
-        push(limit.key.span().slice(sent), &output.to_string());
-    }
+    let mut body = client_members(template, output);
     body.extend([
         "\"store\":false,\"stream\":true,\"instructions\":",
         &quote(system),

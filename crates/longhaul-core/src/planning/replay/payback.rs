@@ -33,8 +33,8 @@ impl Replay<'_, '_> {
         is_likely_to_pay(self.requests, reread, freed)
     }
 
-    /// Clears results if the rule fires at every request and waited for a cut in vain. Returns whether
-    /// anything was cleared.
+    /// Clears results after a cut has failed, if the rule is one that fires at every request. Returns
+    /// whether anything was cleared.
     pub(super) fn clear_by_rule(&mut self) -> bool {
         let fires = match &self.policy.prune {
             Some((PruneTrigger::Always, rule)) => {
