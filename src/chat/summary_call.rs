@@ -116,11 +116,17 @@ fn cost_meter(chat: &Chat<'_>) -> CostMeter {
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other
 /// requests than those of the live conversation.
 pub(super) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle {
-    let has_endpoint = request.services.summary_endpoint.is_some();
-    if !has_endpoint && headers::is_claude_login(&request.head.headers) {
+    if allows_cached_style_only(request) {
         return SummaryStyle::Cached;
     }
     request.services.config.summary.style
+}
+
+/// Whether calls of longhaul would carry a login of Claude. Such a login serves only requests like those
+/// of the live conversation.
+pub(super) fn allows_cached_style_only(request: &ChatRequest<'_>) -> bool {
+    let has_endpoint = request.services.summary_endpoint.is_some();
+    !has_endpoint && headers::is_claude_login(&request.head.headers)
 }
 
 /// Builds the body of a summary call in `cached` style, which repeats the conversation as
@@ -192,13 +198,17 @@ pub(super) fn job(
     })
 }
 
-/// Wraps the job in a task.
+/// Wraps the job in a task. Returns `None` if the caller's login would refuse the call: a digest stands
+/// in for the summary.
 pub(super) fn summary_task(
     chat: &Chat<'_>,
     inputs: &PlanInputs,
     permit: SummaryPermit,
     job: SummaryJob,
 ) -> Option<SummaryTask> {
+    if job.cached_style_body.is_none() && allows_cached_style_only(&chat.request) {
+        return None;
+    }
     let keys = &chat.prefix_keys;
     let record_key = |prefix| keys.record_key(prefix, job.head_dependence());
     let renewal = keys.closer_than(job.summarised_until);

@@ -6,7 +6,6 @@ use crate::chat::{Chat, summary_call};
 use crate::config::Mode;
 use crate::metrics::AuxiliaryPurpose;
 use crate::models;
-use crate::request::headers;
 use crate::summaries;
 use crate::summaries::{CostMeter, SummaryTarget};
 use longhaul_core::planning::agent_compaction::is_agent_compaction;
@@ -29,8 +28,7 @@ pub(super) fn request_title(chat: &Chat<'_>) {
     let Some((_, newest)) = chat.prefix_keys.newest() else {
         return;
     };
-    // A login of Claude serves only requests like those of Claude Code.
-    if services.summary_endpoint.is_none() && headers::is_claude_login(&chat.request.head.headers) {
+    if summary_call::allows_cached_style_only(&chat.request) {
         return;
     }
     // With the local profile, the call would compete with the agent for the model.

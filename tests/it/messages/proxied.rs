@@ -1,7 +1,8 @@
 //! Messages through the whole proxy: cleared, compacted, refused and streamed.
 
 use longhaul::Config;
-use longhaul_mock_model::{Family, Model, ModelOptions, SeenRequest, Verdict};
+use longhaul::config::SummaryModel;
+use longhaul_mock_model::{Family, Model, ModelOptions, RequestKind, SeenRequest, Verdict};
 use serde_json::{Value, json};
 
 use super::subject::sessions;
@@ -39,7 +40,11 @@ impl Setup {
     }
 
     async fn ask(&self, body: &Value) -> ReceivedReply {
-        let fields = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
+        self.ask_as(("x-api-key", "k"), body).await
+    }
+
+    async fn ask_as(&self, credential: (&str, &str), body: &Value) -> ReceivedReply {
+        let fields = [credential, ("anthropic-version", "2023-06-01")];
         self.caller
             .ask_at("/v1/messages?beta=true", &fields, body.to_string())
             .await
@@ -118,6 +123,26 @@ async fn a_refused_request_is_sent_once_more_and_fits() {
         assert_eq!(seen[1].target, "/v1/messages?beta=true");
         assert_eq!(seen[1].headers["x-api-key"], "k");
         assert_eq!(seen[1].headers["anthropic-version"], "2023-06-01");
+    }
+}
+
+/// A login serves only requests like those of the live conversation. A request that waits for a summary
+/// takes a digest instead of a transcript call.
+#[tokio::test]
+async fn a_login_pays_for_no_transcript() {
+    let login = ("authorization", "Bearer sk-ant-oat01-x");
+    for (credential, calls) in [(("x-api-key", "k"), true), (login, false)] {
+        let setup = Setup::start(40_000, |config| {
+            config.summary.model = SummaryModel::SameAsConversation;
+            config.compaction.proactive = false;
+            config.compaction.prune = false;
+        })
+        .await;
+        let reply = setup.ask_as(credential, &session()).await;
+        assert_eq!(reply.status, 200, "{}", credential.0);
+        let seen = setup.model.seen();
+        let called = seen.iter().any(|it| it.kind == RequestKind::Summary);
+        assert_eq!(called, calls, "{}", credential.0);
     }
 }
 
