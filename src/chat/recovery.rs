@@ -5,7 +5,7 @@ use http::StatusCode;
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
 use crate::chat::{Chat, judge, notices, output_limit, summary, thinking, window};
-use longhaul_core::overflow::{Evidence, Overflow};
+use longhaul_core::overflow::{Evidence, LimitKind, Overflow};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul_core::planning::view::ForwardedView;
@@ -13,6 +13,33 @@ use longhaul_core::policy::Policy;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::empty_reply::EmptyReplyCause;
 use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
+
+/// Smallest body in bytes that a byte limit is trusted to refuse. Express, the smallest default of
+/// the usual servers, accepts 100 kB.
+const MIN_LIMITED_BYTES: usize = 64 * 1024;
+
+/// Fingerprint under which a refuted byte limit is kept. Byte limits have few words of their own.
+const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
+
+/// Runs recovery after a byte limit, for a request without old images. The limit bounds one request
+/// and says nothing about the window.
+pub(super) async fn recover_from_byte_limit(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+) -> NextStep {
+    if chat.request.conversation.body().len() < MIN_LIMITED_BYTES {
+        return NextStep::Relay;
+    }
+    let overflow = Overflow {
+        evidence: Evidence::Suspected {
+            statement: BYTE_LIMIT_STATEMENT,
+        },
+        kind: LimitKind::Request,
+        ..Overflow::stated(None, None)
+    };
+    recover_from_overflow(chat, first, status, overflow).await
+}
 
 /// Runs recovery for the window learned from the refusal.
 pub(super) async fn recover_from_overflow(

@@ -162,7 +162,10 @@ pub(crate) async fn next_step(
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => NextStep::Relay,
-        Verdict::TooManyBytes => NextStep::from_retry(retry_fewer_bytes(chat, first)),
+        Verdict::TooManyBytes => match retry_without_old_images(chat, first) {
+            Some(second) => NextStep::retry(second),
+            None => recovery::recover_from_byte_limit(chat, first, status).await,
+        },
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
                 return NextStep::retry(original);
@@ -278,7 +281,7 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 }
 
 /// Retries with the oldest images replaced by markers; images of the newest user turn stay.
-fn retry_fewer_bytes(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
+fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
     let mut view = first.view().clone();

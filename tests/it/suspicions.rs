@@ -100,6 +100,26 @@ async fn a_wrong_suspicion_costs_one_request_in_an_hour_and_no_history() {
 }
 
 #[tokio::test]
+async fn a_byte_limit_without_old_images_is_met_by_a_smaller_request() {
+    let page = "<html><center><h1>413 Request Entity Too Large</h1></center></html>";
+    let replies = [(413, page), (200, ANSWER), (200, ANSWER), (413, page)];
+    let stage = Stage::start(&replies, |_| ()).await;
+    let reply = stage.ask(conversation("a"), 200, ANSWER).await;
+    assert_eq!(reply.action(), "retry, digest");
+    // For an hour, the next request stays below the limit.
+    let reply = stage.ask(named("b", 12), 200, ANSWER).await;
+    assert_eq!(reply.action(), "digest");
+    // A small body is not refused for its bytes.
+    stage.ask(named("c", 2), 413, page).await;
+    let sizes = stage.sizes().await;
+    assert_eq!(sizes.len(), 4);
+    assert!(
+        sizes[1] < sizes[0] * 7 / 10 && sizes[2] < sizes[0],
+        "{sizes:?}"
+    );
+}
+
+#[tokio::test]
 async fn words_that_the_request_contains_are_no_evidence() {
     let quoted = "prompt is too long: 9000 tokens > 8000 maximum";
     let refusal = json!({"error": {"message": format!("bad value '{quoted}' in messages[1]")}});
