@@ -112,8 +112,9 @@ settings! { ALL_SETTINGS:
     /// Paths under upstream.base that receive that key in addition to the model endpoints. The
     /// model endpoints are audio/*, chat/completions, completions, embeddings, images/*, messages,
     /// messages/count_tokens, models, models/*, moderations, realtime, rerank, responses,
-    /// responses/*. `/*` at the end stands for everything below. Other paths are forwarded without
-    /// the key, or refused if client_tokens_file is set. Separated by commas in the environment.
+    /// responses/*, also below openai/deployments/NAME. `/*` at the end stands for everything
+    /// below. Other paths are forwarded without the key, or refused if client_tokens_file is set.
+    /// Separated by commas in the environment.
     UPSTREAM_KEY_PATHS: Vec<String> = text_list, "upstream.key_paths" = "[]";
 
     /// A PEM file of certificates to trust in addition to the system's, for an upstream with a

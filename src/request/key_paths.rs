@@ -83,7 +83,8 @@ impl KeyPaths {
             .is_some_and(|rest| self.is_endpoint(rest))
     }
 
-    /// Whether these segments under the base, a version before them aside, are an endpoint.
+    /// Whether these segments under the base are an endpoint, without a version or an Azure
+    /// deployment before them.
     fn is_endpoint(&self, segments: &[&str]) -> bool {
         let matches = |segments: &[&str]| {
             let path = segments.join("/");
@@ -91,10 +92,12 @@ impl KeyPaths {
             let mut all = ENDPOINTS.iter().copied().chain(more);
             all.any(|pattern| matches_pattern(pattern, &path))
         };
-        let versioned = segments
-            .split_first()
-            .filter(|(first, _)| is_version(first));
-        matches(segments) || versioned.is_some_and(|(_, rest)| matches(rest))
+        let rest = match segments {
+            ["openai", "deployments", _, rest @ ..] | ["deployments", _, rest @ ..] => Some(rest),
+            [first, rest @ ..] if is_version(first) => Some(rest),
+            _ => None,
+        };
+        matches(segments) || rest.is_some_and(matches)
     }
 }
 
@@ -153,6 +156,24 @@ mod tests {
         ] {
             check(GATEWAY, &[], &format!("/v1/ours/openai{path}"), true);
             check("http://127.0.0.1:8000", &[], path, true);
+        }
+    }
+
+    #[test]
+    fn model_endpoints_of_azure_deployments_receive_the_key() {
+        const AZURE: &str = "https://ours.openai.azure.com";
+        let chat = "/openai/deployments/gpt-4o/chat/completions";
+        check(AZURE, &[], chat, true);
+        check(&format!("{AZURE}/openai"), &[], chat, true);
+        for path in [
+            "/openai/deployments",
+            "/openai/deployments/gpt-4o",
+            "/openai/deployments/gpt-4o/files",
+            "/openai/deployments/../chat/completions",
+            "/openai/deployments/..%2ffiles/chat/completions",
+            "/openai/files/gpt-4o/chat/completions",
+        ] {
+            check(AZURE, &[], path, false);
         }
     }
 
