@@ -85,6 +85,13 @@ pub(super) const METRICS: &[Metric] = &[
         write: |of, out| out.histogram(&of.metrics.overhead.snapshot()),
     },
     Metric {
+        name: "longhaul_held_seconds",
+        kind: MetricKind::Histogram,
+        help: "Time from the head of a reply to its verdict; replies relayed unjudged are not counted",
+        labels: &[],
+        write: |of, out| out.histogram(&of.metrics.held.snapshot()),
+    },
+    Metric {
         name: "longhaul_acts_total",
         kind: MetricKind::Counter,
         help: "Actions applied to chats that were forwarded; one chat may have several",

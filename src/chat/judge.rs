@@ -1,5 +1,7 @@
 //! Judges the reply to an attempt.
 
+use std::time::Instant;
+
 use http::Response;
 
 use crate::chat::attempt::Attempt;
@@ -46,8 +48,13 @@ pub(crate) async fn judge(
         let facts = request_facts(chat, attempt);
         ReplyClassifier::for_request(dialect, status, rules, facts)
     };
+    let holds = holding.holds(reply.status().as_u16());
+    let began = Instant::now();
     let judging = reply_gate::judge(reply, holding, classifier, &services.budget);
     let judged = log.meter().measure_wait(judging).await;
+    if holds {
+        services.metrics.held.observe(began.elapsed());
+    }
     log.record_verdict(judged.verdict);
     judged
 }

@@ -30,6 +30,17 @@ pub(crate) enum HoldPolicy {
     Nothing,
 }
 
+impl HoldPolicy {
+    /// Whether a reply with this status is held.
+    pub(crate) fn holds(self, status: u16) -> bool {
+        match self {
+            Self::Errors => status >= 300,
+            Self::Everything => true,
+            Self::Nothing => false,
+        }
+    }
+}
+
 /// A reply and its verdict. The reply is complete, whatever the verdict.
 pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
     /// The reply, byte for byte as received.
@@ -60,14 +71,7 @@ where
     let (parts, body) = response.into_parts();
     let mut held = PeekedBody::new(body);
     let status = parts.status.as_u16();
-    let passes = match holding {
-        HoldPolicy::Errors => status < 300,
-        HoldPolicy::Everything => false,
-        HoldPolicy::Nothing => true,
-    };
-    let verdict = if passes {
-        Some(Verdict::Fine)
-    } else {
+    let verdict = if holding.holds(status) {
         let decoder = || {
             Decoder::from_headers(&parts.headers)?
                 .charged_to(budget.reservation())
@@ -82,6 +86,8 @@ where
             }
             Some(_) | None => Some(Verdict::Fine),
         }
+    } else {
+        Some(Verdict::Fine)
     };
     JudgedReply {
         response: Response::from_parts(parts, held),

@@ -207,6 +207,8 @@ async fn everything_that_happened_is_counted_by_its_labels() {
     metrics.check("longhaul_modified_bytes_outside_cuts_total", &[], 0);
     assert!((metrics.counted("longhaul_overhead_seconds") - 6.0).abs() < 0.5);
     assert!((metrics.counted("longhaul_request_seconds") - 6.0).abs() < 0.5);
+    // Both replies to the first request and the hopeless refusal; the others are known to fit.
+    assert!((metrics.counted("longhaul_held_seconds") - 3.0).abs() < 0.5);
     assert!((metrics.counted("longhaul_summary_seconds") - 1.0).abs() < 0.5);
     assert!((metrics.counted("longhaul_summary_wait_seconds") - 1.0).abs() < 0.5);
 
