@@ -183,6 +183,7 @@ pub(super) fn weigh(
     if let Some(stated) = characters {
         return Judgement::with_size(Strength::Strong, stated);
     }
+    let exact = numbered().find_map(|one| numbers::exact_pair(one, &sizes));
     let is_coded = details
         .stated_codes
         .iter()
@@ -193,12 +194,14 @@ pub(super) fn weigh(
             .iter()
             .any(|one| by_table(one) || vetoes::is_final(one))
     } else {
-        is_vetoed(details, &statements, rules)
+        is_vetoed(details, &statements, rules, exact.is_some())
     };
     if is_vetoed {
         return Judgement::without_size(Strength::Vetoed);
     }
-    let stated = numbered().find_map(|one| numbers::stated_pair(one, &sizes));
+    let stated = numbered()
+        .find_map(|one| numbers::stated_pair(one, &sizes))
+        .or(exact);
     let has_code = is_coded || own.iter().any(Statement::names_overflow_in_code);
     if has_code || stated.is_some() {
         let single = || {
@@ -220,6 +223,9 @@ pub(super) fn weigh(
             Strength::Nothing
         });
     };
+    if numbers::counts_something_else(statement, &sizes) {
+        return Judgement::without_size(Strength::Nothing);
+    }
     let stated = numbers::stated_single(statement, &sizes).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
     let is_above = |limit: u32| limit > facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
@@ -246,8 +252,14 @@ fn joined(details: &ErrorDetails) -> Option<String> {
 }
 
 /// Whether a code or a statement is about something other than the window.
-fn is_vetoed(details: &ErrorDetails, statements: &[Statement], rules: &ClassifierRules) -> bool {
-    let by_code = |code: &String| rules.is_vetoed(code.as_bytes()) || codes::is_vetoed(code);
+fn is_vetoed(
+    details: &ErrorDetails,
+    statements: &[Statement],
+    rules: &ClassifierRules,
+    is_measured: bool,
+) -> bool {
+    let by_code =
+        |code: &String| rules.is_vetoed(code.as_bytes()) || codes::is_vetoed(code, is_measured);
     let by_table = |statement: &Statement| {
         let text = normalise(statement.text());
         rules.is_vetoed(&text) || rules.is_malformed(&text)
@@ -263,7 +275,7 @@ fn is_vetoed(details: &ErrorDetails, statements: &[Statement], rules: &Classifie
             .any(|path| rules.is_message_path(path))
         || statements
             .iter()
-            .any(|one| by_table(one) || vetoes::apply(one))
+            .any(|one| by_table(one) || vetoes::is_vetoed(one, is_measured))
 }
 
 impl StatedSize {

@@ -111,8 +111,12 @@ pub(super) fn is_unknown_failure(value: &Value) -> bool {
         let word = member.as_str().map(str::to_lowercase);
         *member == Value::Bool(false) || word.is_some_and(|word| FAILURES.contains(&&*word))
     };
+    // A message in words states the failure; a message object is an answer.
     let is_answer = |(key, member): (&String, &Value)| {
-        ANSWER_KEYS.contains(&&*plain_key(key)) && is_non_empty(member)
+        let key = plain_key(key);
+        ANSWER_KEYS.contains(&&*key)
+            && is_non_empty(member)
+            && !(key == "message" && member.is_string())
     };
     members().any(|(_, member)| is_failure(member)) && !members().any(is_answer)
 }

@@ -79,6 +79,7 @@ const MESSAGE_PATHS: &[RuleRow] = &[("OpenAI", r"^(messages|input)\W*\d")];
 
 /// Wordings of errors that are not about the window, whatever else the text says.
 const VETOES: &[RuleRow] = &[
+    ("OpenAI, batches", r"enqueued token"),
     // Throttling.
     ("any", r"rate[ _]?limit"),
     ("any", r"per (second|min|hour|day|week|month)"),

@@ -33,7 +33,7 @@ const EXCESS: [&str; 12] = [
 ];
 
 /// Parts of codes about something other than the window.
-const VETOED: [&str; 44] = [
+const VETOED: [&str; 46] = [
     "apikey",
     "array",
     "audio",
@@ -57,9 +57,11 @@ const VETOED: [&str; 44] = [
     "hour",
     "image",
     "images",
+    "inspection",
     "key",
     "media",
     "minute",
+    "moderation",
     "monthly",
     "output",
     "overloaded",
@@ -99,7 +101,7 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
             "over" | "above" | "beyond" => {
                 matches!(
                     second,
-                    "limit" | "max" | "maximum" | "length" | "size" | "window"
+                    "capacity" | "limit" | "max" | "maximum" | "length" | "size" | "window"
                 )
             }
             _ => false,
@@ -109,14 +111,21 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
     let is_excess = has(&EXCESS) || is_too_much;
     let is_length_error = has(&["length"]) && has(&["error"]) && is_prompt;
-    !is_vetoed(code) && ((is_excess && (is_prompt || is_tokens)) || is_length_error)
+    !is_vetoed(code, false) && ((is_excess && (is_prompt || is_tokens)) || is_length_error)
 }
 
-/// Whether a code is about something other than the window.
-pub(super) fn is_vetoed(code: &str) -> bool {
-    parts(code)
-        .iter()
-        .any(|part| VETOED.contains(&part.as_str()))
+/// Whether a code is about something other than the window. `is_measured` says that the refusal states
+/// the size of the request and a smaller limit, which outweigh a policy.
+pub(super) fn is_vetoed(code: &str, is_measured: bool) -> bool {
+    let parts = parts(code);
+    let has = |name: &str| parts.iter().any(|part| part == name);
+    // A code of the endpoint, not of the output's size.
+    let is_endpoint = has("completion") && has("request");
+    parts.iter().any(|part| match part.as_str() {
+        "policy" => !is_measured,
+        "completion" => !is_endpoint,
+        part => VETOED.contains(&part),
+    })
 }
 
 /// Splits a code into its words, in lower case: at separators, and at capitals after small letters.

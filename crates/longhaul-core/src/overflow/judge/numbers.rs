@@ -14,6 +14,9 @@ use crate::overflow::judge::words;
 /// Smallest limit in tokens. Smaller numbers are counts of something else.
 const MIN_LIMIT: u64 = 256;
 
+/// Smallest request in tokens whose size cannot be met by chance.
+const MIN_EXACT_TOKENS: u32 = 1_000;
+
 /// Upper bound of the numbers that are read, without a unit.
 const MAX_NUMBER: u64 = u64::MAX / 10_000_000;
 
@@ -74,6 +77,8 @@ struct Number {
     value: u64,
     start: usize,
     end: usize,
+    /// Whether a unit, such as `k`, shows that the writer rounded the number.
+    is_rounded: bool,
 }
 
 /// Words that say that two numbers are compared, in any of the languages.
@@ -122,14 +127,48 @@ pub(super) fn stated_characters(
 ) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
-    if numbers.len() < 2 || text.contains("token") {
+    if numbers.len() < 2 || text.contains("token") || text.contains("offset") {
         return None;
     }
     let size = sizes.characters();
     let input = nearest(&numbers, size)?;
     let is_exact = input.value >= size / 20 * 19 && input.value <= size / 20 * 21;
-    let limit = limit_below(text, &numbers, input).filter(|_| is_exact && size > 0)?;
+    let limit = limit_below(text, &numbers, input)
+        .filter(|_| is_exact && !is_output(text, &input) && size > 0)?;
     characters(limit.value, sizes)
+}
+
+/// Finds two numbers, of which one is the request's size to a twentieth and another is a smaller limit.
+/// Such a pair outweighs words about access, parameters and framing.
+pub(super) fn exact_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
+    let text = statement.text();
+    let numbers = numbers(text);
+    let tokens = sizes.facts.tokens;
+    let input = nearest(&numbers, u64::from(tokens))?;
+    let is_exact =
+        is_within(input.value, tokens, (19, 20), (21, 20)) && unit_of(text, &input) == Unit::Tokens;
+    let limit = limit_below(text, &numbers, input)
+        .filter(|_| is_exact && !is_output(text, &input) && tokens >= MIN_EXACT_TOKENS)?;
+    let is_stated = is_limit(text, &limit) || looks_like_window(&limit);
+    let is_about_size =
+        words::name_prompt(text) || is_comparison(text) || is_fraction(text, &input, &limit);
+    (is_stated && is_about_size).then(|| StatedSize::of_window(limit, input))
+}
+
+/// Whether a statement compares numbers, of which none is the request's size, and names neither tokens
+/// nor a context. The statement then counts something else.
+pub(super) fn counts_something_else(statement: &Statement, sizes: &RequestSizes<'_>) -> bool {
+    let text = statement.text();
+    let numbers = numbers(text);
+    let around = |size: u64| size / 2..=size.saturating_mul(3);
+    let is_size = |one: &Number| {
+        around(u64::from(sizes.facts.tokens)).contains(&one.value)
+            || around(sizes.characters()).contains(&one.value)
+    };
+    numbers.len() >= 2
+        && is_comparison(text)
+        && !words::name_tokens(text)
+        && !numbers.iter().any(is_size)
 }
 
 /// Finds two numbers, of which one is the request's size and another is a smaller limit.
@@ -137,26 +176,36 @@ pub(super) fn stated_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Op
     let text = statement.text();
     let numbers = numbers(text);
     if counts_characters(text, &numbers, sizes) {
-        let input = nearest(&numbers, sizes.characters())?;
+        let size = sizes.characters();
+        let around = size / 2..=size.saturating_mul(2);
+        let input = nearest(&numbers, size).filter(|input| around.contains(&input.value))?;
         let limit = limit_below(text, &numbers, input)?;
         return characters(limit.value, sizes);
     }
     let input = nearest(&numbers, u64::from(sizes.facts.tokens))?;
-    if !words::name_prompt(text) || !is_within(input.value, sizes.facts.tokens, (1, 2), (3, 1)) {
+    let is_prompt = is_within(input.value, sizes.facts.tokens, (1, 2), (3, 1))
+        && !is_output(text, &input)
+        && words::name_prompt(text);
+    if !is_prompt {
         return None;
     }
     if !is_comparison(text) {
         let is_near = is_within(input.value, sizes.facts.tokens, (2, 3), (3, 2));
         let limit =
-            limit_below(text, &numbers, input).filter(|limit| is_near && is_round(limit.value))?;
-        return Some(StatedSize::of_window(limit, input));
+            limit_below(text, &numbers, input).filter(|limit| is_near && looks_like_window(limit));
+        return limit.map_or_else(
+            || counted_by_other_tokenizer(text, &numbers, input, sizes),
+            |limit| Some(StatedSize::of_window(limit, input)),
+        );
     }
     let output = output_of(text, &numbers, input);
     if let Some(limit) = limit_below(text, &numbers, input) {
         return Some(StatedSize::of_window(limit, input));
     }
+    let Some(output) = output else {
+        return counted_by_other_tokenizer(text, &numbers, input, sizes);
+    };
     // The prompt fits the limit, but not together with the output.
-    let output = output?;
     let sum = input.value.saturating_add(output.value);
     let limit = numbers.iter().find(|limit| {
         limit.value >= input.value
@@ -171,6 +220,23 @@ pub(super) fn stated_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Op
         output: u32::try_from(output.value).ok(),
         ..StatedSize::default()
     })
+}
+
+/// Finds the size of a prompt that the provider counts so much higher than longhaul that the limit is
+/// the number `nearest` to longhaul's estimate.
+fn counted_by_other_tokenizer(
+    text: &str,
+    numbers: &[Number],
+    nearest: Number,
+    sizes: &RequestSizes<'_>,
+) -> Option<StatedSize> {
+    let is_input = |one: &&Number| {
+        one.value > nearest.value
+            && is_within(one.value, sizes.facts.tokens, (1, 1), (3, 2))
+            && !is_output(text, one)
+    };
+    let input = numbers.iter().find(is_input)?;
+    looks_like_window(&nearest).then(|| StatedSize::of_window(nearest, *input))
 }
 
 /// Finds the one number of a statement that is known to be an overflow: its limit, or the size of
@@ -246,14 +312,20 @@ fn counts_characters(text: &str, numbers: &[Number], sizes: &RequestSizes<'_>) -
     }
 }
 
+/// Whether the prompt and its limit are written as a fraction.
+fn is_fraction(text: &str, input: &Number, limit: &Number) -> bool {
+    let between = text.get(input.end..limit.start).unwrap_or_default();
+    between.trim() == "/"
+}
+
 fn is_comparison(text: &str) -> bool {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(COMPARISON));
     PATTERN.is_match(text.as_bytes())
 }
 
-/// Whether a number looks like a window: whole thousands, or a multiple of 256.
-fn is_round(number: u64) -> bool {
-    number.is_multiple_of(1_000) || number.is_multiple_of(256)
+/// Whether a number looks like a window: rounded by its writer, whole thousands, or a multiple of 256.
+fn looks_like_window(number: &Number) -> bool {
+    number.is_rounded || number.value.is_multiple_of(1_000) || number.value.is_multiple_of(256)
 }
 
 /// Whether words around a number say that it is a limit.
@@ -280,7 +352,7 @@ fn limit_below(text: &str, numbers: &[Number], input: Number) -> Option<Number> 
             .filter(|one| !is_output(text, one))
     };
     let called = candidates().filter(|one| is_limit(text, one));
-    let round = candidates().filter(|one| is_round(one.value));
+    let round = candidates().filter(|one| looks_like_window(one));
     called
         .max_by_key(|one| one.value)
         .or_else(|| round.max_by_key(|one| one.value))
@@ -297,7 +369,7 @@ fn is_output(text: &str, number: &Number) -> bool {
     static PATTERN: LazyLock<Regex> =
         LazyLock::new(|| compile(&format!(r"^ ?(tokens )?(in |for )?(the )?({OUTPUT})")));
     static BEFORE: LazyLock<Regex> =
-        LazyLock::new(|| compile(&format!(r"({OUTPUT})[^a-z0-9]{{1,3}}$")));
+        LazyLock::new(|| compile(&format!(r"({OUTPUT})( length| size)?[^a-z0-9]{{1,3}}$")));
     let behind = text.get(number.end..).unwrap_or_default();
     let before = text.get(..number.start).unwrap_or_default();
     let from = before.ceil_char_boundary(before.len().saturating_sub(40));
@@ -323,11 +395,15 @@ fn is_within(number: u64, size: u32, least: (u64, u64), most: (u64, u64)) -> boo
     number >= size * least.0 / least.1 && number <= size * most.0 / most.1 && size > 0
 }
 
+/// Units of measures that are no size of a request: time, shares, bytes, money and counted things.
+const OTHER_UNITS: &str = r"^ ?(?:ms|s|secs?|seconds?|min|minutes?|%|px|[kmgt]i?b|bytes?|usd|eur|threads?|turns?|tools?|files?|images?|pages?|requests?|dim(ension)?s?|条|件|个工具|円|元|руб)(?-u:\b)|^ ?(?:%|条|件|円|元|руб)";
+
 /// Units that multiply the number before them: thousand, million, and ten thousand.
-const UNITS: &str = r" ?(?:[km]\b|tsd|тыс|mil\b|万|萬|만)";
+const UNITS: &str = r" ?(?:[km]\b|ki\b|tsd|tausend|thousand|тыс(?:яч)?|mil\b|万|萬|만)";
 
 fn is_thousand(unit: &[u8]) -> bool {
-    [&b"k"[..], b"tsd", "тыс".as_bytes(), b"mil"].contains(&unit)
+    let words = ["k", "tsd", "tausend", "thousand", "тыс", "тысяч", "mil"];
+    words.iter().any(|word| word.as_bytes() == unit)
 }
 
 /// Reads the numbers of a text. Digits within a name or a version are none; units multiply
@@ -335,10 +411,11 @@ fn is_thousand(unit: &[u8]) -> bool {
 fn numbers(text: &str) -> Vec<Number> {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
         compile(
-            &r"(?P<whole>[0-9]+)(?:[.,](?P<tenths>[0-9])(?P<decimal>UNITS)|(?P<unit>UNITS|b\b))?"
+            &r"(?P<whole>[0-9]+)(?:[.,](?P<fraction>[0-9]{1,3})(?P<decimal>UNITS)|(?P<unit>UNITS|b\b))?"
                 .replace("UNITS", UNITS),
         )
     });
+    static OTHER: LazyLock<Regex> = LazyLock::new(|| compile(OTHER_UNITS));
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     for captures in PATTERN.captures_iter(bytes) {
@@ -355,21 +432,38 @@ fn numbers(text: &str) -> Vec<Number> {
                 .parse()
                 .ok()
         };
-        let unit = captures.name("unit").or_else(|| captures.name("decimal"));
+        // `131072 máximo` has no unit: the pattern's boundaries are those of ASCII.
+        let ends_word = |end: usize| {
+            let rest = text.get(end..).unwrap_or_default();
+            !rest.starts_with(|next: char| !next.is_ascii() && next.is_alphabetic())
+        };
+        let unit = captures
+            .name("unit")
+            .or_else(|| captures.name("decimal"))
+            .filter(|unit| !unit.as_bytes().is_ascii() || ends_word(unit.end()));
         let factor = match unit.map(|unit| unit.as_bytes().trim_ascii()) {
             Some(unit) if is_thousand(unit) => 1_000,
+            Some(b"ki") => 1_024,
             Some(b"m") => 1_000_000,
             // The size of a model.
             Some(b"b") => 0,
             Some(_) => 10_000,
             None => 1,
         };
-        let tenths = digits("tenths").unwrap_or_default();
-        if let Some(value) = digits("whole").filter(|value| !in_name && *value < MAX_NUMBER) {
+        let fraction = captures
+            .name("fraction")
+            .map_or(0, |fraction| fraction.len());
+        let scale = 10_u64.pow(u32::try_from(fraction).unwrap_or_default());
+        let fraction = digits("fraction").unwrap_or_default() * factor / scale;
+        let end = unit.map_or_else(|| whole.end(), |unit| unit.end());
+        let is_other = bytes.get(end..).is_some_and(|rest| OTHER.is_match(rest));
+        let is_read = |value: &u64| !in_name && !is_other && *value < MAX_NUMBER;
+        if let Some(value) = digits("whole").filter(is_read) {
             found.push(Number {
-                value: value * factor + tenths * factor / 10,
+                value: value * factor + fraction,
                 start: whole.start(),
-                end: unit.map_or_else(|| whole.end(), |unit| unit.end()),
+                end,
+                is_rounded: unit.is_some(),
             });
         }
         if found.len() == MAX_NUMBERS {

@@ -158,7 +158,7 @@ fn without_separators(text: &str) -> String {
     // A dot or a space separates only whole groups of a number that stands alone.
     static SEPARATORS: LazyLock<Regex> = LazyLock::new(|| {
         compile(
-            r"(^|[^0-9A-Za-z.,_-])(\d{1,3})((?:[,_'’\u{a0}\u{202f}]\d{3})+|(?:[. ]\d{3})+)(?-u:\b)",
+            r"(^|[^0-9A-Za-z.,_-])(\d{1,3})((?:[,，_'’\u{a0}\u{202f}]\d{3})+|(?:[. ]\d{3})+)(?-u:\b)",
         )
     });
     let digits: String = text.chars().map(ascii_digit).collect();

@@ -53,7 +53,8 @@ fn check(part: &str, replies: &[Reply]) {
         wrong.len()
     );
     let at_least = |family: &str, percent: usize| {
-        let (yes, all) = found[family];
+        // Three authors wrote no refusal with a code.
+        let (yes, all) = found.get(family).copied().unwrap_or_default();
         assert!(
             yes * 100 >= all * percent,
             "{part}: {family}: {yes} of {all}"
@@ -80,6 +81,9 @@ fn wordings_of_authors_who_had_seen_no_rule_are_judged() {
     check("first author", &fixture!("unseen/blind_1.jsonl"));
     check("second author", &fixture!("unseen/blind_2.jsonl"));
     check("third author", &fixture!("unseen/blind_3.jsonl"));
+    check("fourth author", &fixture!("unseen/blind_4.jsonl"));
+    check("fifth author", &fixture!("unseen/blind_5.jsonl"));
+    check("sixth author", &fixture!("unseen/blind_6.jsonl"));
 }
 
 #[test]
