@@ -55,7 +55,7 @@ const VETOES: &[&str] = &[
     // Other contexts.
     r"(cuda|security|execution|request|ssl|tls) context|context[_ ](management|cancel|deadline|beta)|\bcontext beta|too small|out of memory",
     // Parameters and schemas.
-    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |logit_bias|token id|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|stop (sequence|string)|nested|response.format|json.schema|_[a-z]+[`']? must be between|\b\d{1,4} turns\b|number of (choices|turns|tools)|duplicate|budget_tokens|\bn must",
+    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |logit_bias|token id|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|stop (sequence|string)|nested|response.format|json.schema|_[a-z]+[`']? must be between|\b\d{1,4} turns\b|number of (turns|tools)|\bn ?= ?\d|duplicate|budget_tokens|\bn must",
     // Embeddings.
     r"embeddings? (batch|input|request|model)|batch too|in (a |the |this )?batch|\d inputs",
     // Tools.
