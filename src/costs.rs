@@ -34,7 +34,7 @@ pub(crate) struct CostTracker {
 /// Prefix of a request, and a hash of the model's name: each model has its own cache.
 type CacheKey = (RecordKey, u64);
 
-/// Cost of one chat, and the share of longhaul in that cost.
+/// Cost of one chat, and the effect of longhaul on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestCost {
     pub(crate) cost: Cost,

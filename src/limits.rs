@@ -47,8 +47,8 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 pub(crate) const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Idle time before the first TCP keepalive probe, and before an HTTP/2 ping to an upstream. Load
-/// balancers drop idle connections after 60 s at the earliest, so probes also keep long thinking
-/// alive.
+/// balancers drop idle connections after 60 s at the earliest, so probes keep connections open during
+/// long reasoning.
 pub(crate) const TCP_KEEPALIVE: Duration = Duration::from_secs(45);
 
 /// Interval between TCP keepalive probes.

@@ -240,8 +240,9 @@ async fn serve_chat(
     Ok(settle::finish(&chat, &first, judged, log).await)
 }
 
-/// Retries the chat once: splice → send. Returns `refused`, the reply to the first attempt, if the retry
-/// cannot be built or sent, or if it refutes the suspicion that it follows.
+/// Retries the chat once: splice → send. Never calls [`next_step`], so that a chat is sent at most twice.
+/// Returns `refused`, the reply to the first attempt, if the retry cannot be built or sent, or if the
+/// retry refutes the suspicion behind it.
 async fn retry(
     chat: &Chat<'_>,
     second: &Attempt,

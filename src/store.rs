@@ -52,7 +52,7 @@ pub(crate) struct Store {
     tiered: Option<TieredStore>,
     sealer: Arc<RecordSealer>,
     secret: Secret,
-    /// Conversations, by their first prefix, whose operator was notified that they are not pruned.
+    /// Keys of one-time notices that were logged.
     notified: Cache<RecordKey, ()>,
 }
 
@@ -262,7 +262,7 @@ impl Store {
             .newest(prefix_keys, self.sealer.note_name(model))
     }
 
-    /// Returns the removals of bound thinking in a conversation of `model`.
+    /// Returns the removals of bound thinking in a conversation.
     pub(crate) fn prior_removals(&self, prefix_keys: &PrefixKeys) -> PriorRemovals {
         let model = self.sealer.note_name(prefix_keys.model());
         self.memory.removals.look_up(prefix_keys, model)

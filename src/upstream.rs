@@ -137,6 +137,8 @@ fn build_client(
         .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
+        // Only a request of which a reused connection took no byte is sent again.
+        .retry_canceled_requests(true)
         .set_host(false)
         .http1_preserve_header_case(true)
         .http1_max_headers(MAX_HEADERS)

@@ -56,7 +56,7 @@ pub(super) async fn recover_from_overflow(
         status,
         overflow,
     };
-    if !may_be_right(chat, first, &refused) {
+    if !is_plausible_overflow(chat, first, &refused) {
         return NextStep::Relay;
     }
     if let Some(view) = output_limit::lower_output_by_estimate(conversation, first, &refused) {
@@ -80,8 +80,8 @@ pub(super) async fn recover_from_overflow(
     NextStep::retry(Attempt::retry(inputs, plan, why))
 }
 
-/// Whether an overflow that the reply does not state may be one all the same.
-fn may_be_right(chat: &Chat<'_>, first: &Attempt, refused: &SuspectedOverflow) -> bool {
+/// Whether an overflow that is only suspected is plausible.
+fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &SuspectedOverflow) -> bool {
     match refused.overflow.evidence {
         Evidence::Stated => true,
         Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),

@@ -226,14 +226,14 @@ fn is_negative_parameter_error(conversation: &Conversation<'_>, overflow: &Overf
 /// window is unknown.
 fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Option<Attempt> {
     let conversation = chat.request.conversation;
-    let fits = first
+    let max_input = first
         .inputs
         .policy
         .thresholds
         .max_input(chat.request.conversation.output_tokens());
-    // A lowered output, or thinking left out, is not what such a refusal is about.
+    // Refusals of this kind do not concern a lowered output limit or removed thinking.
     let rewritten = first.plan.has_edits(conversation);
-    let fits = conversation.tokens() <= fits || window::window_is_assumed(chat, &first.inputs);
+    let fits = conversation.tokens() <= max_input || window::window_is_assumed(chat, &first.inputs);
     if !rewritten || !fits {
         return None;
     }

@@ -198,8 +198,8 @@ pub(super) fn job(
     })
 }
 
-/// Wraps the job in a task. Returns `None` if the caller's login would refuse the call: a digest stands
-/// in for the summary.
+/// Wraps the job in a task. Returns `None` if the provider would refuse the call for this login. A digest
+/// is used instead.
 pub(super) fn summary_task(
     chat: &Chat<'_>,
     inputs: &PlanInputs,

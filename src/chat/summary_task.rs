@@ -50,8 +50,8 @@ impl SummaryTask {
         let services = &*self.services;
         let mut counting = SummaryOutcomeGuard::new(&services.metrics);
         let lease = match services.store.acquire_summary_lease(self.key).await {
-            LeaseOutcome::Elsewhere => {
-                tracing::debug!("this summary is being made by another process");
+            LeaseOutcome::NotNeeded => {
+                tracing::debug!("this summary exists already, or another process is making it");
                 counting.outcome = Outcome::Elsewhere;
                 return;
             }

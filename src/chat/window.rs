@@ -145,17 +145,17 @@ pub(super) fn window_is_assumed(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
     window_sources(chat, inputs.adopted()).is_assumed()
 }
 
-/// Divisor of the believed window from which on a listing may matter, if the table of models states
+/// Divisor of the assumed window above which a listing may matter, if the table of models states
 /// the window.
 const NEAR_TABLE_WINDOW: u32 = 2;
 
-/// Divisor of the assumed window from which on a listing may matter. The actual window may be much
+/// Divisor of the assumed window above which a listing may matter. The actual window may be much
 /// smaller.
 const NEAR_ASSUMED_WINDOW: u32 = 16;
 
 /// Whether the window that the upstream lists may change this chat's next plan. A local server has
 /// few callers and any window, so its listing always matters. Elsewhere the chat must come near the
-/// believed window, so that hundreds of callers do not query every hour.
+/// assumed window, so that hundreds of callers do not query every hour.
 fn listing_may_matter(chat: &Chat<'_>) -> bool {
     let host = chat.services().config.upstream.base.authority().host();
     HostKind::from_host(host) == HostKind::Local || {
@@ -164,7 +164,7 @@ fn listing_may_matter(chat: &Chat<'_>) -> bool {
     }
 }
 
-/// Whether a chat of `tokens` comes near the believed window.
+/// Whether a chat of `tokens` comes near the assumed window.
 fn is_near(tokens: Tokens, (window, source): (Tokens, SelectedSource)) -> bool {
     let divisor = match source {
         SelectedSource::Default => NEAR_ASSUMED_WINDOW,

@@ -14,12 +14,11 @@ use longhaul_core::window::token_ratio::TokenRatio;
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelFacts {
-    /// The window learned from a refusal or from the end of a reply; `None` inside once it proved
-    /// wrong.
+    /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
     pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
     /// The average token ratio.
     pub(crate) density: Option<Timestamped<TokenRatio>>,
-    /// The window that the upstream reports; `None` inside if it reports none.
+    /// The window that the upstream reports; the inner `None` if it reports none.
     pub(crate) asked: Option<Timestamped<Option<Tokens>>>,
     /// The placements in which the model has refused a summary.
     pub(crate) refusals: PlacementRefusals,

@@ -33,7 +33,7 @@ pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
 /// Each caller has its own: no reply to one caller changes a forwarded byte of another. The answers
 /// to longhaul's own key are common to all.
 pub(crate) struct ModelKnowledge {
-    /// A reload may add or remove longhaul's own key, so the key of the queries is part of the key.
+    /// A reload may add or remove longhaul's own key, so the cache key says whose key queries carry.
     by_caller: Cache<(Scope, QueryKey), Arc<CallerKnowledge>>,
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,

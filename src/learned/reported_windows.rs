@@ -40,7 +40,7 @@ pub(crate) struct ReportedWindows {
 /// The last reported window of a model, and the outcome of the last query.
 #[derive(Clone, Copy, Debug)]
 struct ReportedWindow {
-    /// `None` until the upstream has answered; `None` inside if it reported no window.
+    /// `None` until the upstream has answered; the inner `None` if it reported no window.
     window: Option<Timestamped<Option<Tokens>>>,
     last_query: LastQuery,
     queried_at: Instant,

@@ -43,11 +43,11 @@ const REQUEST_LIMIT_TTL_MS: u64 = 60 * 60 * 1_000;
 /// The observations of one model. Sizes are in estimated tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ModelObservations {
-    /// The window learned from a refusal or from the end of a reply; `None` inside once it proved
-    /// wrong. A provider that truncates prompts to the window accepts requests of any size, so only
+    /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
+    /// A provider that truncates prompts to the window accepts requests of any size, so only
     /// a larger count disproves the window.
     pub(crate) learned: Option<Timestamped<Option<LearnedWindow>>>,
-    /// The largest request accepted since.
+    /// The largest request accepted since `learned` was set.
     pub(crate) largest_accepted: Tokens,
     /// The largest accepted request as published to other processes; longhaul publishes it again
     /// once it has grown by a sixteenth.
@@ -110,8 +110,8 @@ impl ModelObservations {
         self.learned?.what
     }
 
-    /// Drops expired refusals, and values that a fast clock stamped: those would count as new until
-    /// their date. A window to which prompts are truncated stays, since learning it again would
+    /// Drops expired refusals, and values stamped by a clock that runs ahead: such values would
+    /// override newer ones. A window to which prompts are truncated stays, since learning it again would
     /// cost a conversation part of its prompt.
     fn expire(&mut self) {
         let now = wall_clock::unix_millis();

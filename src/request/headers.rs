@@ -165,7 +165,7 @@ pub(crate) fn for_retry(headers: HeaderMap) -> HeaderMap {
     }
 }
 
-/// Whether a request field is forwarded; not for framing, `Host` or `TE`.
+/// Whether to forward a field other than framing fields, `Host` and `TE`.
 fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, framing: BodyFraming) -> bool {
     if matches!(framing, BodyFraming::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;

@@ -27,7 +27,7 @@ impl Default for RefusedUpgrades {
 
 impl RefusedUpgrades {
     /// Whether to refuse an upgrade of this session. A repetition is not refused: a client that does not
-    /// speak HTTP instead would be lost.
+    /// fall back to HTTP could not connect at all.
     pub(crate) fn refuse(&self, scope: Scope, headers: &HeaderMap) -> bool {
         self.0
             .entry(session_key(scope, headers))
@@ -44,7 +44,7 @@ impl RefusedUpgrades {
     }
 }
 
-/// Returns the key of a caller's session. Without a field that names it, the caller has one.
+/// Returns the key of a caller's session. Callers that name no session have a single key.
 fn session_key(scope: Scope, headers: &HeaderMap) -> RecordKey {
     scope.named_key(session_name(headers).unwrap_or_default())
 }

@@ -100,7 +100,7 @@ impl fmt::Display for Unavailable {
 /// Outcome of an attempt to lease the right to write the summary of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LeaseAttempt {
-    /// This process has the lease until it ends. The token of the request proves it.
+    /// This process holds the lease until the lease expires, as proved by the token.
     Acquired,
     /// Another process has the lease.
     Taken,

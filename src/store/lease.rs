@@ -24,8 +24,8 @@ const MAX_WAIT: Duration = Duration::from_mins(4);
 
 /// Outcome of waiting for the right to make a summary.
 pub(crate) enum LeaseOutcome<'s> {
-    /// Another process has made the summary, or takes longer than any process waits.
-    Elsewhere,
+    /// The summary exists already, or another process takes longer than any process waits.
+    NotNeeded,
     /// This process makes the summary.
     Acquired(LeaseGuard<'s>),
 }
@@ -42,7 +42,7 @@ impl Store {
     pub(crate) async fn acquire_summary_lease(&self, key: RecordKey) -> LeaseOutcome<'_> {
         // The summary may have been made since the store was last read.
         if self.memory.get(key).is_some() {
-            return LeaseOutcome::Elsewhere;
+            return LeaseOutcome::NotNeeded;
         }
         let alone = LeaseOutcome::Acquired(LeaseGuard { lease: None });
         let Some(tier) = self
@@ -68,7 +68,7 @@ impl Store {
                     };
                     // Another process may have made it between that read and the lease.
                     return if tier.refresh_prefix(key).await {
-                        LeaseOutcome::Elsewhere
+                        LeaseOutcome::NotNeeded
                     } else {
                         LeaseOutcome::Acquired(held)
                     };
@@ -76,7 +76,7 @@ impl Store {
                 Some(LeaseAttempt::Taken)
                     if tier.refresh_prefix(key).await || Instant::now() >= until =>
                 {
-                    return LeaseOutcome::Elsewhere;
+                    return LeaseOutcome::NotNeeded;
                 }
                 Some(LeaseAttempt::Taken) => {}
             }

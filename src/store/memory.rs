@@ -39,7 +39,7 @@ pub(super) struct MemoryStore {
     /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
     /// another process, or this one after a restart, is refused once more first.
     tolerances: Cache<(RecordKey, NoteName), RewriteTolerance>,
-    /// Whether there was ever a record, and a refusal. Most conversations have neither, so the
+    /// Whether a record, or a refusal, was ever stored. Most conversations have neither, so the
     /// flags save a look-up at every boundary of every request.
     ever_stored: EverStored,
     pub(super) counts: CountCache,
@@ -132,8 +132,8 @@ impl MemoryStore {
         )
     }
 
-    /// Returns the prefixes of a conversation for which a durable store may have news, newest
-    /// first.
+    /// Returns the prefixes of a conversation for which a durable store may have newer entries,
+    /// newest first.
     ///
     /// The list ends with the prefix that the deepest adopted and confirmed record was made for.
     /// That prefix is read too, so that its record stays in use in the durable store.
@@ -192,7 +192,7 @@ impl MemoryStore {
         (kept, is_accepted)
     }
 
-    /// Replaces the record in memory with the durable store's, which is sealed with `check`.
+    /// Replaces the record in memory with the durable store's, whose seal tag is `check`.
     pub(super) fn merge_record(
         &self,
         key: RecordKey,

@@ -231,7 +231,7 @@ impl SummaryGuards {
         });
     }
 
-    /// Records the start of a job whose cost `till` accumulates. The job counts towards the hourly
+    /// Records the start of a job whose cost `meter` accumulates. The job counts towards the hourly
     /// caps until the returned value is dropped. If it was charged, it counts for an hour.
     pub(crate) fn record_start(
         &self,

@@ -49,7 +49,7 @@ impl SummaryJobs {
         self.running.lock().contains_key(&key)
     }
 
-    /// Joins the running job of the first of these records that has one.
+    /// Joins the first running job among these records.
     pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<JobHandle> {
         let mut running = self.running.lock();
         if running.is_empty() {

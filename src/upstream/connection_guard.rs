@@ -18,8 +18,8 @@ use crate::upstream::abort_signal::AbortSignal;
 /// buffer.
 const SOCKET_BUFFER_BYTES: u64 = 16 * 1024;
 
-/// Ends a request's connection if it is dropped before a reply. In HTTP/1.1, only that tells the
-/// upstream that a request was abandoned. HTTP/2 resets the stream by itself.
+/// Ends a request's connection if it is dropped before a reply. In HTTP/1.1, closing the
+/// connection is the only way to abandon a request. HTTP/2 resets the stream by itself.
 pub(super) struct ConnectionGuard {
     connection: CaptureConnection,
     is_body_taken: Arc<AtomicBool>,

@@ -144,8 +144,8 @@ impl Dialect {
 
     /// Whether a body asks for a negative number of output tokens.
     ///
-    /// A client that subtracts its prompt from its assumed window does so once nothing is left. The
-    /// upstream's error about that number says nothing about the upstream's own window.
+    /// Clients that subtract the prompt from an assumed window send a negative limit once none is
+    /// left. The upstream's error about that number says nothing about the upstream's own window.
     pub fn has_negative_output_limit(self, body: &str) -> bool {
         match self {
             Self::ChatCompletions => chat_completions::output_limit::is_negative(body),

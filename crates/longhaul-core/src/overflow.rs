@@ -65,12 +65,12 @@ pub enum Verdict {
     /// throttle in a stream, a login page. The proxy leaves the reply alone. It proves nothing
     /// about what the model accepts.
     Failed,
-    /// A byte limit: the request must shrink in bytes, images first.
+    /// A byte limit: drop old images first, to reduce the size in bytes.
     TooManyBytes,
     /// An answer, or an error that compaction cannot cure. The proxy leaves the reply alone.
     Fine,
     /// The message list is refused as invalid: wrong order of roles, or a call without its result.
-    /// If longhaul rewrote the list, the original deserves a try.
+    /// If longhaul rewrote the list, retry with the original.
     Malformed,
     /// The history does not fit the window: compact.
     Overflow(Overflow),
@@ -83,11 +83,11 @@ pub enum Verdict {
         /// Requested output, in tokens.
         output: u32,
     },
-    /// Thinking in the request is bound to other bytes than those before it. If longhaul rewrote those,
-    /// the rewrite deserves a try without that thinking.
+    /// Signed thinking no longer matches the bytes before it. If longhaul changed those bytes, retry
+    /// the rewrite without the thinking.
     StaleThinking,
-    /// The request is refused for an unknown reason. If longhaul rewrote the request, the original
-    /// deserves a try, but the outcome of that try proves little.
+    /// The request is refused for an unknown reason. If longhaul rewrote the request, retry with the
+    /// original. The outcome of the retry proves little.
     Unexplained,
 }
 
@@ -196,7 +196,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
     } else if !is_web_page(bytes) {
         details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
-    // A body in JSON that says nothing says as little as an empty one.
+    // An empty JSON error is treated like an empty body.
     if is_json && details.is_silent() && matches!(status, 400 | 413) {
         return Verdict::Overflow(Overflow::from_empty_reply());
     }
@@ -288,7 +288,7 @@ fn is_web_page(bytes: &[u8]) -> bool {
         .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
 }
 
-/// Returns the texts of an XML document, one a line.
+/// Returns the texts of an XML document, one per line.
 fn without_tags(xml: &str) -> String {
     let parts = xml
         .split('<')

@@ -39,8 +39,8 @@ const FRUGAL_PERCENT: u32 = 85;
 const HARD_PERCENT: u32 = 90;
 /// Default soft mark, in percent of the usable window.
 const SOFT_PERCENT: u32 = 85;
-/// Upper bound of a soft mark given as a share below a hard mark given in tokens, in percent of
-/// that hard mark.
+/// Upper bound of a soft mark given as a share, if the hard mark is given in tokens. In percent of the
+/// hard mark.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
 
 /// Named set of defaults.
@@ -62,7 +62,7 @@ pub enum Profile {
 pub enum PruneTrigger {
     /// Every request point.
     Always,
-    /// The hard mark, where otherwise a record would be made.
+    /// Only at the hard mark, instead of making a record.
     HardMark,
     /// Requests larger than [`Thresholds::pressure`].
     Pressure,
@@ -160,7 +160,7 @@ pub enum OutputWindow {
     Shared,
 }
 
-/// Token thresholds for a window.
+/// Token thresholds for a window: `soft` ≤ `hard` ≤ `capacity` ≤ `usable` ≤ `window`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Thresholds {
     /// Policy window.
@@ -175,7 +175,7 @@ pub struct Thresholds {
     /// Size that a conversation may grow to: the usable window, an absolute hard mark below it, or
     /// the room of `frugal`. Kept history and summary budgets are shares of it.
     pub capacity: Tokens,
-    /// Hard mark of the window itself. A break below it is optional.
+    /// Hard mark derived from the window alone. Below it, breaking the prompt cache is optional.
     pub forced: Tokens,
     /// Soft mark: a record is prepared from here on.
     pub soft: Tokens,
@@ -262,8 +262,8 @@ impl Thresholds {
             .min(self.max_input(output) - self.window.percent(5))
     }
 
-    /// Returns the budget for the first and the newest user request together, beside `fixed` tokens
-    /// that are fixed. Most of the space below the hard mark is left for later messages. Otherwise
+    /// Returns the budget for the first and the newest user request together, given `fixed` tokens
+    /// that cannot be removed. Most of the space below the hard mark is left for later messages. Otherwise
     /// large requests would cause more compactions than they are worth.
     pub fn requests_budget(&self, fixed: Tokens) -> Tokens {
         (self.hard - fixed)

@@ -193,7 +193,7 @@ impl WindowSources {
         self.reported.is_none() && self.policy_window().1 == SelectedSource::Default
     }
 
-    /// Builds the policy of `wishes` for this model.
+    /// Builds the policy of `settings` for this model.
     pub fn policy(&self, settings: &CompactionSettings) -> Policy {
         let (window, believed) = self.policy_window();
         let policy = Policy::new(settings, window);
@@ -206,7 +206,7 @@ impl WindowSources {
         }
     }
 
-    /// Builds the policy of `wishes` for one conversation, with its window converted by `counts`. A
+    /// Builds the policy of `settings` for one conversation, with its window converted by `counts`. A
     /// window from a refusal of the same conversation is in estimated tokens already.
     pub fn calibrated_policy(
         &self,

@@ -25,7 +25,7 @@ pub(super) struct ConversationWindows {
 #[derive(Clone)]
 struct ConversationWindow {
     model: String,
-    /// The window; `None` inside if it proved wrong.
+    /// The window; the inner `None` once disproved.
     window: Timestamped<Option<Tokens>>,
 }
 

@@ -47,7 +47,7 @@ impl Default for SummaryBackoff {
 }
 
 impl SummaryBackoff {
-    /// Returns the state of the newest recorded prefix of `chains`, if any.
+    /// Returns the state of the newest recorded prefix of `prefix_keys`, if any.
     pub(super) fn streak(&self, prefix_keys: &PrefixKeys) -> Option<FailureStreak> {
         prefix_keys
             .newest_first()

@@ -152,7 +152,7 @@ impl HourlyCaps {
         self.callers.iter().filter(spent).count()
     }
 
-    /// Counts a summary whose cost `till` accumulates.
+    /// Counts a summary whose cost `meter` accumulates.
     pub(super) fn reserve(
         &self,
         scope: Scope,

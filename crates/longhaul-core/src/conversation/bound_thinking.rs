@@ -9,9 +9,8 @@ impl Conversation<'_> {
         self.has_bound_thinking
     }
 
-    /// Returns the byte ranges whose removal takes the bound thinking of the message at `at` away,
-    /// with the commas that would be left over. Empty if there is none, and if the last message
-    /// would go with it.
+    /// Returns the spans to delete to remove the bound thinking of the message at `at`, including the
+    /// commas left over. Empty if there is none, or if that would delete the last message.
     pub(crate) fn bound_thinking_spans(&self, at: usize) -> Vec<Span> {
         let Some(message) = self.messages.get(at) else {
             return Vec::new();

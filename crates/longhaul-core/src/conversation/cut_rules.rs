@@ -1,14 +1,14 @@
 //! Ties between messages, and the cuts that they forbid.
 
-/// A tie between a message and its neighbours, which a cut must respect. Only dialects with a message
-/// for each kind of item use the others than [`Binding::Free`].
+/// A tie between a message and its neighbours, which a cut must respect. Only dialects that
+/// map each item to a message use variants other than [`Binding::Free`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Binding {
     /// The provider's own summary of everything before it.
     Compaction,
     /// The order to the provider to write such a summary.
     CompactionOrder,
-    /// No tie beside that of a call to its result.
+    /// No tie except that of a call to its result.
     #[default]
     Free,
     /// The model's reasoning: the provider refuses it without the item after it, and that item

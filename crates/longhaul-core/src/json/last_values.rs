@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// model output, such as call arguments that some server gives as an object.
 const MAX_LEVELS: usize = 3;
 
-/// Maximum number of occurrences of one key that are examined: one a choice, and more choices than
+/// Maximum number of occurrences of one key that are examined: one per choice, and more choices than
 /// agents request.
 const MAX_KEYS: usize = 16;
 

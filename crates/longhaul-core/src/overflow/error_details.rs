@@ -127,7 +127,7 @@ impl ErrorDetails {
             "message" if is_model_message(value) => {}
             key if names_code(key) => self.read_code(value, depth),
             "id" => self.read_identifier(value),
-            // A list of texts is no list of messages.
+            // A list of strings is not a message list.
             "messages" if is_text_list(value) => self.read_value(value, depth + 1),
             key if !SKIPPED_KEYS.contains(&key) => self.read_value(value, depth + 1),
             _ => {}

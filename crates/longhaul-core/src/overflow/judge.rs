@@ -29,10 +29,10 @@ use numbers::{RequestSizes, StatedSize};
 pub use request_text::RequestText;
 use statement::Statement;
 
-/// Percentage of the believed window from which on the size of a request counts as evidence.
+/// Percentage of the assumed window above which the size of a request counts as evidence.
 const NEAR_WINDOW_PERCENT: u64 = 80;
 
-/// Percentage of the largest accepted request from which on the size counts as evidence.
+/// Percentage of the largest accepted request above which the size counts as evidence.
 const ABOVE_ACCEPTED_PERCENT: u64 = 125;
 
 /// Smallest size in tokens that counts as evidence if no request was accepted yet: the lowest default
@@ -55,7 +55,7 @@ pub struct RequestFacts<'a> {
     pub text: RequestText<'a>,
     /// Size of that body in estimated tokens: more than `tokens` if the request was rewritten.
     pub body_tokens: u32,
-    /// Believed window in estimated tokens; `None` if nothing is believed.
+    /// Assumed window in estimated tokens; `None` if unknown.
     pub window: Option<u32>,
     /// The largest request that this caller's model has accepted, in estimated tokens. Zero if none.
     pub largest_accepted: u32,
@@ -64,7 +64,7 @@ pub struct RequestFacts<'a> {
 }
 
 impl RequestFacts<'_> {
-    /// Whether the request is so large that its size is evidence: near the believed window, or well
+    /// Whether the request is so large that its size is evidence: near the assumed window, or well
     /// above everything accepted.
     pub fn is_large(&self) -> bool {
         let accepted = u64::from(self.largest_accepted) * ABOVE_ACCEPTED_PERCENT;
@@ -73,7 +73,7 @@ impl RequestFacts<'_> {
     }
 
     /// Whether the size explains a refusal that says nothing. If no request was accepted for comparison,
-    /// three quarters of a believed window are near enough.
+    /// three quarters of an assumed window are near enough.
     pub fn explains_silence(&self) -> bool {
         if let Some(window) = self.window.filter(|_| self.largest_accepted == 0) {
             return self.tokens >= window / 4 * 3;
@@ -81,7 +81,7 @@ impl RequestFacts<'_> {
         self.is_large()
     }
 
-    /// Whether the request is near the believed window.
+    /// Whether the request is near the assumed window.
     pub fn is_near_window(&self) -> bool {
         let tokens = u64::from(self.tokens) * 100;
         let is_near = |window: u32| tokens >= u64::from(window) * NEAR_WINDOW_PERCENT;

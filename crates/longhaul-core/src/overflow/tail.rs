@@ -235,7 +235,7 @@ impl ReplyEnd {
         }
     }
 
-    /// Adds the prompt that the first events of a stream count. A usage without any is none.
+    /// Adds the prompt that the first events of a stream count. A usage without a prompt is ignored.
     fn complete_usage(&mut self, dialect: Dialect, start: &[u8]) {
         let mut first = Self::unread(false);
         for_each_event(start, |event| first.read_facts(dialect, event.data));

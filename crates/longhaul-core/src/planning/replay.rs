@@ -78,7 +78,7 @@ pub struct ReplayOutcome {
     pub request_tokens: Tokens,
     /// Whether pruning at the mark would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
-    /// Whether compacting at the mark can help at all, and is forced or likely to pay.
+    /// Whether compacting at the mark helps, and is either required or worthwhile.
     pub can_compact: bool,
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
@@ -178,7 +178,7 @@ struct Replay<'r, 'a> {
     /// Requests since the last compaction that `thrash` counts.
     requests_since_cut: usize,
     /// Whether the record was made while thrashing and its extra measures are still to be applied.
-    /// They are applied as late in the history as they were then.
+    /// They are applied at the request point of the original run.
     tighten_pending: bool,
 }
 
@@ -384,7 +384,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             return false;
         }
         let clears = self.pruning_suffices(point) || {
-            // Without a record in the same cache break, clearing alone has to be worth one.
+            // Without a record in the same cache break, clearing alone must justify the break.
             let tenth = self.prune_size(point).percent(10);
             !self.policy.proactive && self.rule_would_fire() && self.clearable_tokens() >= tenth
         };

@@ -17,8 +17,7 @@ use crate::policy::thinking_removal::{
 };
 
 impl RequestPlan {
-    /// Removes the thinking that the edits of the plan make stale. Planning the result again changes
-    /// nothing.
+    /// Removes the thinking that the edits of the plan make stale. Idempotent.
     #[must_use]
     pub fn without_stale_thinking(
         mut self,
@@ -41,8 +40,9 @@ impl RequestPlan {
         self
     }
 
-    /// Returns the plan without any bound thinking behind its first edit, or behind that of an
-    /// earlier request. Without any edit, all of it goes. Returns `None` if nothing more would go.
+    /// Returns the plan without the bound thinking after its first edit, or after the first edit of
+    /// an earlier request. If there is no edit, removes all bound thinking. Returns `None` if nothing
+    /// more would be removed.
     #[must_use]
     pub fn without_thinking_behind_edits(
         &self,
@@ -76,8 +76,8 @@ fn new_removal(
     Some(edits.removal_from(conversation, prior, from))
 }
 
-/// Returns the removal of all bound thinking behind the first edit of `view` or of an earlier
-/// request. Without any edit, all of it goes.
+/// Returns the removal of all bound thinking after the first edit of `view` or of an earlier
+/// request. If there is no edit, removes all bound thinking.
 fn whole_removal(
     conversation: &Conversation<'_>,
     view: &ForwardedView,

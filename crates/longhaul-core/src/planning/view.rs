@@ -106,7 +106,7 @@ impl ForwardedView {
         self.thrash = pace;
     }
 
-    /// Copies the cleared results from `fold`.
+    /// Copies the cleared results from `prune_state`.
     pub(crate) fn set_cleared(&mut self, prune_state: &PruneState) {
         self.cleared_before = prune_state.cleared_before();
         self.cleared = prune_state

@@ -12,11 +12,11 @@ use std::borrow::Cow;
 /// Position of the text that replaces history.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Placement {
-    /// Merged into the user message before it, after it, or all three into one: some chat templates
-    /// refuse two user messages in a row. A message of its own if neither neighbour is a user
+    /// Merged into the preceding or following user message, or with both into one: some chat
+    /// templates refuse two user messages in a row. A separate message if neither neighbour is a user
     /// message.
     Merged,
-    /// A user message of its own.
+    /// A separate user message.
     #[default]
     Separate,
 }
@@ -24,7 +24,7 @@ pub enum Placement {
 /// Placements of the summary that a model has refused.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum PlacementRefusals {
-    /// Both placements. Placement was not the reason then, and the separate one is as good.
+    /// Both placements. Placement was not the cause, so the default is used.
     Both,
     /// No placement.
     #[default]

@@ -1,8 +1,9 @@
 //! Removals of bound thinking: stored so that later requests leave out what earlier ones did.
 //!
 //! A provider may bind thinking to every byte before it. An edit at message p, first sent in a
-//! request of N messages, invalidates the thinking from p up to N. Later thinking was made over the
-//! edited bytes: it stays valid as long as exactly that thinking stays away.
+//! request of N messages, invalidates the thinking from p up to N. Thinking
+//! produced later was signed over the edited request. That thinking stays valid only if later requests
+//! leave out the same thinking.
 
 use crate::prefix::keys::PrefixKeys;
 use crate::units::scope::RecordKey;

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::policy::record::Clip;
 use serde::{Deserialize, Serialize};
 
-/// A compaction is quick if at most so many requests came since the one before.
+/// Maximum requests since the previous compaction for a compaction to count as quick.
 const QUICK_REQUESTS: usize = 3;
 /// Number of consecutive quick compactions that counts as thrashing.
 const THRASH_COMPACTIONS: u32 = 2;
@@ -25,13 +25,13 @@ pub struct ThrashDetector {
 }
 
 impl ThrashDetector {
-    /// Restarts the count at so many messages: recovery from an overflow has just used stronger
+    /// Restarts the count at `messages` messages, after recovery from an overflow used stronger
     /// means.
     pub(crate) fn restarted_at(messages: usize) -> Self {
         Self { messages, quick: 0 }
     }
 
-    /// Returns the state after one more compaction, at so many messages.
+    /// Returns the state after one more compaction, at `messages` messages.
     #[must_use]
     pub fn after_compaction(self, conversation: &Conversation<'_>, messages: usize) -> Self {
         // Larger counts make no difference.
@@ -60,7 +60,7 @@ impl ThrashDetector {
         Self { messages, ..self }
     }
 
-    /// Whether the last compaction was at so many messages.
+    /// Whether the last compaction was at `messages` messages.
     pub fn was_compacted_at(self, messages: usize) -> bool {
         self.messages == messages
     }

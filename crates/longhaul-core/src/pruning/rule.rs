@@ -19,7 +19,7 @@ use std::collections::HashMap;
 pub struct PruneRule {
     /// Newest results up to this sum of tokens are not cleared.
     pub protect: Tokens,
-    /// Results are cleared only if this frees more than so many tokens.
+    /// Results are cleared only if clearing frees more tokens than this.
     pub minimum: Tokens,
     /// User messages needed before anything is cleared.
     pub user_turns: u32,
@@ -46,7 +46,7 @@ pub enum Fate {
     BelowMinimum,
     /// Part of the newest batch.
     NewestBatch,
-    /// A later result refers to it, or it refers to an earlier one.
+    /// Referenced by a later result, or a reference to an earlier one.
     Pinned,
     /// Already a placeholder.
     Placeholder,

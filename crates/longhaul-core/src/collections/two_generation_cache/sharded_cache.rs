@@ -40,7 +40,7 @@ pub struct ShardedCache<K, V> {
 }
 
 impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
-    /// Creates an empty cache of at most `2 * most` values.
+    /// Creates an empty cache of at most `2 * per_generation` values.
     pub fn new(per_generation: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| {

@@ -20,7 +20,7 @@ const MIN_EXACT_TOKENS: u32 = 1_000;
 /// Upper bound of the numbers that are read, without a unit.
 const MAX_NUMBER: u64 = u64::MAX / 10_000_000;
 
-/// Largest number of numbers that are read from a statement.
+/// Maximum numbers parsed per statement.
 const MAX_NUMBERS: usize = 12;
 
 /// Size that a refusal states, in tokens. For [`LimitKind::Characters`] the limit is converted by
@@ -239,8 +239,7 @@ fn counted_by_other_tokenizer(
     looks_like_window(&nearest).then(|| StatedSize::of_window(nearest, *input))
 }
 
-/// Finds the one number of a statement that is known to be an overflow: its limit, or the size of
-/// the prompt.
+/// Finds the only number in an overflow statement: the limit, or the size of the prompt.
 pub(super) fn stated_single(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
@@ -406,7 +405,7 @@ fn is_thousand(unit: &[u8]) -> bool {
     words.iter().any(|word| word.as_bytes() == unit)
 }
 
-/// Reads the numbers of a text. Digits within a name or a version are none; units multiply
+/// Reads the numbers of a text. Digits within a name or a version are ignored; units multiply
 /// the number before them.
 fn numbers(text: &str) -> Vec<Number> {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| {

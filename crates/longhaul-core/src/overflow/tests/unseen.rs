@@ -7,7 +7,7 @@ use crate::overflow::{
     ClassifierRules, ClassifierStep, ReplyClassifier, RequestFacts, RequestText, Verdict,
 };
 
-/// Facts about the request that the unseen refusals answer: near the believed window.
+/// Facts about the request that the unseen refusals answer: near the assumed window.
 pub(super) const LARGE: RequestFacts<'static> = RequestFacts {
     tokens: 150_000,
     text: RequestText::new(&[b' '; 600_000], ""),

@@ -1,17 +1,17 @@
 //! Whether a break of the prefix that no window forces is likely to pay for itself.
 //!
-//! After a break, the provider reads the rest of the prompt at the price of new input once. Each
-//! later request then reads the freed tokens no more. Nobody knows how many requests follow. A
-//! session is likely to go on for a part of the requests that it already has.
+//! After a break, the provider reads the rest of the prompt at the price of new input once. Later
+//! requests no longer pay for the freed tokens. The number of later requests is unknown. A session is
+//! likely to continue for a fraction of the requests so far.
 
 use super::Replay;
 use crate::policy::PruneTrigger;
 use crate::units::tokens::Tokens;
 
-/// Requests that are expected to follow, in percent of those so far.
+/// Expected remaining requests, in percent of the requests so far.
 const EXPECTED_PERCENT: u64 = 15;
-/// Additional cost of a token that is read again, in tenths of the price of a cached token. Of the
-/// common price lists, 1.25 for 0.1 has the highest ratio.
+/// Additional cost of a token that is read again, in tenths of the price of a cached token. The
+/// highest common ratio is a cache write at 1.25 and a read at 0.1 of the input price.
 const REREAD_TENTHS: u64 = 115;
 
 impl Replay<'_, '_> {
@@ -72,7 +72,7 @@ impl Replay<'_, '_> {
 fn is_likely_to_pay(requests: usize, reread: Tokens, freed: Tokens) -> bool {
     let expected = (requests as u64).saturating_mul(EXPECTED_PERCENT);
     let saved = expected.saturating_mul(u64::from(freed.get()));
-    // Percent on the left, tenths on the right.
+    // `saved` is in percent, `REREAD_TENTHS` in tenths.
     saved / 10 >= REREAD_TENTHS * u64::from(reread.get())
 }
 
