@@ -18,12 +18,12 @@ use super::choices::{
     SummaryStyle,
 };
 use super::parse::{
-    MAX_TOKENS as MOST, address, address_or_off, base_url, bytes, choice, count, duration, integer,
-    optional_base_url, optional_choice, optional_integer, optional_path, optional_text,
-    optional_tokens, overflow_patterns, scope_by, store_location, summary_model, switch, text_list,
-    threshold,
+    address, address_or_off, base_url, choice, count, integer, optional_base_url, optional_choice,
+    optional_integer, optional_path, optional_text, overflow_patterns, scope_by, store_location,
+    summary_model, switch, text_list,
 };
 use super::proxies::{ProxyUrl, optional_proxy_url};
+use super::quantities::{MAX_TOKENS as MOST, bytes, duration, optional_tokens, threshold};
 use super::setting::{Flag, Setting, settings};
 use super::store_location::{CallerIdentity, StoreLocation};
 use longhaul_core::overflow::ClassifierRules;
