@@ -19,6 +19,7 @@ mod redact;
 mod reload;
 mod render;
 mod resolved;
+mod schema;
 mod setting;
 mod settings;
 mod store;
@@ -47,8 +48,11 @@ pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use quantities::token_count;
 pub(crate) use redact::redacted_url as shown_url;
-pub(crate) use render::{default_toml, report, report_json, secret_variables, settings_markdown};
+pub(crate) use render::{
+    default_toml, minimal_toml, report, report_json, secret_variables, settings_markdown,
+};
 pub(crate) use resolved::ResolvedSettings;
+pub(crate) use schema::settings_schema;
 pub(crate) use setting::Setting;
 pub(crate) use settings::settings_with_flags;
 pub use store::{ScopeSecret, StoreConfig};

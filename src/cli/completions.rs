@@ -7,6 +7,21 @@ use clap_mangen::Man;
 
 use crate::error::Problem;
 
+/// Where each shell looks for the script.
+const COMPLETION_PLACES: &str = "\
+Where the script belongs:
+  bash        longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul
+  zsh         longhaul completions zsh > DIR/_longhaul, for a folder DIR of $fpath
+  fish        longhaul completions fish > ~/.config/fish/completions/longhaul.fish
+  powershell  longhaul completions powershell >> $PROFILE
+  elvish      longhaul completions elvish >> ~/.config/elvish/rc.elv";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  longhaul man | man -l -                                  read the page
+  longhaul man store-stats | man -l -                      the page of a subcommand
+  longhaul man > ~/.local/share/man/man1/longhaul.1        install the page";
+
 /// Builds both subcommands.
 pub(super) fn commands() -> [Command; 2] {
     let completions = Command::new("completions")
@@ -17,13 +32,17 @@ pub(super) fn commands() -> [Command; 2] {
                 .required(true)
                 .value_parser(EnumValueParser::<Shell>::new())
                 .help("The shell that will read the script"),
+        )
+        .after_help(COMPLETION_PLACES);
+    let man = Command::new("man")
+        .about("Print a manual page")
+        .after_help(MAN_EXAMPLES)
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .num_args(0..)
+                .help("The command to document, such as store-stats [default: longhaul itself]"),
         );
-    let man = Command::new("man").about("Print a manual page").arg(
-        Arg::new("command")
-            .value_name("COMMAND")
-            .num_args(0..)
-            .help("The command to document, such as store-stats [default: longhaul itself]"),
-    );
     [completions, man]
 }
 
@@ -56,7 +75,9 @@ pub(super) fn manual_page(
     }
     let mut page = Vec::new();
     // Writing to a vector cannot fail.
-    _ = Man::new(wanted.clone()).render(&mut page);
+    _ = Man::new(wanted.clone())
+        .source(format!("longhaul {}", super::version::SHORT))
+        .render(&mut page);
     Ok(lossy_text(&page))
 }
 

@@ -13,6 +13,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::flags::switch;
 use super::pipe::{copy_to_output, file_argument, open_input, write_output};
+use super::terminal;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
@@ -22,6 +23,7 @@ use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 use report::ExplainReport;
+use table::RowSelection;
 use verdict::UntouchedReason;
 
 const LONG: &str = "\
@@ -64,6 +66,7 @@ pub(super) fn command() -> Command {
                      not, and show how much is kept, how often the prefix changes and the cost",
                 ),
         )
+        .arg(switch("all", "Print a row for every message"))
         .arg(switch("json", "Print the report as JSON").conflicts_with("body"))
         .arg(switch(
             "body",
@@ -98,6 +101,11 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         (false, true) => ExplainFormat::Json,
         (false, false) => ExplainFormat::Table,
     };
+    let rows = if matches.get_flag("all") {
+        RowSelection::All
+    } else {
+        RowSelection::Folded
+    };
     let file = matches
         .get_one::<PathBuf>("file")
         .map_or_else(|| Path::new("-"), PathBuf::as_path);
@@ -126,7 +134,7 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
                     reason: format!("{reason}; give the body of a chat completion request"),
                 });
             }
-            let written = print_explanation(&made, &body, rest, form);
+            let written = print_explanation(&made, &body, rest, form, rows);
             written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
@@ -138,6 +146,7 @@ fn print_explanation(
     body: &[u8],
     rest: impl Read,
     form: ExplainFormat,
+    rows: RowSelection,
 ) -> io::Result<()> {
     let text = match form {
         ExplainFormat::Body => {
@@ -155,7 +164,7 @@ fn print_explanation(
             Err(why) => report::untouched_json(*why),
         },
         ExplainFormat::Table => match made {
-            Ok(made) => table::render(&made.report),
+            Ok(made) => table::render(&made.report, rows, terminal::width()),
             Err(why) => table::render_untouched(*why),
         },
     };

@@ -50,7 +50,9 @@ pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, Strin
 }
 
 fn socket_address(text: &str) -> Option<SocketAddr> {
-    let port = text.strip_prefix("localhost:").or(text.strip_prefix(':'));
+    let port = ["localhost:", ":"]
+        .into_iter()
+        .find_map(|host| text.strip_prefix(host));
     match port.unwrap_or(text).parse::<u16>() {
         Ok(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Err(_) => text.parse().ok(),

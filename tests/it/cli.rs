@@ -1,7 +1,9 @@
 //! The binary as a user runs it: help, defaults, check, and error messages.
 
 mod environment;
+mod files;
 mod flags;
+mod scripts;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
@@ -282,7 +284,9 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
         "local",
         "--ask",
     ];
-    insta::assert_snapshot!(page(&local), @r"
+    let output = longhaul(&[&["check", "--model"], &local[..]].concat(), &[]);
+    assert_eq!(output.status.code(), Some(1), "the upstream gave no answer");
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     model   m at http://127.0.0.1:1/v1
     window  10,000 tokens (profile local)
     table   127.0.0.1 is local: its window is set when it starts
@@ -400,8 +404,12 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     assert_eq!(said[3], "  mode on");
     assert_eq!(
         said[4],
-        "  clearing on · summaries by the conversation's own model · recovery on · \
-         windows from refusals, the upstream, the table, or 200000"
+        "  clear old tool results: on · summaries: by the conversation's own model · fix \
+         overflows: on"
+    );
+    assert_eq!(
+        said[5],
+        "  context window: detected per model (200,000 until known)"
     );
     let killed = Command::new("kill")
         .arg(child.id().to_string())

@@ -22,6 +22,7 @@ mod dashboard;
 mod demo;
 #[cfg(target_os = "linux")]
 mod descriptors;
+mod doctor;
 mod encoded;
 mod explain;
 mod fair_share;
