@@ -2,6 +2,7 @@
 
 mod agents;
 mod check;
+mod client_logs;
 mod compact;
 mod completions;
 mod connect;
@@ -37,10 +38,11 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    Config, Layers, default_toml, settings_markdown, settings_schema, settings_with_flags,
-    unknown_variables,
+    ChoiceSetting as _, Config, Layers, default_toml, settings_markdown, settings_schema,
+    settings_with_flags, unknown_variables,
 };
 use crate::error::Problem;
+use longhaul_core::policy::Profile;
 use longhaul_core::summary::prompts::Prompts;
 use settings_files::ConfigFile;
 
@@ -134,7 +136,10 @@ pub fn main(
             let done = doctor::doctor(resolved(), file.path(), own, &env);
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
-        Some("explain") => config().and_then(|config| explain::explain(&config, own)),
+        Some("explain") => config().and_then(|config| {
+            let layers = || setting_layers(&file, &matches, &env);
+            explain::explain(&config, &profile_configs(layers)?, own)
+        }),
         Some("health") => {
             let done = config().and_then(|config| health::health(&config, own));
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
@@ -231,6 +236,22 @@ fn setting_layers(
     layers.apply_environment(env);
     apply_flags(&mut layers, matches);
     layers
+}
+
+/// Returns the settings under each profile. If a flag names a profile, only under that one.
+fn profile_configs(
+    layers: impl Fn() -> Layers,
+) -> Result<Vec<(&'static str, Config)>, Vec<Problem>> {
+    let mut configs = Vec::new();
+    for (name, profile) in Profile::ALL {
+        let mut layers = layers();
+        layers.set_unless_flag("profile", name);
+        let config = Config::from_resolved(&layers.resolve()?)?;
+        if config.compaction.profile == *profile {
+            configs.push((*name, config));
+        }
+    }
+    Ok(configs)
 }
 
 /// Collects the flags alone.

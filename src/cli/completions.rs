@@ -7,7 +7,7 @@ use clap_mangen::Man;
 
 use crate::error::Problem;
 
-/// Where each shell looks for the script.
+/// Place of the script for each shell.
 const COMPLETION_PLACES: &str = "\
 Where the script belongs:
   bash        longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul

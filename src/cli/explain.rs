@@ -1,5 +1,6 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
+mod history;
 mod replay;
 mod report;
 pub(crate) mod session_report;
@@ -33,7 +34,10 @@ first of its conversation. If history would be summarised, a digest made without
 
 With --replay, plays every request of whole sessions through the proxy to a strict model in this
 process. That model has the window that the settings or the table give for the session's model. It
-counts tokens by its own rule and writes the summaries.";
+counts tokens by its own rule and writes the summaries.
+
+If --replay names a folder, reads the logs that Claude Code, Codex, OpenCode and pi keep there, and
+shows what the sessions of the last 30 days would have cost under each profile.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +47,7 @@ Examples:
   longhaul explain --body < request.json > after.json the body as it would be forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
   longhaul explain --window 32000 --replay sessions/*.json.gz
+  longhaul explain --replay ~/.claude/projects        your own past sessions, each profile
 
 Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are a plain estimate:
 characters divided by four.";
@@ -66,6 +71,17 @@ pub(super) fn command() -> Command {
                      not, and show how much is kept, how often the prefix changes and the cost",
                 ),
         )
+        .arg(
+            Arg::new("sessions")
+                .long("sessions")
+                .value_name("COUNT")
+                .requires("replay")
+                .value_parser(value_parser!(usize))
+                .help(format!(
+                    "Play this many of the largest sessions in a folder of --replay [default: {}]",
+                    history::SESSIONS
+                )),
+        )
         .arg(switch("all", "Print a row for every message"))
         .arg(switch("json", "Print the report as JSON").conflicts_with("body"))
         .arg(switch(
@@ -86,8 +102,20 @@ enum ExplainFormat {
 ///
 /// # Errors
 /// The body cannot be read or is not JSON, or the output cannot be written.
-pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn explain(
+    config: &Config,
+    profiles: &[(&'static str, Config)],
+    matches: &ArgMatches,
+) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
+        let folders: Vec<&Path> = files
+            .clone()
+            .map(PathBuf::as_path)
+            .filter(|path| path.is_dir())
+            .collect();
+        if !folders.is_empty() {
+            return explain_history(profiles, &folders, matches);
+        }
         let reports = replay::replay_sessions(config, files)?;
         let text = if matches.get_flag("json") {
             session_report::sessions_json(&reports)
@@ -138,6 +166,21 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
             written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
+}
+
+/// Prints what past sessions would have cost, from the logs below `folders`.
+fn explain_history(
+    profiles: &[(&'static str, Config)],
+    folders: &[&Path],
+    matches: &ArgMatches,
+) -> Result<(), Vec<Problem>> {
+    let most = matches.get_one::<usize>("sessions").copied();
+    let report = history::replay_history(profiles, folders, most.unwrap_or(history::SESSIONS))?;
+    crate::cli::print(&if matches.get_flag("json") {
+        report.json()
+    } else {
+        report.page()
+    })
 }
 
 /// Prints the result for `body`. `rest` is the input beyond the size limit, normally empty.

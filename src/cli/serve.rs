@@ -3,6 +3,7 @@
 #[cfg(unix)]
 pub(crate) mod descriptor_limit;
 mod reload;
+mod service_manager;
 mod signals;
 
 use std::collections::BTreeMap;
@@ -99,6 +100,7 @@ async fn serve_until_signal(
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
+    service_manager::tell(service_manager::State::Ready);
     // The server can run without its greeting being read.
     _ = crate::cli::print(&greeting);
     let current = server.reloadable();
@@ -111,6 +113,7 @@ async fn serve_until_signal(
         tracing::info!(
             "shutting down once requests in flight have finished; a second signal aborts them"
         );
+        service_manager::tell(service_manager::State::Stopping);
         _ = stop.send(());
         // Reload requests are ignored from here: no new requests are served.
         while signals.next().await == Signal::Reload {}

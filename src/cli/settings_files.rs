@@ -27,8 +27,8 @@ pub(super) enum ConfigFile {
 impl ConfigFile {
     /// Returns the file of the command in `matches`. An empty name stands for no file at all.
     ///
-    /// `run` reads no file of the working folder: there, an agent works on other people's projects,
-    /// and such a file could send the user's key to an upstream of its own.
+    /// `run` reads no file of the working folder, where agents work on other people's projects. Such
+    /// a file could send the user's key to another upstream.
     pub(super) fn of_command(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Self {
         let flag = matches.get_one::<String>(CONFIG_FLAG);
         if let Some(path) = flag.or_else(|| env.get(CONFIG_VARIABLE)) {
@@ -53,8 +53,8 @@ impl ConfigFile {
     }
 }
 
-/// Returns the path of the user's own configuration file, whether it exists or not: in the folder
-/// that the XDG base directory specification gives, or in `APPDATA` on Windows.
+/// Returns the path of the user's own configuration file, whether it exists or not. The XDG base
+/// directory specification gives the folder; on Windows, `APPDATA` does.
 pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
     // The specification tells programs to ignore relative paths.
     let folder = |name: &str| {

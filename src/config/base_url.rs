@@ -119,7 +119,7 @@ pub(crate) enum BaseUrlError {
     Scheme,
 }
 
-/// Returns `text` as a URL. `None` if the text has no scheme and does not begin with a host: a key
+/// Returns `text` as a URL. `None` if the text has no scheme and does not begin with a host. A key
 /// that was given in place of a URL must not become the name of a host.
 fn with_scheme(text: &str) -> Option<Cow<'_, str>> {
     if text.contains("://") {
@@ -138,8 +138,8 @@ fn with_scheme(text: &str) -> Option<Cow<'_, str>> {
     is_host.then(|| Cow::Owned(format!("{scheme}://{text}")))
 }
 
-/// Whether `host` is a name with a top-level domain, and none of its labels is longer than the 63
-/// characters that the domain name system allows.
+/// Whether `host` is a name with a top-level domain. A label has at most 63 characters, as the
+/// domain name system demands.
 fn is_domain(host: &str) -> bool {
     let mut labels = host.rsplit('.');
     let top = labels.next().unwrap_or_default();

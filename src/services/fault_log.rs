@@ -46,8 +46,8 @@ impl FaultLog {
         }
     }
 
-    /// Returns the number of faults of this kind that were not logged since the last one, or `None`
-    /// if this one is not to be logged either.
+    /// Returns the number of faults of this kind that were counted since the last line. `None` if
+    /// this fault is counted, too.
     fn take_turn(&self, fault: Fault, now: Instant) -> Option<u64> {
         let mut kind = self.kinds.get(fault.index())?.lock();
         if kind

@@ -345,7 +345,7 @@ fn wrong_calls_end_with_64_and_say_what_to_do() {
     );
     check_refused(&["--listen", "127.0.0.1"], &[], &["127.0.0.1:8484"]);
     check_refused(
-        &["--upstream", "openrouter.ai"],
+        &["--upstream", "openrouter"],
         &[],
         &["http://", "flag --upstream"],
     );
@@ -393,7 +393,7 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     .unwrap();
     let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
         .lines()
-        .take(5)
+        .take(6)
         .map(Result::unwrap)
         .collect();
     assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
