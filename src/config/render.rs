@@ -91,7 +91,7 @@ pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
     page
 }
 
-/// Renders every setting in a Markdown table, as in `docs/settings.md`.
+/// Renders every setting in a Markdown table, as in `docs/reference/settings.md`.
 pub(crate) fn settings_markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\

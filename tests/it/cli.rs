@@ -53,7 +53,7 @@ fn the_default_file_is_what_defaults_prints() {
 fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
     assert_eq!(
         stdout(&["defaults", "--table"], &[]),
-        include_str!("../../docs/settings.md")
+        include_str!("../../docs/reference/settings.md")
     );
 }
 

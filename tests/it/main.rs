@@ -31,6 +31,7 @@ mod forks;
 mod forward_proxies;
 mod going_back;
 mod harness;
+mod history;
 mod instructions;
 mod journey;
 mod key_paths;
