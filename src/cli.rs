@@ -57,6 +57,9 @@ const STYLES: Styles = Styles::styled()
 /// Colour of the word before an error.
 const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 
+/// Columns of help that goes to a pipe, so that the page of commands is the same everywhere.
+const HELP_WIDTH: usize = 100;
+
 const EXAMPLES: &str = "\
 Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
@@ -178,6 +181,7 @@ fn command() -> Command {
         .about("A transparent OpenAI-compatible proxy that keeps long conversations in the window")
         .after_help(EXAMPLES)
         .styles(STYLES)
+        .max_term_width(HELP_WIDTH)
         .subcommand(Command::new("serve").about("Run the proxy (the default without a command)"))
         .subcommand(run::command())
         .subcommand(demo::command())

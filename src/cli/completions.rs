@@ -1,5 +1,7 @@
 //! `longhaul completions` and `longhaul man`: the command line for shells and for `man`.
 
+use std::fmt::Write as _;
+
 use clap::builder::EnumValueParser;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
@@ -42,6 +44,13 @@ pub(super) fn commands() -> [Command; 2] {
                 .value_name("COMMAND")
                 .num_args(0..)
                 .help("The command to document, such as store-stats [default: longhaul itself]"),
+        )
+        .arg(
+            super::flags::switch(
+                "markdown",
+                "Print the help of every command as one Markdown page",
+            )
+            .conflicts_with("command"),
         );
     [completions, man]
 }
@@ -63,6 +72,9 @@ pub(super) fn manual_page(
 ) -> Result<String, Vec<Problem>> {
     // Full names of subcommands exist only after a build.
     program.build();
+    if matches.get_flag("markdown") {
+        return Ok(markdown_page(&mut program));
+    }
     let words = matches.get_many::<String>("command").into_iter().flatten();
     let mut wanted = &program;
     // Accepts a command as its page is named (`store-stats`) or as it is typed (`store stats`).
@@ -79,6 +91,30 @@ pub(super) fn manual_page(
         .source(format!("longhaul {}", super::version::SHORT))
         .render(&mut page);
     Ok(lossy_text(&page))
+}
+
+/// Returns the help of `program` and of every command below it, as a Markdown page.
+fn markdown_page(program: &mut Command) -> String {
+    let mut page = String::from("# Commands\n\nPrinted by `longhaul man --markdown`.\n");
+    add_help(program, &mut page);
+    page
+}
+
+fn add_help(command: &mut Command, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    // Writing to a String cannot fail.
+    _ = write!(page, "\n## {name}\n\n```text\n");
+    let help = command.render_long_help().to_string();
+    for line in help.trim().lines() {
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
+    page.push_str("```\n");
+    for inner in command.get_subcommands_mut() {
+        if inner.get_name() != "help" {
+            add_help(inner, page);
+        }
+    }
 }
 
 fn lossy_text(bytes: &[u8]) -> String {

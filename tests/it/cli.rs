@@ -58,6 +58,14 @@ fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
 }
 
 #[test]
+fn the_page_of_commands_is_what_man_prints_as_markdown() {
+    assert_eq!(
+        stdout(&["man", "--markdown"], &[]),
+        include_str!("../../docs/reference/cli.md")
+    );
+}
+
+#[test]
 fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
     let page = stdout(&["defaults", "--prompts"], &[]);
     let fresh = include_str!("../../crates/longhaul-core/src/summary/prompts/fresh.md").trim();
@@ -325,11 +333,11 @@ fn codes(table: &str, before: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_readme_and_the_help_know_the_same_exit_codes() {
+fn the_docs_and_the_help_know_the_same_exit_codes() {
     let help = stdout(&["--help"], &[]);
     let (_, help) = help.split_once("\nExit codes\n").unwrap();
-    let readme = include_str!("../../README.md");
-    let (_, readme) = readme.split_once("| exit code | when |\n").unwrap();
+    let page = include_str!("../../docs/reference/exit-codes.md").to_owned() + "\n";
+    let (_, readme) = page.split_once("| exit code | when |\n").unwrap();
     let readme = readme.split_once("\n\n").unwrap().0;
     assert_eq!(codes(help, "  "), [0, 1, 64, 65, 66, 69, 71, 74, 126, 127]);
     assert_eq!(codes(readme, "| "), codes(help, "  "));

@@ -104,7 +104,10 @@ async fn check(case: Case) -> Result<Vec<&'static str>, String> {
 
 #[test]
 fn the_table_in_the_documents_is_the_one_that_is_tested() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/wire.md"));
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/reference/wire.md"
+    ));
     let page = page.expect("the page is there");
     let shown = page
         .split_once("<!-- exceptions:begin -->\n")

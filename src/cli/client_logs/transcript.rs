@@ -1,8 +1,8 @@
 //! A conversation as it is collected from a log, and the request body that it becomes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::LogSource;
 
@@ -76,6 +76,10 @@ impl Transcript {
         if id.is_empty() {
             return;
         }
+        // A request needs an object here, and an interrupted agent may have logged less.
+        let is_object = serde_json::from_str::<Map<String, Value>>(arguments).is_ok();
+        let arguments = if is_object { arguments } else { "{}" };
+        let name = tool_name(name);
         let call = json!({
             "id": id, "type": "function", "function": { "name": name, "arguments": arguments },
         });
@@ -151,11 +155,53 @@ impl Transcript {
                 format!("{name} ({})", at + 1)
             },
             provider: self.provider.clone(),
-            body: json!({ "model": model, "messages": messages })
-                .to_string()
-                .into_bytes(),
+            body: request_body(&model, &messages),
             compacted_by_agent: at < compactions,
         });
         made.collect()
     }
+}
+
+/// Maximum characters of a tool's name in a request.
+const NAME_CHARS: usize = 64;
+
+/// Returns `name` with the characters that a request allows in a tool's name.
+fn tool_name(name: &str) -> String {
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
+    let allowed: String = name.chars().map(letter).take(NAME_CHARS).collect();
+    if allowed.is_empty() {
+        "tool".to_owned()
+    } else {
+        allowed
+    }
+}
+
+/// Returns the body of a request with all `messages`. A history with calls needs the tools; a log
+/// names them without their schemas.
+fn request_body(model: &str, messages: &[Value]) -> Vec<u8> {
+    let calls = messages
+        .iter()
+        .filter_map(|message| message.get("tool_calls")?.as_array());
+    let names = calls
+        .flatten()
+        .filter_map(|call| call.pointer("/function/name")?.as_str());
+    let names: BTreeSet<&str> = names.collect();
+    let tools = names.into_iter().map(|name| {
+        json!({ "type": "function", "function": {
+            "name": name, "parameters": { "type": "object" }
+        } })
+    });
+    let tools: Vec<Value> = tools.collect();
+    let body = if tools.is_empty() {
+        json!({ "model": model, "messages": messages })
+    } else {
+        json!({ "model": model, "messages": messages, "tools": tools })
+    };
+    body.to_string().into_bytes()
 }

@@ -5,7 +5,9 @@ use super::{File, files, sources};
 /// Returns the rows of the table, without the heading.
 fn rows() -> Vec<String> {
     let pages = files("docs");
-    let page = pages.iter().find(|file| file.path == "docs/contributing/complaints.md");
+    let page = pages
+        .iter()
+        .find(|file| file.path == "docs/contributing/complaints.md");
     let text = &page.expect("docs/contributing/complaints.md is there").text;
     let (_, table) = text.split_once("|---|---|---|\n").expect("it has a table");
     table.lines().map(str::to_owned).collect()
