@@ -58,14 +58,6 @@ fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
 }
 
 #[test]
-fn the_page_of_commands_is_what_man_prints_as_markdown() {
-    assert_eq!(
-        stdout(&["man", "--markdown"], &[]),
-        include_str!("../../docs/reference/cli.md")
-    );
-}
-
-#[test]
 fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
     let page = stdout(&["defaults", "--prompts"], &[]);
     let fresh = include_str!("../../crates/longhaul-core/src/summary/prompts/fresh.md").trim();

@@ -351,8 +351,8 @@ fn dollars(nanos: u64) -> String {
 }
 
 const LEGEND: &str = "
-input cost: by list prices, summaries included. of none: beside the same requests without a proxy and
-with an endless window. forwarded: the share of the sent tokens. overflows: requests that the model
-refused first, and longhaul sent again. Logs hold no system prompt and no tool schemas, so the true
-requests were larger. Nothing was sent anywhere.
+input cost: by list prices, summaries included. of none: beside the same requests without a proxy
+and with an endless window. forwarded: the share of the sent tokens. overflows: requests that the
+model refused first, and longhaul sent again. Logs hold no system prompt and no tool schemas, so
+the true requests were larger. Nothing was sent anywhere.
 ";
