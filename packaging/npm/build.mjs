@@ -13,7 +13,7 @@ const names = Object.fromEntries(
     .filter((line) => line.includes("=") && !line.startsWith("#"))
     .map((line) => line.split(/=(.*)/s).slice(0, 2)),
 );
-const version = execFileSync(join(root, "packaging/version"), { encoding: "utf8" }).trim();
+const version = execFileSync("bash", [join(root, "packaging/version")], { encoding: "utf8" }).trim();
 const platforms = ["linux-x64", "linux-arm64", "darwin-x64", "darwin-arm64", "win32-x64"];
 const common = { version, license: "MIT OR Apache-2.0", repository: names.REPOSITORY };
 const [os, cpu] = platform.split("-");
@@ -27,7 +27,7 @@ function pack(manifest, fill) {
     copyFileSync(join(root, licence), join(folder, licence));
   }
   mkdirSync(join(root, "dist"), { recursive: true });
-  execFileSync("npm", ["pack", "--silent", "--pack-destination", join(root, "dist")], { cwd: folder, stdio: "inherit" });
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", join(root, "dist")], { cwd: folder, stdio: "inherit", shell: process.platform === "win32" });
   rmSync(folder, { recursive: true });
 }
 

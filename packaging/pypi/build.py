@@ -18,7 +18,7 @@ names = dict(
     if "=" in line and not line.startswith("#")
 )
 version = subprocess.run(
-    [ROOT / "packaging/version"], check=True, capture_output=True, text=True
+    ["bash", ROOT / "packaging/version"], check=True, capture_output=True, text=True
 ).stdout.strip()
 name = names["PYPI_PACKAGE"]
 module = name.replace("-", "_")

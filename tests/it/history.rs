@@ -53,6 +53,9 @@ fn claude_code() -> String {
             {"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": result}]}]}}),
         );
     }
+    // What a subagent was asked is in requests of its own.
+    let aside = json!({"role": "user", "content": text(99, 500)});
+    line(json!({"type": "user", "isSidechain": true, "agentId": "a1", "message": aside}));
     line(
         json!({"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted"}),
     );

@@ -12,8 +12,9 @@ pub(super) fn is_line(line: &Value) -> bool {
 
 /// Adds a line. A message of the assistant has a line for each of its blocks.
 pub(super) fn read(line: &Value, transcript: &mut Transcript) {
-    // Another agent's conversation, which its own requests carry.
-    if line.get("isSidechain") == Some(&Value::Bool(true)) && line.get("agentId").is_none() {
+    // The conversation of a subagent has requests of its own, and often a log of its own.
+    let is_sidechain = line.get("isSidechain") == Some(&Value::Bool(true));
+    if line.get("message").is_some() && !transcript.is_same_chain(is_sidechain) {
         return;
     }
     if text(line, "subtype") == Some("compact_boundary") {

@@ -30,6 +30,8 @@ pub(super) struct Transcript {
     step: Option<String>,
     model: Option<String>,
     provider: Option<String>,
+    /// Whether the log is a subagent's, by its first message.
+    is_sidechain: Option<bool>,
     /// Conversations that ended with a compaction by the agent.
     finished: Vec<Vec<Value>>,
 }
@@ -42,6 +44,11 @@ impl Transcript {
         if let Some(provider) = provider {
             self.provider = Some(provider.to_owned());
         }
+    }
+
+    /// Whether a message belongs to the same agent as the first one of the log.
+    pub(super) fn is_same_chain(&mut self, is_sidechain: bool) -> bool {
+        *self.is_sidechain.get_or_insert(is_sidechain) == is_sidechain
     }
 
     /// Adds a message of the user. Empty ones are left out.
