@@ -117,6 +117,13 @@ pub fn main(
     }
     let own = command_matches(&matches);
     let file = ConfigFile::of_command(&matches, &env);
+    if matches!(
+        matches.subcommand_name(),
+        Some("check" | "compact" | "doctor")
+    ) && let Some(note) = file.withhold_key(&mut env)
+    {
+        print_error(&note);
+    }
     let resolved = || setting_layers(&file, &matches, &env).resolve();
     let config = || Config::from_resolved(&resolved()?);
     let done = match matches.subcommand_name() {

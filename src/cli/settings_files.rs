@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
+use super::check::KEY_VARIABLE;
 use super::flags::{CONFIG_FLAG, ENV_FILE_FLAG};
 use crate::error::Problem;
 
@@ -42,6 +43,22 @@ impl ConfigFile {
         let places = here.into_iter().chain(user_config_file(env));
         let mut files = places.filter(|path| path.is_file());
         files.next().map_or(Self::Absent, Self::Found)
+    }
+
+    /// Withholds the key of the environment from a file that was found in the working folder: the
+    /// file may come with somebody else's project, and name an upstream of its own. Returns a note
+    /// for the user if there was a key.
+    pub(super) fn withhold_key(&self, env: &mut BTreeMap<String, String>) -> Option<String> {
+        if *self != Self::Found(PathBuf::from(CONFIG_NAME)) {
+            return None;
+        }
+        let key = env.remove(KEY_VARIABLE).filter(|key| !key.is_empty());
+        key.map(|_| {
+            format!(
+                "longhaul: {KEY_VARIABLE} is not used, because {CONFIG_NAME} of this folder may name \
+                 another upstream; pass --config {CONFIG_NAME} if that file is yours\n"
+            )
+        })
     }
 
     /// Returns the path of the file, if there is one.

@@ -128,7 +128,7 @@ fn with_scheme(text: &str) -> Option<Cow<'_, str>> {
     let authority: Authority = text.split('/').next()?.parse().ok()?;
     let host = authority.host();
     let is_host = host.eq_ignore_ascii_case("localhost")
-        || authority.port_u16().is_some()
+        || (!host.is_empty() && authority.port_u16().is_some())
         || IpAddr::from_str(host.trim_matches(['[', ']'])).is_ok()
         || is_domain(host);
     let scheme = match HostKind::from_host(host) {

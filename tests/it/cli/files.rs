@@ -142,3 +142,18 @@ fn init_writes_a_file_that_is_found_and_no_file_twice() {
     assert_eq!(wrong.status.code(), Some(64));
     assert!(!here.path().join("x.toml").exists());
 }
+
+#[test]
+fn a_file_of_the_working_folder_gets_no_key_unless_it_is_named() {
+    let here = tempfile::tempdir().unwrap();
+    let file = "[upstream]\nbase = 'http://127.0.0.1:1/v1'\n";
+    fs::write(here.path().join("longhaul.toml"), file).unwrap();
+    let env = [("OPENAI_API_KEY", "sk-hunter2")];
+    let note = "OPENAI_API_KEY is not used";
+    let arguments = ["check", "--model", "m", "--ask"];
+    let output = run_in(here.path(), &arguments, &env);
+    assert!(String::from_utf8(output.stderr).unwrap().contains(note));
+    let named = [&arguments[..], &["--config", "longhaul.toml"]].concat();
+    let output = run_in(here.path(), &named, &env);
+    assert!(!String::from_utf8(output.stderr).unwrap().contains(note));
+}
