@@ -143,7 +143,7 @@ fn run_compaction(
     Ok(compacted)
 }
 
-/// Advises to set the window if the model refused to write the summary: the call may have been too
+/// Advises to set the window if the model refused to write the summary. The call may have been too
 /// long for a window that no source knows.
 fn tell_refusal(services: &Services) {
     let refused = services.metrics.summaries.get(SummaryOutcome::Refused) > 0;

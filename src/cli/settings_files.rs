@@ -45,7 +45,7 @@ impl ConfigFile {
         files.next().map_or(Self::Absent, Self::Found)
     }
 
-    /// Withholds the key of the environment from a file that was found in the working folder: the
+    /// Withholds the key of the environment from a file that was found in the working folder. The
     /// file may come with somebody else's project, and name an upstream of its own. Returns a note
     /// for the user if there was a key.
     pub(super) fn withhold_key(&self, env: &mut BTreeMap<String, String>) -> Option<String> {
