@@ -13,6 +13,9 @@ ARG BASE=gcr.io/distroless/cc-debian13:nonroot
 
 FROM rust:1.95-slim-trixie AS compiled
 WORKDIR /src
+# What `longhaul --version` says: the context holds no repository.
+ARG LONGHAUL_COMMIT=
+ARG LONGHAUL_COMMIT_DATE=
 COPY . .
 # With traces: collectors are where containers are, and nobody builds there.
 # Registry and target outlive a build, so that one changed file compiles one crate.

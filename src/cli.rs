@@ -1,63 +1,93 @@
 //! The command line: selects one command and resolves the settings it uses.
 
+mod agents;
 mod check;
+mod client_logs;
 mod compact;
 mod completions;
+mod connect;
 mod demo;
+mod doctor;
 mod explain;
 mod flags;
 mod health;
+mod init;
 mod json;
 pub(crate) mod model_window;
 mod pipe;
 pub(crate) mod printable;
 mod run;
 mod serve;
+mod settings_files;
 mod store;
+mod terminal;
 pub(crate) mod thousands;
+mod version;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::styling::Styles;
+use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Command};
+use clap::{ArgGroup, ArgMatches, Command};
 #[cfg(target_os = "linux")]
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    Config, Layers, ResolvedSettings, default_toml, settings_markdown, settings_with_flags,
-    unknown_variables,
+    ChoiceSetting as _, Config, Layers, default_toml, settings_markdown, settings_schema,
+    settings_with_flags, unknown_variables,
 };
 use crate::error::Problem;
+use longhaul_core::policy::Profile;
 use longhaul_core::summary::prompts::Prompts;
+use settings_files::ConfigFile;
+
+/// Colours of help and errors on a terminal.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default())
+    .error(ERROR_STYLE);
+
+/// Colour of the word before an error.
+const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
+
+/// Columns of help that goes to a pipe, so that the page of commands is the same everywhere.
+const HELP_WIDTH: usize = 100;
 
 const EXAMPLES: &str = "\
 Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
-  longhaul --listen 127.0.0.1:0                     a free port
+  longhaul --listen :9000 --window 32k              another port, a small window
   longhaul run -- aider                             an agent with its own proxy
   longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
+  longhaul doctor                                   test settings, upstream, key and store
+  longhaul init --upstream openrouter.ai/api/v1     write a configuration file
   longhaul check --model NAME                       a model's window, and where it comes from
   longhaul --store file:longhaul.db                 summaries that survive a restart
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent with its own key
 
-Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
-environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then
-flags; later sources win. `longhaul defaults` prints all settings, `longhaul check` the source of each.
+Settings come from the defaults, then one file, then the environment (LONGHAUL_SECTION_KEY;
+LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then flags; later sources win. The file is that of
+--config or LONGHAUL_CONFIG, else ./longhaul.toml (not for `run`), else
+~/.config/longhaul/longhaul.toml. `longhaul defaults` prints all settings, `longhaul check` the source
+of each. --store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
 DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1 and
 DISABLE_THINKING_REMOVAL=1 each switch one feature off.
 
 Exit codes
   0        success
-  1        health: longhaul is not healthy or cannot be reached; demo: an unexpected outcome
+  1        health: longhaul is not healthy or cannot be reached; doctor: a test fails;
+           check --model: no source knows the window, or the upstream does not answer --ask;
+           demo: an unexpected outcome
   64       the command line, a setting, or a file or store that a setting names is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
@@ -81,33 +111,60 @@ pub fn main(
     if let Some(problem) = flags::misplaced_flag(&matches) {
         return report_problems(&[problem]);
     }
-    let env = text_environment(env);
+    let mut env = text_environment(env);
+    if let Err(problem) = settings_files::add_env_file(&matches, &mut env) {
+        return report_problems(&[problem]);
+    }
     let own = command_matches(&matches);
-    let resolved = || resolve_settings(&matches, &env);
+    let file = ConfigFile::of_command(&matches, &env);
+    if matches!(
+        matches.subcommand_name(),
+        Some("check" | "compact" | "doctor")
+    ) && let Some(note) = file.withhold_key(&mut env)
+    {
+        print_error(&note);
+    }
+    let resolved = || setting_layers(&file, &matches, &env).resolve();
     let config = || Config::from_resolved(&resolved()?);
     let done = match matches.subcommand_name() {
-        Some("check") => check::check(resolved(), own, &env),
+        Some("check") => {
+            let done = check::check(resolved(), own, &env);
+            return done.unwrap_or_else(|wrong| report_problems(&wrong));
+        }
         Some("compact") => {
             let key = check::upstream_key(&env);
             config().and_then(|config| compact::compact(config, own, key))
         }
+        Some("connect") => config().and_then(|config| connect::connect(&config, own)),
         Some("completions") => print(&completions::completion_script(command(), own)),
         Some("defaults") if own.get_flag("prompts") => print(&built_in_prompts()),
         Some("defaults") if own.get_flag("table") => print(&settings_markdown()),
+        Some("defaults") if own.get_flag("schema") => print(&settings_schema()),
         Some("defaults") => print(&default_toml()),
         Some("demo") => return demo::demo(own).unwrap_or_else(|wrong| report_problems(&wrong)),
-        Some("explain") => config().and_then(|config| explain::explain(&config, own)),
+        Some("doctor") => {
+            let done = doctor::doctor(resolved(), file.path(), own, &env);
+            return done.unwrap_or_else(|wrong| report_problems(&wrong));
+        }
+        Some("explain") => config().and_then(|config| {
+            let layers = || setting_layers(&file, &matches, &env);
+            explain::explain(&config, &profile_configs(layers)?, own)
+        }),
         Some("health") => {
             let done = config().and_then(|config| health::health(&config, own));
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
+        Some("init") => init::init(flag_layers(&matches), own, &env),
         Some("man") => completions::manual_page(command(), own).and_then(|page| print(&page)),
         Some("run") => {
-            let done = run::run(setting_layers(&matches, &env), own, &env);
+            if let ConfigFile::Found(path) = &file {
+                print_error(&format!("longhaul: settings from {}\n", path.display()));
+            }
+            let done = run::run(setting_layers(&file, &matches, &env), own, &env);
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
         Some("store") => config().and_then(|config| store::store(&config, own)),
-        _ => resolved().and_then(|found| serve::serve(found, &env, resolved)),
+        _ => resolved().and_then(|found| serve::serve(found, file.path(), &env, resolved)),
     };
     exit_code(done)
 }
@@ -126,15 +183,20 @@ fn command_matches(matches: &ArgMatches) -> &ArgMatches {
 
 fn command() -> Command {
     let program = Command::new("longhaul")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(version::SHORT)
+        .long_version(version::LONG.as_str())
         .about("A transparent OpenAI-compatible proxy that keeps long conversations in the window")
         .after_help(EXAMPLES)
-        .styles(Styles::plain())
+        .styles(STYLES)
+        .max_term_width(HELP_WIDTH)
         .subcommand(Command::new("serve").about("Run the proxy (the default without a command)"))
         .subcommand(run::command())
         .subcommand(demo::command())
         .subcommand(explain::command())
         .subcommand(compact::command())
+        .subcommand(connect::command())
+        .subcommand(init::command())
+        .subcommand(doctor::command())
         .subcommand(check::command())
         .subcommand(health::command())
         .subcommand(store::command())
@@ -145,9 +207,18 @@ fn command() -> Command {
                     "prompts",
                     "Print the built-in summary prompts instead",
                 ))
-                .arg(
-                    flags::switch("table", "Print every setting in a Markdown table instead")
-                        .conflicts_with("prompts"),
+                .arg(flags::switch(
+                    "table",
+                    "Print every setting in a Markdown table instead",
+                ))
+                .arg(flags::switch(
+                    "schema",
+                    "Print the JSON schema of the configuration file instead",
+                ))
+                .group(
+                    ArgGroup::new("form")
+                        .args(["prompts", "table", "schema"])
+                        .multiple(false),
                 ),
         )
         .subcommands(completions::commands());
@@ -163,30 +234,50 @@ fn built_in_prompts() -> String {
     pages.join("\n")
 }
 
-/// Merges the layers of settings, or returns every problem in them.
-fn resolve_settings(
+/// Collects the layers of settings, with the flags in `matches` on top.
+fn setting_layers(
+    file: &ConfigFile,
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
-) -> Result<ResolvedSettings, Vec<Problem>> {
-    setting_layers(matches, env).resolve()
-}
-
-/// Collects the layers of settings, with the flags in `matches` on top.
-fn setting_layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
+) -> Layers {
     let mut layers = Layers::default();
-    let named = matches
-        .get_one::<String>(flags::CONFIG_FLAG)
-        .or_else(|| env.get("LONGHAUL_CONFIG"));
-    if let Some(path) = named.filter(|path| !path.is_empty()) {
-        layers.load_file(&PathBuf::from(path));
+    if let Some(path) = file.path() {
+        layers.load_file(path);
     }
     layers.apply_environment(env);
+    apply_flags(&mut layers, matches);
+    layers
+}
+
+/// Returns the settings under each profile. If a flag names a profile, only under that one.
+fn profile_configs(
+    layers: impl Fn() -> Layers,
+) -> Result<Vec<(&'static str, Config)>, Vec<Problem>> {
+    let mut configs = Vec::new();
+    for (name, profile) in Profile::ALL {
+        let mut layers = layers();
+        layers.set_unless_flag("profile", name);
+        let config = Config::from_resolved(&layers.resolve()?)?;
+        if config.compaction.profile == *profile {
+            configs.push((*name, config));
+        }
+    }
+    Ok(configs)
+}
+
+/// Collects the flags alone.
+fn flag_layers(matches: &ArgMatches) -> Layers {
+    let mut layers = Layers::default();
+    apply_flags(&mut layers, matches);
+    layers
+}
+
+fn apply_flags(layers: &mut Layers, matches: &ArgMatches) {
     for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {
             layers.apply_flag(entry, flag.name, value);
         }
     }
-    layers
 }
 
 /// Warns about variables that look like longhaul's settings but are not.
@@ -216,27 +307,26 @@ fn text_environment(
 
 /// Prints help and version to standard output with exit code 0; reports any other error.
 fn report_clap_error(error: &clap::Error) -> ExitCode {
+    let text = error.render().ansi().to_string();
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        return exit_code(print(&error.to_string()));
+        let written = pipe::write_styled_output(&text);
+        return exit_code(written.map_err(|error| vec![Problem::Output(error.to_string())]));
     }
-    report_problems(&[Problem::CommandLine(
-        error.to_string().trim_end().to_owned(),
-    )])
+    let text = text.trim_end().replacen("error:", "longhaul:", 1);
+    pipe::write_styled_error(&format!("{text}\n"));
+    ExitCode::from(Problem::CommandLine(text).exit_code())
 }
 
 fn report_problems(problems: &[Problem]) -> ExitCode {
     let mut lines = String::new();
     for problem in problems {
-        let text = problem.to_string();
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        lines.push_str("longhaul: ");
-        lines.push_str(text);
-        lines.push('\n');
+        // Writing to a String cannot fail.
+        _ = writeln!(lines, "{ERROR_STYLE}longhaul:{ERROR_STYLE:#} {problem}");
     }
-    print_error(&lines);
+    pipe::write_styled_error(&lines);
     ExitCode::from(problems.first().map_or(1, Problem::exit_code))
 }
 

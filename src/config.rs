@@ -13,11 +13,13 @@ mod parse;
 mod problems;
 mod prompts;
 mod proxies;
+mod quantities;
 mod raw_value;
 mod redact;
 mod reload;
 mod render;
 mod resolved;
+mod schema;
 mod setting;
 mod settings;
 mod store;
@@ -44,9 +46,13 @@ pub(crate) use layers::Layers;
 pub use listener::{AdminListener, TlsFiles};
 pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
+pub(crate) use quantities::token_count;
 pub(crate) use redact::redacted_url as shown_url;
-pub(crate) use render::{default_toml, report, report_json, secret_variables, settings_markdown};
+pub(crate) use render::{
+    default_toml, minimal_toml, report, report_json, secret_variables, settings_markdown,
+};
 pub(crate) use resolved::ResolvedSettings;
+pub(crate) use schema::settings_schema;
 pub(crate) use setting::Setting;
 pub(crate) use settings::settings_with_flags;
 pub use store::{ScopeSecret, StoreConfig};

@@ -100,6 +100,36 @@ fn look_up_name(host: HostKind, model: &str) -> Option<TableMatch> {
     })
 }
 
+/// Most names that [`near_names`] returns.
+const NEAR_NAMES: usize = 3;
+
+/// Returns the names in the table that `model` is probably a misspelling of, the nearest first. Of a
+/// known provider, only the names of that provider; none for a local host.
+pub(crate) fn near_names(host: &str, model: &str) -> Vec<&'static str> {
+    // Above this similarity, people read two names as the same word, as for settings.
+    const NEAR: f64 = 0.9;
+    let host = HostKind::from_host(host);
+    if host == HostKind::Local {
+        return Vec::new();
+    }
+    let lower = model.to_ascii_lowercase();
+    let mut near: Vec<(f64, &'static str)> = table::all_names(host)
+        .map(|name| {
+            (
+                strsim::jaro_winkler(&name.to_ascii_lowercase(), &lower),
+                name,
+            )
+        })
+        .filter(|(similarity, _)| *similarity > NEAR)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.dedup_by_key(|(_, name)| *name);
+    near.into_iter()
+        .map(|(_, name)| name)
+        .take(NEAR_NAMES)
+        .collect()
+}
+
 /// Window of a model whose name ends in `[1m]`, as coding agents mark it.
 const WIDE_WINDOW: Tokens = Tokens::new(1_000_000);
 

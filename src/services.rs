@@ -2,6 +2,7 @@
 
 mod build;
 pub(crate) mod cross_origin;
+mod fault_log;
 mod refused_upgrades;
 mod unknown_paths;
 
@@ -33,6 +34,7 @@ use crate::store::Store;
 use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
+use fault_log::FaultLog;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::units::scope::Scope;
 use refused_upgrades::RefusedUpgrades;
@@ -65,6 +67,8 @@ pub(crate) struct Services {
     pub(crate) store: Arc<Store>,
     pub(crate) unknown_paths: Arc<UnknownPaths>,
     pub(crate) refused_upgrades: Arc<RefusedUpgrades>,
+    /// Log of faults, with repeated ones folded.
+    pub(crate) fault_log: Arc<FaultLog>,
     /// Cross-origin fields of this upstream's replies, for faults.
     pub(crate) cross_origin: Arc<CrossOriginFields>,
     pub(crate) upstream: Arc<Upstream>,

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
-use hyper_util::client::legacy::{Client, ResponseFuture};
+use hyper_util::client::legacy::{Client, Error as ClientError, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
 
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct_connector;
@@ -50,6 +51,8 @@ pub(crate) struct Upstream {
     upgrade_client: Client<DeadlineConnector, RequestBody>,
     /// Rules for reaching targets through a proxy, if any are configured.
     proxy_rules: Option<Arc<ProxyRules>>,
+    /// The last connection that failed: its fault and the innermost cause.
+    last_failure: Mutex<Option<(Fault, String)>>,
 }
 
 impl Upstream {
@@ -68,6 +71,7 @@ impl Upstream {
             pooled,
             upgrade_client: plain,
             proxy_rules: rules,
+            last_failure: Mutex::default(),
         })
     }
 
@@ -97,7 +101,24 @@ impl Upstream {
     ) -> Result<Response<UpstreamBody>, Fault> {
         let mut request = self.with_proxy_authorization(request);
         let guard = ConnectionGuard::for_request(&mut request);
-        await_reply(client.request(request), guard).await
+        let reply = await_reply(client.request(request), guard).await;
+        reply.map_err(|error| self.record_failure(&error))
+    }
+
+    /// Returns the fault behind `error`, and keeps the cause of a failed connection.
+    fn record_failure(&self, error: &ClientError) -> Fault {
+        let fault = client_error::to_fault(error);
+        if let Some(reason) = client_error::connect_reason(error) {
+            *self.last_failure.lock() = Some((fault, reason));
+        }
+        fault
+    }
+
+    /// Returns the innermost cause of the last failed connection, if it failed with `fault`.
+    pub(crate) fn failure_reason(&self, fault: Fault) -> Option<String> {
+        let last = self.last_failure.lock();
+        let reason = last.as_ref().filter(|(failed, _)| *failed == fault);
+        reason.map(|(_, reason)| reason.clone())
     }
 
     /// Adds the credentials of a forward proxy, if the request goes through one.
@@ -115,10 +136,8 @@ impl Upstream {
 async fn await_reply(
     mut reply: ResponseFuture,
     guard: Option<ConnectionGuard>,
-) -> Result<Response<UpstreamBody>, Fault> {
-    let reply = (&mut reply)
-        .await
-        .map_err(|error| client_error::to_fault(&error))?;
+) -> Result<Response<UpstreamBody>, ClientError> {
+    let reply = (&mut reply).await?;
     Ok(UpstreamBody::wrap(
         reply,
         guard.and_then(ConnectionGuard::into_answered),

@@ -1,4 +1,4 @@
-//! Defines every metric once. A test checks `docs/metrics.md` against this table.
+//! Defines every metric once. A test checks `docs/reference/metrics.md` against this table.
 //!
 //! No label value comes from a request, so the set of series is fixed at compile time.
 
@@ -336,7 +336,7 @@ mod tests {
     use super::super::exposition::render;
     use super::*;
 
-    const DOCS: &str = include_str!("../../docs/metrics.md");
+    const DOCS: &str = include_str!("../../docs/reference/metrics.md");
 
     /// Returns the values of a label, in the order of the page.
     fn values(page: &str, metric: &Metric, label: &str) -> Vec<String> {

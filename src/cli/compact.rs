@@ -18,7 +18,7 @@ use super::print_error;
 use crate::chat::explicit_compaction::{CompactedChat, compact_body};
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
-use crate::metrics::{Action, Label as _};
+use crate::metrics::{Action, Label as _, SummaryOutcome};
 use crate::services::Services;
 use crate::telemetry;
 use longhaul_core::planning::continuation;
@@ -119,6 +119,7 @@ fn run_compaction(
         .block_on(async {
             let compacted = Box::pin(compact_body(&services, head, Bytes::from(body))).await;
             services.close(Instant::now()).await;
+            tell_refusal(&services);
             compacted
         })
         .map_err(|fault| {
@@ -140,6 +141,18 @@ fn run_compaction(
         ));
     }
     Ok(compacted)
+}
+
+/// Advises to set the window if the model refused to write the summary. The call may have been too
+/// long for a window that no source knows.
+fn tell_refusal(services: &Services) {
+    let refused = services.metrics.summaries.get(SummaryOutcome::Refused) > 0;
+    if refused && services.config.configured_window().is_none() {
+        print_error(
+            "longhaul: the model refused the call for a summary; if its window is smaller than \
+             assumed, pass --window TOKENS, such as --window 32k\n",
+        );
+    }
 }
 
 /// Whether the upstream is asked for a summary without any key, from the environment or the

@@ -1,11 +1,28 @@
 //! `longhaul completions` and `longhaul man`: the command line for shells and for `man`.
 
+use std::fmt::Write as _;
+
 use clap::builder::EnumValueParser;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::error::Problem;
+
+/// Place of the script for each shell.
+const COMPLETION_PLACES: &str = "\
+Where the script belongs:
+  bash        longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul
+  zsh         longhaul completions zsh > DIR/_longhaul, for a folder DIR of $fpath
+  fish        longhaul completions fish > ~/.config/fish/completions/longhaul.fish
+  powershell  longhaul completions powershell >> $PROFILE
+  elvish      longhaul completions elvish >> ~/.config/elvish/rc.elv";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  longhaul man | man -l -                                  read the page
+  longhaul man store-stats | man -l -                      the page of a subcommand
+  longhaul man > ~/.local/share/man/man1/longhaul.1        install the page";
 
 /// Builds both subcommands.
 pub(super) fn commands() -> [Command; 2] {
@@ -17,13 +34,24 @@ pub(super) fn commands() -> [Command; 2] {
                 .required(true)
                 .value_parser(EnumValueParser::<Shell>::new())
                 .help("The shell that will read the script"),
+        )
+        .after_help(COMPLETION_PLACES);
+    let man = Command::new("man")
+        .about("Print a manual page")
+        .after_help(MAN_EXAMPLES)
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .num_args(0..)
+                .help("The command to document, such as store-stats [default: longhaul itself]"),
+        )
+        .arg(
+            super::flags::switch(
+                "markdown",
+                "Print the help of every command as one Markdown page",
+            )
+            .conflicts_with("command"),
         );
-    let man = Command::new("man").about("Print a manual page").arg(
-        Arg::new("command")
-            .value_name("COMMAND")
-            .num_args(0..)
-            .help("The command to document, such as store-stats [default: longhaul itself]"),
-    );
     [completions, man]
 }
 
@@ -44,6 +72,9 @@ pub(super) fn manual_page(
 ) -> Result<String, Vec<Problem>> {
     // Full names of subcommands exist only after a build.
     program.build();
+    if matches.get_flag("markdown") {
+        return Ok(markdown_page(&mut program));
+    }
     let words = matches.get_many::<String>("command").into_iter().flatten();
     let mut wanted = &program;
     // Accepts a command as its page is named (`store-stats`) or as it is typed (`store stats`).
@@ -56,8 +87,34 @@ pub(super) fn manual_page(
     }
     let mut page = Vec::new();
     // Writing to a vector cannot fail.
-    _ = Man::new(wanted.clone()).render(&mut page);
+    _ = Man::new(wanted.clone())
+        .source(format!("longhaul {}", super::version::SHORT))
+        .render(&mut page);
     Ok(lossy_text(&page))
+}
+
+/// Returns the help of `program` and of every command below it, as a Markdown page.
+fn markdown_page(program: &mut Command) -> String {
+    let mut page = String::from("# Commands\n\nPrinted by `longhaul man --markdown`.\n");
+    add_help(program, &mut page);
+    page
+}
+
+fn add_help(command: &mut Command, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    // Writing to a String cannot fail.
+    _ = write!(page, "\n## {name}\n\n```text\n");
+    let help = command.render_long_help().to_string();
+    for line in help.trim().lines() {
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
+    page.push_str("```\n");
+    for inner in command.get_subcommands_mut() {
+        if inner.get_name() != "help" {
+            add_help(inner, page);
+        }
+    }
 }
 
 fn lossy_text(bytes: &[u8]) -> String {

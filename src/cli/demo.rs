@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::config::token_count;
 use crate::error::Problem;
 use longhaul_mock_model::ModelOptions;
 pub(super) use play::{Summariser, play_through_proxy};
@@ -127,12 +128,14 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
 fn parse_options(matches: &ArgMatches) -> Result<DemoOptions, String> {
     let option = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let window = option("window").unwrap_or(DEFAULT_WINDOW);
-    let window = window
-        .parse()
-        .ok()
+    let window = token_count(window)
+        .map(u64::from)
         .filter(|tokens| *tokens >= MIN_WINDOW)
         .ok_or_else(|| {
-            format!("--window {window}: expected a number of tokens, {MIN_WINDOW} or more")
+            format!(
+                "--window {window}: expected a number of tokens, {MIN_WINDOW} or more, such as \
+                 65536 or 64k"
+            )
         })?;
     let summariser = match option("summary-model") {
         None | Some("own") => Summariser::Own,

@@ -1,5 +1,6 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
+mod history;
 mod replay;
 mod report;
 pub(crate) mod session_report;
@@ -13,6 +14,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::flags::switch;
 use super::pipe::{copy_to_output, file_argument, open_input, write_output};
+use super::terminal;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
@@ -22,6 +24,7 @@ use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 use report::ExplainReport;
+use table::RowSelection;
 use verdict::UntouchedReason;
 
 const LONG: &str = "\
@@ -31,7 +34,10 @@ first of its conversation. If history would be summarised, a digest made without
 
 With --replay, plays every request of whole sessions through the proxy to a strict model in this
 process. That model has the window that the settings or the table give for the session's model. It
-counts tokens by its own rule and writes the summaries.";
+counts tokens by its own rule and writes the summaries.
+
+If --replay names a folder, reads the logs that Claude Code, Codex, OpenCode and pi keep there, and
+shows what the sessions of the last 30 days would have cost under each profile.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +47,7 @@ Examples:
   longhaul explain --body < request.json > after.json the body as it would be forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
   longhaul explain --window 32000 --replay sessions/*.json.gz
+  longhaul explain --replay ~/.claude/projects        your own past sessions, each profile
 
 Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are a plain estimate:
 characters divided by four.";
@@ -64,6 +71,18 @@ pub(super) fn command() -> Command {
                      not, and show how much is kept, how often the prefix changes and the cost",
                 ),
         )
+        .arg(
+            Arg::new("sessions")
+                .long("sessions")
+                .value_name("COUNT")
+                .requires("replay")
+                .value_parser(value_parser!(usize))
+                .help(format!(
+                    "Play this many of the largest sessions in a folder of --replay [default: {}]",
+                    history::SESSIONS
+                )),
+        )
+        .arg(switch("all", "Print a row for every message"))
         .arg(switch("json", "Print the report as JSON").conflicts_with("body"))
         .arg(switch(
             "body",
@@ -83,8 +102,20 @@ enum ExplainFormat {
 ///
 /// # Errors
 /// The body cannot be read or is not JSON, or the output cannot be written.
-pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn explain(
+    config: &Config,
+    profiles: &[(&'static str, Config)],
+    matches: &ArgMatches,
+) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
+        let folders: Vec<&Path> = files
+            .clone()
+            .map(PathBuf::as_path)
+            .filter(|path| path.is_dir())
+            .collect();
+        if !folders.is_empty() {
+            return explain_history(profiles, &folders, matches);
+        }
         let reports = replay::replay_sessions(config, files)?;
         let text = if matches.get_flag("json") {
             session_report::sessions_json(&reports)
@@ -97,6 +128,11 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         (true, _) => ExplainFormat::Body,
         (false, true) => ExplainFormat::Json,
         (false, false) => ExplainFormat::Table,
+    };
+    let rows = if matches.get_flag("all") {
+        RowSelection::All
+    } else {
+        RowSelection::Folded
     };
     let file = matches
         .get_one::<PathBuf>("file")
@@ -126,10 +162,25 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
                     reason: format!("{reason}; give the body of a chat completion request"),
                 });
             }
-            let written = print_explanation(&made, &body, rest, form);
+            let written = print_explanation(&made, &body, rest, form, rows);
             written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
+}
+
+/// Prints what past sessions would have cost, from the logs below `folders`.
+fn explain_history(
+    profiles: &[(&'static str, Config)],
+    folders: &[&Path],
+    matches: &ArgMatches,
+) -> Result<(), Vec<Problem>> {
+    let most = matches.get_one::<usize>("sessions").copied();
+    let report = history::replay_history(profiles, folders, most.unwrap_or(history::SESSIONS))?;
+    crate::cli::print(&if matches.get_flag("json") {
+        report.json()
+    } else {
+        report.page()
+    })
 }
 
 /// Prints the result for `body`. `rest` is the input beyond the size limit, normally empty.
@@ -138,6 +189,7 @@ fn print_explanation(
     body: &[u8],
     rest: impl Read,
     form: ExplainFormat,
+    rows: RowSelection,
 ) -> io::Result<()> {
     let text = match form {
         ExplainFormat::Body => {
@@ -155,7 +207,7 @@ fn print_explanation(
             Err(why) => report::untouched_json(*why),
         },
         ExplainFormat::Table => match made {
-            Ok(made) => table::render(&made.report),
+            Ok(made) => table::render(&made.report, rows, terminal::width()),
             Err(why) => table::render_untouched(*why),
         },
     };

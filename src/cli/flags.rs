@@ -8,6 +8,9 @@ use crate::error::Problem;
 /// The flag that names the settings file.
 pub(super) const CONFIG_FLAG: &str = "config";
 
+/// The flag that names a file of environment variables.
+pub(super) const ENV_FILE_FLAG: &str = "env-file";
+
 /// Builds a flag without a value.
 pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
     let flag = Arg::new(name).long(name).help(help);
@@ -17,13 +20,16 @@ pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
 /// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {
-        "serve" | "check" => true,
+        "serve" | "check" | "doctor" => true,
         // The proxy of `run` has no admin listener.
         "run" => flag != "admin",
         "compact" => !matches!(flag, "admin" | "listen"),
         "explain" => !matches!(flag, "admin" | "listen" | "store"),
-        "health" => matches!(flag, CONFIG_FLAG | "admin"),
-        "store" => matches!(flag, CONFIG_FLAG | "store"),
+        "connect" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
+        // The new file holds flags alone.
+        "init" => !matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG),
+        "health" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "admin"),
+        "store" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "store"),
         _ => false,
     }
 }
@@ -34,7 +40,14 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
     let file = Arg::new(CONFIG_FLAG)
         .long(CONFIG_FLAG)
         .value_name("FILE")
-        .help("A TOML file of settings; `longhaul defaults` prints one");
+        .help(
+            "A TOML file of settings; `longhaul init` writes one [default: ./longhaul.toml, then \
+             ~/.config/longhaul/longhaul.toml]",
+        );
+    let variables = Arg::new(ENV_FILE_FLAG)
+        .long(ENV_FILE_FLAG)
+        .value_name("FILE")
+        .help("A file of NAME=VALUE lines, read as the environment; set variables take precedence");
     let settings = settings_with_flags().map(|(flag, entry)| {
         Arg::new(flag.name)
             .long(flag.name)
@@ -42,7 +55,7 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
             .allow_hyphen_values(false)
             .help(flag_help(entry))
     });
-    settings.chain([file])
+    settings.chain([file, variables])
 }
 
 /// Adds to `command` the flags that it uses, except those it defines itself. Its subcommands
@@ -63,7 +76,7 @@ pub(super) fn misplaced_flag(matches: &ArgMatches) -> Option<Problem> {
     let command = matches.subcommand_name()?;
     let settings = settings_with_flags().map(|(flag, _)| flag.name);
     let strange = settings
-        .chain([CONFIG_FLAG])
+        .chain([CONFIG_FLAG, ENV_FILE_FLAG])
         .find(|flag| !accepts_flag(command, flag) && matches.contains_id(flag))?;
     Some(Problem::CommandLine(format!(
         "--{strange} has no effect on `longhaul {command}`: leave it out"

@@ -1,6 +1,7 @@
 //! `longhaul health`: asks a running longhaul whether it is healthy. Intended for health checks of
 //! containers whose image has no other program.
 
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -51,12 +52,18 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
     let asked = async { timeout(HEALTH_TIMEOUT, fetch_status(address, path)).await };
     let answer = match crate::cli::runtime()?.block_on(asked) {
         Ok(answer) => answer,
-        Err(_) => Err(format!("no answer within {} s", HEALTH_TIMEOUT.as_secs())),
+        Err(_) => Err(format!(
+            "http://{address}{path}: no answer within {} s",
+            HEALTH_TIMEOUT.as_secs()
+        )),
     };
     Ok(match answer {
         Ok(StatusCode::OK) => ExitCode::SUCCESS,
         Ok(status) => report_unhealthy(address, path, &format!("the answer is {status}")),
-        Err(why) => report_unhealthy(address, path, &why),
+        Err(why) => {
+            crate::cli::print_error(&format!("longhaul: {why}\n"));
+            ExitCode::FAILURE
+        }
     })
 }
 
@@ -87,12 +94,23 @@ fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     Ok(reachable_address(address))
 }
 
+/// Whether a longhaul answers at `address`, within the time limit of `longhaul health`.
+pub(super) async fn is_alive(address: SocketAddr) -> bool {
+    let status = timeout(HEALTH_TIMEOUT, fetch_status(address, "/livez")).await;
+    matches!(status, Ok(Ok(StatusCode::OK)))
+}
+
 /// Requests one page and returns the status of the response.
 async fn fetch_status(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
-    let socket = TcpStream::connect(address)
-        .await
-        .map_err(|error| format!("nothing listens there: {error}"))?;
-    let no_http = |error: hyper::Error| format!("the reply is not from longhaul: {error}");
+    let socket = TcpStream::connect(address).await.map_err(|error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            format!("not running (nothing listens on {address})")
+        } else {
+            format!("{address} cannot be reached: {error}")
+        }
+    })?;
+    let no_http =
+        |error: hyper::Error| format!("{address} is not longhaul's admin listener: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
         .await
         .map_err(no_http)?;

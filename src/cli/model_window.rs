@@ -74,6 +74,28 @@ impl<'c> ModelWindow<'c> {
         }
     }
 
+    /// Whether neither a setting, a profile nor the table gives the window, so that only the default
+    /// is left. An answer of the upstream does not count: the clearing rule does not use it.
+    pub(super) fn is_assumed(&self) -> bool {
+        let (_, source) = self.sources.policy_window();
+        match (source, &*self.settings.window_origin) {
+            (SelectedSource::Table, _)
+            | (_, WindowOrigin::Profile)
+            | (SelectedSource::Setting, WindowOrigin::Setting(_)) => false,
+            (SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting, _) => {
+                true
+            }
+        }
+    }
+
+    /// Returns names in the table that resemble the model's, if the table does not list the model.
+    pub(super) fn near_names(&self) -> Vec<&'static str> {
+        if self.table_entry.is_some() {
+            return Vec::new();
+        }
+        models::near_names(upstream_host(self.config), &self.model)
+    }
+
     /// Explains which row of the table applies and how it was found, or why none does.
     pub(super) fn table_match(&self) -> String {
         let host = upstream_host(self.config);

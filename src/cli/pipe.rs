@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
 
+use anstream::AutoStream;
 use clap::{Arg, value_parser};
 use flate2::read::GzDecoder;
 
@@ -50,6 +51,19 @@ pub(super) fn write_output(bytes: &[u8]) -> io::Result<()> {
 pub(super) fn copy_to_output(mut rest: impl Read) -> io::Result<()> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(io::copy(&mut rest, &mut out).and_then(|_| out.flush()))
+}
+
+/// Like [`write_output`], for text with ANSI styles. Removes them unless standard output is a
+/// terminal that wants them: `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` decide.
+pub(super) fn write_styled_output(text: &str) -> io::Result<()> {
+    let mut out = AutoStream::auto(io::stdout().lock());
+    ignore_broken_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes text with ANSI styles to standard error, under the rule of [`write_styled_output`].
+/// Ignores failures: there is nowhere left to report them.
+pub(super) fn write_styled_error(text: &str) {
+    _ = AutoStream::auto(io::stderr().lock()).write_all(text.as_bytes());
 }
 
 fn ignore_broken_pipe(written: io::Result<()>) -> io::Result<()> {

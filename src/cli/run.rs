@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
+use super::agents::Agent;
 use crate::config::{BaseUrl, Config, Layers, secret_variables, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
@@ -24,7 +25,8 @@ const ABOUT: &str = "\
 Runs COMMAND with its own proxy, on a free port of this machine, for as long as the command runs. Sets
 the variables that tell agents where their endpoint is, and removes those that hold the proxy's own
 keys and passwords. The proxy writes only errors to standard error, and a short summary at the end.
-Exits with the command's own exit code.
+Exits with the command's own exit code. codex, opencode and tunacode read no such variable: run points
+them to the proxy by an argument or by their own settings in the environment.
 
 If one of those variables is already set and no upstream is named, runs nothing and exits with 64: the
 command's key would go to the default upstream instead. Name the upstream with --upstream, or unset the
@@ -121,11 +123,11 @@ pub(super) fn run(
         .flatten();
     let program = words.next().cloned().unwrap_or_default();
     let mut process = Process::new(&program);
-    process.args(words);
+    let words: Vec<&OsString> = words.collect();
     for name in secret_variables(env) {
         process.env_remove(name);
     }
-    let served = serve_alongside(config, env, program, process);
+    let served = serve_alongside(config, env, (program, words), process);
     Ok(crate::cli::serve::block_on_and_shut_down(
         crate::cli::serve::worker_runtime()?,
         served,
@@ -140,7 +142,7 @@ fn proxy_problem(what: &str, error: &io::Error) -> Problem {
 async fn serve_alongside(
     config: Config,
     env: &BTreeMap<String, String>,
-    program: OsString,
+    (program, words): (OsString, Vec<&OsString>),
     mut process: Process,
 ) -> Result<ExitCode, Problem> {
     let listener = TcpListener::bind(config.listen).await;
@@ -163,6 +165,13 @@ async fn serve_alongside(
     let base = variables::base_url(address);
     process.envs(variables::proxy_exceptions(env, address.ip()));
     process.envs(variables::agent_variables(address, &upstream, has_messages));
+    let agent = Agent::of_program(&program);
+    if let Some(agent) = agent {
+        let variable = agent.variable(&base, variables::provider_name(&upstream));
+        process.envs(variable.filter(|(name, _)| !env.contains_key(*name)));
+        process.args(agent.arguments(&base));
+    }
+    process.args(words);
     let ended = match process.spawn() {
         Ok(child) => Ok(wait_for_child(child, &mut signals).await),
         Err(error) => Err(error),
@@ -175,7 +184,7 @@ async fn serve_alongside(
     }
     Ok(match ended {
         Ok(Ok(status)) => {
-            crate::cli::print_error(&run_summary::run_summary(&metrics, &base));
+            crate::cli::print_error(&run_summary::run_summary(&metrics, &base, agent));
             ExitCode::from(exit_code(status))
         }
         Ok(Err(error)) | Err(error) => {

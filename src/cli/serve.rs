@@ -3,17 +3,20 @@
 #[cfg(unix)]
 pub(crate) mod descriptor_limit;
 mod reload;
+mod service_manager;
 mod signals;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use crate::cli::thousands::with_thousands;
 use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, report_json,
     unknown_variables,
@@ -25,9 +28,10 @@ use reload::SettingsReloader;
 use signals::{Signal, Signals};
 
 /// Runs the proxy with the settings `found` until a signal stops it. `read` resolves the settings
-/// again for a reload. `env` says where traces go.
+/// again for a reload. `file` is the configuration file. `env` says where traces go.
 pub(super) fn serve(
     found: ResolvedSettings,
+    file: Option<&Path>,
     env: &BTreeMap<String, String>,
     read: impl Fn() -> Result<ResolvedSettings, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
@@ -46,7 +50,7 @@ pub(super) fn serve(
     };
     #[cfg(unix)]
     let config = descriptor_limit::fit(config);
-    let served = serve_until_signal(config, TraceDestination::from_env(env), reload);
+    let served = serve_until_signal(config, file, TraceDestination::from_env(env), reload);
     Ok(block_on_and_shut_down(worker_runtime()?, served)?)
 }
 
@@ -69,6 +73,7 @@ pub(super) fn worker_runtime() -> Result<Runtime, Problem> {
 
 async fn serve_until_signal(
     config: Config,
+    file: Option<&Path>,
     traces: TraceDestination,
     mut reload: SettingsReloader<impl Fn() -> Result<ResolvedSettings, Vec<Problem>>>,
 ) -> Result<(), Problem> {
@@ -80,7 +85,7 @@ async fn serve_until_signal(
         bound.map_err(|error| listen_problem("--listen", config.listen, &error))?;
     let mut signals = Signals::new()
         .map_err(|error| Problem::System(format!("cannot install signal handlers: {error}")))?;
-    let mut greeting = greeting(&config, address);
+    let mut greeting = greeting(&config, file, address);
     let at = config.admin;
     let mut server = Server::new(config, listener).await?;
     let settings = report_json(&reload.resolved);
@@ -95,6 +100,7 @@ async fn serve_until_signal(
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
+    service_manager::tell(service_manager::State::Ready);
     // The server can run without its greeting being read.
     _ = crate::cli::print(&greeting);
     let current = server.reloadable();
@@ -107,6 +113,7 @@ async fn serve_until_signal(
         tracing::info!(
             "shutting down once requests in flight have finished; a second signal aborts them"
         );
+        service_manager::tell(service_manager::State::Stopping);
         _ = stop.send(());
         // Reload requests are ignored from here: no new requests are served.
         while signals.next().await == Signal::Reload {}
@@ -165,7 +172,7 @@ pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
 }
 
 /// Returns the text printed at the start: the information a person needs next.
-fn greeting(config: &Config, address: SocketAddr) -> String {
+fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String {
     let reachable = reachable_address(address);
     let scheme = if config.tls.is_some() {
         "https"
@@ -177,13 +184,16 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
         Mode::On => "on",
         Mode::Shadow => "shadow: reports what mode on would do, changes nothing",
     };
-    let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("longhaul {}\n", crate::cli::version::SHORT);
     // Writing to a String cannot fail.
     _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
     for mount in &config.mounts {
         let (path, base) = (&mount.path, &mount.base);
         _ = writeln!(text, "  {scheme}://{reachable}{path}/v1 → {base}");
+    }
+    if let Some(file) = file {
+        _ = writeln!(text, "  settings from {}", file.display());
     }
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
@@ -197,7 +207,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
 fn store_location(at: &StoreLocation) -> String {
     match at {
         StoreLocation::File(path) => format!("in {}", path.display()),
-        StoreLocation::Memory => "in memory: a restart loses summaries".to_owned(),
+        StoreLocation::Memory => "in memory (a restart loses summaries)".to_owned(),
         StoreLocation::Redis(url) => format!("at {url}"),
     }
 }
@@ -208,7 +218,7 @@ fn enabled_features(config: &Config) -> String {
     let word = |on: bool| if on { "on" } else { "off" };
     let by = match &config.summary.model {
         SummaryModel::Named(model) => format!("by {model}"),
-        SummaryModel::Disabled => "none: digests replace them".to_owned(),
+        SummaryModel::Disabled => "off (rule-based digest)".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
     let summaries = if settings.proactive {
@@ -216,14 +226,15 @@ fn enabled_features(config: &Config) -> String {
     } else {
         "only after an overflow".to_owned()
     };
-    let window = config.window.get();
-    let window = match (config.configured_window(), config.upstream.query_windows) {
-        (Some(_), _) => format!("window {window} until a refusal corrects it"),
-        (None, true) => format!("windows from refusals, the upstream, the table, or {window}"),
-        (None, false) => format!("windows from refusals, the table, or {window}"),
+    let window = with_thousands(config.window.get());
+    let window = if config.configured_window().is_some() {
+        format!("{window} (until a refusal corrects it)")
+    } else {
+        format!("detected per model ({window} until known)")
     };
     format!(
-        "clearing {} · summaries {summaries} · recovery {} · {window}",
+        "clear old tool results: {} · summaries: {summaries} · fix overflows: {}\n  context window: \
+         {window}",
         word(settings.prune),
         word(settings.recover),
     )

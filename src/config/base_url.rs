@@ -1,9 +1,14 @@
 //! The upstream's base URL, parsed once.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr as _;
 
 use http::HeaderValue;
 use http::uri::{Authority, Scheme, Uri};
+
+use crate::models::HostKind;
 use longhaul_core::dialect::Dialect;
 
 /// An `http://` or `https://` base URL.
@@ -18,12 +23,11 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Parses a base URL.
+    /// Parses a base URL. A host without a scheme gets `https://`, or `http://` if the host is on
+    /// this machine or its network.
     pub(crate) fn parse(text: &str) -> Result<Self, BaseUrlError> {
-        let text = text.trim();
-        if !text.contains("://") {
-            return Err(BaseUrlError::Scheme);
-        }
+        let with_scheme = with_scheme(text.trim()).ok_or(BaseUrlError::Scheme)?;
+        let text = with_scheme.as_ref();
         if text.contains(['?', '#']) {
             return Err(BaseUrlError::Query);
         }
@@ -109,8 +113,47 @@ pub(crate) enum BaseUrlError {
     NotAUrl,
     #[error("a base URL ends with its path, without a query or fragment")]
     Query,
-    #[error("expected a URL that begins with http:// or https://")]
+    #[error(
+        "expected a URL that begins with http:// or https://, or a host name, like openrouter.ai/api/v1"
+    )]
     Scheme,
+}
+
+/// Returns `text` as a URL. `None` if the text has no scheme and does not begin with a host. A key
+/// that was given in place of a URL must not become the name of a host.
+fn with_scheme(text: &str) -> Option<Cow<'_, str>> {
+    if text.contains("://") {
+        return Some(Cow::Borrowed(text));
+    }
+    let authority: Authority = text.split('/').next()?.parse().ok()?;
+    let host = authority.host();
+    let is_host = host.eq_ignore_ascii_case("localhost")
+        || (!host.is_empty() && authority.port_u16().is_some())
+        || IpAddr::from_str(host.trim_matches(['[', ']'])).is_ok()
+        || is_domain(host);
+    let scheme = match HostKind::from_host(host) {
+        HostKind::Local => "http",
+        HostKind::Provider(_) | HostKind::Unknown => "https",
+    };
+    is_host.then(|| Cow::Owned(format!("{scheme}://{text}")))
+}
+
+/// Whether `host` is a name with a top-level domain. A label has at most 63 characters, as the
+/// domain name system demands.
+fn is_domain(host: &str) -> bool {
+    let mut labels = host.rsplit('.');
+    let top = labels.next().unwrap_or_default();
+    let plain = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let mut below = labels.peekable();
+    top.len() >= 2
+        && top.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && below.peek().is_some()
+        && below.all(plain)
 }
 
 /// Whether anything follows the host. The URI parser reports a port that is not a number as absent.
@@ -142,8 +185,35 @@ mod tests {
     }
 
     #[test]
+    fn a_host_without_a_scheme_gets_the_one_that_its_place_implies() {
+        check("openrouter.ai/api/v1", Ok("https://openrouter.ai/api/v1"));
+        check(
+            "gateway.example:8443/v1/",
+            Ok("https://gateway.example:8443/v1"),
+        );
+        check("localhost:11434/v1", Ok("http://localhost:11434/v1"));
+        check("vllm:8000/v1", Ok("http://vllm:8000/v1"));
+        check("192.168.1.9:8000", Ok("http://192.168.1.9:8000"));
+        check("[::1]:8000/v1", Ok("http://[::1]:8000/v1"));
+    }
+
+    #[test]
+    fn a_key_in_place_of_a_url_does_not_become_a_host() {
+        for text in [
+            "sk-hunter2",
+            "sk-hunter2.8",
+            "/v1",
+            "v1",
+            ":8000",
+            "hunter2/v1",
+        ] {
+            check(text, Err(BaseUrlError::Scheme));
+        }
+        check("user:key@example.com", Err(BaseUrlError::Credentials));
+    }
+
+    #[test]
     fn refuses_what_is_no_base_url() {
-        check("api.openai.com/v1", Err(BaseUrlError::Scheme));
         check("ftp://example.com", Err(BaseUrlError::Scheme));
         check("https://", Err(BaseUrlError::NotAUrl));
         check("https://example.com:http/", Err(BaseUrlError::NotAUrl));

@@ -245,7 +245,7 @@ mod tests {
         check_refused("[[mount]]\npath = \"/a\"\n", "add upstream = \"https://…\"");
         check_refused("[[mount]]\nupstream = \"http://a\"\n", "mount.path");
         check_refused(&format!("{ONE}key = \"x\"\n"), "key");
-        check_refused(&ONE.replace("https://", ""), "http://");
+        check_refused(&ONE.replace("https://", "ftp://"), "http://");
         check_refused("[mount]\npath = \"/a\"\n", "double brackets");
         check_refused(
             &format!("{ONE}api_key_file = \"none\"\n"),

@@ -64,7 +64,34 @@ pub(crate) fn default_toml() -> String {
     page
 }
 
-/// Renders every setting in a Markdown table, as in `docs/settings.md`.
+/// Renders a file of the settings that flags set in `found`, for a user to begin with.
+pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
+    let mut page = String::from(
+        "# Settings of longhaul, written by `longhaul init`.\n\
+         # `longhaul check` prints every setting with its value and source, `longhaul defaults` a file\n\
+         # that explains them all. `longhaul defaults --schema` prints the schema of this file.\n",
+    );
+    let mut section = "";
+    let set = found
+        .settings
+        .iter()
+        .filter(|(_, _, origin)| matches!(origin, Origin::Flag(_)));
+    for (entry, raw, _) in set {
+        let RawValue::Text(text) = raw else { continue };
+        let (own, name) = entry.key.split_once('.').unwrap_or(("", entry.key));
+        if own != section {
+            section = own;
+            // Writing to a String cannot fail.
+            let _ = write!(page, "\n[{section}]\n");
+        }
+        page.push('\n');
+        write_comment(&mut page, entry);
+        let _ = writeln!(page, "{name} = {}", toml_literal(text));
+    }
+    page
+}
+
+/// Renders every setting in a Markdown table, as in `docs/reference/settings.md`.
 pub(crate) fn settings_markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\

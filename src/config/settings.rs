@@ -18,12 +18,12 @@ use super::choices::{
     SummaryStyle,
 };
 use super::parse::{
-    MAX_TOKENS as MOST, address, address_or_off, base_url, bytes, choice, count, duration, integer,
-    optional_base_url, optional_choice, optional_integer, optional_path, optional_text,
-    optional_tokens, overflow_patterns, scope_by, store_location, summary_model, switch, text_list,
-    threshold,
+    address, address_or_off, base_url, choice, count, integer, optional_base_url, optional_choice,
+    optional_integer, optional_path, optional_text, overflow_patterns, scope_by, store_location,
+    summary_model, switch, text_list,
 };
 use super::proxies::{ProxyUrl, optional_proxy_url};
+use super::quantities::{MAX_TOKENS as MOST, bytes, duration, optional_tokens, threshold};
 use super::setting::{Flag, Setting, settings};
 use super::store_location::{CallerIdentity, StoreLocation};
 use longhaul_core::overflow::ClassifierRules;
@@ -33,8 +33,9 @@ use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::tokens::Tokens;
 
 settings! { ALL_SETTINGS:
-    /// The address that agents connect to. Port 0 picks a free port. 127.0.0.1 is reachable from
-    /// this machine only; any other address requires TLS, client tokens or the setting `public`.
+    /// The address that agents connect to. Port 0 picks a free port. A port alone, like :8484, is one
+    /// of 127.0.0.1, which is reachable from this machine only. Any other address requires TLS, client
+    /// tokens or the setting `public`.
     LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
 
     /// Whether chats are read and changed. on: both. shadow: chats are read, the changes that on
@@ -43,7 +44,7 @@ settings! { ALL_SETTINGS:
     /// DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.
     MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
 
-    /// The context window, in tokens, to assume for every model. Empty: the window learned from a
+    /// The context window, in tokens (32768, 32k or 1M), to assume for every model. Empty: the window learned from a
     /// refusal, reported by the upstream, or listed in the table of models. If none of them gives
     /// it, 200000, or 10000 with the profile local. A number that is too large is corrected by the
     /// first refusal; one that is too small wastes part of the window.
@@ -87,8 +88,9 @@ settings! { ALL_SETTINGS:
     /// A PEM file with the unencrypted private key of that certificate.
     TLS_KEY_FILE: Option<PathBuf> = optional_path, "tls.key_file" = "", restart;
 
-    /// The base URL that the agent would use without longhaul. OPENAI_BASE_URL is never read: in
-    /// the agent's shell it points to longhaul.
+    /// The base URL that the agent would use without longhaul. A host without a scheme gets https://,
+    /// or http:// on this machine and its network. OPENAI_BASE_URL is never read: in the agent's shell
+    /// it points to longhaul.
     UPSTREAM_BASE: BaseUrl = base_url, "upstream.base" = "https://api.openai.com/v1",
         env("LONGHAUL_UPSTREAM"), flag("upstream", "URL"), restart;
 

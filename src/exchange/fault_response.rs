@@ -28,9 +28,12 @@ pub(crate) fn answer_fault(
 ) -> Response<ReplyBody> {
     services.metrics.faults.add(fault);
     log.record_fault(fault);
-    let origin = services.config.upstream.base.origin();
-    log_fault(fault, &origin);
-    let mut reply = fault_response(fault, &origin, log.error_dialect());
+    let mut message = fault.message(&services.config.upstream.base.origin());
+    if let Some(reason) = services.upstream.failure_reason(fault) {
+        message = format!("{message} ({reason})");
+    }
+    services.fault_log.record(fault, &message);
+    let mut reply = fault_response(fault, &message, log.error_dialect());
     if let Some(page) = page {
         services.cross_origin.add_to(page, reply.headers_mut());
     }
@@ -38,9 +41,8 @@ pub(crate) fn answer_fault(
 }
 
 /// Builds the complete response for `fault`, in the error format of `dialect`.
-fn fault_response(fault: Fault, origin: &str, dialect: Dialect) -> Response<Bytes> {
-    let message = fault.message(origin);
-    let body = dialect.error_body(fault.status().as_u16(), fault.code(), &message);
+fn fault_response(fault: Fault, message: &str, dialect: Dialect) -> Response<Bytes> {
+    let body = dialect.error_body(fault.status().as_u16(), fault.code(), message);
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = fault.status();
     let headers = response.headers_mut();
@@ -62,16 +64,6 @@ fn fault_response(fault: Fault, origin: &str, dialect: Dialect) -> Response<Byte
     response
 }
 
-/// Logs `fault` for the operator.
-fn log_fault(fault: Fault, origin: &str) {
-    let (code, message) = (fault.code(), fault.message(origin));
-    if fault.level() == tracing::Level::WARN {
-        tracing::warn!(code, "{message}");
-    } else {
-        tracing::info!(code, "{message}");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,7 +72,7 @@ mod tests {
     #[test]
     fn every_fault_is_an_error_object_of_the_api() {
         for fault in Fault::ALL {
-            let answer = fault_response(*fault, "https://example.com", Dialect::ChatCompletions);
+            let answer = fault_response(*fault, "a message", Dialect::ChatCompletions);
             let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             let error = body["error"].as_object().unwrap();
             let keys: Vec<&String> = error.keys().collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::ModelLimits;
+use super::{HostKind, ModelLimits};
 use longhaul_core::cost::pricing::{InputPrices, Price};
 use longhaul_core::units::tokens::Tokens;
 
@@ -82,6 +82,16 @@ pub(super) fn spellings(lower: &str) -> impl Iterator<Item = &'static str> {
         all
     });
     SPELLINGS.get(lower).into_iter().flatten().copied()
+}
+
+/// Yields the name of each row that applies at `host`: of a known provider, its own rows.
+pub(super) fn all_names(host: HostKind) -> impl Iterator<Item = &'static str> {
+    let rows = TABLE.lines().filter_map(TableRow::parse);
+    rows.filter(move |row| match host {
+        HostKind::Provider(provider) => row.provider == provider,
+        HostKind::Local | HostKind::Unknown => true,
+    })
+    .map(|row| row.model)
 }
 
 /// Returns the offset of the first line whose name is not less than `name`. A binary search over

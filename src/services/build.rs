@@ -50,6 +50,7 @@ impl Services {
             store,
             unknown_paths: Arc::default(),
             refused_upgrades: Arc::default(),
+            fault_log: Arc::default(),
             cross_origin: Arc::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
             recent: Arc::default(),

@@ -19,6 +19,13 @@ pub(super) fn to_fault(error: &Error) -> Fault {
     }
 }
 
+/// Returns the innermost cause of a failed connection, such as the reason that the TLS library or
+/// the operating system gives. `None` for any other error.
+pub(super) fn connect_reason(error: &Error) -> Option<String> {
+    let innermost = causes(error).last().filter(|_| error.is_connect())?;
+    Some(innermost.to_string())
+}
+
 fn connect_fault(error: &Error) -> Fault {
     let ran_out =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);

@@ -37,12 +37,14 @@ RENDERED = {
         "volumes": [TOKENS],
         "volumeMounts": [TOKENS_MOUNT],
     },
+    "an image by its digest": {"image": {"repository": "r", "digest": "sha256:" + 64 * "0"}},
     "several": {"replicas": 2, "resources": {}, "scrape": False},
     "files of its own alone": {"volumes": [TOKENS], "volumeMounts": [TOKENS_MOUNT]},
 }
 
 REFUSED = {
     "a misspelt value": {"replica": 2},
+    "a digest that is none": {"image": {"repository": "r", "digest": "latest"}},
     "a mount without a place": {"volumes": [TOKENS], "volumeMounts": [{"name": "tokens"}]},
     "no replicas to speak of": {"replicas": "two"},
     "a store of another kind": {"store": {"at": "file"}},

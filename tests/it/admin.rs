@@ -123,7 +123,12 @@ async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go
     client.until("data: [1]").await;
     signal(program.process(), "TERM");
     assert!(program.exit().success());
-    check_health(&admin.to_string(), &[], 1, "nothing listens there");
+    check_health(
+        &admin.to_string(),
+        &[],
+        1,
+        "not running (nothing listens on",
+    );
 }
 
 #[tokio::test]

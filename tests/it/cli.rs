@@ -1,7 +1,9 @@
 //! The binary as a user runs it: help, defaults, check, and error messages.
 
 mod environment;
+mod files;
 mod flags;
+mod scripts;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
@@ -51,7 +53,7 @@ fn the_default_file_is_what_defaults_prints() {
 fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
     assert_eq!(
         stdout(&["defaults", "--table"], &[]),
-        include_str!("../../docs/settings.md")
+        include_str!("../../docs/reference/settings.md")
     );
 }
 
@@ -282,7 +284,9 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
         "local",
         "--ask",
     ];
-    insta::assert_snapshot!(page(&local), @r"
+    let output = longhaul(&[&["check", "--model"], &local[..]].concat(), &[]);
+    assert_eq!(output.status.code(), Some(1), "the upstream gave no answer");
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     model   m at http://127.0.0.1:1/v1
     window  10,000 tokens (profile local)
     table   127.0.0.1 is local: its window is set when it starts
@@ -321,11 +325,11 @@ fn codes(table: &str, before: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_readme_and_the_help_know_the_same_exit_codes() {
+fn the_docs_and_the_help_know_the_same_exit_codes() {
     let help = stdout(&["--help"], &[]);
     let (_, help) = help.split_once("\nExit codes\n").unwrap();
-    let readme = include_str!("../../README.md");
-    let (_, readme) = readme.split_once("| exit code | when |\n").unwrap();
+    let page = include_str!("../../docs/reference/exit-codes.md").to_owned() + "\n";
+    let (_, readme) = page.split_once("| exit code | when |\n").unwrap();
     let readme = readme.split_once("\n\n").unwrap().0;
     assert_eq!(codes(help, "  "), [0, 1, 64, 65, 66, 69, 71, 74, 126, 127]);
     assert_eq!(codes(readme, "| "), codes(help, "  "));
@@ -341,7 +345,7 @@ fn wrong_calls_end_with_64_and_say_what_to_do() {
     );
     check_refused(&["--listen", "127.0.0.1"], &[], &["127.0.0.1:8484"]);
     check_refused(
-        &["--upstream", "openrouter.ai"],
+        &["--upstream", "openrouter"],
         &[],
         &["http://", "flag --upstream"],
     );
@@ -389,7 +393,7 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     .unwrap();
     let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
         .lines()
-        .take(5)
+        .take(6)
         .map(Result::unwrap)
         .collect();
     assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
@@ -400,8 +404,12 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     assert_eq!(said[3], "  mode on");
     assert_eq!(
         said[4],
-        "  clearing on · summaries by the conversation's own model · recovery on · \
-         windows from refusals, the upstream, the table, or 200000"
+        "  clear old tool results: on · summaries: by the conversation's own model · fix \
+         overflows: on"
+    );
+    assert_eq!(
+        said[5],
+        "  context window: detected per model (200,000 until known)"
     );
     let killed = Command::new("kill")
         .arg(child.id().to_string())

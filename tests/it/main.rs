@@ -22,6 +22,7 @@ mod dashboard;
 mod demo;
 #[cfg(target_os = "linux")]
 mod descriptors;
+mod doctor;
 mod encoded;
 mod explain;
 mod fair_share;
@@ -30,6 +31,7 @@ mod forks;
 mod forward_proxies;
 mod going_back;
 mod harness;
+mod history;
 mod instructions;
 mod journey;
 mod key_paths;

@@ -34,20 +34,6 @@ pub(crate) enum Data {
     Lost,
 }
 
-/// Whether redis-server is missing. A test then reports that it did not run; under `CI` it fails.
-pub(crate) fn is_missing() -> bool {
-    let version = Command::new(SERVER).arg("--version").output();
-    if version.is_ok() {
-        return false;
-    }
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "install redis-server before the tests"
-    );
-    println!("DID NOT RUN: install redis-server for this test");
-    true
-}
-
 /// Returns a port that is free and outside the range of ephemeral ports.
 ///
 /// Systems assign ephemeral ports from 32,768 (Linux) or 49,152 upwards. Another test could use

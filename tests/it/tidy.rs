@@ -6,6 +6,7 @@ mod faults;
 mod labels;
 mod levels;
 mod map;
+mod markdown;
 mod modules;
 mod owners;
 mod prose;

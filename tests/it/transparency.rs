@@ -2,7 +2,7 @@
 //!
 //! Every case runs twice between a raw client socket and a raw upstream socket: once directly, and
 //! once through the compiled program. The bytes that both sides received are then compared. A
-//! single table, [`EXCEPTIONS`], lists every permitted difference; `docs/wire.md` shows it.
+//! single table, [`EXCEPTIONS`], lists every permitted difference; `docs/reference/wire.md` shows it.
 
 #[allow(dead_code, reason = "the example uses the rest")]
 #[path = "transparency/contract.rs"]
@@ -104,7 +104,10 @@ async fn check(case: Case) -> Result<Vec<&'static str>, String> {
 
 #[test]
 fn the_table_in_the_documents_is_the_one_that_is_tested() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md"));
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/reference/wire.md"
+    ));
     let page = page.expect("the page is there");
     let shown = page
         .split_once("<!-- exceptions:begin -->\n")

@@ -373,23 +373,23 @@ async fn check_asks_as_serve_does_with_the_key_of_the_environment() {
     const LIST: &[u8] = include_bytes!("../../fixtures/models/vllm.json");
     let server = Server::start(vec![("/v1/models", Page::For("Bearer key", LIST))]).await;
     let base = format!("http://{}/v1", server.address);
-    let check = |key: &'static str| {
+    let check = |key: &'static str, code: i32| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.env_clear().env("OPENAI_API_KEY", key);
         command.args(["check", "--model", "served", "--ask", "--upstream", &base]);
         tokio::task::spawn_blocking(move || {
             let output = command.output().unwrap();
-            assert_eq!(output.status.code(), Some(0));
+            assert_eq!(output.status.code(), Some(code));
             String::from_utf8(output.stdout).unwrap()
         })
     };
-    let said = check("key").await.unwrap();
+    let said = check("key", 0).await.unwrap();
     assert!(said.contains("asked   32,768 tokens"), "{said}");
     assert!(
         said.contains("usable 28,672, soft 24,371, hard 25,804"),
         "{said}"
     );
-    let said = check("other").await.unwrap();
+    let said = check("other", 1).await.unwrap();
     assert!(said.contains("refuses the credentials"), "{said}");
     assert_eq!(server.targets(), ["/v1/models", "/v1/models"]);
 }

@@ -11,7 +11,7 @@ use crate::summaries::SummaryUpstream;
 use crate::upstream::Upstream;
 
 /// Returns all problems of `config`, each once.
-pub(super) fn startup_problems(config: &Config) -> Vec<Problem> {
+pub(crate) fn startup_problems(config: &Config) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut tell = |problem: Problem| {
         let text = problem.to_string();

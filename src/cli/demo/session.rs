@@ -59,11 +59,18 @@ impl RecordedSession {
             path: file.into(),
             reason: error.to_string(),
         })?;
-        let session = read_limited(input).and_then(|body| {
-            let replay = SessionRecording::parse(&body).map_err(|error| error.to_string())?;
-            Self::new(&file.display().to_string(), replay)
-        });
+        let session = read_limited(input)
+            .and_then(|body| Self::from_body(&file.display().to_string(), &body));
         session.map_err(|reason| invalid_session(file, &reason))
+    }
+
+    /// Builds a session from its last request body.
+    ///
+    /// # Errors
+    /// The body holds no session; the text says why.
+    pub(crate) fn from_body(name: &str, body: &[u8]) -> Result<Self, String> {
+        let replay = SessionRecording::parse(body).map_err(|error| error.to_string())?;
+        Self::new(name, replay)
     }
 
     fn new(name: &str, whole: SessionRecording) -> Result<Self, String> {

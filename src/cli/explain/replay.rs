@@ -42,7 +42,7 @@ pub(super) fn replay_sessions<'f>(
 }
 
 /// A session and the settings for the model that it was recorded with.
-struct SessionReplay {
+pub(super) struct SessionReplay {
     session: RecordedSession,
     model: String,
     policy: Policy,
@@ -52,7 +52,15 @@ struct SessionReplay {
 
 impl SessionReplay {
     fn read(config: &Config, file: &Path) -> Result<Self, Problem> {
-        let session = RecordedSession::read(file)?;
+        Self::new(config, RecordedSession::read(file)?, file)
+    }
+
+    /// Reads the model of `session`, which `file` holds.
+    pub(super) fn new(
+        config: &Config,
+        session: RecordedSession,
+        file: &Path,
+    ) -> Result<Self, Problem> {
         let last = session.requests().last().map(|asked| asked.body);
         let last = last.unwrap_or_default();
         let conversation = Dialect::read_any(&last)
@@ -67,7 +75,16 @@ impl SessionReplay {
         })
     }
 
-    fn play(&self, config: &Config) -> Result<SessionReport, Problem> {
+    /// Returns the name of the session's model.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Plays every request to the real proxy, in front of a strict model.
+    ///
+    /// # Errors
+    /// Loopback cannot be used.
+    pub(super) fn play(&self, config: &Config) -> Result<SessionReport, Problem> {
         let marks = &self.policy.prune_thresholds;
         let summariser = match &config.summary.model {
             config::SummaryModel::Disabled => Summariser::Nobody,

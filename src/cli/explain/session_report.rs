@@ -61,6 +61,23 @@ impl SessionReport {
     }
 }
 
+impl SessionReport {
+    /// Returns the totals over the requests.
+    pub(super) fn totals(&self) -> &PlayTotals {
+        &self.totals
+    }
+
+    /// Returns the input cost with longhaul, the cost without, and whether both are in dollars.
+    pub(super) fn cost(&self) -> (Usd, Usd, bool) {
+        (self.cost.with, self.cost.without, self.cost.listed)
+    }
+
+    /// Whether the session ended early.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.broken_off.is_some()
+    }
+}
+
 impl InputCost {
     fn from_rows(rows: &[PlayRow], prices: Option<InputPrices>) -> Self {
         // A price list without a price for cached input cannot price a conversation.

@@ -4,14 +4,25 @@ use std::fmt::Write as _;
 
 use super::report::{ExplainReport, MessageRow};
 use crate::cli::explain::verdict::UntouchedReason;
+use crate::cli::terminal;
 use crate::cli::thousands::with_thousands;
 
-/// Renders the header, the messages, the totals and the hint.
-pub(super) fn render(report: &ExplainReport) -> String {
+/// The rows to print.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum RowSelection {
+    /// A row for every message.
+    All,
+    /// One row for adjacent messages that the digest replaces.
+    Folded,
+}
+
+/// Renders the header, the messages, the totals and the hint. Reasons that do not fit `width`
+/// columns continue on further lines.
+pub(super) fn render(report: &ExplainReport, rows: RowSelection, width: Option<usize>) -> String {
     let mut page = String::new();
     write_header(&mut page, report);
     page.push('\n');
-    write_messages(&mut page, report);
+    write_messages(&mut page, report, rows, width);
     page.push('\n');
     write_totals(&mut page, report);
     page
@@ -50,9 +61,16 @@ fn write_header(page: &mut String, report: &ExplainReport) {
     };
 }
 
-fn write_messages(page: &mut String, report: &ExplainReport) {
+fn write_messages(
+    page: &mut String,
+    report: &ExplainReport,
+    rows: RowSelection,
+    width: Option<usize>,
+) {
     let mut lines = vec![ExplainLine::header()];
-    for row in &report.messages {
+    let mut messages = report.messages.as_slice();
+    while let [row, rest @ ..] = messages {
+        messages = rest;
         if let Some(digest) = report
             .digest
             .as_ref()
@@ -66,7 +84,17 @@ fn write_messages(page: &mut String, report: &ExplainReport) {
                 ..ExplainLine::default()
             });
         }
-        lines.push(ExplainLine::from_message(row));
+        let same = |next: &&MessageRow| next.verdict == SUMMARISED && row.verdict == SUMMARISED;
+        let more = rest.iter().take_while(same).count();
+        match (rows, rest.get(..more)) {
+            (RowSelection::Folded, Some(others @ [.., last])) => {
+                lines.push(ExplainLine::from_run(row, others, last));
+                messages = rest.get(more..).unwrap_or_default();
+            }
+            (RowSelection::Folded, Some([]) | None) | (RowSelection::All, _) => {
+                lines.push(ExplainLine::from_message(row));
+            }
+        }
     }
     let wide = |of: fn(&ExplainLine) -> &str| {
         lines
@@ -83,13 +111,15 @@ fn write_messages(page: &mut String, report: &ExplainReport) {
     let action = wide(|line| &line.action);
     for line in &lines {
         let row = format!(
-            "{:>at$}  {:role$}  {:tool$}  {:>tokens$}  {:>becomes$}  {:action$}  {}",
-            line.number, line.role, line.tool, line.tokens, line.becomes, line.action, line.reason
+            "{:>at$}  {:role$}  {:tool$}  {:>tokens$}  {:>becomes$}  {:action$}  ",
+            line.number, line.role, line.tool, line.tokens, line.becomes, line.action
         );
-        page.push_str(row.trim_end());
-        page.push('\n');
+        page.push_str(&terminal::with_last_column(&row, &line.reason, width));
     }
 }
+
+/// The label of the verdict on a message that the digest replaces.
+const SUMMARISED: &str = "summarised";
 
 /// A line of the table, as text.
 #[derive(Default)]
@@ -113,6 +143,23 @@ impl ExplainLine {
             becomes: "becomes".into(),
             action: "would be".into(),
             reason: "why".into(),
+        }
+    }
+
+    /// Builds one line for `first` and the `others` after it, all replaced by the digest.
+    fn from_run(first: &MessageRow, others: &[MessageRow], last: &MessageRow) -> Self {
+        let tokens = others.iter().map(|row| u64::from(row.tokens)).sum::<u64>();
+        Self {
+            number: format!("{}–{}", first.number, last.number),
+            tokens: with_thousands(tokens + u64::from(first.tokens)),
+            becomes: "0".into(),
+            action: first.action.into(),
+            reason: format!(
+                "{} messages, {}; --all lists them",
+                others.len() + 1,
+                first.reason
+            ),
+            ..Self::default()
         }
     }
 

@@ -2,14 +2,31 @@
 
 use std::fmt::Write as _;
 
+use crate::cli::agents::Agent;
 use crate::cli::thousands::with_thousands;
 use crate::metrics::{Action, Metrics};
 
-/// Returns the summary. `base` is the base URL that the command was given.
-pub(super) fn run_summary(metrics: &Metrics, base: &str) -> String {
+/// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the
+/// command is known to be.
+pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -> String {
     let all = &metrics.chats;
     let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
     if chats == 0 {
+        if let Some(agent) = agent.filter(|agent| agent.needs_file()) {
+            let (name, file) = (agent.name(), agent.file());
+            return format!(
+                "longhaul: no chat came through: {name} reads its endpoint from {file}; \
+                 `longhaul connect {name}` prints the lines for a running longhaul\n"
+            );
+        }
+        let others: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
+        if others > 0 {
+            return format!(
+                "longhaul: {others} requests came through, and no chat among them: longhaul passes \
+                 on unread what goes to other paths than /chat/completions, /responses and \
+                 /v1/messages\n"
+            );
+        }
         return format!(
             "longhaul: no chat came through; the command should take its endpoint from \
              OPENAI_BASE_URL ({base}), and may need a setting of its own\n"
@@ -71,7 +88,7 @@ mod tests {
             metrics.actions.add(act);
         }
         assert_eq!(
-            run_summary(&metrics, ""),
+            run_summary(&metrics, "", None),
             "longhaul: 2 chats, about 1,234,567 tokens, 534,567 forwarded (56% less); 1 with old \
              results cleared; 2 with old history condensed; 1 refused at first and retried\n"
         );
@@ -80,12 +97,14 @@ mod tests {
     #[test]
     fn says_so_where_nothing_was_changed_and_where_nothing_came() {
         let metrics = Metrics::default();
-        let nothing = run_summary(&metrics, "http://127.0.0.1:9/v1");
+        let nothing = run_summary(&metrics, "http://127.0.0.1:9/v1", None);
         assert!(nothing.contains("no chat came through"), "{nothing}");
         assert!(nothing.contains("http://127.0.0.1:9/v1"), "{nothing}");
+        let pi = run_summary(&metrics, "", Some(Agent::Pi));
+        assert!(pi.contains("longhaul connect pi"), "{pi}");
         metrics.chats.add(Tokens::new(999), Tokens::new(999));
         assert_eq!(
-            run_summary(&metrics, ""),
+            run_summary(&metrics, "", None),
             "longhaul: 1 chat, about 999 tokens, all forwarded unchanged\n"
         );
     }

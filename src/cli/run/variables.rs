@@ -124,6 +124,14 @@ pub(super) fn agent_variables(
         })
 }
 
+/// Returns the name under which agents know the provider at `host`; OpenAI's if the host is unknown.
+pub(super) fn provider_name(host: &str) -> &'static str {
+    match HostKind::from_host(host) {
+        HostKind::Provider(name) => name,
+        HostKind::Local | HostKind::Unknown => "openai",
+    }
+}
+
 /// Whether traffic meant for `provider`, and its key, may go to `host` instead.
 ///
 /// - An unknown host, or one on this network, may have it. The user has named that host, a gateway

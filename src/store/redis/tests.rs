@@ -17,7 +17,7 @@ use longhaul_core::units::scope::Scope;
 #[path = "../../../tests/it/redis_server.rs"]
 mod redis_server;
 
-use redis_server::{Certified, Cluster, Data, RedisServer, is_missing};
+use redis_server::{Certified, Cluster, Data, RedisServer};
 
 /// Bounds a hang and nothing else.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -76,10 +76,8 @@ async fn answered(tier: &RedisStore, key: RecordKey) -> Option<StoredEntry> {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let key = key(1, "a");
@@ -97,10 +95,8 @@ async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn of_many_writers_at_once_one_wins_and_all_are_told_which() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let mut writers = JoinSet::new();
     for at in 0..50 {
@@ -116,10 +112,8 @@ async fn of_many_writers_at_once_one_wins_and_all_are_told_which() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn marks_and_notes_are_kept_and_the_last_note_of_a_name_stays() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (key, other) = (key(1, "a"), key(2, "a"));
@@ -138,10 +132,8 @@ async fn marks_and_notes_are_kept_and_the_last_note_of_a_name_stays() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn an_entry_has_a_bound_on_its_notes_and_its_record() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -154,10 +146,8 @@ async fn an_entry_has_a_bound_on_its_notes_and_its_record() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_record_that_cannot_be_read_makes_room_for_another_once() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -172,19 +162,15 @@ async fn a_record_that_cannot_be_read_makes_room_for_another_once() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_record_of_a_server_takes_its_mark_along() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     check_discard(&DurableStore::Redis(Box::new(tier(&server.url(), &[])))).await;
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn what_is_no_entry_is_not_there_and_gives_way() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (broken, whole) = (key(1, "a"), key(1, "b"));
@@ -199,10 +185,8 @@ async fn what_is_no_entry_is_not_there_and_gives_way() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn an_entry_lives_on_from_its_last_use() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[("store.ttl", "1h")]);
     let key = key(1, "a");
@@ -224,10 +208,8 @@ async fn an_entry_lives_on_from_its_last_use() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_lease_is_one_holders_until_it_ends() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
@@ -251,10 +233,8 @@ async fn a_lease_is_one_holders_until_it_ends() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let writes: Vec<EntryWrite> = (0..600_u16)
@@ -282,10 +262,8 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_server_that_was_started_again_is_used_as_if_it_had_not_been() {
-    if is_missing() {
-        return;
-    }
     let mut server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -300,10 +278,8 @@ async fn a_server_that_was_started_again_is_used_as_if_it_had_not_been() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_server_that_is_away_is_used_again_when_it_is_back() {
-    if is_missing() {
-        return;
-    }
     let mut server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -317,10 +293,8 @@ async fn a_server_that_is_away_is_used_again_when_it_is_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_server_that_hangs_is_used_again_when_it_goes_on() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -341,10 +315,8 @@ async fn a_server_that_hangs_is_used_again_when_it_goes_on() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_password_that_is_refused_is_said_to_be_and_one_that_is_right_serves() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::with(&["--requirepass", "secret"]);
     let url = server.url();
     let why = async |url: &str| {
@@ -360,10 +332,8 @@ async fn a_password_that_is_refused_is_said_to_be_and_one_that_is_right_serves()
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
-    if is_missing() {
-        return;
-    }
     let server = Certified::start(&[]);
     let url = server.url();
     let trusting = tier(&url, &[("store.ca_file", &server.ca_file())]);
@@ -373,10 +343,8 @@ async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
-    if is_missing() {
-        return;
-    }
     let cluster = Cluster::start();
     let tier = tier(&cluster.url(), &[]);
     let keys: Vec<RecordKey> = (0..30).map(|scope| key(scope, "a")).collect();
@@ -406,10 +374,8 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn an_entry_that_exceeds_a_bound_is_not_read_and_makes_room() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (large, wide) = (key(0, "large"), key(0, "wide"));

@@ -26,7 +26,7 @@ fn pairs_in(query: &str) -> Vec<(&str, &str)> {
 fn every_query_of_the_dashboard_is_for_metrics_and_labels_that_there_are() {
     let dashboard = include_str!("../../../config/grafana/longhaul.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
-    let docs = include_str!("../../../docs/metrics.md");
+    let docs = include_str!("../../../docs/reference/metrics.md");
     let row = |name: &str| {
         docs.lines()
             .find(|line| line.starts_with(&format!("| `{name}` |")))

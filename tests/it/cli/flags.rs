@@ -2,9 +2,10 @@
 
 use super::{check_refused, setting, stdout};
 
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "--admin",
     "--config",
+    "--env-file",
     "--listen",
     "--mode",
     "--profile",
@@ -37,9 +38,12 @@ fn a_command_has_the_flags_that_it_reads_and_no_others() {
     check(&["run"], &without(&["--admin"]));
     check(&["compact"], &without(&["--admin", "--listen"]));
     check(&["explain"], &without(&["--admin", "--listen", "--store"]));
-    check(&["health"], &["--admin", "--config"]);
-    check(&["store"], &["--config", "--store"]);
-    check(&["store", "stats"], &["--config", "--store"]);
+    check(&["health"], &["--admin", "--config", "--env-file"]);
+    check(&["store"], &["--config", "--env-file", "--store"]);
+    check(&["store", "stats"], &["--config", "--env-file", "--store"]);
+    check(&["connect", "pi"], &["--config", "--env-file", "--listen"]);
+    check(&["doctor"], &ALL);
+    check(&["init"], &without(&["--config", "--env-file"]));
     // Flags of `demo` itself, with their own meaning.
     check(&["demo"], &["--summary-model", "--window"]);
     for command in ["completions", "defaults", "man"] {

@@ -341,7 +341,7 @@ pub(crate) const FAULTS: &[Row] = &[
     ),
 ];
 
-/// Renders the table for docs/faults.md.
+/// Renders the table for docs/reference/faults.md.
 pub(crate) fn markdown() -> String {
     let mut page = String::new();
     for (stage, heading) in STAGES {

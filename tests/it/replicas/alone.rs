@@ -5,7 +5,7 @@ use longhaul_mock_model::ModelOptions;
 use super::fleet::{Fleet, forwarded, same};
 use crate::caller::{chat, talk};
 use crate::journey::{bodies, harmless};
-use crate::redis_server::{Data, RedisServer, is_missing};
+use crate::redis_server::{Data, RedisServer};
 use crate::time_limit::bounded;
 
 /// Indices of the requests before which the server goes away and comes back.
@@ -88,10 +88,8 @@ async fn used_again(fleet: &Fleet) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn one_process_forwards_the_same_whatever_becomes_of_its_server() {
-    if is_missing() {
-        return;
-    }
     let expect = check(1, Trouble::None, None).await;
     for trouble in [
         Trouble::Dies(Data::Kept),
@@ -103,10 +101,8 @@ async fn one_process_forwards_the_same_whatever_becomes_of_its_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn replicas_go_on_alone_without_their_server_and_no_client_sees_it() {
-    if is_missing() {
-        return;
-    }
     for trouble in [
         Trouble::Dies(Data::Kept),
         Trouble::Dies(Data::Lost),

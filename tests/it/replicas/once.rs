@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::fleet::{Fleet, NOW, summaries};
 use crate::caller::{Caller, talk};
 use crate::journey::bodies;
-use crate::redis_server::{RedisServer, is_missing};
+use crate::redis_server::RedisServer;
 use crate::sessions::named;
 use crate::time_limit::bounded;
 
@@ -30,10 +30,8 @@ fn pending(seen: &[SeenRequest]) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn fifty_equal_requests_at_once_over_three_replicas_cost_one_summary() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let fleet = Fleet::start(3, boundless(), &server.url(), &[]).await;
     let mut asking = JoinSet::new();
@@ -55,10 +53,8 @@ async fn fifty_equal_requests_at_once_over_three_replicas_cost_one_summary() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn fifty_equal_requests_that_overflow_at_once_cost_one_summary() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     // A summary prepared in the background after a reply would cover more history and count as
     // another one.
@@ -75,10 +71,8 @@ async fn fifty_equal_requests_that_overflow_at_once_cost_one_summary() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let hangs = ModelOptions {
         summary: SummaryBehaviour::Hangs,
@@ -118,10 +112,8 @@ async fn ask_in_vain(caller: &Caller) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_digest() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let hangs = ModelOptions {
         summary: SummaryBehaviour::Hangs,
@@ -148,10 +140,8 @@ async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_diges
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn what_one_replica_prepares_and_another_uses_is_prepared_again_and_again() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let settings = [("LONGHAUL_WINDOW", "32768")];
     let mut fleet = Fleet::start(2, boundless(), &server.url(), &settings).await;

@@ -4,7 +4,7 @@ use longhaul_mock_model::ModelOptions;
 
 use super::fleet::{Fleet, NOW};
 use crate::caller::talk;
-use crate::redis_server::{Certified, Cluster, RedisServer, is_missing};
+use crate::redis_server::{Certified, Cluster, RedisServer};
 
 /// Compacts a conversation on request through one replica, then checks whether another replica at
 /// the same store uses the record (`shares`).
@@ -23,20 +23,16 @@ async fn check(store: &str, settings: &[(&str, &str)], shares: bool) -> Fleet {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn replicas_share_a_server_with_tls_and_a_password() {
-    if is_missing() {
-        return;
-    }
     let server = Certified::start(&["--requirepass", "hunter2"]);
     let trusted = [("LONGHAUL_STORE_CA_FILE", &*server.ca_file())];
     check(&server.url_with(":hunter2@"), &trusted, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn a_password_that_is_refused_is_told_of_without_it_and_costs_no_client_anything() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::with(&["--requirepass", "right"]);
     let store = format!("{}?pass=hunter2", server.url());
     let fleet = check(&store, &[], false).await;
@@ -75,10 +71,8 @@ async fn check_unwritten(server: &RedisServer, user: &str, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn a_server_that_answers_and_takes_no_writes_is_told_of() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let may = "+eval +hgetall +hlen +pexpire +ping +type".split(' ');
     let user = ["ACL", "SETUSER", "reader", "on", ">secret", "~*"];
@@ -94,10 +88,8 @@ async fn a_server_that_answers_and_takes_no_writes_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
 async fn replicas_share_a_cluster() {
-    if is_missing() {
-        return;
-    }
     let cluster = Cluster::start();
     check(&cluster.url(), &[], true).await;
 }

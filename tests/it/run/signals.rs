@@ -76,6 +76,7 @@ impl Drop for Terminal {
 }
 
 #[test]
+#[ignore = "needs script, of util-linux, and a pseudo-terminal"]
 fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
     // All of the command's streams lead elsewhere, not to the terminal.
@@ -96,6 +97,7 @@ fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
 }
 
 #[test]
+#[ignore = "needs script, of util-linux, and a pseudo-terminal"]
 fn an_interrupt_that_no_terminal_sends_is_passed_on() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
     // Runs as a background job, so that only the shell receives typed interrupts.

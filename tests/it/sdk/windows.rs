@@ -14,19 +14,19 @@ const PARTS: usize = 36;
 const TASK: &str = "Read the parts, one after the other, to the last one. Then say so.";
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the SDKs of tests/sdk/install"]
 async fn the_python_sdk_works_on_for_three_windows() {
     check(Script::python("tests/clients/sessions/openai_python.py")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the SDKs of tests/sdk/install"]
 async fn the_node_sdk_works_on_for_three_windows() {
     check(Script::node("tests/clients/sessions/openai_node.cjs")).await;
 }
 
 async fn check(script: Script) {
-    if !script.is_installed() {
-        return;
-    }
+    script.require();
     let folder = tempfile::tempdir().expect("a folder");
     let reading = FileReading::write(folder.path(), PARTS).expect("parts are written");
     let options = ModelOptions {

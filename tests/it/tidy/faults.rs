@@ -1,4 +1,4 @@
-//! The table of faults is complete, names existing tests, and equals the table in docs/faults.md.
+//! The table of faults is complete, names existing tests, and equals the table in docs/reference/faults.md.
 
 use super::complaints::tests;
 use super::{files, sources};
@@ -46,7 +46,9 @@ fn every_row_of_the_faults_names_tests_and_every_test_of_them_is_named() {
 #[test]
 fn the_table_in_the_documents_is_the_one_that_is_tested() {
     let documents = files("docs");
-    let page = documents.iter().find(|file| file.path == "docs/faults.md");
+    let page = documents
+        .iter()
+        .find(|file| file.path == "docs/reference/faults.md");
     let shown = page
         .and_then(|page| page.text.split_once("<!-- faults:begin -->\n"))
         .and_then(|(_, rest)| rest.split_once("<!-- faults:end -->"))

@@ -290,7 +290,7 @@ pub(super) fn entry(name: &str) -> &'static Exception {
     entry.unwrap_or_else(|| panic!("no exception is called {name}"))
 }
 
-/// Renders the table for `docs/wire.md`.
+/// Renders the table for `docs/reference/wire.md`.
 pub(crate) fn markdown() -> String {
     let mut table = "| | what differs | why |\n|---|---|---|\n".to_owned();
     for Exception {

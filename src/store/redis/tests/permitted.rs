@@ -75,10 +75,8 @@ async fn check(servers: &[RedisServer], url: &str, told: &[&str], spare: &[&str]
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn the_user_that_the_readme_tells_to_make_has_what_is_needed_and_nothing_more() {
-    if is_missing() {
-        return;
-    }
     let server = RedisServer::start();
     let url = format!("{}?user=longhaul&pass=PASSWORD", server.url());
     let mut all = told(USER);
@@ -88,10 +86,8 @@ async fn the_user_that_the_readme_tells_to_make_has_what_is_needed_and_nothing_m
 }
 
 #[tokio::test]
+#[ignore = "needs redis-server"]
 async fn the_user_of_a_cluster_needs_no_more_than_the_readme_tells() {
-    if is_missing() {
-        return;
-    }
     let cluster = Cluster::start();
     let url = cluster.url().replace("://", "://longhaul:PASSWORD@");
     let mut all = told(USER);

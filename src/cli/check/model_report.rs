@@ -1,0 +1,194 @@
+//! One model's window, its sources, and the marks and the rule that follow.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::cli::check::KEY_VARIABLE;
+use crate::cli::model_window::ModelWindow;
+use crate::cli::thousands::with_thousands;
+use crate::config::{ChoiceSetting, Config};
+use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer};
+use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
+use longhaul_core::units::tokens::Tokens;
+
+/// The page of `longhaul check --model` as one value.
+#[derive(Debug, Serialize)]
+pub(super) struct ModelReport {
+    model: String,
+    upstream: String,
+    window: WindowSection,
+    /// Names in the table that resemble an unlisted model's.
+    near: Vec<&'static str>,
+    /// The row of the table that applies, or why none does.
+    table: String,
+    /// The upstream's answer, in words.
+    asked: String,
+    marks: MarksSection,
+    rule: String,
+}
+
+/// The window, and whether a source names it.
+#[derive(Debug, Serialize)]
+struct WindowSection {
+    tokens: u32,
+    source: String,
+    /// Whether the output has a limit of its own.
+    separate_output: bool,
+    /// Tokens that the upstream reports, if it was asked and answered.
+    reported: Option<u32>,
+    /// Whether a setting, the table or the upstream names the window.
+    known: bool,
+    /// Whether the upstream was asked and gave no usable answer.
+    asked_in_vain: bool,
+}
+
+/// The marks, in tokens.
+#[derive(Debug, Serialize)]
+struct MarksSection {
+    usable: u32,
+    soft: u32,
+    hard: u32,
+}
+
+impl ModelReport {
+    /// Builds the report. `outcome` is the upstream's answer, if it was asked.
+    pub(super) fn new(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> Self {
+        let (reported, asked_in_vain) = match outcome.map(|outcome| outcome.answer) {
+            Some(WindowAnswer::Window(tokens)) => (Some(tokens), false),
+            Some(WindowAnswer::Failed | WindowAnswer::Unauthorized) => (None, true),
+            Some(WindowAnswer::NoWindow) | None => (None, false),
+        };
+        let window = ModelWindow::for_model(config, model, reported);
+        let policy = window.policy();
+        let marks = &policy.thresholds;
+        Self {
+            model: model.to_owned(),
+            upstream: config.upstream.base.to_string(),
+            window: WindowSection {
+                tokens: policy.prune_thresholds.window.get(),
+                source: window.source(),
+                separate_output: match marks.output {
+                    OutputWindow::Separate => true,
+                    OutputWindow::Shared => false,
+                },
+                reported: reported.map(Tokens::get),
+                known: !window.is_assumed() || reported.is_some(),
+                asked_in_vain,
+            },
+            near: window.near_names(),
+            table: window.table_match(),
+            asked: describe_answer(config, model, outcome),
+            marks: MarksSection {
+                usable: marks.usable.get(),
+                soft: marks.soft.get(),
+                hard: marks.hard.get(),
+            },
+            rule: describe_rule(config.settings_for(model).compaction.profile, &policy),
+        }
+    }
+
+    /// Whether a source names the window, and the upstream answered if it was asked.
+    pub(super) fn is_known(&self) -> bool {
+        self.window.known && !self.window.asked_in_vain
+    }
+
+    /// Renders the report for people.
+    pub(super) fn page(&self) -> String {
+        let window = &self.window;
+        let marks = &self.marks;
+        let room = if window.separate_output {
+            " of input; output has its own limit"
+        } else {
+            ""
+        };
+        let source = if window.known {
+            &window.source
+        } else {
+            "assumed: no source names it; set --window, or try --ask"
+        };
+        let mut page = String::new();
+        // Writing to a String cannot fail.
+        _ = writeln!(page, "model   {} at {}", self.model, self.upstream);
+        if !self.near.is_empty() {
+            _ = writeln!(page, "        did you mean {}?", self.near.join(", "));
+        }
+        let tokens = with_thousands(window.tokens);
+        _ = writeln!(page, "window  {tokens} tokens{room} ({source})");
+        _ = writeln!(page, "table   {}", self.table);
+        _ = writeln!(page, "asked   {}", self.asked);
+        _ = writeln!(
+            page,
+            "marks   usable {}, soft {}, hard {}",
+            with_thousands(marks.usable),
+            with_thousands(marks.soft),
+            with_thousands(marks.hard)
+        );
+        _ = writeln!(page, "rule    {}", self.rule);
+        page
+    }
+}
+
+/// Describes the upstream's answer and its effect.
+fn describe_answer(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> String {
+    if let Some(QueryOutcome {
+        answer: WindowAnswer::Failed,
+        fault: Some(fault),
+        ..
+    }) = outcome
+    {
+        return fault.message(&config.upstream.base.origin());
+    }
+    match outcome.map(|outcome| outcome.answer) {
+        None if config.settings_for(model).configured_window().is_some() => {
+            "not asked: the window is set".into()
+        }
+        None if !config.upstream.query_windows => "not asked: upstream.ask is off".into(),
+        None => "not yet: serve asks in the background of the first chat, --ask asks now".into(),
+        Some(WindowAnswer::Window(tokens))
+            if config.settings_for(model).configured_window().is_some() =>
+        {
+            format!(
+                "{} tokens; the window that is set takes precedence",
+                with_thousands(tokens.get())
+            )
+        }
+        Some(WindowAnswer::Window(tokens)) => format!(
+            "{} tokens: used for the marks; the rule keeps to the window",
+            with_thousands(tokens.get())
+        ),
+        Some(WindowAnswer::NoWindow) => "the upstream does not report a window".into(),
+        Some(WindowAnswer::Unauthorized) => {
+            format!("the upstream refuses the credentials; check {KEY_VARIABLE}")
+        }
+        Some(WindowAnswer::Failed) => "the upstream gives no usable answer, or none in time".into(),
+    }
+}
+
+/// Describes the clearing rule and when it applies.
+fn describe_rule(profile: Profile, policy: &Policy) -> String {
+    let profile = choice_name::<Profile>(profile);
+    let Some((when, rule)) = &policy.prune else {
+        return format!("{profile}: clears nothing");
+    };
+    let marks = &policy.prune_thresholds;
+    let when = match when {
+        PruneTrigger::Always if policy.weighs_clearing => "if likely to pay".to_owned(),
+        PruneTrigger::Always => "always".to_owned(),
+        PruneTrigger::HardMark => format!("at {}", with_thousands(marks.hard.get())),
+        PruneTrigger::Pressure => format!("above {}", with_thousands(marks.pressure.get())),
+    };
+    format!(
+        "{profile}: clears {when}; keeps the newest {} tokens of results, frees more than {}, from \
+         {} user messages on",
+        with_thousands(rule.protect.get()),
+        with_thousands(rule.minimum.get()),
+        rule.user_turns
+    )
+}
+
+/// Returns the name of a choice as the settings spell it.
+fn choice_name<T: ChoiceSetting + PartialEq>(choice: T) -> &'static str {
+    let named = T::ALL.iter().find(|(_, other)| *other == choice);
+    named.map_or("", |(name, _)| name)
+}

@@ -1,0 +1,200 @@
+//! `longhaul doctor`: tests every part that a request needs, and says what to do about the rest.
+
+mod probe;
+mod reachability;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::builder::styling::{AnsiColor, Style};
+use clap::{Arg, ArgMatches, Command};
+
+use super::check::{ask_upstream, preflight, upstream_key};
+use super::model_window::ModelWindow;
+use super::pipe::write_styled_output;
+use super::{thousands::with_thousands, version};
+use crate::config::{Config, ResolvedSettings, unknown_variables};
+use crate::error::Problem;
+use crate::learned::reported_windows::query::WindowAnswer;
+
+const LONG: &str = "\
+Tests the settings, the ports, the store, the upstream, the key, the clock and the window, each in one
+line. Starts a private proxy on a free port and sends one request through it: the list of models, which
+costs nothing. With --model, also sends that model a chat of a few tokens.
+
+Exits with 0 if nothing fails, and with 1 otherwise. A warning is no failure.";
+
+/// Builds the `doctor` subcommand.
+pub(super) fn command() -> Command {
+    Command::new("doctor")
+        .about("Test settings, ports, upstream, key, window and store, one line each")
+        .long_about(LONG)
+        .arg(
+            Arg::new("model")
+                .long("model")
+                .value_name("NAME")
+                .help("Also look up this model's window, and send it one short chat"),
+        )
+}
+
+/// The outcome of one test.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    Passed,
+    Warned,
+    Failed,
+}
+
+/// A line of the report: what was tested, the outcome, and what to do if there is something to do.
+pub(super) struct Finding {
+    pub(super) subject: &'static str,
+    pub(super) outcome: Outcome,
+    pub(super) text: String,
+}
+
+impl Finding {
+    pub(super) fn passed(subject: &'static str, text: impl Into<String>) -> Self {
+        Self::new(subject, Outcome::Passed, text)
+    }
+
+    pub(super) fn warned(subject: &'static str, text: impl Into<String>) -> Self {
+        Self::new(subject, Outcome::Warned, text)
+    }
+
+    pub(super) fn failed(subject: &'static str, text: impl Into<String>) -> Self {
+        Self::new(subject, Outcome::Failed, text)
+    }
+
+    fn new(subject: &'static str, outcome: Outcome, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            subject,
+            outcome,
+            text,
+        }
+    }
+
+    /// Returns the line, with the outcome in colour.
+    fn line(&self) -> String {
+        let (word, colour) = match self.outcome {
+            Outcome::Passed => ("ok", AnsiColor::Green),
+            Outcome::Warned => ("warning", AnsiColor::Yellow),
+            Outcome::Failed => ("failed", AnsiColor::Red),
+        };
+        let style: Style = colour.on_default().bold();
+        format!(
+            "{style}{word:7}{style:#}  {:8}  {}\n",
+            self.subject, self.text
+        )
+    }
+}
+
+/// Tests the settings `found` and prints one line per finding. `file` is the configuration file.
+///
+/// # Errors
+/// The output cannot be written.
+pub(super) fn doctor(
+    found: Result<ResolvedSettings, Vec<Problem>>,
+    file: Option<&Path>,
+    matches: &ArgMatches,
+    env: &BTreeMap<String, String>,
+) -> Result<ExitCode, Vec<Problem>> {
+    let mut findings = vec![Finding::passed("version", version::one_line())];
+    match found.and_then(|found| Config::from_resolved(&found)) {
+        Err(problems) => {
+            let failed = |problem: &Problem| Finding::failed("settings", problem.to_string());
+            findings.extend(problems.iter().map(failed));
+        }
+        Ok(config) => {
+            findings.push(settings_finding(file));
+            let strange = unknown_variables(env);
+            findings.extend(
+                strange
+                    .iter()
+                    .map(|problem| Finding::warned("settings", problem.to_string())),
+            );
+            let problems = preflight::startup_problems(&config);
+            findings.extend(
+                problems
+                    .iter()
+                    .map(|problem| Finding::failed("settings", problem.to_string())),
+            );
+            let model = matches.get_one::<String>("model").map(String::as_str);
+            let key = upstream_key(env);
+            let runtime = crate::cli::runtime()?;
+            findings.extend(runtime.block_on(reachability::findings(&config)));
+            if problems.is_empty() {
+                findings.extend(runtime.block_on(probe::findings(&config, model, key)));
+            }
+            drop(runtime);
+            findings.push(window_finding(&config, model, key));
+        }
+    }
+    let failures = findings
+        .iter()
+        .filter(|finding| finding.outcome == Outcome::Failed)
+        .count();
+    let mut page: String = findings.iter().map(Finding::line).collect();
+    if failures > 0 {
+        // Writing to a String cannot fail.
+        _ = writeln!(page, "{failures} failed");
+    }
+    write_styled_output(&page).map_err(|error| Problem::Output(error.to_string()))?;
+    Ok(ExitCode::from(u8::from(failures > 0)))
+}
+
+fn settings_finding(file: Option<&Path>) -> Finding {
+    Finding::passed(
+        "settings",
+        match file {
+            Some(path) => format!("from {}, the environment and flags", path.display()),
+            None => "from the environment and flags; `longhaul init` writes a file".to_owned(),
+        },
+    )
+}
+
+/// Reports the window of the model and its source.
+fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Finding {
+    let Some(model) = model else {
+        return match config.configured_window() {
+            Some(window) => {
+                let window = with_thousands(window.get());
+                Finding::passed("window", format!("{window} tokens for every model, as set"))
+            }
+            None => Finding::passed(
+                "window",
+                "detected per model; --model NAME shows the window of one",
+            ),
+        };
+    };
+    let answer = config
+        .upstream
+        .query_windows
+        .then(|| ask_upstream(config, model, key));
+    let asked = match answer.and_then(Result::ok).map(|outcome| outcome.answer) {
+        Some(WindowAnswer::Window(tokens)) => Some(tokens),
+        Some(WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow) | None => {
+            None
+        }
+    };
+    let window = ModelWindow::for_model(config, model, asked);
+    let tokens = asked.filter(|_| window.is_assumed());
+    let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
+    let shown = with_thousands(tokens.get());
+    if window.is_assumed() && asked.is_none() {
+        return Finding::warned(
+            "window",
+            format!(
+                "{shown} tokens for {model}, assumed until a refusal states the true number; set --window"
+            ),
+        );
+    }
+    let source = if window.is_assumed() {
+        "the upstream".to_owned()
+    } else {
+        window.source()
+    };
+    Finding::passed("window", format!("{shown} tokens for {model} ({source})"))
+}

@@ -1,0 +1,68 @@
+//! `longhaul doctor` against a model that answers, refuses, or is not there.
+
+use std::process::Command;
+
+use longhaul_mock_model::{Model, ModelOptions};
+
+/// Runs `longhaul doctor` with an upstream at `base`, on free ports. Returns its exit code and page.
+async fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command
+        .args([
+            "doctor",
+            "--upstream",
+            base,
+            "--listen",
+            ":0",
+            "--admin",
+            "off",
+        ])
+        .args(arguments)
+        .env_clear()
+        .env("OPENAI_API_KEY", "sk-hunter2");
+    let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let output = ended.await.unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(!page.contains("hunter2"), "{page}");
+    (output.status.code(), page)
+}
+
+#[tokio::test]
+async fn every_part_is_one_line_and_a_chat_passes_through() {
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
+    let base = model.url();
+    let (code, page) = doctor(&base, &["--model", "strict", "--window", "32k"]).await;
+    assert_eq!(code, Some(0), "{page}");
+    for subject in [
+        "version", "settings", "listen", "store", "upstream", "clock", "request", "window",
+    ] {
+        let line = page.lines().find(|line| line.contains(subject));
+        assert!(line.is_some(), "no {subject}: {page}");
+    }
+    assert!(
+        page.contains("strict answered a chat through longhaul"),
+        "{page}"
+    );
+    assert!(page.contains("32,000 tokens"), "{page}");
+    model.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there_is_a_failure_with_its_reason() {
+    let (code, page) = doctor("http://127.0.0.1:1/v1", &[]).await;
+    assert_eq!(code, Some(1), "{page}");
+    assert!(page.contains("failed   upstream"), "{page}");
+    assert!(page.contains("Connection refused"), "{page}");
+}
+
+#[tokio::test]
+async fn settings_that_serve_refuses_are_each_a_failure() {
+    let (code, page) = doctor("http://127.0.0.1:1/v1", &["--window", "many"]).await;
+    assert_eq!(code, Some(1), "{page}");
+    assert!(
+        page.contains("failed   settings") && page.contains("`many`"),
+        "{page}"
+    );
+}
