@@ -1,5 +1,6 @@
 //! The command line: selects one command and resolves the settings it uses.
 
+mod admin_client;
 mod check;
 mod compact;
 mod completions;
@@ -10,11 +11,9 @@ mod health;
 mod json;
 pub(crate) mod model_window;
 mod pipe;
-pub(crate) mod printable;
 mod run;
 mod serve;
 mod store;
-pub(crate) mod thousands;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -43,6 +42,7 @@ Examples:
   longhaul --listen 127.0.0.1:0                     a free port
   longhaul run -- aider                             an agent with its own proxy
   longhaul demo                                     watch it work: no key, no network
+  longhaul explain --last                           what was done to the last request, and why
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
   longhaul check --model NAME                       a model's window, and where it comes from
@@ -61,7 +61,8 @@ Exit codes
   64       the command line, a setting, or a file or store that a setting names is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
-  69       the address is in use or forbidden
+  69       the address is in use or forbidden; explain --last: no longhaul answers, or the request is
+           not kept
   71       cannot spawn threads or install signal handlers
   74       the output cannot be written
   126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's

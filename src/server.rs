@@ -9,7 +9,7 @@ pub(crate) mod self_loop;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,13 +114,32 @@ impl Server {
         let address = local_address(&listener)?;
         refuse_self_loop(&self.bases, address).await?;
         let admin = Admin::new(
-            Overview::from_services(&self.reloadable.proxy().services),
+            Overview::from_services(&self.reloadable.proxy().services, self.agent_url()?),
             settings,
             address,
         );
         self.reloadable.admin = Some(Arc::new(admin));
         self.admin = Some(listener);
         Ok(())
+    }
+
+    /// Returns the base URL that agents on this machine use.
+    fn agent_url(&self) -> Result<String, Problem> {
+        let address = local_address(&self.listener)?;
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let scheme = if self.reloadable.certificates.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        Ok(format!(
+            "{scheme}://{}/v1",
+            SocketAddr::new(ip, address.port())
+        ))
     }
 
     /// Returns the metrics of the proxy.

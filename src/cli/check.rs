@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue};
 
 use super::flags::switch;
 use crate::cli::model_window::ModelWindow;
-use crate::cli::thousands::with_thousands;
 use crate::config::{ChoiceSetting, Config, Mode, ResolvedSettings, report, report_json};
+use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer, WindowQuery};
 use crate::models::HostKind;

@@ -124,7 +124,7 @@ async fn serve_until_signal(
 ///
 /// # Errors
 /// An explicitly configured address is unavailable. A default address is skipped instead.
-async fn start_admin(
+pub(super) async fn start_admin(
     server: &mut Server,
     at: AdminListener,
     settings: String,

@@ -403,8 +403,11 @@ settings! { ALL_SETTINGS:
     /// is one line per request. No level writes contents, keys or header values.
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
 
-    /// text for people, json for machines.
-    LOG_FORMAT: LogFormat = choice, "log.format" = "text", restart;
+    /// auto, console, text or json. console is for people: time in UTC, model, conversation, what was
+    /// done, sizes, cache, cost, status, duration; in colour on a terminal unless NO_COLOR is set. text
+    /// has every field as name=value, json as an object per line. auto is console on a terminal and
+    /// text elsewhere.
+    LOG_FORMAT: LogFormat = choice, "log.format" = "auto", restart;
 }
 
 /// Returns the settings that have a flag, in the order of the table.

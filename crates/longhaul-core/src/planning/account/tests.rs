@@ -31,7 +31,10 @@ fn check_sums(account: &RequestAccount) {
     let sum = |of: fn(&AccountRow) -> Tokens| account.rows.iter().map(of).sum::<Tokens>();
     assert_eq!(sum(|row| row.before) + account.tools, account.before);
     let summary = account.summary.map(|it| it.tokens).unwrap_or_default();
-    assert_eq!(sum(|row| row.after) + account.tools + summary, account.after);
+    assert_eq!(
+        sum(|row| row.after) + account.tools + summary,
+        account.after
+    );
 }
 
 #[test]

@@ -1,14 +1,20 @@
-//! The report as a table for people.
+//! An account as a table for people.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use super::report::{ExplainReport, MessageRow};
-use crate::cli::explain::verdict::UntouchedReason;
-use crate::cli::thousands::with_thousands;
+use crate::account::report::{AccountReport, MessageRow, RequestReport, printable_name};
+use crate::account::verdict::UntouchedReason;
+use crate::display::amounts::{percent, short_duration, short_usd};
+use crate::display::thousands::with_thousands;
+use longhaul_core::units::usd::Usd;
 
 /// Renders the header, the messages, the totals and the hint.
-pub(super) fn render(report: &ExplainReport) -> String {
+pub(crate) fn render(report: &AccountReport) -> String {
     let mut page = String::new();
+    if let Some(request) = &report.request {
+        write_request(&mut page, request, report);
+    }
     write_header(&mut page, report);
     page.push('\n');
     write_messages(&mut page, report);
@@ -18,20 +24,56 @@ pub(super) fn render(report: &ExplainReport) -> String {
 }
 
 /// Renders a request that was not read.
-pub(super) fn render_untouched(why: UntouchedReason) -> String {
+pub(crate) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
 }
 
 // Writing to a String cannot fail.
 
-fn write_header(page: &mut String, report: &ExplainReport) {
+fn write_request(page: &mut String, request: &RequestReport, report: &AccountReport) {
+    _ = writeln!(
+        page,
+        "request  {}, number {} of conversation {}, {}",
+        printable_name(&request.id),
+        request.number,
+        printable_name(&request.conversation),
+        printable_name(&request.model)
+    );
+    let did = match request.actions.as_slice() {
+        [] => "forwarded unchanged".to_owned(),
+        actions => printable_name(&actions.join(", ")),
+    };
+    let mut parts = vec![format!(
+        "{did}: {} → {} tokens",
+        with_thousands(report.totals.before),
+        with_thousands(report.totals.after)
+    )];
+    parts.push(match request.status {
+        Some(status) => format!("status {status}"),
+        None => "the client left before an answer".to_owned(),
+    });
+    parts.push(short_duration(Duration::from_millis(request.duration_ms)));
+    let cached = request.cached_tokens.zip(request.prompt_tokens);
+    if let Some(share) = cached.and_then(|(part, all)| percent(part.into(), all.into())) {
+        parts.push(format!("{share}% from the provider's cache"));
+    }
+    if let Some(cost) = request.cost {
+        parts.push(short_usd(Usd::from_nanos(cost)));
+    }
+    _ = writeln!(page, "done     {}", parts.join(", "));
+    if let Some(why) = &report.why {
+        _ = writeln!(page, "why      {}", printable_name(why));
+    }
+}
+
+fn write_header(page: &mut String, report: &AccountReport) {
     let window = &report.window;
     let marks = &report.marks;
     _ = writeln!(
         page,
         "window   {} tokens ({}), usable {}, soft mark {}, hard mark {}",
         with_thousands(window.tokens),
-        window.source,
+        printable_name(&window.source),
         with_thousands(marks.usable),
         with_thousands(marks.soft),
         with_thousands(marks.hard)
@@ -50,8 +92,15 @@ fn write_header(page: &mut String, report: &ExplainReport) {
     };
 }
 
-fn write_messages(page: &mut String, report: &ExplainReport) {
-    let mut lines = vec![ExplainLine::header()];
+fn write_messages(page: &mut String, report: &AccountReport) {
+    let mut lines = vec![ExplainLine::header(report.request.is_some())];
+    if report.omitted > 0 {
+        lines.push(ExplainLine {
+            number: "…".into(),
+            reason: format!("{} older rows are not kept", report.omitted),
+            ..ExplainLine::default()
+        });
+    }
     for row in &report.messages {
         if let Some(digest) = report
             .digest
@@ -62,7 +111,7 @@ fn write_messages(page: &mut String, report: &ExplainReport) {
                 role: "user".into(),
                 becomes: with_thousands(digest.tokens),
                 action: "added".into(),
-                reason: format!("digest of messages {} to {}", digest.from, digest.through),
+                reason: format!("stands for messages {} to {}", digest.from, digest.through),
                 ..ExplainLine::default()
             });
         }
@@ -104,32 +153,44 @@ struct ExplainLine {
 }
 
 impl ExplainLine {
-    fn header() -> Self {
+    /// Returns the names of the columns, for a request that passed through or for one that would.
+    fn header(is_live: bool) -> Self {
         Self {
             number: "#".into(),
             role: "role".into(),
             tool: "tool".into(),
             tokens: "tokens".into(),
             becomes: "becomes".into(),
-            action: "would be".into(),
+            action: if is_live { "was" } else { "would be" }.into(),
             reason: "why".into(),
         }
     }
 
     fn from_message(row: &MessageRow) -> Self {
+        let (number, role) = match row.through {
+            Some(through) => (
+                format!("{}–{through}", row.number),
+                format!("{} messages", through - row.number + 1),
+            ),
+            None => (row.number.to_string(), printable_name(&row.role)),
+        };
+        let mut reason = printable_name(&row.reason);
+        if let Some(since) = row.since {
+            reason.push_str(&format!("; since request {since}"));
+        }
         Self {
-            number: row.number.to_string(),
-            role: row.role.into(),
-            tool: row.tool.clone(),
+            number,
+            role,
+            tool: printable_name(&row.tool),
             tokens: with_thousands(row.tokens),
             becomes: with_thousands(row.becomes),
-            action: row.action.into(),
-            reason: row.reason.clone(),
+            action: printable_name(&row.action),
+            reason,
         }
     }
 }
 
-fn write_totals(page: &mut String, report: &ExplainReport) {
+fn write_totals(page: &mut String, report: &AccountReport) {
     let totals = &report.totals;
     _ = writeln!(
         page,
