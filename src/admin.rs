@@ -138,7 +138,7 @@ impl Admin {
     ) -> Option<Response<EventStream>> {
         if request.uri().path() != EVENTS_PATH
             || *request.method() != Method::GET
-            || self.refusal(request, peer).is_some()
+            || local_only(request, peer).is_some()
         {
             return None;
         }
@@ -167,19 +167,11 @@ impl Admin {
             }
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
-            path => match self.refusal(request, peer) {
+            path => match local_only(request, peer) {
                 Some(page) => page,
                 None => self.local_page(path, query),
             },
         }
-    }
-
-    /// Returns the refusal of a page that is served only to clients on this machine, or `None` if the
-    /// client may have the page.
-    fn refusal<B>(&self, request: &Request<B>, peer: IpAddr) -> Option<AdminPage> {
-        let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
-        let may = is_ours && peer.to_canonical().is_loopback();
-        (!may).then(|| text(StatusCode::FORBIDDEN, "available from this machine only\n"))
     }
 
     /// Returns a page that is served only to clients on this machine.
@@ -247,6 +239,14 @@ impl Admin {
             exposition::render(table::METRICS, &source).into(),
         )
     }
+}
+
+/// Returns the refusal of a page that is served only to clients on this machine, or `None` if the
+/// client may have the page.
+fn local_only<B>(request: &Request<B>, peer: IpAddr) -> Option<AdminPage> {
+    let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
+    let may = is_ours && peer.to_canonical().is_loopback();
+    (!may).then(|| text(StatusCode::FORBIDDEN, "available from this machine only\n"))
 }
 
 /// Returns a response with the headers of every page.

@@ -13,6 +13,7 @@ pub(crate) mod model_window;
 mod pipe;
 mod run;
 mod serve;
+mod state_folder;
 mod store;
 
 use std::collections::BTreeMap;

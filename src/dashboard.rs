@@ -3,6 +3,7 @@
 //! The data is kept in memory only, is bounded, and is collected only if the dashboard is served.
 
 pub(crate) mod days;
+pub(crate) mod days_file;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
@@ -136,8 +137,8 @@ impl RecentConversations {
         let mut conversations = self.conversations.lock();
         let hidden = self.content_hidden.load(Ordering::Relaxed);
         let summary = arrival.summary.clone().filter(|_| !hidden);
-        let seen = conversations.touch(key, || DashboardEntry::new(key, self.titles.title(key)));
-        seen.apply(news, summary);
+        let new = || DashboardEntry::new(key, self.titles.title(key));
+        conversations.touch(key, new, |seen| seen.apply(news, summary));
         let revision = conversations.revision();
         drop(conversations);
         self.revision.send_replace(revision);

@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config};
+use crate::dashboard::days_file::DaysFile;
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
 use crate::limits::{
@@ -75,6 +76,8 @@ pub(crate) struct Server {
     connections: u32,
     /// The admin listener.
     admin: Option<TcpListener>,
+    /// Totals by day and model, if they outlive the process.
+    days: Option<Arc<DaysFile>>,
 }
 
 impl Server {
@@ -98,6 +101,7 @@ impl Server {
             drain_delay,
             connections,
             admin: None,
+            days: None,
         })
     }
 
@@ -119,6 +123,11 @@ impl Server {
             address,
         );
         self.reloadable.admin = Some(Arc::new(admin));
+        let services = &self.reloadable.proxy().services;
+        if services.store.owns_file() {
+            let days = DaysFile::open(&services.config.store, &services.recent);
+            self.days = days.map(Arc::new);
+        }
         self.admin = Some(listener);
         Ok(())
     }
@@ -129,7 +138,7 @@ impl Server {
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
+            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
         };
         let scheme = if self.reloadable.certificates.is_some() {
             "https"
@@ -162,12 +171,16 @@ impl Server {
             drain_delay,
             connections,
             admin,
+            days,
             ..
         } = self;
         // Dropped last, so that the admin pages are available until the end.
         let mut beside = JoinSet::new();
         if let (Some(listener), Some(admin)) = (admin, &current.admin) {
             beside.spawn(admin_listener::serve(listener, Arc::clone(admin)));
+        }
+        if let Some(days) = &days {
+            beside.spawn(Arc::clone(days).write_regularly());
         }
         if let Some(certificates) = &current.certificates {
             beside.spawn(Arc::clone(certificates).watch());
@@ -227,6 +240,9 @@ impl Server {
                 "closed the connections still open after the drain time"
             );
             tasks.shutdown().await;
+        }
+        if let Some(days) = &days {
+            days.write().await;
         }
         current.proxy().services.close(until).await;
     }

@@ -42,15 +42,20 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// Returns the size of the refused request: as the upstream counted it, or else as estimated.
+    pub(crate) fn size(&self) -> u32 {
+        self.counted.unwrap_or_else(|| self.tokens.get())
+    }
+
     /// Describes the refusal in words, without its subject.
     pub(crate) fn words(&self) -> String {
-        let tokens = self.counted.unwrap_or(self.tokens.get());
-        let mut words = format!("refused {} tokens", with_thousands(tokens));
+        let mut words = format!("refused {} tokens", with_thousands(self.size()));
         if self.counted.is_none() {
             words.push_str(" (estimated)");
         }
         if let Some(limit) = self.limit {
-            words.push_str(&format!(", limit {}", with_thousands(limit)));
+            words.push_str(", limit ");
+            words.push_str(&with_thousands(limit));
         }
         words
     }

@@ -43,7 +43,7 @@ pub(crate) struct AccountReport {
     /// A setting to change so that more is cleared, if one would help.
     pub(crate) hint: Option<String>,
     /// Rows of old changes that are not kept.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub(crate) omitted: usize,
     pub(crate) messages: Vec<MessageRow>,
 }
@@ -217,6 +217,9 @@ impl AccountReport {
             if is_new && row.verdict == "cleared" && context.cause.fits_window() {
                 row.reason = "old results go first when a request does not fit".into();
             }
+            if row.verdict == "summarised" {
+                row.reason = "replaced by the summary or digest in use".into();
+            }
             let text = stored.texts.get(&row.number);
             row.text = text.map(|text| TextReport {
                 before: text.before.to_string(),
@@ -236,10 +239,6 @@ impl ReasonReport {
             reason: why.description().into(),
         }
     }
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 fn message_row(account: &RequestAccount, row: &AccountRow) -> MessageRow {

@@ -176,7 +176,8 @@ impl ExplainLine {
         };
         let mut reason = printable_name(&row.reason);
         if let Some(since) = row.since {
-            reason.push_str(&format!("; since request {since}"));
+            // Writing to a String cannot fail.
+            _ = write!(reason, "; since request {since}");
         }
         Self {
             number,

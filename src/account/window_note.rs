@@ -9,12 +9,13 @@ use longhaul_core::units::tokens::Tokens;
 pub(crate) struct WindowNote {
     /// Tokens as the source counts them.
     pub(crate) tokens: Tokens,
-    #[serde(serialize_with = "serialize_words")]
     pub(crate) source: WindowSource,
 }
 
-fn serialize_words<S: Serializer>(source: &WindowSource, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(source.words())
+impl Serialize for WindowSource {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.words())
+    }
 }
 
 /// Source of a window.

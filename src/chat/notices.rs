@@ -9,6 +9,7 @@ use longhaul_core::overflow::Evidence;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::LearnedWindow;
 
 /// Logs that a summary placement was refused.
 pub(super) fn log_placement_refused() {
@@ -48,19 +49,25 @@ pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence
 }
 
 /// Logs the window that a refusal taught, for the caller's chats with the model.
-pub(super) fn log_learned_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+pub(super) fn log_learned_window(
+    chat: &Chat<'_>,
+    refused: &SuspectedOverflow,
+    before: Option<LearnedWindow>,
+) {
     let learned = chat
         .knowledge
         .windows
         .observations(&chat.model)
         .learned_window();
-    let Some(learned) = learned else { return };
+    let Some(learned) = learned.filter(|_| learned != before) else {
+        return;
+    };
     tracing::info!(
         model = &*chat.model,
         conversation = chat.conversation_id().map(tracing::field::display),
         window = learned
             .stated
-            .map_or(refused.tokens.get(), |stated| stated.get()),
+            .map_or_else(|| learned.window.get(), Tokens::get),
         is_stated = learned.stated.is_some(),
         window_estimated = learned.window.get(),
         refused_tokens = refused.tokens.get(),

@@ -156,8 +156,9 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     ];
     let known = stated.into_iter().flatten();
     if is_credible_limit(refused.tokens, &refused.overflow, known) {
+        let before = windows.observations(&chat.model).learned_window();
         windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
-        notices::log_learned_window(chat, refused);
+        notices::log_learned_window(chat, refused, before);
     } else {
         windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
     }

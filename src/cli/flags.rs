@@ -17,11 +17,9 @@ pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
 /// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {
-        "serve" | "check" => true,
-        // The proxy of `run` has no admin listener.
-        "run" => flag != "admin",
+        "serve" | "check" | "run" => true,
         "compact" => !matches!(flag, "admin" | "listen"),
-        "explain" => !matches!(flag, "admin" | "listen" | "store"),
+        "explain" => !matches!(flag, "listen" | "store"),
         "health" => matches!(flag, CONFIG_FLAG | "admin"),
         "store" => matches!(flag, CONFIG_FLAG | "store"),
         _ => false,

@@ -132,7 +132,8 @@ pub(super) fn run(
         if log_file.is_some() { "info" } else { "error" },
     );
     let resolved = layers.resolve()?;
-    let config = Config::from_resolved(&resolved)?;
+    let mut config = Config::from_resolved(&resolved)?;
+    crate::cli::state_folder::keep_lessons(&mut config, env);
     crate::cli::warn_unknown_variables(env);
     let _waits = match log_file {
         Some(path) => telemetry::start_log_file(config.log, path)?,

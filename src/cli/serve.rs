@@ -31,7 +31,8 @@ pub(super) fn serve(
     env: &BTreeMap<String, String>,
     read: impl Fn() -> Result<ResolvedSettings, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
-    let config = Config::from_resolved(&found)?;
+    let mut config = Config::from_resolved(&found)?;
+    crate::cli::state_folder::keep_lessons(&mut config, env);
     let _waits = telemetry::start_log(config.log)?;
     for problem in unknown_variables(env) {
         tracing::warn!("{problem}");

@@ -308,6 +308,12 @@ settings! { ALL_SETTINGS:
     STORE_AT: StoreLocation = store_location, "store.at" = "memory",
         env("LONGHAUL_STORE"), flag("store", "memory|file:PATH|redis://…"), restart;
 
+    /// While store.at is memory, `longhaul serve` and `longhaul run` keep what they learn about models
+    /// (windows, token ratios, no text) in the user's state folder, so that the next start knows it.
+    /// The first process has the file; others at the same time go without it. The folder is
+    /// $XDG_STATE_HOME/longhaul, or ~/.local/state/longhaul.
+    STORE_LESSONS: bool = switch, "store.lessons" = "true", restart;
+
     /// How long a record is kept after its last use. The default is a week, so that a session left
     /// on Friday continues on Monday.
     STORE_TTL: Duration = duration, "store.ttl" = "168h", restart;

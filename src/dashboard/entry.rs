@@ -145,8 +145,8 @@ impl DashboardEntry {
         self.ended += 1;
         point.number = self.ended;
         point.account = account.map(|mut account| {
-            let accounts = self.points.iter().rev();
-            let previous = accounts.filter_map(|point| point.account.as_deref()).next();
+            let mut points = self.points.iter().rev();
+            let previous = points.find_map(|point| point.account.as_deref());
             account.date_changes(point.number, previous);
             Arc::new(account)
         });

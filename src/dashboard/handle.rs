@@ -92,6 +92,9 @@ impl DashboardHandle {
             u64::from(report.after.get()),
         );
         let usage = ended.cost.and_then(|spent| spent.usage);
+        // A refusal may have corrected the window since the request came.
+        let account = ended.account.as_ref();
+        let window = account.map_or(self.window, |account| account.numbers.window);
         let failed = ended
             .status
             .is_none_or(|status| status.is_client_error() || status.is_server_error());
@@ -104,16 +107,14 @@ impl DashboardHandle {
             duration_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
             before,
             after,
-            window: u64::from(self.window.get()),
+            window: u64::from(window.get()),
             window_note: ended.window,
             status: ended.status.map(|status| status.as_u16()),
             is_error,
             acts: report.actions().iter().map(|act| act.label()).collect(),
             cleared: report.pruned as u64,
             rewritten: false,
-            refused: ended
-                .refusal
-                .map(|it| u64::from(it.counted.unwrap_or(it.tokens.get()))),
+            refused: ended.refusal.map(|refusal| u64::from(refusal.size())),
             refused_limit: ended.refusal.and_then(|it| it.limit).map(u64::from),
             prompt_tokens: usage.map(|usage| usage.input),
             cached_tokens: usage.and_then(|usage| usage.cached),

@@ -106,23 +106,23 @@ impl ShownConversations {
         Some(changed)
     }
 
-    /// Makes the conversation `key` the newest, and returns it.
+    /// Makes the conversation `key` the newest, and applies `change` to it.
     pub(super) fn touch(
         &mut self,
         key: RecordKey,
         new: impl FnOnce() -> DashboardEntry,
-    ) -> &mut DashboardEntry {
+        change: impl FnOnce(&mut DashboardEntry),
+    ) {
         self.revision += 1;
         let at = self.entries.iter().rposition(|seen| seen.key == key);
         let known = at.and_then(|at| self.entries.remove(at));
         let mut seen = known.unwrap_or_else(|| Box::new(new()));
         seen.revision = self.revision;
+        change(&mut seen);
         while self.entries.len() >= MAX_CONVERSATIONS {
             self.evict();
         }
         self.entries.push_back(seen);
-        let last = self.entries.len() - 1;
-        &mut self.entries[last]
     }
 
     /// Counts the weight of accounts, and drops old accounts if there are too many.

@@ -24,6 +24,7 @@ use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::units::usd::Usd;
 
 /// Facts about a planned chat.
 #[derive(Debug)]
@@ -336,11 +337,11 @@ impl Drop for RequestLog {
             tokens_after = self.report.after.get(),
             window = chat.map(|chat| chat.window.tokens.get()),
             window_source = chat.map(|chat| chat.window.source.label()),
-            refused_tokens = self.refusal.map(|it| it.counted.unwrap_or(it.tokens.get())),
+            refused_tokens = self.refusal.map(|refusal| refusal.size()),
             refused_limit = self.refusal.and_then(|it| it.limit),
             prompt_tokens = usage.map(|usage| usage.input),
             cached_tokens = usage.and_then(|usage| usage.cached),
-            cost_nano_usd = cost.map(|usd| usd.as_nanos()),
+            cost_nano_usd = cost.map(Usd::as_nanos),
             "request"
         );
     }

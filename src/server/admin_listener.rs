@@ -120,16 +120,13 @@ impl AdminConnection {
         let Ok(peer) = socket.peer_addr() else { return };
         let service = service_fn(|request: Request<Incoming>| {
             self.has_asked.store(true, Ordering::Relaxed);
-            let answer = match self.admin.events(&request, peer.ip()) {
-                Some(events) => {
-                    self.is_viewer.store(true, Ordering::Relaxed);
-                    drop(self.place.lock().take());
-                    events.map(Either::Right)
-                }
-                None => {
-                    let page = self.admin.respond(&request, peer.ip());
-                    page.map(Full::new).map(Either::Left)
-                }
+            let answer = if let Some(events) = self.admin.events(&request, peer.ip()) {
+                self.is_viewer.store(true, Ordering::Relaxed);
+                drop(self.place.lock().take());
+                events.map(Either::Right)
+            } else {
+                let page = self.admin.respond(&request, peer.ip());
+                page.map(Full::new).map(Either::Left)
             };
             async { Ok::<_, Infallible>(answer) }
         });

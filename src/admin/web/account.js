@@ -41,12 +41,13 @@ function Messages({ account, request }) {
     </table></div>`;
 }
 
-export function Account({ point }) {
+export function Account({ point, onShown }) {
+  const { account, error } = state.accounts.get(point.id) ?? {};
   useEffect(() => { if (point.has_account) loadAccount(point.id); }, [point.id]);
+  useEffect(() => { if (account || error) onShown(); }, [Boolean(account || error)]);
   if (!point.has_account) {
     return html`<p class="dim">No account is kept of this request: it is too old, or it did not reach the upstream.</p>`;
   }
-  const { account, error } = state.accounts.get(point.id) ?? {};
   if (error) return html`<p class="bad">No account: ${error}</p>`;
   if (!account) return html`<p class="dim" aria-busy="true">Loading the account …</p>`;
   const { request, prune } = account;

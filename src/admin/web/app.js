@@ -60,7 +60,7 @@ function List({ data, at, now }) {
       </form>
       <p class="dim count" role="status">${wanted.length === all.length ? plural(all.length, 'conversation') : whole(wanted.length) + ' of ' + plural(all.length, 'conversation')}${gone > 0 && `; ${whole(gone)} older ones are not kept`}</p>
       ${[...groups].map(([name, members]) => html`<section key=${name} aria-label=${name || null}>
-        ${name && html`<h3>${name} <span class="dim">${plural(members.length, 'conversation')} · ${short(members.reduce((sum, one) => sum + one.tokens_before - one.tokens_after, 0))} saved · ${usd(members.reduce((sum, one) => sum + one.money.cost, 0))}</span></h3>`}
+        ${name && html`<h2 class="group">${name} <span class="dim">${plural(members.length, 'conversation')} · ${short(members.reduce((sum, one) => sum + one.tokens_before - one.tokens_after, 0))} saved · ${usd(members.reduce((sum, one) => sum + one.money.cost, 0))}</span></h2>`}
         <ul>${members.map((one) => html`<${Row} key=${one.id} one=${one} isChosen=${one.id === at.id} now=${now} />`)}</ul></section>`)}
       ${wanted.length > most && html`<button type="button" class="more" onClick=${() => setMost(most + SHOWN)}>Show ${Math.min(SHOWN, wanted.length - most)} more</button>`}
     </nav>`;

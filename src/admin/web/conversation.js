@@ -12,7 +12,7 @@ const PAGE = 50;
 function Request({ point, id, isOpen }) {
   const found = mark(point);
   const line = useRef(null);
-  useEffect(() => { if (isOpen) line.current?.scrollIntoView({ block: 'nearest' }); }, [isOpen]);
+  const show = () => line.current?.scrollIntoView({ block: 'nearest' });
   const toggle = () => { location.hash = isOpen ? '#/c/' + id : '#/c/' + id + '/r/' + point.id; };
   return html`
     <li ref=${line} class=${'request' + (point.is_error ? ' failed' : '')}>
@@ -26,23 +26,28 @@ function Request({ point, id, isOpen }) {
         <span class=${point.is_error ? 'bad' : 'dim'}>${point.status ?? 'client left'}</span>
         <span class="dim">${took(point.duration_ms)}</span>
       </button>
-      ${isOpen && html`<${Account} point=${point} />`}
+      ${isOpen && html`<${Account} point=${point} onShown=${show} />`}
     </li>`;
 }
 
 function Requests({ points, id, open }) {
   const [isOnlyChanged, show] = useState(false);
-  const [most, setMost] = useState(PAGE);
+  // Rows stay once they are shown, however many requests follow.
+  const [oldest, setOldest] = useState(null);
   const wanted = points.filter((point) => !isOnlyChanged || point.rewritten || point.is_error || point.refused !== null || point.id === open);
   const newest = wanted.slice().reverse();
-  const limit = Math.max(most, newest.findIndex((point) => point.id === open) + 1);
+  const first = newest[Math.min(PAGE, newest.length) - 1]?.number ?? null;
+  const from = Math.min(oldest ?? first, first, points.find((point) => point.id === open)?.number ?? Infinity);
+  const shown = newest.filter((point) => point.number >= from);
+  const older = newest.slice(shown.length);
+  useEffect(() => { if (oldest === null && first !== null) setOldest(first); }, [oldest === null && first]);
   return html`
     <div class="tools"><label><input type="checkbox" checked=${isOnlyChanged} onChange=${(event) => show(event.target.checked)} /> only requests with a new change or an error</label>
       <a href=${'/conversations/' + id + '/export.csv'} download=${'longhaul-' + id + '.csv'}>CSV</a>
       <a href=${'/conversations/' + id} download=${'longhaul-' + id + '.json'}>JSON</a></div>
     ${wanted.length === 0 && html`<p class="dim">No such request.</p>`}
-    <ol class="requests">${newest.slice(0, limit).map((point) => html`<${Request} key=${point.id} point=${point} id=${id} isOpen=${point.id === open} />`)}</ol>
-    ${newest.length > limit && html`<button type="button" class="more" onClick=${() => setMost(limit + PAGE)}>Show ${Math.min(PAGE, newest.length - limit)} older requests</button>`}`;
+    <ol class="requests">${shown.map((point) => html`<${Request} key=${point.id} point=${point} id=${id} isOpen=${point.id === open} />`)}</ol>
+    ${older.length > 0 && html`<button type="button" class="more" onClick=${() => setOldest(older[Math.min(PAGE, older.length) - 1].number)}>Show ${Math.min(PAGE, older.length)} older requests</button>`}`;
 }
 
 function Files({ files }) {

@@ -28,23 +28,18 @@ impl<'f> RequestLine<'f> {
     /// Appends the line to `line`.
     pub(super) fn write(&self, line: &mut Line) {
         let fields = self.fields;
-        match fields.text("model") {
-            Some(model) => {
-                line.push(
-                    if model.is_empty() { "no model" } else { model },
-                    Some(Colour::Cyan),
-                );
-                let id = fields.text("conversation").unwrap_or("-");
-                line.push(id.get(..SHOWN_DIGITS).unwrap_or(id), Some(Colour::Dim));
-                let has_acted = !self.actions.is_empty();
-                line.push(&self.done(), has_acted.then_some(Colour::Bold));
-            }
-            None => {
-                let path = fields.text("path").unwrap_or_default();
-                let method = fields.text("method").unwrap_or_default();
-                line.push(&format!("{method} {path}"), None);
-                line.push(&self.bypass(), None);
-            }
+        if let Some(model) = fields.text("model") {
+            let model = if model.is_empty() { "no model" } else { model };
+            line.push(model, Some(Colour::Cyan));
+            let id = fields.text("conversation").unwrap_or("-");
+            line.push(id.get(..SHOWN_DIGITS).unwrap_or(id), Some(Colour::Dim));
+            let has_acted = !self.actions.is_empty();
+            line.push(&self.done(), has_acted.then_some(Colour::Bold));
+        } else {
+            let path = fields.text("path").unwrap_or_default();
+            let method = fields.text("method").unwrap_or_default();
+            line.push(&format!("{method} {path}"), None);
+            line.push(&self.bypass(), None);
         }
         let cached = fields
             .number("cached_tokens")

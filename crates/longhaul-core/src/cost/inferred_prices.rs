@@ -13,21 +13,40 @@ const MIN_REPLIES: u32 = 5;
 const MAX_ERROR: f64 = 0.01;
 /// Weight of all earlier replies after each new one, so that the prices follow a change.
 const MEMORY: f64 = 0.98;
-/// Smallest pivot, as a share of the largest entry, for which an equation counts as independent.
-const MIN_PIVOT: f64 = 1e-9;
+/// Smallest determinant, as a share of the product of the diagonal, for which the replies differ enough.
+const MIN_DETERMINANT: f64 = 1e-9;
 /// Billionths of a dollar per token that correspond to a dollar per million tokens.
 const NANOS_PER_DOLLAR_PER_MILLION: f64 = 1_000.0;
+
+/// A number for each kind of token: plain input, cached input, output.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kinds {
+    plain: f64,
+    cached: f64,
+    output: f64,
+}
 
 /// Sums over the replies of one model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InferredPrices {
     replies: u32,
-    /// Sums of products of token counts: plain input, cached input, output.
-    products: [[f64; 3]; 3],
+    /// Sums of squared token counts.
+    squares: Kinds,
+    /// Sums of products of two token counts.
+    plain_cached: f64,
+    plain_output: f64,
+    cached_output: f64,
     /// Sums of products of token counts and cost.
-    costs: [f64; 3],
+    costs: Kinds,
     /// Sum of squared costs.
-    squares: f64,
+    cost_squares: f64,
+}
+
+impl Kinds {
+    /// Returns the sum of the products with `other`.
+    fn dot(self, other: Self) -> f64 {
+        self.plain * other.plain + self.cached * other.cached + self.output * other.output
+    }
 }
 
 impl InferredPrices {
@@ -39,24 +58,28 @@ impl InferredPrices {
             return;
         }
         let cached = usage.cached.unwrap_or(0).min(usage.input);
-        let tokens = [
-            f64::from(usage.input - cached),
-            f64::from(cached),
-            f64::from(usage.output.unwrap_or(0)),
-        ];
+        let tokens = Kinds {
+            plain: f64::from(usage.input - cached),
+            cached: f64::from(cached),
+            output: f64::from(usage.output.unwrap_or(0)),
+        };
         #[expect(
             clippy::cast_precision_loss,
             reason = "costs have far fewer digits than the mantissa"
         )]
         let cost = cost.as_nanos() as f64;
+        let add = |sum: &mut f64, product: f64| *sum = *sum * MEMORY + product;
         self.replies = self.replies.saturating_add(1);
-        for (at, one) in tokens.iter().enumerate() {
-            for (sum, other) in self.products[at].iter_mut().zip(tokens) {
-                *sum = *sum * MEMORY + one * other;
-            }
-            self.costs[at] = self.costs[at] * MEMORY + one * cost;
-        }
-        self.squares = self.squares * MEMORY + cost * cost;
+        add(&mut self.squares.plain, tokens.plain * tokens.plain);
+        add(&mut self.squares.cached, tokens.cached * tokens.cached);
+        add(&mut self.squares.output, tokens.output * tokens.output);
+        add(&mut self.plain_cached, tokens.plain * tokens.cached);
+        add(&mut self.plain_output, tokens.plain * tokens.output);
+        add(&mut self.cached_output, tokens.cached * tokens.output);
+        add(&mut self.costs.plain, tokens.plain * cost);
+        add(&mut self.costs.cached, tokens.cached * cost);
+        add(&mut self.costs.output, tokens.output * cost);
+        add(&mut self.cost_squares, cost * cost);
     }
 
     /// Returns the prices if the replies determine them. A kind of token that no reply contains has no
@@ -65,71 +88,67 @@ impl InferredPrices {
         if self.replies < MIN_REPLIES {
             return None;
         }
-        let used: Vec<usize> = (0..3).filter(|&at| self.products[at][at] > 0.0).collect();
-        let solution = self.solve(&used)?;
-        if self.relative_error(&used, &solution) > MAX_ERROR {
+        let solution = self.solve()?;
+        if self.relative_error(solution) > MAX_ERROR {
             return None;
         }
-        let price = |kind: usize| {
-            let at = used.iter().position(|&it| it == kind)?;
-            Price::nearest(solution.get(at)? / NANOS_PER_DOLLAR_PER_MILLION)
-        };
         // A negative price is a sign of a wrong model.
-        let is_sound = used.iter().all(|&kind| price(kind).is_some());
-        is_sound.then_some(())?;
+        let price = |nanos: f64| Price::nearest(nanos / NANOS_PER_DOLLAR_PER_MILLION);
+        let used = |square: f64, price: Price| (square > 0.0).then_some(price);
+        let (cached, output) = (price(solution.cached)?, price(solution.output)?);
         Some(TokenPrices {
             origin: PriceOrigin::Inferred,
-            input: price(0)?,
-            cached: price(1),
+            input: price(solution.plain)?,
+            cached: used(self.squares.cached, cached),
             written: None,
-            output: price(2),
+            output: used(self.squares.output, output),
         })
     }
 
-    /// Solves the normal equations of the `used` kinds by Gaussian elimination with pivots.
-    fn solve(&self, used: &[usize]) -> Option<Vec<f64>> {
-        let size = used.len();
-        let mut rows: Vec<Vec<f64>> = used
-            .iter()
-            .map(|&row| {
-                let left = used.iter().map(|&column| self.products[row][column]);
-                left.chain([self.costs[row]]).collect()
-            })
-            .collect();
-        for column in 0..size {
-            let largest = rows.iter().skip(column).map(|row| row[column].abs());
-            let largest = largest.fold(0.0, f64::max);
-            if largest <= MIN_PIVOT * self.products[used[column]][used[column]] {
-                return None;
-            }
-            let pivot = (column..size).find(|&row| rows[row][column].abs() >= largest)?;
-            rows.swap(column, pivot);
-            for row in column + 1..size {
-                let factor = rows[row][column] / rows[column][column];
-                for at in column..=size {
-                    rows[row][at] -= factor * rows[column][at];
-                }
-            }
+    /// Solves the normal equations by Cramer's rule. The price of a kind that no reply contains is zero.
+    fn solve(&self) -> Option<Kinds> {
+        let one_if_zero = |square: f64| if square > 0.0 { square } else { 1.0 };
+        let plain = one_if_zero(self.squares.plain);
+        let cached = one_if_zero(self.squares.cached);
+        let output = one_if_zero(self.squares.output);
+        let (pc, po, co) = (self.plain_cached, self.plain_output, self.cached_output);
+        let costs = self.costs;
+        let minors = Kinds {
+            plain: cached * output - co * co,
+            cached: pc * output - po * co,
+            output: pc * co - po * cached,
+        };
+        let determinant = plain * minors.plain - pc * minors.cached + po * minors.output;
+        if determinant <= MIN_DETERMINANT * plain * cached * output {
+            return None;
         }
-        let mut solution = vec![0.0; size];
-        for row in (0..size).rev() {
-            let known: f64 = (row + 1..size).map(|at| rows[row][at] * solution[at]).sum();
-            solution[row] = (rows[row][size] - known) / rows[row][row];
-        }
-        Some(solution)
+        Some(Kinds {
+            plain: (costs.plain * minors.plain - costs.cached * minors.cached
+                + costs.output * minors.output)
+                / determinant,
+            cached: (plain * (costs.cached * output - co * costs.output)
+                - costs.plain * minors.cached
+                + po * (pc * costs.output - costs.cached * po))
+                / determinant,
+            output: (plain * (cached * costs.output - costs.cached * co)
+                - pc * (pc * costs.output - costs.cached * po)
+                + costs.plain * minors.output)
+                / determinant,
+        })
     }
 
     /// Returns the root of the squared error of the fitted costs over their squares.
-    fn relative_error(&self, used: &[usize], solution: &[f64]) -> f64 {
-        let mut error = self.squares;
-        for (at, &one) in used.iter().enumerate() {
-            error -= 2.0 * solution[at] * self.costs[one];
-            for (other_at, &other) in used.iter().enumerate() {
-                error += solution[at] * solution[other_at] * self.products[one][other];
-            }
-        }
-        if self.squares > 0.0 {
-            (error.max(0.0) / self.squares).sqrt()
+    fn relative_error(&self, prices: Kinds) -> f64 {
+        let squares = self.squares;
+        let fitted = prices.plain * prices.plain * squares.plain
+            + prices.cached * prices.cached * squares.cached
+            + prices.output * prices.output * squares.output
+            + 2.0 * prices.plain * prices.cached * self.plain_cached
+            + 2.0 * prices.plain * prices.output * self.plain_output
+            + 2.0 * prices.cached * prices.output * self.cached_output;
+        let error = self.cost_squares - 2.0 * prices.dot(self.costs) + fitted;
+        if self.cost_squares > 0.0 {
+            (error.max(0.0) / self.cost_squares).sqrt()
         } else {
             0.0
         }
@@ -207,6 +226,7 @@ mod tests {
         assert_eq!(inferred(&odd), None);
         assert_eq!(inferred(&[at_price(1_000, 500, 100); 9]), None);
         assert_eq!(inferred(&[reply(0, 0, 0, 5); 9]), None);
+        assert_eq!(inferred(&SIZES.map(|_| Usage::default())), None);
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl RequestAccount {
         for row in self.rows {
             let joins = row.fate == MessageFate::Summarised || kept && row.fate.is_unchanged();
             match folded.last_mut() {
-                Some(last) if joins && last.fate == row.fate => last.append(row),
+                Some(last) if joins && last.fate == row.fate => last.append(&row),
                 Some(_) | None => folded.push(row),
             }
         }
@@ -225,7 +225,7 @@ impl RequestAccount {
 }
 
 impl AccountRow {
-    fn append(&mut self, next: Self) {
+    fn append(&mut self, next: &Self) {
         self.to = next.to;
         self.before += next.before;
         self.after += next.after;
@@ -248,9 +248,10 @@ fn rows(
     messages
         .map(|(at, message)| {
             let fate = fate(policy, view, &changes, results, (at, message));
-            let saves = match fate {
-                MessageFate::Summarised => message.tokens,
-                _ => changes.get(&at).map(|it| it.1).unwrap_or_default(),
+            let saves = if fate == MessageFate::Summarised {
+                message.tokens
+            } else {
+                changes.get(&at).map(|it| it.1).unwrap_or_default()
             };
             AccountRow {
                 from: at,
