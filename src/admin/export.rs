@@ -3,7 +3,7 @@
 use crate::dashboard::dto::ConversationDetails;
 
 const HEADER: &str = "conversation,title,model,agent,caller,request,number,ended_at_ms,duration_ms,\
-status,actions,cleared_results,tokens_before,tokens_after,refused_tokens,refused_limit,prompt_tokens,\
+status,actions,cleared_results,tokens_before,tokens_after,refused_tokens,refused_limit,counted_tokens,\
 cached_tokens,cost_nano_usd\r\n";
 
 /// Renders one row for each request.

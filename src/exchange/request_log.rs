@@ -339,7 +339,7 @@ impl Drop for RequestLog {
             window_source = chat.map(|chat| chat.window.source.label()),
             refused_tokens = self.refusal.map(|refusal| refusal.size()),
             refused_limit = self.refusal.and_then(|it| it.limit),
-            prompt_tokens = usage.map(|usage| usage.input),
+            counted_tokens = usage.map(|usage| usage.input),
             cached_tokens = usage.and_then(|usage| usage.cached),
             cost_nano_usd = cost.map(Usd::as_nanos),
             "request"

@@ -151,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::admin::Overview;
+    use crate::admin::events::MAX_VIEWERS;
     use crate::config::Config;
     use crate::services::Services;
 
@@ -218,6 +219,44 @@ mod tests {
             viewers.push(viewer);
         }
         check_probe(address, viewers).await;
+    }
+
+    /// Opens an event stream and reads the beginning of the answer.
+    async fn view(address: SocketAddr) -> (TcpStream, String) {
+        let mut viewer = TcpStream::connect(address).await.unwrap();
+        let ask = format!("GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        viewer.write_all(ask.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4_096];
+        let read = viewer.read(&mut answer).await.unwrap();
+        answer.truncate(read);
+        (viewer, String::from_utf8(answer).unwrap())
+    }
+
+    #[tokio::test]
+    async fn viewers_are_bounded_and_take_no_place_of_a_page() {
+        let (address, _serving) = served().await;
+        let mut viewers = Vec::new();
+        for _ in 0..MAX_VIEWERS {
+            let (viewer, answer) = view(address).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert!(answer.contains("text/event-stream"), "{answer}");
+            viewers.push(viewer);
+        }
+        let (_, answer) = view(address).await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        for _ in 0..2 * ADMIN_CONNECTIONS {
+            let answer = answered(probe(address, "").await).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+        // A viewer that leaves makes room for another.
+        viewers.pop();
+        loop {
+            let (_viewer, answer) = view(address).await;
+            if answer.starts_with("HTTP/1.1 200 ") {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]

@@ -133,7 +133,7 @@ impl Repeats {
     }
 }
 
-/// What tells a warning from others: its place, and its fields without numbers.
+/// The part of a warning that repetitions share: its place, and its fields without numbers.
 struct WarningFields {
     hash: DefaultHasher,
     message: String,

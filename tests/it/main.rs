@@ -26,6 +26,7 @@ mod demo;
 mod descriptors;
 mod encoded;
 mod explain;
+mod explain_live;
 mod fair_share;
 mod faults;
 mod forks;

@@ -1,9 +1,9 @@
 // The chart of a conversation: tokens by request, with a crosshair that the keyboard moves too.
 
 import { html, useEffect, useRef, useState } from '/web/vendor/preact.js';
-import uPlot from '/web/vendor/uplot.js';
 import { clock, done, mark, short, whole } from '/web/format.js';
 
+const { uPlot } = window;
 const HEIGHT = 240;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 

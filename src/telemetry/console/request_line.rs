@@ -43,7 +43,7 @@ impl<'f> RequestLine<'f> {
         }
         let cached = fields
             .number("cached_tokens")
-            .zip(fields.number("prompt_tokens"));
+            .zip(fields.number("counted_tokens"));
         if let Some(share) = cached.and_then(|(part, all)| percent(part, all)) {
             line.push(&format!("cache {share}%"), None);
         }

@@ -28,7 +28,7 @@ fn the_line_of_a_request_says_what_happened_in_the_order_of_the_questions() {
             ("tokens_after", "3935"),
             ("refused_tokens", "35741"),
             ("refused_limit", "32768"),
-            ("prompt_tokens", "4000"),
+            ("counted_tokens", "4000"),
             ("cached_tokens", "2080"),
             ("cost_nano_usd", "90000000"),
             ("status", "200"),

@@ -55,7 +55,7 @@ const EXEMPT: [Exemption; 10] = [
     // An agent of the demonstration, which speaks to the proxy like any client.
     ("src/cli/demo/", &[]),
     // Headings of tables.
-    ("src/cli/explain/table.rs", &["role"]),
+    ("src/account/table.rs", &["role"]),
     ("src/cli/store.rs", &["messages"]),
     // Help for a user who sent another body.
     ("src/error.rs", &["chat/completions"]),

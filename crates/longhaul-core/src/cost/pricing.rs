@@ -59,7 +59,7 @@ pub enum PriceOrigin {
 /// Prices of a model's tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TokenPrices {
-    /// Where the prices come from.
+    /// Origin of the prices.
     pub origin: PriceOrigin,
     /// Price of input that is not cached.
     pub input: Price,

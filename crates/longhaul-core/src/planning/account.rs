@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Maximum length of the names of a message's tools, in characters. Clients choose these names.
 const TOOL_CHARS: usize = 40;
 
-/// What became of a message.
+/// Fate of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MessageFate {
     /// A tool result while clearing is switched off.
@@ -61,7 +61,7 @@ pub struct AccountRow {
     pub before: Tokens,
     /// Plain estimate of the messages as forwarded.
     pub after: Tokens,
-    /// What became of them.
+    /// Fate of the messages.
     pub fate: MessageFate,
 }
 
