@@ -4,12 +4,16 @@
 //! elsewhere, as in a container that is probed from outside, others get only health and metrics. No
 //! page contains a key or a header's value; the dashboard contains the beginnings of user messages.
 
+mod assets;
+pub(crate) mod events;
+mod export;
 mod exposition;
 mod overview;
 mod process;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -18,12 +22,14 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
+use events::{EventStream, MAX_VIEWERS};
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
 use crate::request::host_check::{Host, requested_hosts};
 use crate::wall_clock;
 use parking_lot::RwLock;
+use tokio::sync::Semaphore;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The type includes the version of the format; Prometheus 3 rejects a page without it.
@@ -31,15 +37,17 @@ const METRICS_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// The dashboard. It is self-contained and sends requests to this listener only.
-const DASHBOARD: &str = include_str!("admin/dashboard.html");
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-/// Prevents text of a conversation from running scripts or loading resources.
+const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// Prevents text of a conversation from running scripts or loading resources: only files of this
+/// listener may.
 const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
-     frame-ancestors 'none'",
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
+
+/// Path of the event stream.
+const EVENTS_PATH: &str = "/events";
 
 const CONTENTS: &str = "\
 /         the dashboard
@@ -47,12 +55,16 @@ const CONTENTS: &str = "\
 /readyz   whether the process accepts new requests; not while it is stopping
 /metrics  the metrics, in the Prometheus text format
 /config   the settings and the source of each, without secrets
-/conversations, /conversations/ID  the dashboard's data, as JSON
+/conversations, /conversations/ID, /days, /events  the dashboard's data, as JSON
+/requests/last, /requests/ID, /conversations/ID/last  the account of a request, as JSON
+/export.json, /export.csv, /conversations/ID/export.csv  the data to download
 ";
 
 /// The pages of the admin listener.
 pub(crate) struct Admin {
-    overview: Overview,
+    overview: Arc<Overview>,
+    /// Permits for event streams.
+    viewers: Arc<Semaphore>,
     /// The settings as JSON, without secrets.
     settings: RwLock<Bytes>,
     reach: ListenerReach,
@@ -82,7 +94,8 @@ impl Admin {
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
         let loopback = listen.ip().to_canonical().is_loopback();
         Self {
-            overview,
+            overview: Arc::new(overview),
+            viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             settings: RwLock::new(Bytes::from(settings)),
             reach: if loopback {
                 ListenerReach::ThisMachine
@@ -107,17 +120,31 @@ impl Admin {
     /// Answers a request from `peer`.
     pub(crate) fn respond<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         let page = self.page(request, peer);
-        let mut response = Response::new(page.body);
-        *response.status_mut() = page.status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, page.kind);
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(CONTENT_SECURITY_POLICY, CONTENT_POLICY);
-        if page.status == StatusCode::METHOD_NOT_ALLOWED {
+        let is_not_allowed = page.status == StatusCode::METHOD_NOT_ALLOWED;
+        let mut response = with_common_headers(page.status, page.kind, page.body);
+        if is_not_allowed {
+            let headers = response.headers_mut();
             headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         }
         response
+    }
+
+    /// Starts an event stream if the request from `peer` asks for one and may have one. Every other
+    /// request is answered by [`Self::respond`].
+    pub(crate) fn events<B>(
+        &self,
+        request: &Request<B>,
+        peer: IpAddr,
+    ) -> Option<Response<EventStream>> {
+        if request.uri().path() != EVENTS_PATH
+            || *request.method() != Method::GET
+            || local_only(request, peer).is_some()
+        {
+            return None;
+        }
+        let viewer = Arc::clone(&self.viewers).try_acquire_owned().ok()?;
+        let stream = EventStream::start(&self.overview, viewer);
+        Some(with_common_headers(StatusCode::OK, EVENTS, stream))
     }
 
     fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> AdminPage {
@@ -132,6 +159,7 @@ impl Admin {
                 "use an IP address or localhost as the host, not a name\n",
             );
         }
+        let query = request.uri().query().unwrap_or_default();
         match request.uri().path() {
             "/livez" => text(StatusCode::OK, "alive\n"),
             "/readyz" if self.stopping.load(Ordering::Acquire) => {
@@ -139,27 +167,65 @@ impl Admin {
             }
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
-            path if is_ours && peer.to_canonical().is_loopback() => self.local_page(path),
-            _ => text(StatusCode::FORBIDDEN, "available from this machine only\n"),
+            path => match local_only(request, peer) {
+                Some(page) => page,
+                None => self.local_page(path, query),
+            },
         }
     }
 
     /// Returns a page that is served only to clients on this machine.
-    fn local_page(&self, path: &str) -> AdminPage {
-        match path {
-            "/" => ok(HTML, Bytes::from_static(DASHBOARD.as_bytes())),
+    fn local_page(&self, path: &str, query: &str) -> AdminPage {
+        if let Some(asset) = assets::asset(path) {
+            return ok(asset.kind, asset.body);
+        }
+        let overview = &self.overview;
+        let found = match path {
             "/config" => {
                 let settings = self.settings.read();
-                ok(JSON, settings.clone())
+                Some(ok(JSON, settings.clone()))
             }
-            "/conversations" => ok(JSON, self.overview.conversations()),
-            _ => {
-                let id = path.strip_prefix("/conversations/");
-                match id.and_then(|id| self.overview.conversation(id)) {
-                    Some(body) => ok(JSON, body),
-                    None => text(StatusCode::NOT_FOUND, CONTENTS),
-                }
+            "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
+            "/days" => Some(ok(JSON, overview.days())),
+            "/requests/last" => overview.last_account(None).map(|page| ok(JSON, page)),
+            "/export.json" => {
+                let all = overview.exported(None);
+                all.map(|all| ok(JSON, overview::json(&all)))
             }
+            "/export.csv" => {
+                let all = overview.exported(None);
+                all.map(|all| ok(CSV, export::csv(&all).into()))
+            }
+            EVENTS_PATH => Some(text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many viewers; close one of the dashboard's windows\n",
+            )),
+            _ => self.page_of_one(path, query),
+        };
+        found.unwrap_or_else(|| text(StatusCode::NOT_FOUND, CONTENTS))
+    }
+
+    /// Returns the page of one conversation or request.
+    fn page_of_one(&self, path: &str, query: &str) -> Option<AdminPage> {
+        if let Some(id) = path.strip_prefix("/requests/") {
+            return self.overview.account(id).map(|page| ok(JSON, page));
+        }
+        let rest = path.strip_prefix("/conversations/")?;
+        match rest.split_once('/') {
+            None => {
+                let after = query.strip_prefix("after=").unwrap_or_default();
+                let whole = self.overview.conversation(rest, after.parse().unwrap_or(0));
+                whole.map(|page| ok(JSON, page))
+            }
+            Some((id, "last")) => {
+                let account = self.overview.last_account(Some(id));
+                account.map(|page| ok(JSON, page))
+            }
+            Some((id, "export.csv")) => {
+                let one = self.overview.exported(Some(id))?;
+                Some(ok(CSV, export::csv(&one).into()))
+            }
+            Some(_) => None,
         }
     }
 
@@ -173,6 +239,26 @@ impl Admin {
             exposition::render(table::METRICS, &source).into(),
         )
     }
+}
+
+/// Returns the refusal of a page that is served only to clients on this machine, or `None` if the
+/// client may have the page.
+fn local_only<B>(request: &Request<B>, peer: IpAddr) -> Option<AdminPage> {
+    let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
+    let may = is_ours && peer.to_canonical().is_loopback();
+    (!may).then(|| text(StatusCode::FORBIDDEN, "available from this machine only\n"))
+}
+
+/// Returns a response with the headers of every page.
+fn with_common_headers<B>(status: StatusCode, kind: HeaderValue, body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, CONTENT_POLICY);
+    response
 }
 
 fn ok(kind: HeaderValue, body: Bytes) -> AdminPage {
@@ -203,7 +289,7 @@ mod tests {
     fn admin(listen: &str) -> Admin {
         let listen = SocketAddr::new(listen.parse().unwrap(), 8485);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let overview = Overview::from_services(&Services::new(config).unwrap());
+        let overview = Overview::from_services(&Services::new(config).unwrap(), String::new());
         Admin::new(overview, "[]".into(), listen)
     }
 

@@ -3,6 +3,7 @@
 //! [`prepare`] → [`plan`] → send → [`judge`] → [`retry`] → [`settle`]. Each step takes what the
 //! earlier ones returned. [`crate::proxy`] runs them.
 
+pub(crate) mod account;
 mod adopt;
 pub(crate) mod attempt;
 pub(crate) mod explicit_compaction;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 
+use crate::account::ConversationId;
 use crate::body::request_body::TransferMeter;
 use crate::chat::attempt::Attempt;
 use crate::config::{Mode, SummaryModel};
@@ -113,6 +115,11 @@ impl<'c> Chat<'c> {
     fn configured_window(&self) -> Option<Tokens> {
         let config = &self.services().config;
         config.settings_for(&self.model).configured_window()
+    }
+
+    /// Returns the identifier of the conversation; `None` if no message identifies it yet.
+    pub(crate) fn conversation_id(&self) -> Option<ConversationId> {
+        self.prefix_keys.first_key().map(ConversationId::new)
     }
 
     /// Returns whether a model or the digest rules write summaries.

@@ -1,5 +1,6 @@
 //! The command line: selects one command and resolves the settings it uses.
 
+mod admin_client;
 mod agents;
 mod check;
 mod client_logs;
@@ -15,13 +16,11 @@ mod init;
 mod json;
 pub(crate) mod model_window;
 mod pipe;
-pub(crate) mod printable;
 mod run;
 mod serve;
 mod settings_files;
+mod state_folder;
 mod store;
-mod terminal;
-pub(crate) mod thousands;
 mod version;
 
 use std::collections::BTreeMap;
@@ -67,6 +66,7 @@ Examples:
   longhaul --listen :9000 --window 32k              another port, a small window
   longhaul run -- aider                             an agent with its own proxy
   longhaul demo                                     watch it work: no key, no network
+  longhaul explain --last                           what was done to the last request, and why
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
   longhaul doctor                                   test settings, upstream, key and store
@@ -91,7 +91,8 @@ Exit codes
   64       the command line, a setting, or a file or store that a setting names is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
-  69       the address is in use or forbidden
+  69       the address is in use or forbidden; explain --last: no longhaul answers, or the request is
+           not kept
   71       cannot spawn threads or install signal handlers
   74       the output cannot be written
   126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's

@@ -10,6 +10,7 @@ mod listener;
 mod model_tables;
 mod mounts;
 mod parse;
+mod prices;
 mod problems;
 mod prompts;
 mod proxies;
@@ -61,7 +62,8 @@ pub(crate) use suggestions::unknown_variables;
 pub use summary::{SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;
-use crate::models::HostKind;
+use crate::models::{self, HostKind};
+use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::units::tokens::Tokens;
@@ -117,6 +119,8 @@ pub struct Config {
     pub is_for_this_machine: bool,
     /// Settings for particular models, matched in order.
     models: Vec<(ModelPattern, ModelSettings<'static>)>,
+    /// Prices of particular models, matched in order.
+    prices: Vec<(ModelPattern, TokenPrices)>,
     /// Summary model, and how long a request may wait for a summary.
     pub summary: SummaryConfig,
     /// Record storage: location, scope and lifetime.
@@ -228,6 +232,18 @@ impl Config {
         }
     }
 
+    /// Returns the prices of `model` at this upstream: those that the operator set, or the listed ones.
+    pub(crate) fn prices(&self, model: &str) -> Option<TokenPrices> {
+        self.prices_at(self.upstream.base.authority().host(), model)
+    }
+
+    /// Like [`Self::prices`], for a model at `host`.
+    pub(crate) fn prices_at(&self, host: &str, model: &str) -> Option<TokenPrices> {
+        let set = self.prices.iter().find(|(of, _)| of.matches(model));
+        set.map(|(_, prices)| *prices)
+            .or_else(|| models::prices(host, model))
+    }
+
     /// Returns the base URL of every upstream, mounts included.
     pub(crate) fn upstream_bases(&self) -> impl Iterator<Item = &BaseUrl> {
         let mounted = self.mounts.iter().map(|mount| &mount.base);
@@ -298,6 +314,7 @@ impl Config {
             let settings = model_settings(&found.with_table(table))?;
             Ok((table.value(&model_tables::MATCH)?, settings))
         }));
+        let prices = problems.all_ok_or_record(prices::build_prices(found));
         let listen = problems.ok_or_record(listener::listen_address(found));
         let tls = problems.ok_or_record(listener::tls_files(found));
         let client_tokens = problems.ok_or_record(keys::read_client_tokens(found));
@@ -309,6 +326,9 @@ impl Config {
         let (Some(general), Some(models), Some(listen), Some(tls), Some(client_tokens)) =
             (general, models, listen, tls, client_tokens)
         else {
+            return Err(problems.into());
+        };
+        let Some(prices) = prices else {
             return Err(problems.into());
         };
         let (Some(authorization), Some(mounts), Some(admin), Some(summary), Some(store)) =
@@ -367,6 +387,7 @@ impl Config {
             window: general.window,
             window_origin: general.window_origin.into_owned(),
             models,
+            prices,
             summary,
             store,
             report_headers: found.value(&settings::REPORT_HEADERS)?,

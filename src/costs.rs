@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::models;
 use longhaul_core::collections::two_generation_cache::ShardedCache;
 use longhaul_core::cost::comparison::{BilledRequest, CostComparison, PriorRequest};
-use longhaul_core::cost::pricing::Cost;
+use longhaul_core::cost::inferred_prices::InferredPrices;
+use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
@@ -18,6 +18,8 @@ use longhaul_core::units::tokens::Tokens;
 /// Requests remembered to price the next one, and as many again that were used less recently. At
 /// about 100 bytes each, 3 MB.
 const MAX_REQUESTS: usize = 16_384;
+/// Models whose reported costs are remembered, and as many again. At 130 bytes each, 70 kB.
+const MAX_MODELS: usize = 256;
 /// Lifetime of a remembered request: providers keep cached prompts for 5 minutes to an hour.
 const CACHE_LIFETIME: Duration = Duration::from_hours(1);
 /// Boundaries searched backwards for the previous request. The previous request is usually a step
@@ -26,9 +28,9 @@ const MAX_LOOKBACK: usize = 64;
 
 /// Remembers recent requests and prices chats.
 pub(crate) struct CostTracker {
-    /// Host of the upstream, by which prices are looked up.
-    host: String,
     prior: ShardedCache<CacheKey, (Instant, PriorRequest)>,
+    /// Costs that the provider has reported, by a hash of the model's name.
+    inferred: ShardedCache<u64, InferredPrices>,
 }
 
 /// Prefix of a request, and a hash of the model's name: each model has its own cache.
@@ -39,6 +41,8 @@ type CacheKey = (RecordKey, u64);
 pub(crate) struct RequestCost {
     pub(crate) cost: Cost,
     pub(crate) comparison: CostComparison,
+    /// Token counts that the provider reported.
+    pub(crate) usage: Option<Usage>,
 }
 
 /// A sent request whose reply has not ended yet.
@@ -50,10 +54,10 @@ pub(crate) struct PendingCost {
 }
 
 impl CostTracker {
-    /// Creates an empty tracker for requests to `host`.
-    pub(crate) fn new(host: &str) -> Self {
+    /// Creates an empty tracker.
+    pub(crate) fn new() -> Self {
         Self {
-            host: host.to_owned(),
+            inferred: ShardedCache::new(MAX_MODELS),
             prior: ShardedCache::new(MAX_REQUESTS),
         }
     }
@@ -89,24 +93,34 @@ impl CostTracker {
         (billed.elapsed() < CACHE_LIFETIME).then_some(prior)
     }
 
-    /// Prices a request whose reply has ended, from the provider's `usage`, and remembers the
-    /// request.
+    /// Adds a reply's usage to the costs that the provider has reported for the model, and returns the
+    /// prices that follow from them.
+    fn infer(&self, model: &str, usage: Option<&Usage>) -> Option<TokenPrices> {
+        let key = hash_model(model);
+        let mut inferred = self.inferred.get(&key).unwrap_or_default();
+        if let Some(usage) = usage.filter(|usage| usage.cost.is_some()) {
+            inferred.add(usage);
+            self.inferred.insert(key, inferred);
+        }
+        inferred.prices()
+    }
+
+    /// Prices a request whose reply has ended, from the provider's `usage` and the model's `prices`, and
+    /// remembers the request.
     pub(crate) fn settle(
         &self,
         open: &PendingCost,
         model: &str,
         usage: Option<&Usage>,
+        prices: Option<TokenPrices>,
     ) -> RequestCost {
-        let is_said = usage.is_some_and(|usage| usage.cost.is_some());
-        let changed = open.billed.after < open.billed.before;
-        let prices = (changed || !is_said)
-            .then(|| models::prices(&self.host, model))
-            .flatten();
+        let prices = prices.or_else(|| self.infer(model, usage));
         if let (Some(usage), Some(key)) = (usage, open.key) {
             let prior = PriorRequest::new(open.billed, usage);
             self.prior.insert(key, (Instant::now(), prior));
         }
         RequestCost {
+            usage: usage.copied(),
             cost: Cost::from_usage(usage, prices.as_ref()),
             comparison: open
                 .billed
@@ -140,6 +154,10 @@ mod tests {
 
     const MODEL: &str = "openai/gpt-5";
 
+    fn listed() -> Option<TokenPrices> {
+        crate::models::prices("openrouter.ai", MODEL)
+    }
+
     /// Builds the prefix keys of a conversation after `turns` turns.
     fn prefix_keys(turns: usize) -> PrefixKeys {
         let turn = r#"{"role":"user","content":"go"},{"role":"assistant","content":"done"}"#;
@@ -168,12 +186,12 @@ mod tests {
     /// same point again.
     #[test]
     fn the_first_cut_is_paid_for_and_the_next_request_saves() {
-        let tracker = CostTracker::new("openrouter.ai");
+        let tracker = CostTracker::new();
         let spend = |turns, billed, usage: Usage| {
             let prefix_keys = prefix_keys(turns);
             let open = tracker.begin(&prefix_keys, MODEL, billed);
             assert!(!tracker.has_answered(&prefix_keys, MODEL));
-            let spent = tracker.settle(&open, MODEL, Some(&usage));
+            let spent = tracker.settle(&open, MODEL, Some(&usage), listed());
             assert!(
                 tracker.has_answered(&prefix_keys, MODEL)
                     && !tracker.has_answered(&prefix_keys, "another")
@@ -197,10 +215,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_a_provider_cached_an_hour_ago_is_cached_no_more() {
-        let tracker = CostTracker::new("openrouter.ai");
+        let tracker = CostTracker::new();
         let prefix_keys = prefix_keys(1);
         let open = tracker.begin(&prefix_keys, MODEL, billed(60_000, 60_000));
-        tracker.settle(&open, MODEL, Some(&usage(60_000, 0)));
+        tracker.settle(&open, MODEL, Some(&usage(60_000, 0)), listed());
         tokio::time::advance(CACHE_LIFETIME.saturating_sub(Duration::from_secs(1))).await;
         assert!(tracker.has_answered(&prefix_keys, MODEL));
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -209,11 +227,14 @@ mod tests {
 
     #[test]
     fn where_nobody_knows_the_price_what_was_taken_out_is_counted_and_not_priced() {
-        let tracker = CostTracker::new("127.0.0.1");
+        let tracker = CostTracker::new();
         let open = tracker.begin(&prefix_keys(1), MODEL, billed(60_000, 40_000));
-        let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)));
+        let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)), None);
         assert_eq!(spent.cost, Cost::NotListed);
         assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));
-        assert_eq!(tracker.settle(&open, MODEL, None).cost, Cost::NotCounted);
+        assert_eq!(
+            tracker.settle(&open, MODEL, None, None).cost,
+            Cost::NotCounted
+        );
     }
 }

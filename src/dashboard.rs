@@ -2,42 +2,52 @@
 //!
 //! The data is kept in memory only, is bounded, and is collected only if the dashboard is served.
 
+pub(crate) mod days;
+pub(crate) mod days_file;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
 pub(crate) mod request_delta;
+mod shown;
 #[cfg(test)]
 mod tests;
+mod title_words;
 pub(crate) mod titles;
 pub(crate) mod touched_files;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::account::RequestId;
+use crate::account::report::AccountReport;
+use crate::wall_clock;
+use days::{DayRequest, DayRow, DayTotals};
 use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
 use entry::DashboardEntry;
-pub(crate) use handle::{DashboardHandle, DashboardRequest};
+pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
 use longhaul_core::units::scope::RecordKey;
-use parking_lot::Mutex;
 use request_delta::RequestDelta;
+pub(crate) use shown::ListChange;
+use shown::ShownConversations;
 use titles::Titles;
-
-/// Maximum conversations shown; the conversation that was idle longest is evicted first.
-const MAX_CONVERSATIONS: usize = 64;
 
 /// Recent conversations. Nothing is collected until [`enable`](Self::enable) was called.
 #[derive(Default)]
 pub(crate) struct RecentConversations {
     enabled: AtomicBool,
-    /// Whether the text of summaries must be hidden, even from requests that began before the
-    /// change. Written and read under the lock, so that no request can slip in between.
-    summaries_hidden: AtomicBool,
-    /// Oldest first.
-    conversations: Mutex<VecDeque<DashboardEntry>>,
+    /// Whether the text of summaries and results must be hidden, even from requests that began before
+    /// the change. Written and read under the lock, so that no request can slip in between.
+    content_hidden: AtomicBool,
+    conversations: Mutex<ShownConversations>,
     /// Titles by models, for more conversations than are shown.
     titles: Titles,
+    days: Mutex<DayTotals>,
+    /// Revision of the conversations, for viewers that wait for a change.
+    revision: watch::Sender<u64>,
 }
 
 impl RecentConversations {
@@ -46,31 +56,65 @@ impl RecentConversations {
         self.enabled.store(true, Ordering::Release);
     }
 
-    /// Returns the conversations, newest first.
-    pub(crate) fn list(&self) -> Vec<ConversationDto> {
+    /// Returns a receiver that is notified of every change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Returns the conversations that changed after `revision`, newest first.
+    pub(crate) fn changes_since(&self, revision: u64) -> ListChange {
+        self.conversations.lock().changes_since(revision)
+    }
+
+    /// Returns the details of one conversation, with its requests after number `after`. The beginning
+    /// of an identifier suffices, if no other conversation has it.
+    pub(crate) fn details(&self, id: &str, after: u64) -> Option<ConversationDetails> {
+        let conversations = self.conversations.lock();
+        Some(conversations.find(id)?.to_details(after))
+    }
+
+    /// Returns the details of all conversations, newest first.
+    pub(crate) fn all_details(&self) -> Vec<ConversationDetails> {
         let conversations = self.conversations.lock();
         conversations
-            .iter()
-            .rev()
-            .map(DashboardEntry::to_dto)
+            .newest_first()
+            .map(|seen| seen.to_details(0))
             .collect()
     }
 
-    /// Returns the details of one conversation.
-    pub(crate) fn details(&self, id: &str) -> Option<ConversationDetails> {
+    /// Returns the account of the newest request whose account is kept: of conversation `id`, or of
+    /// any.
+    pub(crate) fn last_account(&self, id: Option<&str>) -> Option<AccountReport> {
         let conversations = self.conversations.lock();
-        let seen = conversations.iter().find(|seen| seen.dto.id == id)?;
-        Some(seen.to_details())
+        match id {
+            Some(id) => conversations.find(id)?.account(|_| true),
+            None => conversations.newest_account(),
+        }
     }
 
-    /// Sets whether the text of summaries may be shown. If not, the stored summaries are dropped.
-    pub(crate) fn set_summaries_visible(&self, shown: bool) {
+    /// Returns the account of one request.
+    pub(crate) fn account(&self, id: RequestId) -> Option<AccountReport> {
+        let conversations = self.conversations.lock();
+        let mut all = conversations.newest_first();
+        all.find_map(|seen| seen.account(|point| point.id == id))
+    }
+
+    /// Returns the totals by day and model, the newest day first.
+    pub(crate) fn days(&self) -> Vec<DayRow> {
+        self.days.lock().rows()
+    }
+
+    /// Restores the totals by day and model of an earlier process.
+    pub(crate) fn restore_days(&self, rows: Vec<DayRow>) {
+        self.days.lock().restore(rows);
+    }
+
+    /// Sets whether the text of summaries and results may be shown. If not, the stored text is dropped.
+    pub(crate) fn set_content_visible(&self, shown: bool) {
         let mut conversations = self.conversations.lock();
-        self.summaries_hidden.store(!shown, Ordering::Relaxed);
+        self.content_hidden.store(!shown, Ordering::Relaxed);
         if !shown {
-            conversations
-                .iter_mut()
-                .for_each(DashboardEntry::forget_summary);
+            conversations.forget_content();
         }
     }
 
@@ -83,21 +127,44 @@ impl RecentConversations {
             return None;
         }
         let key = arrival.prefix_keys.first_key()?;
-        let known = self.update(key, |seen| seen.progress()).unwrap_or_default();
+        let known = {
+            let mut conversations = self.conversations.lock();
+            conversations.get_mut(key).map(|seen| seen.progress())
+        };
         // A long history takes time to read, so it is read outside the lock.
-        let news = RequestDelta::from_request(arrival, known);
+        let news = RequestDelta::from_request(arrival, known.unwrap_or_default());
+        let model = arrival.conversation.model();
         let mut conversations = self.conversations.lock();
-        let at = conversations.iter().position(|seen| seen.key == key);
-        let known = at.and_then(|at| conversations.remove(at));
-        let mut seen = known.unwrap_or_else(|| DashboardEntry::new(key, self.titles.title(key)));
-        let hidden = self.summaries_hidden.load(Ordering::Relaxed);
+        let hidden = self.content_hidden.load(Ordering::Relaxed);
         let summary = arrival.summary.clone().filter(|_| !hidden);
-        seen.apply(news, summary);
-        while conversations.len() >= MAX_CONVERSATIONS {
-            conversations.pop_front();
+        let new = || DashboardEntry::new(key, self.titles.title(key));
+        conversations.touch(key, new, |seen| seen.apply(news, summary));
+        let revision = conversations.revision();
+        drop(conversations);
+        self.revision.send_replace(revision);
+        Some(DashboardHandle::new(self, key, arrival.window, &model))
+    }
+
+    /// Records the end of a request. `change` returns the weight of accounts added and dropped.
+    fn record_end(
+        &self,
+        key: RecordKey,
+        change: impl FnOnce(&mut DashboardEntry, bool) -> (usize, usize),
+    ) {
+        let mut conversations = self.conversations.lock();
+        let hidden = self.content_hidden.load(Ordering::Relaxed);
+        let changed = conversations.change(key, |seen| change(seen, hidden));
+        if let Some((added, dropped)) = changed {
+            conversations.weigh(added, dropped);
         }
-        conversations.push_back(seen);
-        Some(DashboardHandle::new(self, key, arrival.window))
+        let revision = conversations.revision();
+        drop(conversations);
+        self.revision.send_replace(revision);
+    }
+
+    fn record_day(&self, request: &DayRequest<'_>, model: &str) {
+        let now = wall_clock::unix_millis();
+        self.days.lock().add(now, model, request);
     }
 
     /// Applies `change` to the conversation `key` and returns the result; `None` if the
@@ -108,7 +175,10 @@ impl RecentConversations {
         change: impl FnOnce(&mut DashboardEntry) -> T,
     ) -> Option<T> {
         let mut conversations = self.conversations.lock();
-        let seen = conversations.iter_mut().find(|seen| seen.key == key);
-        seen.map(change)
+        let changed = conversations.change(key, change);
+        let revision = conversations.revision();
+        drop(conversations);
+        self.revision.send_replace(revision);
+        changed
     }
 }

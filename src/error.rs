@@ -301,6 +301,9 @@ pub enum Problem {
         /// Error from the parser.
         reason: String,
     },
+    /// A running longhaul does not answer, or does not have what was asked for.
+    #[error("{0}")]
+    Unanswered(String),
     /// Threads could not be spawned, or signal handlers not installed.
     #[error("{0}")]
     System(String),
@@ -342,7 +345,7 @@ impl Problem {
             | Self::InvalidValue { .. } => 64,
             Self::InvalidInput { .. } => 65,
             Self::Input { .. } | Self::NoStore(_) => 66,
-            Self::Listen(_) => 69,
+            Self::Listen(_) | Self::Unanswered(_) => 69,
             Self::System(_) => 71,
             Self::Output(_) => 74,
         }

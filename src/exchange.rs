@@ -1,6 +1,7 @@
 //! Exchanges with the upstream: sending, judging and relaying.
 
 pub(crate) mod fault_response;
+mod plan_log;
 pub(crate) mod relay;
 pub(crate) mod reply_gate;
 pub(crate) mod reply_observer;

@@ -3,6 +3,7 @@
 //! [`run`] serves one listener until its shutdown future completes, as configured by [`Config`].
 //! [`cli::main`] is the entry point of the program.
 
+pub(crate) mod account;
 mod admin;
 pub(crate) mod body;
 pub(crate) mod chat;
@@ -10,6 +11,7 @@ pub mod cli;
 pub mod config;
 pub(crate) mod costs;
 pub(crate) mod dashboard;
+pub(crate) mod display;
 mod error;
 pub(crate) mod exchange;
 #[cfg(fuzzing)]

@@ -11,7 +11,7 @@ mod names;
 mod table;
 
 pub(crate) use hosts::HostKind;
-use longhaul_core::cost::pricing::InputPrices;
+use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::TableWindow;
 use table::TableRow;
@@ -138,7 +138,7 @@ const WIDE_WINDOW: Tokens = Tokens::new(1_000_000);
 /// Only the provider's own row counts: the price of another provider says nothing about this one. A
 /// name with a variant is not looked up without it, since the variant often makes the price
 /// (`:free`, `:nitro`).
-pub(crate) fn prices(host: &str, model: &str) -> Option<InputPrices> {
+pub(crate) fn prices(host: &str, model: &str) -> Option<TokenPrices> {
     let HostKind::Provider(provider) = HostKind::from_host(host) else {
         return None;
     };

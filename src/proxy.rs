@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 
 use crate::body::client_body::ClientBody;
 use crate::body::peeked_body::PeekedBody;
+use crate::chat::account;
 use crate::chat::attempt::Attempt;
 use crate::chat::judge::{hold_policy, judge};
 use crate::chat::prepare::prepare;
@@ -102,7 +103,7 @@ impl Proxy {
                     services.cross_origin.record(&origin, reply.headers());
                 }
                 if services.config.report_headers {
-                    log.report().write_headers(reply.headers_mut());
+                    log.write_report_headers(reply.headers_mut());
                 }
                 relay(reply, log)
             }
@@ -222,6 +223,10 @@ async fn serve_chat(
     let (chat, inputs) = prepare(request).await;
     log.set_dashboard_handle(chat.dashboard.clone());
     let (first, body, report) = plan::first_send(&chat, inputs).await;
+    log.set_chat(
+        account::facts(&chat, &first),
+        account::account(&chat, &first, report.bypass()),
+    );
     log.set_report(report);
 
     let (route, head) = (chat.request.route, chat.request.head.clone());
@@ -232,6 +237,7 @@ async fn serve_chat(
     query_upstream_window(&chat, reply.status());
     let judged = judge(&chat, &first, reply, hold_policy(&chat, &first), log).await;
     guard.disarm();
+    log.record_refusal(account::refusal(&chat, &first, &judged));
     match next_step(&chat, &first, judged.response.status(), judged.verdict).await {
         NextStep::GiveUp => log.report_mut().add(Action::GaveUp),
         NextStep::Relay => {}

@@ -1,5 +1,7 @@
 //! Report of the actions on a chat, for the log line and the reply headers.
 
+use std::fmt::Display;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::metrics::{Action, Label as _, Metrics};
@@ -10,6 +12,8 @@ use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
 
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
+const CONVERSATION: HeaderName = HeaderName::from_static("x-longhaul-conversation");
+const REQUEST: HeaderName = HeaderName::from_static("x-longhaul-request");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
@@ -195,7 +199,13 @@ impl ChatReport {
     }
 
     /// Adds the reply headers that report the actions, if any. Shadow actions are only logged.
-    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
+    /// `id` and `conversation` find the request in the log and on the dashboard.
+    pub(crate) fn write_headers(
+        &self,
+        headers: &mut HeaderMap,
+        id: impl Display,
+        conversation: Option<impl Display>,
+    ) {
         if self.actions().contains(&Action::Shadow) {
             return;
         }
@@ -206,6 +216,15 @@ impl ChatReport {
             headers.insert(ACTION, action);
             headers.insert(BEFORE, HeaderValue::from(self.before.get()));
             headers.insert(AFTER, HeaderValue::from(self.after.get()));
+            let conversation = conversation.map(|id| id.to_string());
+            for (name, id) in [
+                (REQUEST, Some(id.to_string())),
+                (CONVERSATION, conversation),
+            ] {
+                if let Some(Ok(id)) = id.map(HeaderValue::try_from) {
+                    headers.insert(name, id);
+                }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod self_loop;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config};
+use crate::dashboard::days_file::DaysFile;
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
 use crate::limits::{
@@ -75,6 +76,8 @@ pub(crate) struct Server {
     connections: u32,
     /// The admin listener.
     admin: Option<TcpListener>,
+    /// Totals by day and model, if they outlive the process.
+    days: Option<Arc<DaysFile>>,
 }
 
 impl Server {
@@ -98,6 +101,7 @@ impl Server {
             drain_delay,
             connections,
             admin: None,
+            days: None,
         })
     }
 
@@ -114,13 +118,37 @@ impl Server {
         let address = local_address(&listener)?;
         refuse_self_loop(&self.bases, address).await?;
         let admin = Admin::new(
-            Overview::from_services(&self.reloadable.proxy().services),
+            Overview::from_services(&self.reloadable.proxy().services, self.agent_url()?),
             settings,
             address,
         );
         self.reloadable.admin = Some(Arc::new(admin));
+        let services = &self.reloadable.proxy().services;
+        if services.store.owns_file() {
+            let days = DaysFile::open(&services.config.store, &services.recent);
+            self.days = days.map(Arc::new);
+        }
         self.admin = Some(listener);
         Ok(())
+    }
+
+    /// Returns the base URL that agents on this machine use.
+    fn agent_url(&self) -> Result<String, Problem> {
+        let address = local_address(&self.listener)?;
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+        };
+        let scheme = if self.reloadable.certificates.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        Ok(format!(
+            "{scheme}://{}/v1",
+            SocketAddr::new(ip, address.port())
+        ))
     }
 
     /// Returns the metrics of the proxy.
@@ -143,12 +171,16 @@ impl Server {
             drain_delay,
             connections,
             admin,
+            days,
             ..
         } = self;
         // Dropped last, so that the admin pages are available until the end.
         let mut beside = JoinSet::new();
         if let (Some(listener), Some(admin)) = (admin, &current.admin) {
             beside.spawn(admin_listener::serve(listener, Arc::clone(admin)));
+        }
+        if let Some(days) = &days {
+            beside.spawn(Arc::clone(days).write_regularly());
         }
         if let Some(certificates) = &current.certificates {
             beside.spawn(Arc::clone(certificates).watch());
@@ -208,6 +240,9 @@ impl Server {
                 "closed the connections still open after the drain time"
             );
             tasks.shutdown().await;
+        }
+        if let Some(days) = &days {
+            days.write().await;
         }
         current.proxy().services.close(until).await;
     }

@@ -14,6 +14,7 @@ mod secret;
 mod tiered;
 pub(crate) mod write_queue;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(crate) struct Store {
     memory: Arc<MemoryStore>,
     /// Durable store behind memory; `None` if the settings name none.
     tiered: Option<TieredStore>,
+    /// Facts about models that were read, if the durable store keeps nothing else.
+    lessons: Option<Lessons>,
     sealer: Arc<RecordSealer>,
     secret: Secret,
     /// Keys of one-time notices that were logged.
@@ -62,18 +65,22 @@ impl Store {
     /// # Errors
     /// If the store that `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
+        let lessons = config.lessons.as_deref();
+        let lessons = lessons.filter(|_| config.location == StoreLocation::Memory);
+        let opened = lessons.and_then(|path| open_lessons(path, config));
+        let lessons = opened.is_some().then(Lessons::default);
         let OpenedStore {
             durable: far,
             secret,
-        } = open_durable(config, Intent::Use)?;
+        } = match opened {
+            Some(opened) => opened,
+            None => open_durable(config, Intent::Use)?,
+        };
         let far = far.map(|far| (far, config.wait_limit));
-        Ok(Self::from_parts(
-            config.memory_bytes,
-            config.ttl,
-            far,
-            secret,
-            metrics,
-        ))
+        Ok(Self {
+            lessons,
+            ..Self::from_parts(config.memory_bytes, config.ttl, far, secret, metrics)
+        })
     }
 
     /// Checks whether the store of the settings can be used. Connects to no server, and locks no
@@ -102,6 +109,7 @@ impl Store {
             tiered: far
                 .map(|far| TieredStore::new(far, Arc::clone(&near), Arc::clone(&seal), metrics)),
             memory: near,
+            lessons: None,
             sealer: seal,
             secret,
             notified: Cache::new(MAX_NOTIFIED),
@@ -124,8 +132,20 @@ impl Store {
     /// Returns whether the durable store is available, judged by the last calls; `None` without
     /// one.
     pub(crate) fn is_available(&self) -> Option<bool> {
-        let tier = self.tiered.as_ref()?;
+        let tier = self.durable()?;
         Some(!tier.inner.is_away())
+    }
+
+    /// Returns the durable store, if it keeps more than lessons.
+    fn durable(&self) -> Option<&TieredStore> {
+        let tiered = self.tiered.as_ref();
+        tiered.filter(|_| self.lessons.is_none())
+    }
+
+    /// Whether this process has a store file of its own, if only for lessons.
+    pub(crate) fn owns_file(&self) -> bool {
+        let tiered = self.tiered.as_ref();
+        tiered.is_some_and(|tier| !tier.inner.durable.is_shared())
     }
 
     /// Returns the secret that scopes are derived from.
@@ -141,6 +161,11 @@ impl Store {
         knowledge: &CallerKnowledge,
         model: &str,
     ) {
+        if let Some(lessons) = &self.lessons
+            && !lessons.are_due(knowledge.key(model))
+        {
+            return;
+        }
         let facts = self.refresh(prefix_keys, || knowledge.key(model)).await;
         if let Some(facts) = facts {
             knowledge.merge_remote(model, facts);
@@ -178,7 +203,7 @@ impl Store {
     /// Stores a record that is not in use yet, in memory and durably. An existing record stays.
     pub(crate) async fn store_record(&self, key: RecordKey, record: CompactionRecord) {
         let kept = self.memory.insert_if_absent(key, record);
-        if let Some(tier) = &self.tiered {
+        if let Some(tier) = self.durable() {
             let wanted = vec![PendingChange::Record(Arc::clone(&kept.record))];
             tier.write_through(key, wanted).await;
         }
@@ -189,7 +214,7 @@ impl Store {
     /// model's.
     pub(crate) fn adopt(&self, key: RecordKey, record: CompactionRecord) -> bool {
         let (kept, is_accepted) = self.memory.adopt(key, record);
-        if let Some(tier) = &self.tiered {
+        if let Some(tier) = self.durable() {
             tier.queue_record(key, &kept);
         }
         is_accepted
@@ -198,7 +223,7 @@ impl Store {
     /// Records that a request ending at this prefix has passed through.
     pub(crate) fn mark_seen(&self, key: RecordKey) {
         self.memory.mark_seen(key);
-        if let Some(tier) = &self.tiered {
+        if let Some(tier) = self.durable() {
             tier.queue_write(key, vec![PendingChange::Change(Change::Seen)]);
         }
     }
@@ -207,7 +232,7 @@ impl Store {
     pub(crate) fn record_rewrite_refusal(&self, key: RecordKey, model: &str) {
         self.memory
             .record_rewrite_refusal(key, self.sealer.note_name(model));
-        if let Some(tier) = &self.tiered {
+        if let Some(tier) = self.durable() {
             tier.queue_write(key, vec![PendingChange::Change(Change::Refused)]);
         }
     }
@@ -244,7 +269,7 @@ impl Store {
     pub(crate) fn record_count(&self, key: RecordKey, model: &str, counted: CountedRequest) {
         let name = self.sealer.note_name(model);
         self.memory.counts.insert(key, name, counted);
-        if let Some(tier) = &self.tiered
+        if let Some(tier) = self.durable()
             && let Some(sealed) = self.sealer.seal(key, &counted)
         {
             tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
@@ -279,7 +304,7 @@ impl Store {
             return;
         }
         let stored = StoredRemoval::new(model, removal);
-        if let Some(tier) = &self.tiered
+        if let Some(tier) = self.durable()
             && let Ok(text) = serde_json::to_string(&stored)
             && let Some(sealed) = self.sealer.seal(key, &stored)
         {
@@ -302,7 +327,7 @@ impl Store {
 
     /// Whether records outlive the process.
     pub(crate) fn is_durable(&self) -> bool {
-        self.tiered.is_some()
+        self.durable().is_some()
     }
 
     /// Writes what is still queued and closes the file, so that another process can open it.
@@ -312,6 +337,40 @@ impl Store {
                 tracing::warn!("the store did not accept all pending writes before the end");
             }
             tier.inner.durable.close().await;
+        }
+    }
+}
+
+/// Maximum callers and models whose lessons were read. One that is forgotten is read once more.
+const MAX_LESSONS: u64 = 4_096;
+
+/// Facts about models that were read from a store that keeps nothing else. No other process writes
+/// them, so once is enough.
+struct Lessons(Cache<RecordKey, ()>);
+
+impl Default for Lessons {
+    fn default() -> Self {
+        Self(Cache::new(MAX_LESSONS))
+    }
+}
+
+impl Lessons {
+    /// Whether the facts under `key` have not been read yet. Counts them as read.
+    fn are_due(&self, key: RecordKey) -> bool {
+        self.0.entry(key).or_insert(()).is_fresh()
+    }
+}
+
+/// Opens the file of lessons. Returns `None` if it cannot be used: longhaul works without it.
+fn open_lessons(path: &Path, config: &StoreConfig) -> Option<OpenedStore> {
+    match file::FileStore::open(path, config, Intent::Use) {
+        Ok((file, secret)) => Some(OpenedStore {
+            durable: Some(DurableStore::File(file)),
+            secret: secret::from_settings(config).unwrap_or(secret),
+        }),
+        Err(problem) => {
+            tracing::info!("learned windows are not kept after this process: {problem}");
+            None
         }
     }
 }

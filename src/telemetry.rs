@@ -2,14 +2,18 @@
 //! that the OpenTelemetry variables name.
 
 mod collector;
+mod console;
 pub(crate) mod log_buffer;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(not(feature = "otlp"))]
 pub(crate) mod otlp_disabled;
+pub(crate) mod repeats;
 pub(crate) mod text_fields;
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -18,12 +22,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 use crate::error::Problem;
 pub(crate) use collector::TraceDestination;
+use console::ConsoleFormat;
 pub(crate) use log_buffer::LogFlushGuard;
 use log_buffer::LogWriter;
 #[cfg(feature = "otlp")]
 pub(crate) use otlp::TraceExport;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use otlp_disabled::TraceExport;
+use repeats::RepeatFilter;
 use text_fields::TextFields;
 
 /// Starts the trace export on the current runtime. If the export cannot start, logs the reason and
@@ -46,10 +52,33 @@ pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
 /// # Errors
 /// The log thread could not be spawned.
 pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
+    start_log_to(log, io::stderr(), shows_colour())
+}
+
+/// Like [`start_log`], with `path` in place of standard error. Lines are appended.
+///
+/// # Errors
+/// The file cannot be written, or the log thread could not be spawned.
+pub(crate) fn start_log_file(mut log: LogConfig, path: &Path) -> Result<LogFlushGuard, Problem> {
+    if log.format == LogFormat::Auto {
+        log.format = LogFormat::Console;
+    }
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| {
+        Problem::CommandLine(format!("--log {}: cannot write: {error}", path.display()))
+    })?;
+    start_log_to(log, file, false)
+}
+
+fn start_log_to(
+    log: LogConfig,
+    out: impl Write + Send + 'static,
+    has_colour: bool,
+) -> Result<LogFlushGuard, Problem> {
     let tell = |lines| {
         tracing::warn!(lines, "log lines were dropped because the output stalled");
     };
-    let (lines, waits) = LogWriter::spawn(io::stderr(), tell)
+    let (lines, waits) = LogWriter::spawn(out, tell)
         .map_err(|error| Problem::System(format!("could not spawn the log thread: {error}")))?;
     let ours = match log.level {
         LogLevel::Debug => LevelFilter::DEBUG,
@@ -62,8 +91,10 @@ pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
     let targets = Targets::new()
         .with_default(ours.min(LevelFilter::WARN))
         .with_target(env!("CARGO_PKG_NAME"), ours);
-    let registry = tracing_subscriber::registry().with(targets);
-    let started = match log.format {
+    let repeats = RepeatFilter::start()
+        .map_err(|error| Problem::System(format!("could not spawn a log thread: {error}")))?;
+    let registry = tracing_subscriber::registry().with(targets).with(repeats);
+    let started = match resolve_format(log.format) {
         LogFormat::Json => registry
             .with(
                 tracing_subscriber::fmt::layer()
@@ -72,6 +103,16 @@ pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
                     .with_writer(lines),
             )
             .try_init(),
+        LogFormat::Console | LogFormat::Auto => {
+            let format = ConsoleFormat { has_colour };
+            registry
+                .with(
+                    tracing_subscriber::fmt::layer()
+                        .event_format(format)
+                        .with_writer(lines),
+                )
+                .try_init()
+        }
         LogFormat::Text => registry
             .with(
                 tracing_subscriber::fmt::layer()
@@ -84,4 +125,21 @@ pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
     };
     debug_assert!(started.is_ok(), "the log was started twice");
     Ok(waits)
+}
+
+/// Selects the format for `auto`: people read a terminal, programs read everything else.
+fn resolve_format(format: LogFormat) -> LogFormat {
+    match format {
+        LogFormat::Auto if io::stderr().is_terminal() => LogFormat::Console,
+        LogFormat::Auto => LogFormat::Text,
+        LogFormat::Console | LogFormat::Json | LogFormat::Text => format,
+    }
+}
+
+/// Whether standard error shows colours: only a terminal does, and only if nobody objects
+/// (<https://no-color.org>).
+fn shows_colour() -> bool {
+    let objects = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    io::stderr().is_terminal() && !objects && !is_dumb
 }

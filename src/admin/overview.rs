@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
+use tokio::sync::watch;
 
+use crate::account::RequestId;
+use crate::dashboard::dto::ConversationDetails;
 use crate::dashboard::{ConversationDto, RecentConversations};
 use crate::metrics::{
     Action, AuxiliaryPurpose, Counters, DurableStoreOutcome, Label, Metrics, PriceSource,
-    SummaryOutcome,
+    RetryOutcome, RetryReason, StatusClass, SummaryOutcome,
 };
 use crate::services::Services;
 use crate::store::Store;
@@ -20,20 +23,39 @@ pub(crate) struct Overview {
     recent: Arc<RecentConversations>,
     store: Arc<Store>,
     guards: Arc<SummaryGuards>,
+    /// Base URL that agents on this machine use.
+    agent_url: String,
 }
 
+/// State of the process, and the conversations that changed.
 #[derive(Serialize)]
-struct ConversationList {
+struct OverviewDto<'o> {
+    /// Revision after these changes.
+    revision: u64,
+    /// Base URL that agents on this machine use.
+    agent_url: &'o str,
     totals: ActivityTotals,
     money: CostTotals,
     store: StoreHealth,
     summaries: GuardHealth,
     conversations: Vec<ConversationDto>,
+    /// Identifiers of conversations that are not kept any more.
+    evicted: Vec<String>,
+    /// Number of conversations that are not kept any more, since the start.
+    evicted_count: u64,
 }
 
 /// Totals since the start of service.
 #[derive(Serialize)]
 struct ActivityTotals {
+    /// Requests of every kind that have ended.
+    requests: u64,
+    /// Requests without an answer, or with an error for an answer.
+    errors: u64,
+    /// Those of them that longhaul answered with a fault of its own.
+    faults: u64,
+    /// Requests that were refused as too large, and then answered.
+    mended: u64,
     chats: u64,
     /// By the plain estimate.
     tokens_before: u64,
@@ -81,30 +103,72 @@ struct StoreHealth {
 
 impl Overview {
     /// Collects the data of `services`, which start to record conversations.
-    pub(crate) fn from_services(services: &Services) -> Self {
+    ///
+    /// `agent_url` is the base URL that agents on this machine use.
+    pub(crate) fn from_services(services: &Services, agent_url: String) -> Self {
         services.recent.enable();
         Self {
             metrics: Arc::clone(&services.metrics),
             recent: Arc::clone(&services.recent),
             store: Arc::clone(&services.store),
             guards: Arc::clone(&services.summary_guards),
+            agent_url,
         }
     }
 
-    /// Returns the totals and the recent conversations.
-    pub(super) fn conversations(&self) -> Bytes {
-        json(&ConversationList {
+    /// Returns a receiver that is notified of every change.
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.recent.subscribe()
+    }
+
+    /// Returns the totals and the conversations that changed after `revision`, with the new revision.
+    pub(super) fn changes_since(&self, revision: u64) -> (u64, Bytes) {
+        let change = self.recent.changes_since(revision);
+        let revision = change.revision;
+        let page = json(&OverviewDto {
+            revision,
+            agent_url: &self.agent_url,
             totals: self.totals(),
             money: self.money(),
             store: self.store_health(),
             summaries: self.guards.health(),
-            conversations: self.recent.list(),
-        })
+            conversations: change.changed,
+            evicted: change.evicted,
+            evicted_count: change.evicted_count,
+        });
+        (revision, page)
     }
 
-    /// Returns one conversation with its requests and files; `None` if the id is unknown.
-    pub(super) fn conversation(&self, id: &str) -> Option<Bytes> {
-        self.recent.details(id).map(|whole| json(&whole))
+    /// Returns one conversation with its files and its requests after number `after`; `None` if the id
+    /// is unknown.
+    pub(super) fn conversation(&self, id: &str, after: u64) -> Option<Bytes> {
+        self.recent.details(id, after).map(|whole| json(&whole))
+    }
+
+    /// Returns the account of the newest request, of one conversation or of any.
+    pub(super) fn last_account(&self, conversation: Option<&str>) -> Option<Bytes> {
+        self.recent
+            .last_account(conversation)
+            .map(|account| json(&account))
+    }
+
+    /// Returns the account of one request.
+    pub(super) fn account(&self, request: &str) -> Option<Bytes> {
+        let id = RequestId::parse(request)?;
+        self.recent.account(id).map(|account| json(&account))
+    }
+
+    /// Returns the totals by day and model.
+    pub(super) fn days(&self) -> Bytes {
+        json(&self.recent.days())
+    }
+
+    /// Returns the conversations to export: all, or one.
+    pub(super) fn exported(&self, id: Option<&str>) -> Option<Vec<ConversationDetails>> {
+        match id {
+            Some(id) => self.recent.details(id, 0).map(|one| vec![one]),
+            None => Some(self.recent.all_details()),
+        }
     }
 
     fn totals(&self) -> ActivityTotals {
@@ -115,7 +179,22 @@ impl Overview {
             let wanted = counts.filter(|(outcome, _)| of(*outcome));
             wanted.map(|(_, count)| count).sum()
         };
+        let ended = |of: fn(StatusClass) -> bool| {
+            let counts = metrics.responses.iter();
+            let wanted = counts.filter(|(_, class, _)| of(*class));
+            wanted.map(|(.., count)| count).sum()
+        };
+        let retries = metrics.retries.iter();
+        let mended = retries.filter(|(why, outcome, _)| {
+            *why == RetryReason::Compacted && *outcome == RetryOutcome::Accepted
+        });
         ActivityTotals {
+            requests: ended(|_| true),
+            errors: ended(|class| {
+                matches!(class, StatusClass::ClientError | StatusClass::ServerError)
+            }),
+            faults: sum(&metrics.faults),
+            mended: mended.map(|(.., count)| count).sum(),
             chats: chats.count.get(),
             tokens_before: chats.before.get(),
             tokens_after: chats.after.get(),
@@ -182,7 +261,8 @@ fn sum<L: Label>(counters: &Counters<L>) -> u64 {
     counters.iter().map(|(_, count)| count).sum()
 }
 
-fn json(value: &impl Serialize) -> Bytes {
+/// Renders `value` as JSON.
+pub(super) fn json(value: &impl Serialize) -> Bytes {
     // The data consists of texts and numbers, so serialising cannot fail.
     serde_json::to_vec(value).unwrap_or_default().into()
 }

@@ -171,7 +171,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_cost_usd_total",
         kind: MetricKind::Counter,
-        help: "Cost of answered chats in US dollars: the total charge if the provider reports one, else the input at the list prices of the embedded table",
+        help: "Cost of answered chats in US dollars: the total charge if the provider reports one, else input and output at the prices of a price table, else the input at the list prices of the embedded table",
         labels: &["by"],
         write: |of, out| out.dollar_counters(&of.metrics.costs.chats),
     },

@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use crate::account::AccountCause;
 use crate::chat::retry::Retry;
 use crate::metrics::RetryReason;
 use longhaul_core::conversation::Conversation;
@@ -29,6 +30,8 @@ pub(crate) struct Attempt {
     pub(super) plan: RequestPlan,
     /// Details of the retry. `None` for the first send.
     pub(super) retry: Option<Retry>,
+    /// Event that led to the plan.
+    pub(super) cause: AccountCause,
 }
 
 impl PlanInputs {
@@ -47,6 +50,7 @@ impl Attempt {
         Self {
             inputs,
             plan,
+            cause: retry.cause(),
             retry: Some(retry),
         }
     }

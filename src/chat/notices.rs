@@ -1,12 +1,15 @@
 //! Log messages for the operator about a conversation, never with its content.
 
+use crate::account::Refusal;
 use crate::chat::Chat;
 use crate::chat::attempt::PlanInputs;
 use crate::chat::retry::SuspectedOverflow;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::overflow::Evidence;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::LearnedWindow;
 
 /// Logs that a summary placement was refused.
 pub(super) fn log_placement_refused() {
@@ -24,6 +27,51 @@ pub(super) fn log_gave_up(tokens: Tokens, inputs: &PlanInputs) {
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
          'x-longhaul-compact: now' to retry manually. Neither helps if one message, or all that \
          must be kept, fills the window."
+    );
+}
+
+/// Logs that the upstream refused a request as too large, whatever follows.
+pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence) {
+    tracing::debug!(
+        model = &*chat.model,
+        conversation = chat.conversation_id().map(tracing::field::display),
+        tokens = refusal.tokens.get(),
+        counted = refusal.counted,
+        limit = refusal.limit,
+        status = refusal.status,
+        evidence = match evidence {
+            Evidence::EmptyReply => "empty reply",
+            Evidence::Stated => "stated",
+            Evidence::Suspected { .. } => "suspected",
+        },
+        "the upstream refused a request as too large"
+    );
+}
+
+/// Logs the window that a refusal taught, for the caller's chats with the model.
+pub(super) fn log_learned_window(
+    chat: &Chat<'_>,
+    refused: &SuspectedOverflow,
+    before: Option<LearnedWindow>,
+) {
+    let learned = chat
+        .knowledge
+        .windows
+        .observations(&chat.model)
+        .learned_window();
+    let Some(learned) = learned.filter(|_| learned != before) else {
+        return;
+    };
+    tracing::info!(
+        model = &*chat.model,
+        conversation = chat.conversation_id().map(tracing::field::display),
+        window = learned
+            .stated
+            .map_or_else(|| learned.window.get(), Tokens::get),
+        is_stated = learned.stated.is_some(),
+        window_estimated = learned.window.get(),
+        refused_tokens = refused.tokens.get(),
+        "learned a window from a refusal"
     );
 }
 

@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use crate::account::AccountCause;
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::{Chat, notices, output_limit, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
@@ -59,10 +60,16 @@ pub(crate) async fn first_send(
         }
     };
     let sending = sending.unwrap_or_else(|| chat.request.body.original());
+    let cause = match step {
+        _ if chat.compact_now => AccountCause::Manual,
+        Some(_) => AccountCause::FitWindow,
+        None => AccountCause::Plan,
+    };
     let first = Attempt {
         inputs,
         plan,
         retry: None,
+        cause,
     };
     (first, sending, report)
 }
@@ -127,6 +134,7 @@ pub(super) async fn explicit_compaction(
         inputs,
         plan,
         retry: None,
+        cause: AccountCause::Manual,
     };
     Some((attempt, sending, report))
 }

@@ -7,7 +7,7 @@ use crate::chat::{Chat, ChatRequest, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
-use crate::models;
+use crate::request::caller_identity;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::services::Services;
 use longhaul_core::policy::cache_price::CachePrice;
@@ -92,6 +92,8 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
         prefix_keys: &chat.prefix_keys,
         window: inputs.policy.thresholds.window,
         summary: summary.filter(|_| services.config.admin_show_content),
+        agent: caller_identity::agent_product(&chat.request.head.headers),
+        caller: caller_identity::pseudonym(chat.request.scope),
     })
 }
 
@@ -106,9 +108,13 @@ fn cache_price(
     if settings.profile != Profile::Frugal {
         return None;
     }
-    let host = services.config.upstream.base.authority().host();
     let kept = || adopted.and_then(|record| record.cache_price);
-    let listed = || models::prices(host, model).map(|prices| prices.cache_price());
+    let listed = || {
+        services
+            .config
+            .prices(model)
+            .map(|prices| prices.cache_price())
+    };
     settings.cache_price.or_else(kept).or_else(listed)
 }
 

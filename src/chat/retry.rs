@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::account::{AccountCause, Refusal};
 use crate::chat::attempt::Attempt;
 use crate::chat::{Chat, output_limit, placement, recovery, thinking, window};
 use crate::metrics::RetryReason;
@@ -89,6 +90,16 @@ pub(super) enum RewriteRefusal {
 }
 
 impl SuspectedOverflow {
+    /// Returns the refusal's numbers.
+    pub(super) fn refusal(&self) -> Refusal {
+        Refusal {
+            tokens: self.tokens,
+            counted: self.overflow.prompt_size(),
+            limit: self.overflow.limit,
+            status: self.status.as_u16(),
+        }
+    }
+
     /// Whether the evidence is an empty reply.
     pub(super) fn is_empty_reply(&self) -> bool {
         self.overflow.evidence == Evidence::EmptyReply
@@ -135,6 +146,18 @@ impl Retry {
                 report.update_sizes(conversation, view);
             }
             Self::SmallerOutput { .. } => {}
+        }
+    }
+
+    /// Returns the event that led to this retry.
+    pub(super) fn cause(self) -> AccountCause {
+        match self {
+            Self::Compacted { refused, .. } => AccountCause::Overflow(refused.refusal()),
+            Self::OtherPlacement => AccountCause::OtherPlacement,
+            Self::FewerBytes => AccountCause::FewerBytes,
+            Self::Original { .. } => AccountCause::RewriteRefused,
+            Self::SmallerOutput { .. } => AccountCause::SmallerOutput,
+            Self::WithoutStaleThinking => AccountCause::StaleThinking,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{Retry, SuspectedOverflow};
 use crate::chat::{
-    Chat, adopt, notices, placement, summary, thinking, title, unanswered_call, window,
+    Chat, account, adopt, notices, placement, summary, thinking, title, unanswered_call, window,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -84,6 +84,10 @@ pub(crate) async fn finish(
     publish(chat, adopted).await;
     if let Some(retry) = &attempt.retry {
         retry.add_to_report(chat.request.conversation, attempt.view(), log.report_mut());
+        log.set_chat(
+            account::facts(chat, attempt),
+            account::account(chat, attempt, None),
+        );
     }
     let status = judged.response.status();
     // A separate summary endpoint does not compete with chats.

@@ -17,7 +17,7 @@ use crate::request::headers;
 use crate::request::headers::BodyFraming;
 use crate::summaries::{CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
 use crate::traces::CallContext;
-use crate::{models, wall_clock};
+use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::thrash::ThrashDetector;
@@ -109,7 +109,9 @@ pub(super) fn origin(
 /// Creates the cost meter of a summary's calls.
 fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     let services = chat.services();
-    let prices = models::prices(summary_host(&services.config), summary_model(chat));
+    let prices = services
+        .config
+        .prices_at(summary_host(&services.config), summary_model(chat));
     CostMeter::new(&services.metrics, AuxiliaryPurpose::Summary, prices)
 }
 

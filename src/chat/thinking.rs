@@ -80,7 +80,9 @@ pub(super) fn retry_with_plan(
     let mut inputs = first.inputs.clone();
     inputs.prior_records = for_last_send(chat, &inputs.prior_records);
     let thinking = &inputs.prior_records.thinking;
-    let plan = plan.without_stale_thinking(chat.request.conversation, thinking);
+    let mut plan = plan.without_stale_thinking(chat.request.conversation, thinking);
+    let decisions = plan.decisions.take();
+    plan.decisions = decisions.or_else(|| first.plan.decisions.clone());
     Attempt::retry(inputs, plan, retry)
 }
 

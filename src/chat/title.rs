@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::chat::{Chat, summary_call};
 use crate::config::Mode;
 use crate::metrics::AuxiliaryPurpose;
-use crate::models;
 use crate::summaries;
 use crate::summaries::{CostMeter, SummaryTarget};
 use longhaul_core::planning::agent_compaction::is_agent_compaction;
@@ -60,7 +59,7 @@ pub(super) fn request_title(chat: &Chat<'_>) {
         return;
     };
     let host = summary_call::summary_host(&services.config);
-    let prices = models::prices(host, model);
+    let prices = services.config.prices_at(host, model);
     let meter = CostMeter::new(&services.metrics, AuxiliaryPurpose::Title, prices);
     let origin = summary_call::origin(&chat.request, AuxiliaryPurpose::Title, model);
     let (upstream, dashboard) = (Arc::clone(upstream), dashboard.clone());

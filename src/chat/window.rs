@@ -2,9 +2,10 @@
 
 use http::StatusCode;
 
-use crate::chat::Chat;
+use crate::account::{WindowNote, WindowSource};
 use crate::chat::attempt::PlanInputs;
 use crate::chat::retry::SuspectedOverflow;
+use crate::chat::{Chat, notices};
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::models;
 use crate::models::HostKind;
@@ -110,6 +111,27 @@ fn refused_window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) ->
     model_window_sources(chat, &chat.model, record).with_conversation_window(own)
 }
 
+/// Returns the window in force as its source states it.
+pub(super) fn window_note(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowNote {
+    let sources = window_sources(chat, record);
+    let (tokens, selected) = sources.policy_window();
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    let stated = || observations.learned_window()?.stated;
+    let (tokens, source) = match selected {
+        SelectedSource::Setting => (tokens, WindowSource::Setting),
+        SelectedSource::Refusal => match stated() {
+            Some(stated) => (stated, WindowSource::Refusal),
+            None => (tokens, WindowSource::EstimatedFromRefusal),
+        },
+        SelectedSource::Table | SelectedSource::Default => match sources.reported {
+            Some(reported) => (reported, WindowSource::Upstream),
+            None if selected == SelectedSource::Table => (tokens, WindowSource::Table),
+            None => (tokens, WindowSource::Assumed),
+        },
+    };
+    WindowNote { tokens, source }
+}
+
 /// Returns the smallest window that refusals have shown for the model or for this conversation.
 pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
     let windows = &chat.knowledge.windows;
@@ -134,7 +156,9 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     ];
     let known = stated.into_iter().flatten();
     if is_credible_limit(refused.tokens, &refused.overflow, known) {
+        let before = windows.observations(&chat.model).learned_window();
         windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+        notices::log_learned_window(chat, refused, before);
     } else {
         windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
     }

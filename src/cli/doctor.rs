@@ -14,8 +14,9 @@ use clap::{Arg, ArgMatches, Command};
 use super::check::{ask_upstream, preflight, upstream_key};
 use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
-use super::{thousands::with_thousands, version};
+use super::version;
 use crate::config::{Config, ResolvedSettings, unknown_variables};
+use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
 

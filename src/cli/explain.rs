@@ -1,36 +1,40 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
 mod history;
+mod live;
 mod replay;
-mod report;
 pub(crate) mod session_report;
-mod table;
-pub(crate) mod verdict;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
+use serde::Serialize;
 
 use super::flags::switch;
+use super::json::pretty_json;
 use super::pipe::{copy_to_output, file_argument, open_input, write_output};
-use super::terminal;
+use crate::account::report::{AccountReport, ReasonReport, clearing_hint};
+use crate::account::verdict::UntouchedReason;
+use crate::account::{AccountCause, AccountContext, WindowNote, WindowSource, table};
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
+use crate::display::terminal;
 use crate::error::Problem;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::account::RequestAccount;
 use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
-use report::ExplainReport;
-use table::RowSelection;
-use verdict::UntouchedReason;
 
 const LONG: &str = "\
 Reads the body of a chat completion request and shows what longhaul would do with each message, and
 why. Nothing is sent. The settings are those that serve would use. The request is treated as the
 first of its conversation. If history would be summarised, a digest made without a model replaces it.
+
+With --last, --conversation or --request, asks a running longhaul on this machine what was done to a
+request, and why. The listener is the one that admin.listen names.
 
 With --replay, plays every request of whole sessions through the proxy to a strict model in this
 process. That model has the window that the settings or the table give for the session's model. It
@@ -41,6 +45,8 @@ shows what the sessions of the last 30 days would have cost under each profile."
 
 const EXAMPLES: &str = "\
 Examples:
+  longhaul explain --last                             the last request of a running longhaul
+  longhaul explain --conversation 157975d7            the last request of that conversation
   longhaul explain request.json                       a table
   longhaul explain --window 32000 request.json        for another window
   longhaul explain --json request.json | jq .totals   machine-readable
@@ -82,7 +88,31 @@ pub(super) fn command() -> Command {
                     history::SESSIONS
                 )),
         )
-        .arg(switch("all", "Print a row for every message"))
+        .arg(
+            switch(
+                "last",
+                "Show the last request that a running longhaul forwarded, instead of a file",
+            )
+            .conflicts_with_all(["body", "file", "replay"]),
+        )
+        .arg(
+            Arg::new("conversation")
+                .long("conversation")
+                .value_name("ID")
+                .conflicts_with_all(["body", "file", "replay", "last"])
+                .help(
+                    "Show the last request of this conversation; the beginning of its id suffices, \
+                     as the log shows it",
+                ),
+        )
+        .arg(
+            Arg::new("request")
+                .long("request")
+                .value_name("ID")
+                .conflicts_with_all(["body", "file", "replay", "last", "conversation"])
+                .help("Show this request, by the id in the log or in x-longhaul-request"),
+        )
+        .arg(switch("all", "Show each message in a row of its own").conflicts_with("body"))
         .arg(switch("json", "Print the report as JSON").conflicts_with("body"))
         .arg(switch(
             "body",
@@ -124,15 +154,13 @@ pub(super) fn explain(
         };
         return crate::cli::print(&text);
     }
+    if let Some(path) = live::page(matches) {
+        return live::explain_live(config, &path, matches.get_flag("json"));
+    }
     let form = match (matches.get_flag("body"), matches.get_flag("json")) {
         (true, _) => ExplainFormat::Body,
         (false, true) => ExplainFormat::Json,
         (false, false) => ExplainFormat::Table,
-    };
-    let rows = if matches.get_flag("all") {
-        RowSelection::All
-    } else {
-        RowSelection::Folded
     };
     let file = matches
         .get_one::<PathBuf>("file")
@@ -151,7 +179,8 @@ pub(super) fn explain(
             reason: error.to_string(),
         })
         .and_then(|(body, rest)| {
-            let made = explain_body(config, &body);
+            let folds = matches!(form, ExplainFormat::Table) && !matches.get_flag("all");
+            let made = explain_body(config, &body, folds);
             let malformed = UntouchedReason::Bypassed(Bypass::Malformed);
             if let (Err(why), ExplainFormat::Json | ExplainFormat::Table) = (&made, form)
                 && *why == malformed
@@ -162,7 +191,7 @@ pub(super) fn explain(
                     reason: format!("{reason}; give the body of a chat completion request"),
                 });
             }
-            let written = print_explanation(&made, &body, rest, form, rows);
+            let written = print_explanation(&made, &body, rest, form);
             written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
@@ -189,7 +218,6 @@ fn print_explanation(
     body: &[u8],
     rest: impl Read,
     form: ExplainFormat,
-    rows: RowSelection,
 ) -> io::Result<()> {
     let text = match form {
         ExplainFormat::Body => {
@@ -203,11 +231,11 @@ fn print_explanation(
             };
         }
         ExplainFormat::Json => match made {
-            Ok(made) => made.report.json(),
-            Err(why) => report::untouched_json(*why),
+            Ok(made) => pretty_json(&made.report),
+            Err(why) => untouched_json(*why),
         },
         ExplainFormat::Table => match made {
-            Ok(made) => table::render(&made.report, rows, terminal::width()),
+            Ok(made) => table::render(&made.report, terminal::width()),
             Err(why) => table::render_untouched(*why),
         },
     };
@@ -216,12 +244,24 @@ fn print_explanation(
 
 /// The result for a body that was read.
 struct Explanation {
-    report: ExplainReport,
+    report: AccountReport,
     /// The rewritten body, or `None` if the original is forwarded.
     forwarded: Option<Vec<u8>>,
 }
 
-fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedReason> {
+/// Renders a request that was not read as JSON.
+fn untouched_json(why: UntouchedReason) -> String {
+    #[derive(Serialize)]
+    struct Unread {
+        untouched: ReasonReport,
+    }
+    pretty_json(&Unread {
+        untouched: ReasonReport::new(why),
+    })
+}
+
+/// Explains `body`. `folds` joins the messages that a digest replaces to one row.
+fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation, UntouchedReason> {
     if config.mode == Mode::Off {
         return Err(UntouchedReason::Disabled);
     }
@@ -246,15 +286,33 @@ fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedRe
         },
     };
     let untouched = forwarded.as_ref().err().copied();
-    let source = window.source();
-    let report = ExplainReport::new(
-        config,
-        source,
+    let mode = config.mode;
+    let context = AccountContext {
+        mode,
+        profile: config
+            .settings_for(&conversation.model())
+            .compaction
+            .profile,
+        window: WindowNote {
+            tokens: policy.prune_thresholds.window,
+            source: WindowSource::Assumed,
+        },
+        cause: AccountCause::Plan,
+        untouched,
+    };
+    let account = RequestAccount::new(
         &conversation,
         &policy,
         &plan.view,
-        untouched,
+        plan.decisions.as_deref(),
     );
+    let account = match (untouched, folds) {
+        (Some(_), _) => account.unchanged(),
+        (None, true) => account.folded(false),
+        (None, false) => account,
+    };
+    let mut report = AccountReport::new(&account, &context, window.source());
+    report.hint = clearing_hint(&conversation, &policy);
     Ok(Explanation {
         report,
         forwarded: forwarded.ok(),

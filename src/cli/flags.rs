@@ -20,11 +20,9 @@ pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
 /// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {
-        "serve" | "check" | "doctor" => true,
-        // The proxy of `run` has no admin listener.
-        "run" => flag != "admin",
+        "serve" | "check" | "doctor" | "run" => true,
         "compact" => !matches!(flag, "admin" | "listen"),
-        "explain" => !matches!(flag, "admin" | "listen" | "store"),
+        "explain" => !matches!(flag, "listen" | "store"),
         "connect" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
         // The new file holds flags alone.
         "init" => !matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG),

@@ -1,24 +1,17 @@
 //! `longhaul health`: asks a running longhaul whether it is healthy. Intended for health checks of
 //! containers whose image has no other program.
 
-use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::{ArgMatches, Command};
-use http::header::HOST;
-use http::{Request, StatusCode};
-use http_body_util::Empty;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use http::StatusCode;
 use tokio::time::timeout;
 
+use super::admin_client::{self, admin_address};
 use super::flags::switch;
-use super::serve::reachable_address;
-use crate::config::{AdminListener, Config};
+use crate::config::Config;
 use crate::error::Problem;
 
 /// The time limit of `longhaul health`: less than the 3 s of the image's health check.
@@ -49,13 +42,10 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
     } else {
         "/livez"
     };
-    let asked = async { timeout(HEALTH_TIMEOUT, fetch_status(address, path)).await };
+    let asked = async { timeout(HEALTH_TIMEOUT, admin_client::fetch(address, path)).await };
     let answer = match crate::cli::runtime()?.block_on(asked) {
-        Ok(answer) => answer,
-        Err(_) => Err(format!(
-            "http://{address}{path}: no answer within {} s",
-            HEALTH_TIMEOUT.as_secs()
-        )),
+        Ok(answer) => answer.map(|(status, _)| status),
+        Err(_) => Err(format!("no answer within {} s", HEALTH_TIMEOUT.as_secs())),
     };
     Ok(match answer {
         Ok(StatusCode::OK) => ExitCode::SUCCESS,
@@ -72,77 +62,8 @@ fn report_unhealthy(address: SocketAddr, path: &str, why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns the admin listener's address as reachable from this machine.
-fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
-    let address = match at {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
-        AdminListener::Off => {
-            return Err(Problem::CommandLine(
-                "admin.listen is off, so there is no listener to ask; set --admin (LONGHAUL_ADMIN) \
-                 to an address"
-                    .into(),
-            ));
-        }
-    };
-    if address.port() == 0 {
-        return Err(Problem::CommandLine(
-            "admin.listen has port 0, a different port at each start, so the listener cannot be \
-             found; set --admin (LONGHAUL_ADMIN) to an address with a port"
-                .into(),
-        ));
-    }
-    Ok(reachable_address(address))
-}
-
 /// Whether a longhaul answers at `address`, within the time limit of `longhaul health`.
 pub(super) async fn is_alive(address: SocketAddr) -> bool {
-    let status = timeout(HEALTH_TIMEOUT, fetch_status(address, "/livez")).await;
-    matches!(status, Ok(Ok(StatusCode::OK)))
-}
-
-/// Requests one page and returns the status of the response.
-async fn fetch_status(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
-    let socket = TcpStream::connect(address).await.map_err(|error| {
-        if error.kind() == io::ErrorKind::ConnectionRefused {
-            format!("not running (nothing listens on {address})")
-        } else {
-            format!("{address} cannot be reached: {error}")
-        }
-    })?;
-    let no_http =
-        |error: hyper::Error| format!("{address} is not longhaul's admin listener: {error}");
-    let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
-        .await
-        .map_err(no_http)?;
-    let request = Request::get(path)
-        .header(HOST, address.to_string())
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| error.to_string())?;
-    // The task ends with the process. If no response arrives, `send_request` returns the error.
-    tokio::spawn(connection);
-    let answer = sender.send_request(request).await;
-    Ok(answer.map_err(no_http)?.status())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(address: &str, expect: &str) {
-        let asked = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
-        assert_eq!(asked.to_string(), expect);
-    }
-
-    #[test]
-    fn a_listener_on_every_address_is_asked_on_loopback() {
-        check("0.0.0.0:8485", "127.0.0.1:8485");
-        check("[::]:8485", "[::1]:8485");
-        check("192.0.2.7:8485", "192.0.2.7:8485");
-    }
-
-    #[test]
-    fn nobody_is_asked_where_nobody_can_be_found() {
-        assert!(admin_address(AdminListener::Off).is_err());
-        assert!(admin_address(AdminListener::IfFree(([127, 0, 0, 1], 0).into())).is_err());
-    }
+    let answer = timeout(HEALTH_TIMEOUT, admin_client::fetch(address, "/livez")).await;
+    matches!(answer, Ok(Ok((StatusCode::OK, _))))
 }

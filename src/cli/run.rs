@@ -7,6 +7,7 @@ mod variables;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 
 use clap::{Arg, ArgMatches, Command};
@@ -15,7 +16,7 @@ use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
 use super::agents::Agent;
-use crate::config::{BaseUrl, Config, Layers, secret_variables, shown_url};
+use crate::config::{BaseUrl, Config, Layers, report_json, secret_variables, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
@@ -30,7 +31,9 @@ them to the proxy by an argument or by their own settings in the environment.
 
 If one of those variables is already set and no upstream is named, runs nothing and exits with 64: the
 command's key would go to the default upstream instead. Name the upstream with --upstream, or unset the
-variable.";
+variable.
+
+With --admin ADDR, also serves the dashboard there, for as long as the command runs.";
 
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.
@@ -62,6 +65,16 @@ pub(super) fn command() -> Command {
                     "The address of the proxy; port 0 takes a free port. The setting `listen` \
                      applies to `longhaul serve` only [default: {DEFAULT_LISTEN}]"
                 )),
+        )
+        .arg(
+            Arg::new("log")
+                .long("log")
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help(
+                    "Append the log to FILE, a line per request unless log.level says otherwise; \
+                     the command keeps the terminal to itself",
+                ),
         )
         .arg(
             Arg::new("command")
@@ -113,10 +126,21 @@ pub(super) fn run(
     layers.set("tls.certificate_file", "");
     layers.set("tls.key_file", "");
     layers.set_default("limits.drain", DEFAULT_DRAIN);
-    layers.set_default("log.level", "error");
-    let config = Config::from_resolved(&layers.resolve()?)?;
+    // The dashboard of `longhaul serve` may run at the same time.
+    layers.set_unless_flag("admin.listen", "off");
+    let log_file = matches.get_one::<PathBuf>("log");
+    layers.set_default(
+        "log.level",
+        if log_file.is_some() { "info" } else { "error" },
+    );
+    let resolved = layers.resolve()?;
+    let mut config = Config::from_resolved(&resolved)?;
+    crate::cli::state_folder::keep_lessons(&mut config, env);
     crate::cli::warn_unknown_variables(env);
-    let _waits = telemetry::start_log(config.log)?;
+    let _waits = match log_file {
+        Some(path) => telemetry::start_log_file(config.log, path)?,
+        None => telemetry::start_log(config.log)?,
+    };
     let mut words = matches
         .get_many::<OsString>("command")
         .into_iter()
@@ -127,7 +151,8 @@ pub(super) fn run(
     for name in secret_variables(env) {
         process.env_remove(name);
     }
-    let served = serve_alongside(config, env, (program, words), process);
+    let settings = report_json(&resolved);
+    let served = serve_alongside(config, settings, env, (program, words), process);
     Ok(crate::cli::serve::block_on_and_shut_down(
         crate::cli::serve::worker_runtime()?,
         served,
@@ -141,6 +166,7 @@ fn proxy_problem(what: &str, error: &io::Error) -> Problem {
 /// Serves while `process` runs.
 async fn serve_alongside(
     config: Config,
+    settings: String,
     env: &BTreeMap<String, String>,
     (program, words): (OsString, Vec<&OsString>),
     mut process: Process,
@@ -156,7 +182,11 @@ async fn serve_alongside(
     let has_messages = config.upstream.messages.is_some();
     let mut signals =
         Signals::new().map_err(|error| proxy_problem("install signal handlers", &error))?;
-    let server = Server::new(config, listener).await?;
+    let admin = config.admin;
+    let mut server = Server::new(config, listener).await?;
+    if let Some(address) = crate::cli::serve::start_admin(&mut server, admin, settings).await? {
+        crate::cli::print_error(&format!("longhaul: dashboard at http://{address}\n"));
+    }
     let exporting = telemetry::start_export(&TraceDestination::from_env(env));
     let metrics = server.metrics();
     let (stop, stopped) = oneshot::channel();

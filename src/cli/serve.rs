@@ -16,11 +16,11 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::cli::thousands::with_thousands;
 use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, report_json,
     unknown_variables,
 };
+use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
@@ -35,7 +35,8 @@ pub(super) fn serve(
     env: &BTreeMap<String, String>,
     read: impl Fn() -> Result<ResolvedSettings, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
-    let config = Config::from_resolved(&found)?;
+    let mut config = Config::from_resolved(&found)?;
+    crate::cli::state_folder::keep_lessons(&mut config, env);
     let _waits = telemetry::start_log(config.log)?;
     for problem in unknown_variables(env) {
         tracing::warn!("{problem}");
@@ -131,7 +132,7 @@ async fn serve_until_signal(
 ///
 /// # Errors
 /// An explicitly configured address is unavailable. A default address is skipped instead.
-async fn start_admin(
+pub(super) async fn start_admin(
     server: &mut Server,
     at: AdminListener,
     settings: String,

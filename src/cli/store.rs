@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::flags::switch;
 use crate::cli::json::pretty_json;
-use crate::cli::printable::is_printable;
-use crate::cli::thousands::with_thousands;
 use crate::config::Config;
+use crate::display::printable::is_printable;
+use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;

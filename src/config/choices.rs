@@ -88,14 +88,23 @@ impl ChoiceSetting for LogLevel {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LogFormat {
+    /// [`Console`](Self::Console) on a terminal, [`Text`](Self::Text) elsewhere.
+    Auto,
+    /// Lines for people, without the fields that only machines read.
+    Console,
     /// JSON, an object per line.
     Json,
-    /// Human-readable text.
+    /// Every field as `name=value`.
     Text,
 }
 
 impl ChoiceSetting for LogFormat {
-    const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("console", Self::Console),
+        ("text", Self::Text),
+        ("json", Self::Json),
+    ];
 }
 
 /// Model that writes summaries.

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::file;
 use super::model_tables::MODEL_TABLES;
 use super::mounts;
+use super::prices::PRICE_TABLES;
 use super::raw_value::{Origin, RawValue};
 use super::resolved::ResolvedSettings;
 use super::setting::{Setting, is_shared_variable};
@@ -124,6 +125,8 @@ impl Layers {
         problems.extend(wrong);
         let (mount_tables, wrong) = mounts::take_tables(&mut values);
         problems.extend(wrong);
+        let (price_tables, wrong) = PRICE_TABLES.take(&mut values);
+        problems.extend(wrong);
         for (key, (_, origin)) in &values {
             if ALL_SETTINGS.iter().all(|entry| entry.key != key) {
                 let all = ALL_SETTINGS.iter().map(|entry| entry.key);
@@ -144,6 +147,7 @@ impl Layers {
                 settings,
                 model_tables,
                 mount_tables,
+                price_tables,
             })
         } else {
             Err(problems)

@@ -63,7 +63,7 @@ impl ModelPattern {
     }
 }
 
-fn model_pattern(raw: &RawValue) -> Result<ModelPattern, String> {
+pub(super) fn model_pattern(raw: &RawValue) -> Result<ModelPattern, String> {
     match raw {
         RawValue::Text(text) => ModelPattern::new(text.trim()),
         RawValue::List(_) => {

@@ -5,6 +5,7 @@ use super::Config;
 use super::keys::require_guarded_key;
 use super::model_tables::MODEL_TABLES;
 use super::mounts::MOUNT_TABLES;
+use super::prices::PRICE_TABLES;
 use super::raw_value::RawValue;
 use super::resolved::ResolvedSettings;
 use super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
@@ -90,6 +91,9 @@ impl ResolvedSettings {
         }
         if !have_same_values(&changes.settings.model_tables, &self.model_tables) {
             changes.applied.push(MODEL_TABLES.name);
+        }
+        if !have_same_values(&changes.settings.price_tables, &self.price_tables) {
+            changes.applied.push(PRICE_TABLES.name);
         }
         if !have_same_values(&changes.settings.mount_tables, &self.mount_tables) {
             changes.settings.mount_tables.clone_from(&self.mount_tables);

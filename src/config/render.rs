@@ -29,6 +29,17 @@ const MODEL_EXAMPLE: &str = "\
 # minimum_tokens = 20000      # prune.minimum_tokens\n\
 # profile = \"standard\"\n";
 
+/// Example of a price table; by default there are none.
+const PRICE_EXAMPLE: &str = "\
+# Prices of particular models in dollars per million tokens, for providers that are in no list: the\n\
+# first table whose match fits the model name. cached, written and output are optional; 0 is a price.\n\
+# Costs that a provider reports go first. In this file only.\n\
+# [[price]]\n\
+# match = \"gpt-5*\"\n\
+# input = 1.25\n\
+# cached = 0.125\n\
+# output = 10\n";
+
 /// Example of a mount table; by default there are none.
 const MOUNT_EXAMPLE: &str = "\
 # Additional upstreams, each under its own path. Requests under that path go to its upstream, with\n\
@@ -61,6 +72,8 @@ pub(crate) fn default_toml() -> String {
     page.push_str(MODEL_EXAMPLE);
     page.push('\n');
     page.push_str(MOUNT_EXAMPLE);
+    page.push('\n');
+    page.push_str(PRICE_EXAMPLE);
     page
 }
 
@@ -123,12 +136,14 @@ pub(crate) fn settings_markdown() -> String {
         );
     }
     page.push_str(
-        "\nIn the file, `[[model]]` tables change settings for particular models, and `[[mount]]` tables add\n\
-         upstreams:\n\n```toml\n",
+        "\nIn the file, `[[model]]` tables change settings for particular models, `[[mount]]` tables add\n\
+         upstreams, and `[[price]]` tables set prices:\n\n```toml\n",
     );
     page.push_str(MODEL_EXAMPLE);
     page.push('\n');
     page.push_str(MOUNT_EXAMPLE);
+    page.push('\n');
+    page.push_str(PRICE_EXAMPLE);
     page.push_str("```\n");
     page
 }
@@ -239,7 +254,11 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
         SettingRow::new(entry.key.into(), &raw, origin, |text| redacted(entry, text))
     });
     let mut rows: Vec<SettingRow> = general.collect();
-    for tables in [&found.model_tables, &found.mount_tables] {
+    for tables in [
+        &found.model_tables,
+        &found.mount_tables,
+        &found.price_tables,
+    ] {
         for (at, table) in tables.iter().enumerate() {
             rows.extend(table.values().map(|(name, raw, origin)| {
                 let key = format!("{}[{}].{name}", table.list(), at + 1);

@@ -19,6 +19,8 @@ pub(crate) struct ResolvedSettings {
     pub(super) model_tables: Vec<Table>,
     /// Mount tables, in the order of the file.
     pub(super) mount_tables: Vec<Table>,
+    /// Price tables, in the order of the file.
+    pub(super) price_tables: Vec<Table>,
 }
 
 impl ResolvedSettings {
@@ -53,6 +55,7 @@ impl ResolvedSettings {
             settings,
             model_tables: Vec::new(),
             mount_tables: Vec::new(),
+            price_tables: Vec::new(),
         }
     }
 

@@ -311,6 +311,12 @@ settings! { ALL_SETTINGS:
     STORE_AT: StoreLocation = store_location, "store.at" = "memory",
         env("LONGHAUL_STORE"), flag("store", "memory|file:PATH|redis://…"), restart;
 
+    /// While store.at is memory, serve and run keep learned windows and token ratios, but no text, in
+    /// the user's state folder. The next start knows them. The first process has the file; others at
+    /// the same time go without it. The folder is $XDG_STATE_HOME/longhaul, or
+    /// ~/.local/state/longhaul.
+    STORE_LESSONS: bool = switch, "store.lessons" = "true", restart;
+
     /// How long a record is kept after its last use. The default is a week, so that a session left
     /// on Friday continues on Monday.
     STORE_TTL: Duration = duration, "store.ttl" = "168h", restart;
@@ -385,7 +391,7 @@ settings! { ALL_SETTINGS:
     LIMITS_DRAIN_DELAY: Duration = duration, "limits.drain_delay" = "0s", restart;
 
     /// The address of the dashboard and of /livez, /readyz, /metrics and /config, in `longhaul
-    /// serve` only; off: none. The default is skipped if its port is taken; an address that you set
+    /// serve`; off: none. `longhaul run` has them only if the flag is given. The default is skipped if its port is taken; an address that you set
     /// must be free. If other machines can reach it, they get health and metrics, but no settings.
     ADMIN_LISTEN: Option<SocketAddr> = address_or_off, "admin.listen" = "127.0.0.1:8485",
         env("LONGHAUL_ADMIN"), flag("admin", "ADDR|off"), restart;
@@ -406,8 +412,11 @@ settings! { ALL_SETTINGS:
     /// is one line per request. No level writes contents, keys or header values.
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
 
-    /// text for people, json for machines.
-    LOG_FORMAT: LogFormat = choice, "log.format" = "text", restart;
+    /// auto, console, text or json. console is for people: time in UTC, model, conversation, actions,
+    /// sizes, cache, cost, status, duration. console has colours on a terminal unless NO_COLOR is set.
+    /// text has every field as name=value, json as an object per line. auto is console on a terminal
+    /// and text elsewhere.
+    LOG_FORMAT: LogFormat = choice, "log.format" = "auto", restart;
 }
 
 /// Returns the settings that have a flag, in the order of the table.

@@ -34,6 +34,11 @@ pub struct StoreConfig {
     pub scope_secret: Option<ScopeSecret>,
     /// Criterion that distinguishes callers.
     pub scope: CallerIdentity,
+    /// Whether a command that serves may keep what it learns about models in the user's state folder,
+    /// while records stay in memory.
+    pub keeps_lessons: bool,
+    /// File for what is learned about models while records stay in memory; set by such a command.
+    pub(crate) lessons: Option<PathBuf>,
 }
 
 /// The secret that scopes are derived from. Neither `Debug` nor an error shows it.
@@ -83,6 +88,8 @@ pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Proble
         max_bytes: found.value(&settings::STORE_MAX_BYTES)?,
         scope_secret,
         scope,
+        keeps_lessons: found.value(&settings::STORE_LESSONS)?,
+        lessons: None,
     })
 }
 

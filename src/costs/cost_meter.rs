@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::metrics::{AuxiliaryPurpose, Metrics};
-use longhaul_core::cost::pricing::{Cost, InputPrices};
+use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::usd::Usd;
 
@@ -13,7 +13,7 @@ pub(crate) struct CostMeter {
     metrics: Arc<Metrics>,
     purpose: AuxiliaryPurpose,
     /// Prices of the called model, if known.
-    prices: Option<InputPrices>,
+    prices: Option<TokenPrices>,
     /// Billionths of a dollar.
     paid_nanos: AtomicI64,
     unknown_calls: AtomicU64,
@@ -25,7 +25,7 @@ impl CostMeter {
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         purpose: AuxiliaryPurpose,
-        prices: Option<InputPrices>,
+        prices: Option<TokenPrices>,
     ) -> Self {
         Self {
             metrics: Arc::clone(metrics),

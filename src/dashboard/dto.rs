@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::account::{RequestId, StoredAccount, WindowNote};
 use crate::costs::RequestCost;
 use longhaul_core::units::usd::Usd;
 
@@ -17,12 +18,25 @@ pub(crate) struct ConversationDto {
     /// Description by a model, or the beginning of the last user message.
     pub(crate) body: String,
     pub(crate) model: String,
-    /// Context window assumed for the model, in tokens.
+    /// Product in the client's `User-Agent`; empty if there is none.
+    pub(crate) agent: String,
+    /// Pseudonym of the caller, by a keyed hash of the credentials.
+    pub(crate) caller: String,
+    /// Policy window, in estimated tokens like `points`.
     pub(crate) window: u64,
+    /// The window as its source states it.
+    pub(crate) window_note: Option<WindowNote>,
     pub(crate) requests: u64,
+    /// Requests without an answer, or with an error for an answer.
+    pub(crate) errors: u64,
+    /// Requests that were refused as too large and then answered.
+    pub(crate) mended: u64,
     /// Tokens of all requests that reached the upstream.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
+    /// Prompt tokens as the provider counts them, and those of them from its cache.
+    pub(crate) prompt_tokens: u64,
+    pub(crate) cached_tokens: u64,
     /// Calls that fetch a cleared result again.
     pub(crate) rereads: u64,
     pub(crate) money: ConversationCosts,
@@ -77,16 +91,36 @@ pub(crate) struct FileDto {
 /// A request of the conversation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RequestPoint {
+    pub(crate) id: RequestId,
+    /// Number of the request in its conversation, from 1.
+    pub(crate) number: u64,
     /// Time of the request's end.
     pub(crate) at: u64,
+    pub(crate) duration_ms: u64,
     pub(crate) before: u64,
     pub(crate) after: u64,
     pub(crate) window: u64,
+    pub(crate) window_note: Option<WindowNote>,
     pub(crate) status: Option<u16>,
+    /// Whether the client received no answer, or an error for an answer.
+    pub(crate) is_error: bool,
     /// Actions applied to the request.
     pub(crate) acts: Vec<&'static str>,
+    /// Number of cleared results in the forwarded request.
+    pub(crate) cleared: u64,
     /// Whether longhaul removed more from this request than from the one before.
     pub(crate) rewritten: bool,
+    /// Size that the upstream refused first, and the limit that it stated.
+    pub(crate) refused: Option<u64>,
+    pub(crate) refused_limit: Option<u64>,
+    pub(crate) prompt_tokens: Option<u32>,
+    pub(crate) cached_tokens: Option<u32>,
+    /// Cost in billionths of a dollar; `None` if unknown.
+    pub(crate) cost: Option<i64>,
+    /// Whether an account of the request is kept.
+    pub(crate) has_account: bool,
+    #[serde(skip)]
+    pub(crate) account: Option<Arc<StoredAccount>>,
 }
 
 impl ConversationCosts {

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::account::report::{AccountReport, RequestReport};
+use crate::account::{ConversationId, StoredAccount};
 use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::dashboard::request_delta::{ReadProgress, RequestDelta};
 use crate::dashboard::touched_files::TouchedFiles;
@@ -21,6 +23,10 @@ pub(super) struct DashboardEntry {
     points: VecDeque<RequestPoint>,
     /// Number of messages read.
     messages: usize,
+    /// Revision of the last change.
+    pub(super) revision: u64,
+    /// Number of requests that have ended.
+    ended: u64,
     /// Summary that replaces the history.
     summary: Option<Arc<str>>,
     /// Title by a model.
@@ -32,10 +38,7 @@ pub(super) struct DashboardEntry {
 impl DashboardEntry {
     /// Creates the entry of a new conversation, with an earlier title if there is one.
     pub(super) fn new(key: RecordKey, title: Option<Arc<Title>>) -> Self {
-        // Long enough to distinguish some dozens of conversations, and useless as a key of the
-        // store.
-        let id = key.to_bytes().last_chunk().copied().unwrap_or_default();
-        let id = format!("{:016x}", u64::from_be_bytes(id));
+        let id = ConversationId::new(key).to_string();
         Self {
             key,
             dto: ConversationDto {
@@ -45,6 +48,8 @@ impl DashboardEntry {
             files: TouchedFiles::default(),
             points: VecDeque::new(),
             messages: 0,
+            revision: 0,
+            ended: 0,
             summary: None,
             title,
             compacting: Vec::new(),
@@ -66,27 +71,95 @@ impl DashboardEntry {
         told
     }
 
-    /// Returns the details.
-    pub(super) fn to_details(&self) -> ConversationDetails {
+    /// Returns the details, with the requests after number `after`.
+    pub(super) fn to_details(&self, after: u64) -> ConversationDetails {
+        let points = self.points.iter().filter(|point| point.number > after);
         ConversationDetails {
             conversation: self.to_dto(),
             files: self.files.most_recent(),
-            points: self.points.iter().cloned().collect(),
+            points: points.cloned().collect(),
             summary: self.summary.clone(),
         }
     }
 
-    /// Drops the summary, which must not be shown.
-    pub(super) fn forget_summary(&mut self) {
-        self.summary = None;
+    /// Returns the time of the newest request whose account is kept.
+    pub(super) fn account_time(&self) -> Option<u64> {
+        let points = self.points.iter().rev();
+        points
+            .filter(|point| point.has_account)
+            .map(|point| point.at)
+            .next()
     }
 
-    /// Records a request that has ended.
-    pub(super) fn record_end(&mut self, point: RequestPoint) {
+    /// Returns the account of the newest request that is `wanted`.
+    pub(super) fn account(&self, wanted: impl Fn(&RequestPoint) -> bool) -> Option<AccountReport> {
+        let mut points = self.points.iter().rev();
+        let point = points.find(|point| point.has_account && wanted(point))?;
+        let request = RequestReport {
+            id: point.id.to_string(),
+            conversation: self.dto.id.clone(),
+            number: point.number,
+            model: self.dto.model.clone(),
+            at: point.at,
+            duration_ms: point.duration_ms,
+            status: point.status,
+            actions: point.acts.iter().map(|act| (*act).into()).collect(),
+            prompt_tokens: point.prompt_tokens,
+            cached_tokens: point.cached_tokens,
+            cost: point.cost,
+        };
+        Some(AccountReport::of_request(
+            point.account.as_deref()?,
+            request,
+        ))
+    }
+
+    /// Drops all text of the conversation, which must not be shown.
+    pub(super) fn forget_content(&mut self) {
+        self.summary = None;
+        for point in &mut self.points {
+            if let Some(account) = &mut point.account {
+                Arc::make_mut(account).texts.clear();
+            }
+        }
+    }
+
+    /// Drops all accounts and returns their weight.
+    pub(super) fn forget_accounts(&mut self, keeps: usize) -> usize {
+        let old = self.points.len().saturating_sub(keeps);
+        let old = self.points.iter_mut().take(old);
+        old.map(|point| {
+            point.has_account = false;
+            point.account.take().map_or(0, |account| account.weight())
+        })
+        .sum()
+    }
+
+    /// Records a request that has ended. Returns the weight of the accounts that the record adds and
+    /// drops.
+    pub(super) fn record_end(
+        &mut self,
+        mut point: RequestPoint,
+        account: Option<StoredAccount>,
+    ) -> (usize, usize) {
+        self.ended += 1;
+        point.number = self.ended;
+        point.account = account.map(|mut account| {
+            let mut points = self.points.iter().rev();
+            let previous = points.find_map(|point| point.account.as_deref());
+            account.date_changes(point.number, previous);
+            Arc::new(account)
+        });
+        point.has_account = point.account.is_some();
+        let added = point.account.as_ref().map_or(0, |account| account.weight());
+        let mut dropped = 0;
         while self.points.len() >= MAX_POINTS {
-            self.points.pop_front();
+            let oldest = self.points.pop_front();
+            let account = oldest.and_then(|point| point.account);
+            dropped += account.map_or(0, |account| account.weight());
         }
         self.points.push_back(point);
+        (added, dropped)
     }
 
     /// Whether longhaul removed more from a request of these sizes than from the one before. Text
@@ -126,6 +199,8 @@ impl DashboardEntry {
             self.dto.body = body;
         }
         self.dto.model = news.model;
+        self.dto.agent = news.agent;
+        self.dto.caller = news.caller;
         self.dto.window = news.window;
         self.dto.requests += 1;
         self.dto.last = wall_clock::unix_millis();

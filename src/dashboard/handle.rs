@@ -1,14 +1,17 @@
 //! Handle by which a request updates its conversation on the dashboard.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::account::{Refusal, RequestId, StoredAccount, WindowNote};
 use crate::costs::RequestCost;
 use crate::dashboard::RecentConversations;
+use crate::dashboard::days::DayRequest;
 use crate::dashboard::dto::RequestPoint;
 use crate::dashboard::entry::DashboardEntry;
-use crate::metrics::Label as _;
+use crate::metrics::{Action, Ending, Label as _};
 use crate::report::ChatReport;
 use crate::summaries::{CostMeter, SummaryError};
 use crate::wall_clock;
@@ -17,6 +20,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::summary::title::Title;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::units::usd::Usd;
 
 /// A request to record.
 pub(crate) struct DashboardRequest<'a> {
@@ -25,6 +29,25 @@ pub(crate) struct DashboardRequest<'a> {
     pub(crate) window: Tokens,
     /// The summary that replaces the history, if it may be shown.
     pub(crate) summary: Option<Arc<str>>,
+    /// Product in the client's `User-Agent`.
+    pub(crate) agent: String,
+    /// Pseudonym of the caller.
+    pub(crate) caller: String,
+}
+
+/// A request that has ended.
+pub(crate) struct EndedRequest<'a> {
+    pub(crate) id: RequestId,
+    pub(crate) report: &'a ChatReport,
+    pub(crate) account: Option<StoredAccount>,
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) window: Option<WindowNote>,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) ending: Ending,
+    pub(crate) cost: Option<&'a RequestCost>,
+    pub(crate) took: Duration,
+    /// Whether the upstream has received any of the request.
+    pub(crate) went_on: bool,
 }
 
 /// Handle to one of the recent conversations.
@@ -33,6 +56,7 @@ pub(crate) struct DashboardHandle {
     recent: Arc<RecentConversations>,
     key: RecordKey,
     window: Tokens,
+    model: Arc<str>,
 }
 
 /// Marks a conversation as being summarised; adds the cost of the calls when dropped.
@@ -45,49 +69,99 @@ pub(crate) struct CompactionGuard {
 impl DashboardHandle {
     /// Creates the handle for a request of the conversation `key`, whose model has the context
     /// `window`.
-    pub(super) fn new(recent: &Arc<RecentConversations>, key: RecordKey, window: Tokens) -> Self {
+    pub(super) fn new(
+        recent: &Arc<RecentConversations>,
+        key: RecordKey,
+        window: Tokens,
+        model: &str,
+    ) -> Self {
         let recent = Arc::clone(recent);
         Self {
             recent,
             key,
             window,
+            model: model.into(),
         }
     }
 
-    /// Records that the request has reached the upstream.
-    pub(crate) fn record_forwarded(&self, report: &ChatReport) {
-        self.update(|seen| {
-            seen.dto.tokens_before += u64::from(report.before.get());
-            seen.dto.tokens_after += u64::from(report.after.get());
-        });
-    }
-
     /// Records the end of the request.
-    pub(crate) fn record_end(
-        &self,
-        report: &ChatReport,
-        status: Option<StatusCode>,
-        spent: Option<&RequestCost>,
-    ) {
+    pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
+        let report = ended.report;
         let (before, after) = (
             u64::from(report.before.get()),
             u64::from(report.after.get()),
         );
-        self.update(|seen| {
-            let rewritten = seen.is_rewritten(before, after);
-            if let Some(spent) = spent {
-                seen.dto.money.add(spent);
+        let usage = ended.cost.and_then(|spent| spent.usage);
+        // A refusal may have corrected the window since the request came.
+        let account = ended.account.as_ref();
+        let window = account.map_or(self.window, |account| account.numbers.window);
+        let failed = ended
+            .status
+            .is_none_or(|status| status.is_client_error() || status.is_server_error());
+        // A client that leaves in mid-reply has what it wanted.
+        let is_error = failed || ended.ending == Ending::UpstreamBroke;
+        let point = RequestPoint {
+            id: ended.id,
+            number: 0,
+            at: wall_clock::unix_millis(),
+            duration_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
+            before,
+            after,
+            window: u64::from(window.get()),
+            window_note: ended.window,
+            status: ended.status.map(|status| status.as_u16()),
+            is_error,
+            acts: report.actions().iter().map(|act| act.label()).collect(),
+            cleared: report.pruned as u64,
+            rewritten: false,
+            refused: ended.refusal.map(|refusal| u64::from(refusal.size())),
+            refused_limit: ended.refusal.and_then(|it| it.limit).map(u64::from),
+            prompt_tokens: usage.map(|usage| usage.input),
+            cached_tokens: usage.and_then(|usage| usage.cached),
+            cost: ended
+                .cost
+                .and_then(|spent| spent.cost.amount())
+                .map(Usd::as_nanos),
+            has_account: false,
+            account: None,
+        };
+        let mended =
+            ended.refusal.is_some() && !is_error && report.actions().contains(&Action::Retry);
+        let account = ended.account.filter(|_| ended.went_on);
+        self.recent.record_end(self.key, |seen, hidden| {
+            let dto = &mut seen.dto;
+            if ended.went_on {
+                dto.tokens_before += before;
+                dto.tokens_after += after;
             }
-            seen.record_end(RequestPoint {
-                at: wall_clock::unix_millis(),
-                before,
-                after,
-                window: u64::from(self.window.get()),
-                status: status.map(|status| status.as_u16()),
-                acts: report.actions().iter().map(|act| act.label()).collect(),
-                rewritten,
+            dto.errors += u64::from(is_error);
+            dto.mended += u64::from(mended);
+            if let Some(usage) = usage {
+                dto.prompt_tokens += u64::from(usage.input);
+                dto.cached_tokens += u64::from(usage.cached.unwrap_or(0));
+            }
+            if let Some(spent) = ended.cost {
+                dto.money.add(spent);
+            }
+            dto.window_note = ended.window.or(dto.window_note);
+            let rewritten = seen.is_rewritten(before, after);
+            let account = account.map(|mut account| {
+                if hidden {
+                    account.texts.clear();
+                }
+                account
             });
+            seen.record_end(RequestPoint { rewritten, ..point }, account)
         });
+        self.recent.record_day(
+            &DayRequest {
+                is_error,
+                before: if ended.went_on { before } else { 0 },
+                after: if ended.went_on { after } else { 0 },
+                cost: ended.cost,
+            },
+            &self.model,
+        );
     }
 
     /// Records the cost of a request that the client left before it was answered: the provider

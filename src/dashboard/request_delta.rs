@@ -1,6 +1,7 @@
 //! Computes what a request adds to its conversation, without holding the lock.
 
 use crate::dashboard::handle::DashboardRequest;
+use crate::dashboard::title_words::title_words;
 use crate::dashboard::touched_files::TouchedFiles;
 use longhaul_core::summary::file_activity::for_each_touch;
 use longhaul_core::summary::title::{MAX_BODY_CHARS, MAX_TITLE_CHARS};
@@ -29,6 +30,8 @@ pub(super) struct RequestDelta {
     /// Beginning of the last new user message.
     pub(super) body: Option<String>,
     pub(super) model: String,
+    pub(super) agent: String,
+    pub(super) caller: String,
     pub(super) window: u64,
     /// Files that the new messages touched.
     pub(super) files: TouchedFiles,
@@ -50,7 +53,8 @@ impl RequestDelta {
             new.filter(|message| message.role.is_user())
         };
         let begins = |message, chars| wording::one_line(&conversation.text(message), chars);
-        let first = users(0).next().filter(|_| !known.has_title);
+        let titles = || users(0).find_map(|user| title_words(&conversation.text(user)));
+        let first = if known.has_title { None } else { titles() };
         let mut files = TouchedFiles::default();
         for_each_touch(conversation, from..messages.len(), |path, touch| {
             files.touch(path, touch);
@@ -58,10 +62,12 @@ impl RequestDelta {
         Self {
             messages_before: known.messages,
             messages: messages.len(),
-            title: first.map(|first| begins(first, MAX_TITLE_CHARS)),
+            title: first.map(|first| wording::one_line(&first, MAX_TITLE_CHARS)),
             body: users(from)
                 .next_back()
                 .map(|last| begins(last, MAX_BODY_CHARS)),
+            agent: arrival.agent.clone(),
+            caller: arrival.caller.clone(),
             model: conversation.model().chars().take(MAX_MODEL_CHARS).collect(),
             window: u64::from(arrival.window.get()),
             files,

@@ -32,6 +32,8 @@ fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T 
         prefix_keys: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
         window: Tokens::new(1_000),
         summary: Some("summary".into()),
+        agent: "agent".into(),
+        caller: "caller".into(),
     })
 }
 
@@ -47,8 +49,8 @@ fn shown() -> Arc<RecentConversations> {
 
 /// Returns the details of the only conversation.
 fn told(recent: &RecentConversations) -> Value {
-    let [told] = recent.list().try_into().unwrap();
-    serde_json::to_value(recent.details(&told.id)).unwrap()
+    let [told] = recent.changes_since(0).changed.try_into().unwrap();
+    serde_json::to_value(recent.details(&told.id, 0)).unwrap()
 }
 
 /// Returns the files, most recently touched first, with the read count of each.
@@ -75,7 +77,7 @@ fn nothing_is_kept_where_nobody_shows_it() {
     let recent = Arc::<RecentConversations>::default();
     assert!(arrival(1, |arrival| recent.record_request(arrival)).is_none());
     recent.enable();
-    assert!(recent.list().is_empty());
+    assert!(recent.changes_since(0).changed.is_empty());
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
         arrival(3, |one| RequestDelta::from_request(one, known)),
         None,
     );
-    assert!(seen.to_details().files.is_empty());
+    assert!(seen.to_details(0).files.is_empty());
     assert_eq!(seen.progress().messages, 0);
 }
 
@@ -128,11 +130,11 @@ fn a_request_under_way_puts_no_summary_back_that_is_not_to_be_shown_any_more() {
     let recent = shown();
     arrive(&recent, 1);
     assert_eq!(told(&recent)["summary"], "summary");
-    recent.set_summaries_visible(false);
+    recent.set_content_visible(false);
     assert!(told(&recent).get("summary").is_none());
     arrive(&recent, 1);
     assert!(told(&recent).get("summary").is_none());
-    recent.set_summaries_visible(true);
+    recent.set_content_visible(true);
     arrive(&recent, 1);
     assert_eq!(told(&recent)["summary"], "summary");
 }

@@ -123,7 +123,12 @@ impl ReplyObserver {
         };
         let spent = was_answered.then(|| {
             let usage = reply_end.usage.as_ref();
-            let spent = services.costs.settle(bill, &self.model, usage);
+            let spent = services.costs.settle(
+                bill,
+                &self.model,
+                usage,
+                services.config.prices(&self.model),
+            );
             services
                 .metrics
                 .costs
@@ -159,7 +164,7 @@ impl ReplyObserver {
         let services = &*self.services;
         let spent = services
             .costs
-            .settle(&self.observed.bill, &self.model, None);
+            .settle(&self.observed.bill, &self.model, None, None);
         services
             .metrics
             .costs

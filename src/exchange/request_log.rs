@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
+use crate::account::{ConversationId, Refusal, RequestId, StoredAccount, WindowNote};
 use crate::body::request_body::TransferMeter;
 use crate::costs::RequestCost;
-use crate::dashboard::DashboardHandle;
+use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
+use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
 use crate::metrics::{Ending, Label, Metrics, RetryReason, StatusClass};
 use crate::report::ChatReport;
@@ -21,6 +23,20 @@ use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::units::usd::Usd;
+
+/// Facts about a planned chat.
+#[derive(Debug)]
+pub(crate) struct ChatFacts {
+    pub(crate) model: Arc<str>,
+    pub(crate) conversation: Option<ConversationId>,
+    pub(crate) window: WindowNote,
+    /// Size from which on a record is prepared.
+    pub(crate) soft: Tokens,
+    /// Size from which on a record is used.
+    pub(crate) hard: Tokens,
+}
 
 /// Accumulates the log line, metrics and trace of one request; writes them when dropped.
 pub(crate) struct RequestLog {
@@ -35,7 +51,15 @@ pub(crate) struct RequestLog {
     ending: Ending,
     /// Whether longhaul answers with a fault of its own instead of an upstream reply.
     is_fault: bool,
+    /// Identifier in the log, in the report headers, in the trace and on the dashboard.
+    id: RequestId,
     report: ChatReport,
+    /// Facts about the chat, once it was planned.
+    chat: Option<ChatFacts>,
+    /// Account of the chat as it was sent last, if anybody can ask for it.
+    account: Option<StoredAccount>,
+    /// Refusal of the first attempt as too large.
+    refusal: Option<Refusal>,
     /// Handle of the conversation on the dashboard, if the dashboard is in use.
     dashboard: Option<DashboardHandle>,
     /// Observer of the response body as it passes.
@@ -62,7 +86,11 @@ impl RequestLog {
             received_bytes: 0,
             ending: Ending::ClientLeft,
             is_fault: false,
+            id: RequestId::draw(),
             report: ChatReport::default(),
+            chat: None,
+            account: None,
+            refusal: None,
             dashboard: None,
             observer: None,
             cost: None,
@@ -149,6 +177,24 @@ impl RequestLog {
         self.report = report;
     }
 
+    /// Sets the facts about the chat and its account, as of the last send.
+    pub(crate) fn set_chat(&mut self, facts: ChatFacts, account: Option<StoredAccount>) {
+        plan_log::log_plan(self.id, &facts, account.as_ref());
+        self.chat = Some(facts);
+        self.account = account;
+    }
+
+    /// Records that the upstream refused the first attempt as too large, if it did.
+    pub(crate) fn record_refusal(&mut self, refusal: Option<Refusal>) {
+        self.refusal = refusal;
+    }
+
+    /// Adds the headers that report what was done to the chat, if anything was.
+    pub(crate) fn write_report_headers(&self, headers: &mut HeaderMap) {
+        let conversation = self.chat.as_ref().and_then(|chat| chat.conversation);
+        self.report.write_headers(headers, self.id, conversation);
+    }
+
     /// Sets the dashboard handle of the conversation.
     pub(crate) fn set_dashboard_handle(&mut self, dashboard: Option<DashboardHandle>) {
         self.dashboard = dashboard;
@@ -213,6 +259,12 @@ impl RequestLog {
         if !trace.is_recorded() {
             return;
         }
+        trace.set("longhaul.request_id", &*self.id.to_string());
+        let chat = self.chat.as_ref();
+        let conversation = chat
+            .and_then(|chat| chat.conversation)
+            .map(|id| id.to_string());
+        trace.set("longhaul.conversation", conversation.as_deref());
         trace.set("longhaul.mount", self.mount.as_deref());
         trace.set("longhaul.sent_bytes", self.meter.bytes());
         trace.set("longhaul.received_bytes", self.received_bytes);
@@ -248,13 +300,27 @@ impl Drop for RequestLog {
             self.report.record_metrics(&self.metrics);
         }
         if let Some(dashboard) = &self.dashboard {
-            if went_on {
-                dashboard.record_forwarded(&self.report);
-            }
-            dashboard.record_end(&self.report, self.status, self.cost.as_ref());
+            dashboard.record_end(EndedRequest {
+                id: self.id,
+                report: &self.report,
+                account: self.account.take(),
+                refusal: self.refusal,
+                window: self.chat.as_ref().map(|chat| chat.window),
+                status: self.status,
+                ending: self.ending,
+                cost: self.cost.as_ref(),
+                took,
+                went_on,
+            });
         }
         self.finish_trace();
+        let chat = self.chat.as_ref();
+        let usage = self.cost.as_ref().and_then(|spent| spent.usage);
+        let cost = self.cost.as_ref().and_then(|spent| spent.cost.amount());
         tracing::info!(
+            request_id = %self.id,
+            model = chat.map(|chat| &*chat.model),
+            conversation = chat.and_then(|chat| chat.conversation).map(tracing::field::display),
             method = %self.method,
             path = self.path,
             mount = self.mount.as_deref(),
@@ -269,6 +335,13 @@ impl Drop for RequestLog {
             reclaimed_tokens = self.report.reclaimed.get(),
             tokens_before = self.report.before.get(),
             tokens_after = self.report.after.get(),
+            window = chat.map(|chat| chat.window.tokens.get()),
+            window_source = chat.map(|chat| chat.window.source.label()),
+            refused_tokens = self.refusal.map(|refusal| refusal.size()),
+            refused_limit = self.refusal.and_then(|it| it.limit),
+            counted_tokens = usage.map(|usage| usage.input),
+            cached_tokens = usage.and_then(|usage| usage.cached),
+            cost_nano_usd = cost.map(Usd::as_nanos),
             "request"
         );
     }
@@ -298,7 +371,6 @@ mod tests {
     use super::*;
     use crate::body::request_body::RequestBody;
     use crate::metrics::Action;
-    use longhaul_core::units::tokens::Tokens;
 
     fn goes_on(log: &mut RequestLog) {
         let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), log.meter());

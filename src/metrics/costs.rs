@@ -49,6 +49,7 @@ impl CostMetrics {
 
 fn split(cost: Cost) -> Result<(PriceSource, Usd), UnpricedReason> {
     match cost {
+        Cost::Configured(usd) => Ok((PriceSource::Setting, usd)),
         Cost::Listed(usd) => Ok((PriceSource::Table, usd)),
         Cost::NotCounted => Err(UnpricedReason::NotCounted),
         Cost::NotListed => Err(UnpricedReason::NotListed),

@@ -161,6 +161,8 @@ labels! {
     PriceSource {
         /// The provider's reply: the total charge.
         Provider = "provider",
+        /// The operator's prices: input, and output if its price is set.
+        Setting = "setting",
         /// The embedded price table: input only.
         Table = "table",
     }

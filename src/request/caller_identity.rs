@@ -1,7 +1,10 @@
 //! Header fields and query keys that identify the caller of a request.
 
+use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
+
+use longhaul_core::units::scope::Scope;
 
 /// Words that mark the name of a credential: an API key, a token, an authorization, a secret or a
 /// JSON web token. Gateways name their credentials freely, so no list of names is complete.
@@ -54,6 +57,32 @@ const PER_REQUEST: [&str; 17] = [
 pub(crate) fn identifies_caller(name: &str) -> bool {
     (CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) && !PER_REQUEST.contains(&name))
         || ACCOUNTS.contains(&name)
+}
+
+/// Maximum characters of a client's product name.
+const MAX_PRODUCT_CHARS: usize = 40;
+
+/// Returns the product that the client's `User-Agent` names first, without its version; empty if none
+/// is named. The rest of the field may say anything.
+pub(crate) fn agent_product(headers: &HeaderMap) -> String {
+    let agent = headers
+        .get(USER_AGENT)
+        .and_then(|agent| agent.to_str().ok());
+    let product = agent.unwrap_or_default().split_whitespace().next();
+    let product = product.unwrap_or_default();
+    let name = match product.rsplit_once('/') {
+        Some((name, version)) if version.starts_with(|first: char| first.is_ascii_digit()) => name,
+        Some(_) | None => product,
+    };
+    name.chars().take(MAX_PRODUCT_CHARS).collect()
+}
+
+/// Returns a pseudonym of the caller with this scope: eight hexadecimal digits, which reveal nothing of
+/// the credentials.
+pub(crate) fn pseudonym(scope: Scope) -> String {
+    let key = scope.named_key("pseudonym on the dashboard").to_bytes();
+    let end = key.last_chunk().copied().unwrap_or_default();
+    format!("{:08x}", u32::from_be_bytes(end))
 }
 
 /// Returns the names of the fields that identify a caller, sorted, so that their order in the
@@ -140,5 +169,19 @@ mod tests {
             [("access_token".to_owned(), "y"), ("key".to_owned(), "x")]
         );
         assert!(identifying_parameters(None).is_empty());
+    }
+
+    #[test]
+    fn an_agent_is_its_product_without_a_version() {
+        for (agent, expect) in [
+            ("claude-cli/1.0.83 (external, cli)", "claude-cli"),
+            ("OpenAI/Python 3.54.0", "OpenAI/Python"),
+            ("aider", "aider"),
+            ("", ""),
+        ] {
+            let headers = HeaderMap::from_iter([(USER_AGENT, agent.parse().unwrap())]);
+            assert_eq!(agent_product(&headers), expect);
+        }
+        assert_eq!(agent_product(&HeaderMap::new()), "");
     }
 }

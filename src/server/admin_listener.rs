@@ -7,17 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::admin::Admin;
 use crate::server::acceptor::Acceptor;
+use parking_lot::Mutex;
 
 /// Maximum size of a request head on the admin listener, in bytes. hyper accepts no smaller buffer.
 const ADMIN_BUFFER: usize = 8 * 1024;
@@ -29,10 +31,16 @@ const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// so other connections never block a probe. Usual clients are a probe, a scraper and a person.
 pub(crate) const ADMIN_CONNECTIONS: usize = 16;
 
+/// Maximum duration of an event stream. The browser connects again at once, so a viewer that has left
+/// without a word holds its connection no longer.
+const VIEWER_TIMEOUT: Duration = Duration::from_mins(10);
+
 /// An open connection.
 struct Open {
     /// Whether the connection has sent a request.
     has_asked: Arc<AtomicBool>,
+    /// Whether the connection has become an event stream, which has a place of its own.
+    is_viewer: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
@@ -54,20 +62,38 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
         make_place(&mut open);
         let admin = Arc::clone(&admin);
         let has_asked = Arc::<AtomicBool>::default();
-        let asked = Arc::clone(&has_asked);
+        let is_viewer = Arc::<AtomicBool>::default();
+        let connection = AdminConnection {
+            admin,
+            has_asked: Arc::clone(&has_asked),
+            is_viewer: Arc::clone(&is_viewer),
+            place: Mutex::new(Some(place)),
+        };
         let task = tasks.spawn(async move {
             // No legitimate request takes longer.
-            _ = timeout(ADMIN_TIMEOUT, serve_connection(socket, &admin, &asked)).await;
-            drop(place);
+            let limit = async {
+                sleep(ADMIN_TIMEOUT).await;
+                if connection.is_viewer.load(Ordering::Relaxed) {
+                    sleep(VIEWER_TIMEOUT.saturating_sub(ADMIN_TIMEOUT)).await;
+                }
+            };
+            tokio::select! {
+                () = connection.serve(socket) => {}
+                () = limit => {}
+            }
         });
-        open.push_back(Open { has_asked, task });
+        open.push_back(Open {
+            has_asked,
+            is_viewer,
+            task,
+        });
     }
 }
 
 /// Closes a connection if every place is taken: the oldest that has sent no request, or else the
 /// oldest.
 fn make_place(open: &mut VecDeque<Open>) {
-    open.retain(|open| !open.task.is_finished());
+    open.retain(|open| !open.task.is_finished() && !open.is_viewer.load(Ordering::Relaxed));
     if open.len() < ADMIN_CONNECTIONS {
         return;
     }
@@ -79,21 +105,40 @@ fn make_place(open: &mut VecDeque<Open>) {
     }
 }
 
-async fn serve_connection(socket: TcpStream, admin: &Admin, has_asked: &AtomicBool) {
-    let Ok(peer) = socket.peer_addr() else { return };
-    let service = service_fn(|request: Request<Incoming>| {
-        has_asked.store(true, Ordering::Relaxed);
-        let answer = admin.respond(&request, peer.ip()).map(Full::new);
-        async { Ok::<_, Infallible>(answer) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .keep_alive(false)
-        .header_read_timeout(ADMIN_HEAD_TIMEOUT)
-        .max_buf_size(ADMIN_BUFFER)
-        .serve_connection(TokioIo::new(socket), service);
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "admin connection ended");
+/// A connection being served.
+struct AdminConnection {
+    admin: Arc<Admin>,
+    has_asked: Arc<AtomicBool>,
+    is_viewer: Arc<AtomicBool>,
+    /// Place among the connections; given up by an event stream.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl AdminConnection {
+    /// Answers the one request of the connection.
+    async fn serve(&self, socket: TcpStream) {
+        let Ok(peer) = socket.peer_addr() else { return };
+        let service = service_fn(|request: Request<Incoming>| {
+            self.has_asked.store(true, Ordering::Relaxed);
+            let answer = if let Some(events) = self.admin.events(&request, peer.ip()) {
+                self.is_viewer.store(true, Ordering::Relaxed);
+                drop(self.place.lock().take());
+                events.map(Either::Right)
+            } else {
+                let page = self.admin.respond(&request, peer.ip());
+                page.map(Full::new).map(Either::Left)
+            };
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(false)
+            .header_read_timeout(ADMIN_HEAD_TIMEOUT)
+            .max_buf_size(ADMIN_BUFFER)
+            .serve_connection(TokioIo::new(socket), service);
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "admin connection ended");
+        }
     }
 }
 
@@ -106,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::admin::Overview;
+    use crate::admin::events::MAX_VIEWERS;
     use crate::config::Config;
     use crate::services::Services;
 
@@ -115,7 +161,11 @@ mod tests {
         let services = Services::new(config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let admin = Admin::new(Overview::from_services(&services), String::new(), address);
+        let admin = Admin::new(
+            Overview::from_services(&services, String::new()),
+            String::new(),
+            address,
+        );
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::new(admin)));
         (address, serving)
@@ -171,6 +221,44 @@ mod tests {
         check_probe(address, viewers).await;
     }
 
+    /// Opens an event stream and reads the beginning of the answer.
+    async fn view(address: SocketAddr) -> (TcpStream, String) {
+        let mut viewer = TcpStream::connect(address).await.unwrap();
+        let ask = format!("GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        viewer.write_all(ask.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4_096];
+        let read = viewer.read(&mut answer).await.unwrap();
+        answer.truncate(read);
+        (viewer, String::from_utf8(answer).unwrap())
+    }
+
+    #[tokio::test]
+    async fn viewers_are_bounded_and_take_no_place_of_a_page() {
+        let (address, _serving) = served().await;
+        let mut viewers = Vec::new();
+        for _ in 0..MAX_VIEWERS {
+            let (viewer, answer) = view(address).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert!(answer.contains("text/event-stream"), "{answer}");
+            viewers.push(viewer);
+        }
+        let (_, answer) = view(address).await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        for _ in 0..2 * ADMIN_CONNECTIONS {
+            let answer = answered(probe(address, "").await).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+        // A viewer that leaves makes room for another.
+        viewers.pop();
+        loop {
+            let (_viewer, answer) = view(address).await;
+            if answer.starts_with("HTTP/1.1 200 ") {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[tokio::test]
     async fn the_oldest_silent_connection_gives_its_place() {
         let mut tasks = JoinSet::new();
@@ -178,7 +266,11 @@ mod tests {
         for at in 0..ADMIN_CONNECTIONS {
             let has_asked = Arc::new(AtomicBool::new(at == 0));
             let task = tasks.spawn(std::future::pending::<()>());
-            open.push_back(Open { has_asked, task });
+            open.push_back(Open {
+                has_asked,
+                is_viewer: Arc::default(),
+                task,
+            });
         }
         let second = open[1].task.id();
         make_place(&mut open);

@@ -36,7 +36,7 @@ impl Services {
             mount: None,
             mounts: Vec::new(),
             messages: None,
-            costs: cost_tracker(&config),
+            costs: Arc::new(CostTracker::new()),
             budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
             request_places: RequestPlaces::new(config.limits.requests),
             summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
@@ -76,7 +76,7 @@ impl Services {
     /// The summariser's endpoint cannot be used.
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
         let endpoint = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
-        self.recent.set_summaries_visible(config.admin_show_content);
+        self.recent.set_content_visible(config.admin_show_content);
         let mounts = self.mounts.iter().zip(&config.mounts);
         let mounts = mounts.map(|(mounted, mount)| {
             Arc::new(Self {
@@ -104,7 +104,7 @@ impl Services {
     fn for_mount(&self, mount: Option<&str>, config: Config) -> Self {
         Self {
             mount: mount.map(Arc::from),
-            costs: cost_tracker(&config),
+            costs: Arc::new(CostTracker::new()),
             knowledge: Arc::default(),
             unknown_paths: Arc::default(),
             cross_origin: Arc::default(),
@@ -122,11 +122,6 @@ impl Services {
             ..self.clone()
         }
     }
-}
-
-/// Creates the cost tracker of one upstream; prices depend on its host.
-fn cost_tracker(config: &Config) -> Arc<CostTracker> {
-    Arc::new(CostTracker::new(config.upstream.base.authority().host()))
 }
 
 #[cfg(test)]
@@ -157,7 +152,9 @@ mod tests {
         };
         let bills = &services.costs;
         let open = bills.begin(&prefix_keys, MODEL, billed);
-        bills.settle(&open, MODEL, Some(&usage)).cost
+        bills
+            .settle(&open, MODEL, Some(&usage), services.config.prices(MODEL))
+            .cost
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@
 mod abuse;
 mod admin;
 mod bad_input;
+mod browser;
 mod caller;
 mod check_errors;
 mod clearing;
@@ -19,12 +20,14 @@ mod compaction_properties;
 mod completions;
 mod counts;
 mod dashboard;
+mod dashboard_page;
 mod demo;
 #[cfg(target_os = "linux")]
 mod descriptors;
 mod doctor;
 mod encoded;
 mod explain;
+mod explain_live;
 mod fair_share;
 mod faults;
 mod forks;

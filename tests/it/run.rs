@@ -347,3 +347,35 @@ fn a_signal_to_end_is_the_commands_to_answer() {
     );
     assert_eq!(child.wait().unwrap().code(), Some(42));
 }
+
+#[test]
+fn a_dashboard_and_a_log_are_there_on_request_and_lessons_in_the_state_folder() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = free.local_addr().unwrap().to_string();
+    drop(free);
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().to_str().unwrap();
+    let log = dir.path().join("agent.log");
+    let health = format!(
+        "{} health --admin {admin}; kill -0 $$; echo $?",
+        env!("CARGO_BIN_EXE_longhaul")
+    );
+    let upstream = ["--upstream", "http://127.0.0.1:9/v1", "--admin", &admin];
+    let log_file = ["--log", log.to_str().unwrap(), "--", "sh", "-c", &health];
+    let output = run(&[&upstream[..], &log_file].concat(), &[("HOME", home)]);
+    let output = { output }.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains(&format!("dashboard at http://{admin}")),
+        "{told}"
+    );
+    assert!(log.exists());
+    let state = dir.path().join(".local/state/longhaul");
+    assert!(state.join("lessons.db").exists());
+    let off = [("HOME", home), ("LONGHAUL_STORE_LESSONS", "false")];
+    std::fs::remove_dir_all(&state).unwrap();
+    let output = run(&["--upstream", "http://127.0.0.1:9/v1", "--", "true"], &off).output();
+    assert!(output.unwrap().status.success());
+    assert!(!state.exists());
+}

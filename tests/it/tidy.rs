@@ -39,7 +39,14 @@ fn files(folder: &str) -> Vec<File> {
 }
 
 fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
-    const MADE: [&str; 5] = [".git", ".venv", "node_modules", "sessions", "target"];
+    const MADE: [&str; 6] = [
+        ".git",
+        ".venv",
+        "node_modules",
+        "sessions",
+        "target",
+        "vendor",
+    ];
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();

@@ -143,7 +143,7 @@ pub enum Evidence {
 
 impl Overflow {
     /// Returns the prompt size that the reply states, or that follows from its limit and excess.
-    pub(crate) fn prompt_size(&self) -> Option<u32> {
+    pub fn prompt_size(&self) -> Option<u32> {
         self.used
             .or_else(|| Some(self.limit?.saturating_add(self.excess?)))
     }

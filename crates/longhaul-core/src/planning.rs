@@ -1,5 +1,6 @@
 //! Plans of how a conversation is forwarded, and the splice that carries one out.
 
+pub mod account;
 pub mod agent_compaction;
 pub mod continuation;
 pub mod plan;

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::cli::check::KEY_VARIABLE;
 use crate::cli::model_window::ModelWindow;
-use crate::cli::thousands::with_thousands;
 use crate::config::{ChoiceSetting, Config};
+use crate::display::thousands::with_thousands;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer};
 use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 use longhaul_core::units::tokens::Tokens;

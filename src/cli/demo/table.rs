@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::report::{DemoReport, PlayOutcome, error_text};
 use super::totals::{PlayTotals, percent};
-use crate::cli::thousands::with_thousands;
+use crate::display::thousands::with_thousands;
 
 pub(super) use rows::RowSelection;
 

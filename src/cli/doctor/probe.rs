@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::cli::check::KEY_VARIABLE;
-use crate::cli::printable::is_printable;
 use crate::config::{ClientTokens, Config, StoreLocation};
+use crate::display::printable::is_printable;
 use crate::server::Server;
 
 /// Maximum time for one request. A local server may have to load the model first.

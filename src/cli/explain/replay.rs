@@ -6,14 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use super::super::demo::{RecordedSession, Summariser, invalid_session, play_through_proxy};
+use crate::account::verdict::UntouchedReason;
 use crate::cli::explain::session_report::SessionReport;
-use crate::cli::explain::verdict::UntouchedReason;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{
     self, BaseUrl, ClientTokens, Config, Mode, Proxies, StoreLocation, WindowOrigin,
 };
 use crate::error::Problem;
-use crate::models;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::Policy;
 use longhaul_mock_model::ModelOptions;
@@ -98,8 +97,7 @@ impl SessionReplay {
         let (played, _) = crate::cli::runtime()?.block_on(played).map_err(|error| {
             Problem::Listen(format!("cannot play the sessions on loopback: {error}"))
         })?;
-        let host = config.upstream.base.authority().host();
-        let prices = models::prices(host, &self.model);
+        let prices = config.prices(&self.model);
         let mut report =
             SessionReport::new(&self.session.name, self.session.len(), &played, prices);
         report.window = marks.window.get();

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::cli::demo::{PlayOutcome, PlayRow, PlayTotals, ending, percent};
 use crate::cli::json::pretty_json;
-use crate::cli::thousands::with_thousands;
-use longhaul_core::cost::pricing::{InputPrices, Price};
+use crate::display::thousands::with_thousands;
+use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::usd::Usd;
 
@@ -47,7 +47,7 @@ impl SessionReport {
         session: &str,
         requests: usize,
         played: &PlayOutcome,
-        prices: Option<InputPrices>,
+        prices: Option<TokenPrices>,
     ) -> Self {
         Self {
             session: session.to_owned(),
@@ -79,7 +79,7 @@ impl SessionReport {
 }
 
 impl InputCost {
-    fn from_rows(rows: &[PlayRow], prices: Option<InputPrices>) -> Self {
+    fn from_rows(rows: &[PlayRow], prices: Option<TokenPrices>) -> Self {
         // A price list without a price for cached input cannot price a conversation.
         let listed = prices.filter(|prices| prices.cached.is_some());
         let prices = listed.or_else(relative_prices);
@@ -131,11 +131,13 @@ const NANOS_PER_CENT: u64 = 10_000_000;
 
 /// Returns the prices for a model without list prices: one for a new token, a tenth for a cached
 /// one, as most providers charge.
-fn relative_prices() -> Option<InputPrices> {
-    Some(InputPrices {
+fn relative_prices() -> Option<TokenPrices> {
+    Some(TokenPrices {
         input: Price::from_dollars_per_million("1")?,
         cached: Price::from_dollars_per_million("0.1"),
         written: None,
+        output: None,
+        origin: PriceOrigin::Listed,
     })
 }
 
@@ -265,15 +267,17 @@ mod tests {
         }
     }
 
-    fn listed() -> InputPrices {
-        InputPrices {
+    fn listed() -> TokenPrices {
+        TokenPrices {
             input: Price::from_dollars_per_million("2").unwrap(),
             cached: Price::from_dollars_per_million("0.5"),
             written: None,
+            output: None,
+            origin: PriceOrigin::Listed,
         }
     }
 
-    fn check(rows: &[PlayRow], prices: Option<InputPrices>, expect: (i64, i64), told: &str) {
+    fn check(rows: &[PlayRow], prices: Option<TokenPrices>, expect: (i64, i64), told: &str) {
         let cost = InputCost::from_rows(rows, prices);
         assert_eq!((cost.with.as_nanos(), cost.without.as_nanos()), expect);
         assert_eq!(cost.describe(), told);
@@ -299,7 +303,7 @@ mod tests {
     fn what_is_in_no_list_counts_a_tenth_where_it_was_cached() {
         let rows = [row(1_000, 1_000, 0), row(2_000, 2_000, 1_000)];
         check(&rows, None, (2_100_000, 2_100_000), "100%");
-        let uncached = InputPrices {
+        let uncached = TokenPrices {
             cached: None,
             ..listed()
         };
@@ -308,7 +312,7 @@ mod tests {
 
     #[test]
     fn writing_costs_what_the_list_says_it_does() {
-        let writes = InputPrices {
+        let writes = TokenPrices {
             written: Price::from_dollars_per_million("4"),
             ..listed()
         };
@@ -332,13 +336,13 @@ mod tests {
         );
     }
 
-    fn bill(session: &str, rows: Vec<PlayRow>, prices: Option<InputPrices>) -> SessionReport {
+    fn bill(session: &str, rows: Vec<PlayRow>, prices: Option<TokenPrices>) -> SessionReport {
         SessionReport::new(session, 3, &PlayOutcome::from_rows(rows), prices)
     }
 
     #[test]
     fn several_sessions_have_a_line_together_whose_cost_is_of_one_kind_or_none() {
-        let of = |prices: [Option<InputPrices>; 2]| {
+        let of = |prices: [Option<TokenPrices>; 2]| {
             let reports = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
             render_table(&reports)
         };

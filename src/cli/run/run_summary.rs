@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::agents::Agent;
-use crate::cli::thousands::with_thousands;
+use crate::display::thousands::with_thousands;
 use crate::metrics::{Action, Metrics};
 
 /// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the

@@ -63,7 +63,7 @@ const EXEMPT: [Exemption; 13] = [
     // The logs of agents, in forms of their own.
     ("src/cli/client_logs", &[]),
     // Headings of tables.
-    ("src/cli/explain/table.rs", &["role"]),
+    ("src/account/table.rs", &["role"]),
     ("src/cli/store.rs", &["messages"]),
     // Help for a user who sent another body.
     ("src/error.rs", &["chat/completions"]),

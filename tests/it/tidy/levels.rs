@@ -23,9 +23,16 @@ struct Levels {
 const PROGRAM: Levels = Levels {
     root: "src/",
     rooms: &[
-        &["error", "limits", "metrics", "models", "wall_clock"],
+        &[
+            "display",
+            "error",
+            "limits",
+            "metrics",
+            "models",
+            "wall_clock",
+        ],
         &["body", "config", "costs", "report", "traces"],
-        &["upstream"],
+        &["account", "upstream"],
         &["learned", "summaries", "telemetry"],
         &["dashboard", "store"],
         &["request"],

@@ -1,6 +1,6 @@
 //! Comparison of a request's cost with its cost without longhaul.
 
-use crate::cost::pricing::InputPrices;
+use crate::cost::pricing::TokenPrices;
 use crate::dialect::usage::Usage;
 use crate::units::tokens::Tokens;
 use crate::units::usd::Usd;
@@ -81,7 +81,7 @@ impl BilledRequest {
         &self,
         usage: Option<&Usage>,
         prior: Option<&PriorRequest>,
-        prices: Option<&InputPrices>,
+        prices: Option<&TokenPrices>,
     ) -> CostComparison {
         let removed = self.billable_removed();
         if removed == Tokens::ZERO {
@@ -120,7 +120,7 @@ impl BilledRequest {
         &self,
         usage: &Usage,
         prior: Option<&PriorRequest>,
-        prices: &InputPrices,
+        prices: &TokenPrices,
     ) -> Option<Usd> {
         let warm = prior.filter(|prior| prior.uses_cache);
         let went_cold =
@@ -139,7 +139,7 @@ impl BilledRequest {
         &self,
         usage: &Usage,
         prior: &PriorRequest,
-        prices: &InputPrices,
+        prices: &TokenPrices,
     ) -> Option<Usd> {
         let new = self.before - prior.sizes.before;
         let stayed = usage.input.saturating_sub(self.provider_tokens(usage, new));
@@ -165,16 +165,18 @@ impl BilledRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::pricing::Price;
+    use crate::cost::pricing::{Price, PriceOrigin};
 
     const FULL: i64 = 2_000;
     const CACHED: i64 = 200;
 
-    fn prices() -> InputPrices {
-        InputPrices {
+    fn prices() -> TokenPrices {
+        TokenPrices {
             input: Price::from_dollars_per_million("2").unwrap(),
             cached: Price::from_dollars_per_million("0.2"),
             written: None,
+            output: None,
+            origin: PriceOrigin::Listed,
         }
     }
 
@@ -206,7 +208,7 @@ mod tests {
         of: BilledRequest,
         usage: Usage,
         prior: Option<PriorRequest>,
-        prices: Option<InputPrices>,
+        prices: Option<TokenPrices>,
         expect: (Option<i64>, Option<i64>),
     ) {
         let bill = of.compare_costs(Some(&usage), prior.as_ref(), prices.as_ref());
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_is_written_to_the_cache_anew_is_paid_for_as_that() {
-        let sold = InputPrices {
+        let sold = TokenPrices {
             written: Price::from_dollars_per_million("2.5"),
             ..prices()
         };
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_provider_without_a_cache_would_have_billed_it_all() {
-        let uncached = InputPrices {
+        let uncached = TokenPrices {
             cached: None,
             ..prices()
         };

@@ -20,6 +20,17 @@ impl Price {
         (picos > 0).then_some(Self(picos))
     }
 
+    /// Parses a price that an operator states, in dollars per million tokens. Zero is a price: tokens
+    /// that cost nothing.
+    pub fn stated(dollars: &str) -> Option<Self> {
+        to_fixed_point(dollars.parse().ok()?, 6).map(Self)
+    }
+
+    /// Creates the price nearest to `dollars` per million tokens; `None` if it is negative.
+    pub(crate) fn nearest(dollars: f64) -> Option<Self> {
+        to_fixed_point(dollars, 6).map(Self)
+    }
+
     /// Returns the cost of `tokens` tokens, rounded to a billionth of a dollar.
     pub(crate) fn cost_of(self, tokens: u32) -> Usd {
         let picos = self.0.saturating_mul(u64::from(tokens));
@@ -34,18 +45,41 @@ impl Price {
     }
 }
 
-/// Prices of a model's input.
+/// Origin of the prices of a model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct InputPrices {
+pub enum PriceOrigin {
+    /// Costs that the provider reported for earlier replies.
+    Inferred,
+    /// A list of prices, without the price of output.
+    Listed,
+    /// The operator's setting.
+    Setting,
+}
+
+/// Prices of a model's tokens.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TokenPrices {
+    /// Origin of the prices.
+    pub origin: PriceOrigin,
     /// Price of input that is not cached.
     pub input: Price,
     /// Price of input read from the provider's cache, if listed separately.
     pub cached: Option<Price>,
     /// Price of input written to the provider's cache, if listed separately.
     pub written: Option<Price>,
+    /// Price of output, if known.
+    pub output: Option<Price>,
 }
 
-impl InputPrices {
+impl TokenPrices {
+    /// Returns the cost of a reply with this usage: the input, and the output if its price is known and
+    /// the usage counts it.
+    pub fn cost(&self, usage: &Usage) -> Option<Usd> {
+        let output = self.output.zip(usage.output);
+        let output = output.map_or(Usd::ZERO, |(price, tokens)| price.cost_of(tokens));
+        Some(self.input_cost(usage)? + output)
+    }
+
     /// Returns the cost of the input in `usage`. Returns `None` if some input came from a cache and
     /// the cached price is unknown. Cache writes cost the normal input price unless listed
     /// separately.
@@ -79,6 +113,8 @@ impl InputPrices {
 pub enum Cost {
     /// Cost of the input at the list price. The lists that longhaul has contain no output prices.
     Listed(Usd),
+    /// Cost at the operator's prices: of the input, and of the output if its price is set.
+    Configured(Usd),
     /// The provider reported no token counts.
     NotCounted,
     /// A required price of the model is not listed.
@@ -90,21 +126,28 @@ pub enum Cost {
 impl Cost {
     /// Returns the cost of a reply with this usage, at the model's `prices` if known. The
     /// provider's own figure takes precedence, because it includes tiers, discounts and fees.
-    pub fn from_usage(usage: Option<&Usage>, prices: Option<&InputPrices>) -> Self {
+    pub fn from_usage(usage: Option<&Usage>, prices: Option<&TokenPrices>) -> Self {
         let Some(usage) = usage else {
             return Self::NotCounted;
         };
         if let Some(reported) = usage.cost {
             return Self::Reported(reported);
         }
-        let listed = prices.and_then(|prices| prices.input_cost(usage));
-        listed.map_or(Self::NotListed, Self::Listed)
+        let Some(cost) = prices.and_then(|prices| prices.cost(usage)) else {
+            return Self::NotListed;
+        };
+        match prices.map(|prices| prices.origin) {
+            Some(PriceOrigin::Setting) => Self::Configured(cost),
+            Some(PriceOrigin::Listed) => Self::Listed(cost),
+            // Other replies say what they cost, so this one was free or failed.
+            Some(PriceOrigin::Inferred) | None => Self::NotListed,
+        }
     }
 
     /// Returns the amount, if known.
     pub fn amount(self) -> Option<Usd> {
         match self {
-            Self::Listed(usd) | Self::Reported(usd) => Some(usd),
+            Self::Configured(usd) | Self::Listed(usd) | Self::Reported(usd) => Some(usd),
             Self::NotCounted | Self::NotListed => None,
         }
     }
@@ -151,11 +194,13 @@ mod tests {
         }
     }
 
-    fn prices(input: &str, cached: &str, written: &str) -> InputPrices {
-        InputPrices {
+    fn prices(input: &str, cached: &str, written: &str) -> TokenPrices {
+        TokenPrices {
             input: Price::from_dollars_per_million(input).unwrap(),
             cached: Price::from_dollars_per_million(cached),
             written: Price::from_dollars_per_million(written),
+            output: None,
+            origin: PriceOrigin::Listed,
         }
     }
 
@@ -185,7 +230,7 @@ mod tests {
 
     #[test]
     fn input_costs_what_its_parts_do() {
-        let check = |prices: InputPrices, usage: Usage, nanos: Option<i64>| {
+        let check = |prices: TokenPrices, usage: Usage, nanos: Option<i64>| {
             assert_eq!(
                 prices.input_cost(&usage),
                 nanos.map(Usd::from_nanos),
@@ -215,5 +260,30 @@ mod tests {
         );
         // The reported cache counts exceed the input.
         check(all, usage(1_000, Some(9_000), 9_000), Some(200_000));
+    }
+
+    #[test]
+    fn the_operator_s_prices_include_output_and_may_be_nothing() {
+        let set = TokenPrices {
+            origin: PriceOrigin::Setting,
+            output: Price::stated("10"),
+            ..prices("2", "0.2", "")
+        };
+        let replied = Usage {
+            output: Some(100),
+            ..usage(1_000, Some(500), 0)
+        };
+        let cost = 500 * 2_000 + 500 * 200 + 100 * 10_000;
+        let cost = Cost::Configured(Usd::from_nanos(cost));
+        assert_eq!(Cost::from_usage(Some(&replied), Some(&set)), cost);
+        let free = TokenPrices {
+            input: Price::stated("0").unwrap(),
+            cached: Price::stated("0"),
+            output: None,
+            ..set
+        };
+        let nothing = Cost::Configured(Usd::ZERO);
+        assert_eq!(Cost::from_usage(Some(&replied), Some(&free)), nothing);
+        assert_eq!(Price::stated("-1"), None);
     }
 }

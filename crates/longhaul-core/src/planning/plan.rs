@@ -123,6 +123,18 @@ pub struct RequestPlan {
     pub removal: Option<ThinkingRemoval>,
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
+    /// Decisions of the clearing rule, for an account of the plan. `None` if the rule was not
+    /// replayed.
+    pub decisions: Option<Arc<RuleDecisions>>,
+}
+
+/// Decisions of the clearing rule on the results of a conversation.
+#[derive(Debug)]
+pub struct RuleDecisions {
+    /// Tool results with their fates.
+    pub prune_state: PruneState,
+    /// Size of the conversation as the replay measures it.
+    pub size: Tokens,
 }
 
 impl RequestPlan {
@@ -135,6 +147,7 @@ impl RequestPlan {
             fresh_digest: false,
             removal: None,
             blocked_by_turns: false,
+            decisions: None,
         }
     }
 }
@@ -282,7 +295,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = replay_without_thinking(
+        let mut outcome = replay_without_thinking(
             conversation,
             policy,
             pinned_head,
@@ -304,6 +317,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
                 digest::wrapped_digest(conversation, history, outcome.retained.clone(), &budgets);
             view.set_summary(outcome.summarised_until, text);
         }
+        let nothing = PruneState::new(conversation, None);
+        let decisions = RuleDecisions {
+            prune_state: std::mem::replace(&mut outcome.prune_state, nothing),
+            size: outcome.size,
+        };
         let plan = RequestPlan {
             view,
             need: SummaryNeed::Nothing,
@@ -311,6 +329,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
             fresh_digest: outcome.cut_here,
             removal: None,
             blocked_by_turns: outcome.blocked_by_turns,
+            decisions: Some(Arc::new(decisions)),
         }
         .without_stale_thinking(conversation, thinking);
         Self {

@@ -2,6 +2,7 @@
 
 use crate::conversation::Conversation;
 use crate::conversation::images;
+use crate::planning::account::MessageFate;
 use crate::planning::plan::{Replacement, Replacements};
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;
@@ -9,7 +10,7 @@ use crate::policy::placement::Placement;
 use crate::policy::record::{Clip, CompactionRecord};
 use crate::policy::thrash::ThrashDetector;
 use crate::pruning::placeholder::PlaceholderText;
-use crate::pruning::rule::PruneState;
+use crate::pruning::rule::{Fate, PruneState};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -162,6 +163,43 @@ impl ForwardedView {
     /// Index before which every message is covered by a summary or pinned.
     pub fn summarised_until(&self) -> usize {
         self.summarised_until
+    }
+
+    /// Index of the first message that a summary may replace.
+    pub fn history_from(&self) -> usize {
+        self.pinned_head.end
+    }
+
+    /// Returns the single messages that are changed, each with the kind of change and the tokens
+    /// that it saves.
+    pub(crate) fn savings_by_message(
+        &self,
+        conversation: &Conversation<'_>,
+    ) -> BTreeMap<usize, (MessageFate, Tokens)> {
+        let mut changes = BTreeMap::new();
+        for (at, _, saves) in self.dropped_images(conversation) {
+            let images = changes
+                .entry(at)
+                .or_insert((MessageFate::ImagesDropped, Tokens::ZERO));
+            images.1 += saves;
+        }
+        for (at, saves) in self.removed_thinking(conversation) {
+            let thinking = changes
+                .entry(at)
+                .or_insert((MessageFate::ThinkingRemoved, Tokens::ZERO));
+            thinking.1 += saves;
+        }
+        for clip in self.visible_clips() {
+            let message = conversation.message(clip.message);
+            let text = message.map(|message| message.text_tokens);
+            let saves = clip.saved_tokens(text.unwrap_or_default());
+            changes.insert(clip.message, (MessageFate::Clipped, saves));
+        }
+        for cleared in &self.cleared {
+            let fate = MessageFate::ToolResult(Fate::Cleared);
+            changes.insert(cleared.at, (fate, cleared.frees));
+        }
+        changes
     }
 
     /// Whether the view contains a summary.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Paint;
 use crate::cli::demo::row::PlayRow;
 use crate::cli::demo::totals::percent;
-use crate::cli::thousands::with_thousands;
+use crate::display::thousands::with_thousands;
 
 /// Rows shown before and after a notable row.
 const CONTEXT_ROWS: usize = 1;

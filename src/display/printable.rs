@@ -2,7 +2,7 @@
 
 /// Whether a terminal can safely show `letter`. Excludes control characters, which could overwrite
 /// other output, and characters that change the text's direction.
-pub(super) fn is_printable(letter: char) -> bool {
+pub(crate) fn is_printable(letter: char) -> bool {
     let turns = matches!(
         letter,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'

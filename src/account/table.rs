@@ -1,48 +1,81 @@
-//! The report as a table for people.
+//! An account as a table for people.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use super::report::{ExplainReport, MessageRow};
-use crate::cli::explain::verdict::UntouchedReason;
-use crate::cli::terminal;
-use crate::cli::thousands::with_thousands;
-
-/// The rows to print.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum RowSelection {
-    /// A row for every message.
-    All,
-    /// One row for adjacent messages that the digest replaces.
-    Folded,
-}
+use crate::account::report::{AccountReport, MessageRow, RequestReport, printable_name};
+use crate::account::verdict::UntouchedReason;
+use crate::display::amounts::{percent, short_duration, short_usd};
+use crate::display::terminal;
+use crate::display::thousands::with_thousands;
+use longhaul_core::units::usd::Usd;
 
 /// Renders the header, the messages, the totals and the hint. Reasons that do not fit `width`
 /// columns continue on further lines.
-pub(super) fn render(report: &ExplainReport, rows: RowSelection, width: Option<usize>) -> String {
+pub(crate) fn render(report: &AccountReport, width: Option<usize>) -> String {
     let mut page = String::new();
+    if let Some(request) = &report.request {
+        write_request(&mut page, request, report);
+    }
     write_header(&mut page, report);
     page.push('\n');
-    write_messages(&mut page, report, rows, width);
+    write_messages(&mut page, report, width);
     page.push('\n');
     write_totals(&mut page, report);
     page
 }
 
 /// Renders a request that was not read.
-pub(super) fn render_untouched(why: UntouchedReason) -> String {
+pub(crate) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
 }
 
 // Writing to a String cannot fail.
 
-fn write_header(page: &mut String, report: &ExplainReport) {
+fn write_request(page: &mut String, request: &RequestReport, report: &AccountReport) {
+    _ = writeln!(
+        page,
+        "request  {}, number {} of conversation {}, {}",
+        printable_name(&request.id),
+        request.number,
+        printable_name(&request.conversation),
+        printable_name(&request.model)
+    );
+    let did = match request.actions.as_slice() {
+        [] => "forwarded unchanged".to_owned(),
+        actions => printable_name(&actions.join(", ")),
+    };
+    let mut parts = vec![format!(
+        "{did}: {} → {} tokens",
+        with_thousands(report.totals.before),
+        with_thousands(report.totals.after)
+    )];
+    parts.push(match request.status {
+        Some(status) => format!("status {status}"),
+        None => "the client left before an answer".to_owned(),
+    });
+    parts.push(short_duration(Duration::from_millis(request.duration_ms)));
+    let cached = request.cached_tokens.zip(request.prompt_tokens);
+    if let Some(share) = cached.and_then(|(part, all)| percent(part.into(), all.into())) {
+        parts.push(format!("{share}% from the provider's cache"));
+    }
+    if let Some(cost) = request.cost {
+        parts.push(short_usd(Usd::from_nanos(cost)));
+    }
+    _ = writeln!(page, "done     {}", parts.join(", "));
+    if let Some(why) = &report.why {
+        _ = writeln!(page, "why      {}", printable_name(why));
+    }
+}
+
+fn write_header(page: &mut String, report: &AccountReport) {
     let window = &report.window;
     let marks = &report.marks;
     _ = writeln!(
         page,
         "window   {} tokens ({}), usable {}, soft mark {}, hard mark {}",
         with_thousands(window.tokens),
-        window.source,
+        printable_name(&window.source),
         with_thousands(marks.usable),
         with_thousands(marks.soft),
         with_thousands(marks.hard)
@@ -61,16 +94,16 @@ fn write_header(page: &mut String, report: &ExplainReport) {
     };
 }
 
-fn write_messages(
-    page: &mut String,
-    report: &ExplainReport,
-    rows: RowSelection,
-    width: Option<usize>,
-) {
-    let mut lines = vec![ExplainLine::header()];
-    let mut messages = report.messages.as_slice();
-    while let [row, rest @ ..] = messages {
-        messages = rest;
+fn write_messages(page: &mut String, report: &AccountReport, width: Option<usize>) {
+    let mut lines = vec![ExplainLine::header(report.request.is_some())];
+    if report.omitted > 0 {
+        lines.push(ExplainLine {
+            number: "…".into(),
+            reason: format!("{} older rows are not kept", report.omitted),
+            ..ExplainLine::default()
+        });
+    }
+    for row in &report.messages {
         if let Some(digest) = report
             .digest
             .as_ref()
@@ -80,21 +113,11 @@ fn write_messages(
                 role: "user".into(),
                 becomes: with_thousands(digest.tokens),
                 action: "added".into(),
-                reason: format!("digest of messages {} to {}", digest.from, digest.through),
+                reason: format!("stands for messages {} to {}", digest.from, digest.through),
                 ..ExplainLine::default()
             });
         }
-        let same = |next: &&MessageRow| next.verdict == SUMMARISED && row.verdict == SUMMARISED;
-        let more = rest.iter().take_while(same).count();
-        match (rows, rest.get(..more)) {
-            (RowSelection::Folded, Some(others @ [.., last])) => {
-                lines.push(ExplainLine::from_run(row, others, last));
-                messages = rest.get(more..).unwrap_or_default();
-            }
-            (RowSelection::Folded, Some([]) | None) | (RowSelection::All, _) => {
-                lines.push(ExplainLine::from_message(row));
-            }
-        }
+        lines.push(ExplainLine::from_message(row));
     }
     let wide = |of: fn(&ExplainLine) -> &str| {
         lines
@@ -118,9 +141,6 @@ fn write_messages(
     }
 }
 
-/// The label of the verdict on a message that the digest replaces.
-const SUMMARISED: &str = "summarised";
-
 /// A line of the table, as text.
 #[derive(Default)]
 struct ExplainLine {
@@ -134,49 +154,45 @@ struct ExplainLine {
 }
 
 impl ExplainLine {
-    fn header() -> Self {
+    /// Returns the names of the columns, for a request that passed through or for one that would.
+    fn header(is_live: bool) -> Self {
         Self {
             number: "#".into(),
             role: "role".into(),
             tool: "tool".into(),
             tokens: "tokens".into(),
             becomes: "becomes".into(),
-            action: "would be".into(),
+            action: if is_live { "was" } else { "would be" }.into(),
             reason: "why".into(),
         }
     }
 
-    /// Builds one line for `first` and the `others` after it, all replaced by the digest.
-    fn from_run(first: &MessageRow, others: &[MessageRow], last: &MessageRow) -> Self {
-        let tokens = others.iter().map(|row| u64::from(row.tokens)).sum::<u64>();
-        Self {
-            number: format!("{}–{}", first.number, last.number),
-            tokens: with_thousands(tokens + u64::from(first.tokens)),
-            becomes: "0".into(),
-            action: first.action.into(),
-            reason: format!(
-                "{} messages, {}; --all lists them",
-                others.len() + 1,
-                first.reason
-            ),
-            ..Self::default()
-        }
-    }
-
     fn from_message(row: &MessageRow) -> Self {
+        let (number, role) = match row.through {
+            Some(through) => (
+                format!("{}–{through}", row.number),
+                format!("{} messages", through - row.number + 1),
+            ),
+            None => (row.number.to_string(), printable_name(&row.role)),
+        };
+        let mut reason = printable_name(&row.reason);
+        if let Some(since) = row.since {
+            // Writing to a String cannot fail.
+            _ = write!(reason, "; since request {since}");
+        }
         Self {
-            number: row.number.to_string(),
-            role: row.role.into(),
-            tool: row.tool.clone(),
+            number,
+            role,
+            tool: printable_name(&row.tool),
             tokens: with_thousands(row.tokens),
             becomes: with_thousands(row.becomes),
-            action: row.action.into(),
-            reason: row.reason.clone(),
+            action: printable_name(&row.action),
+            reason,
         }
     }
 }
 
-fn write_totals(page: &mut String, report: &ExplainReport) {
+fn write_totals(page: &mut String, report: &AccountReport) {
     let totals = &report.totals;
     _ = writeln!(
         page,

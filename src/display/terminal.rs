@@ -5,14 +5,14 @@ const LEAST_COLUMN: usize = 24;
 
 /// Returns the columns of the terminal that standard output is. `None` for a pipe or a file, whose
 /// reader wants whole lines.
-pub(super) fn width() -> Option<usize> {
+pub(crate) fn width() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
     Some(usize::from(width.0))
 }
 
 /// Returns `row` and its last column `text`, which continues below its own beginning if the line
 /// would exceed `width` columns.
-pub(super) fn with_last_column(row: &str, text: &str, width: Option<usize>) -> String {
+pub(crate) fn with_last_column(row: &str, text: &str, width: Option<usize>) -> String {
     let indent = row.chars().count();
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent));
     let mut lines = row.to_owned();

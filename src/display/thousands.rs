@@ -1,7 +1,7 @@
 //! Numbers formatted for people.
 
 /// Formats a number with commas between thousands.
-pub(super) fn with_thousands(number: impl Into<u64>) -> String {
+pub(crate) fn with_thousands(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

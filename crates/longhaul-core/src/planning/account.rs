@@ -1,0 +1,331 @@
+//! Account of one request: what becomes of each message, by which rule and by which numbers.
+//!
+//! An account contains no text of a conversation, except the names of tools. Words for people are
+//! made from it elsewhere, so that an account costs little for a request that nobody looks at.
+
+use crate::conversation::{Conversation, Message, Role};
+use crate::planning::plan::RuleDecisions;
+use crate::planning::view::ForwardedView;
+use crate::policy::{Policy, PruneTrigger};
+use crate::pruning::rule::{Fate, ToolResult};
+use crate::units::tokens::Tokens;
+use std::collections::BTreeMap;
+
+/// Maximum length of the names of a message's tools, in characters. Clients choose these names.
+const TOOL_CHARS: usize = 40;
+
+/// Fate of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MessageFate {
+    /// A tool result while clearing is switched off.
+    ClearingDisabled,
+    /// Shortened to its beginning and end.
+    Clipped,
+    /// Part of the head, which is never changed.
+    Head,
+    /// Kept, but its images are replaced by markers.
+    ImagesDropped,
+    /// Kept: the words of the user or the assistant, which only summaries replace.
+    Kept,
+    /// Replaced by a summary or digest.
+    Summarised,
+    /// Kept, but without its bound thinking.
+    ThinkingRemoved,
+    /// A tool result that the clearing rule has judged.
+    ToolResult(Fate),
+}
+
+impl MessageFate {
+    /// Whether the message is forwarded as it came.
+    pub fn is_unchanged(self) -> bool {
+        match self {
+            Self::ClearingDisabled | Self::Head | Self::Kept => true,
+            Self::Clipped | Self::ImagesDropped | Self::Summarised | Self::ThinkingRemoved => false,
+            Self::ToolResult(fate) => fate != Fate::Cleared,
+        }
+    }
+}
+
+/// A message, or a run of messages with the same fate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AccountRow {
+    /// Index of the first message.
+    pub from: usize,
+    /// Index after the last message.
+    pub to: usize,
+    /// Author of the messages; `None` for a run of several authors.
+    pub role: Option<Role>,
+    /// Tool that produced a result, or tools that an assistant message calls.
+    pub tool: Option<Box<str>>,
+    /// Plain estimate of the messages as they came.
+    pub before: Tokens,
+    /// Plain estimate of the messages as forwarded.
+    pub after: Tokens,
+    /// Fate of the messages.
+    pub fate: MessageFate,
+}
+
+/// The clearing rule's numbers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RuleNumbers {
+    /// When the rule is applied.
+    pub trigger: PruneTrigger,
+    /// Tokens of the newest results that it protects.
+    pub protect: Tokens,
+    /// Tokens that clearing has to exceed.
+    pub minimum: Tokens,
+    /// User messages that it needs.
+    pub user_turns: u32,
+    /// Whether clearing has to be likely to pay.
+    pub weighs_clearing: bool,
+}
+
+/// The text that replaces history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SummaryNumbers {
+    /// First message replaced.
+    pub from: usize,
+    /// Index after the last message replaced.
+    pub to: usize,
+    /// Plain estimate of the text.
+    pub tokens: Tokens,
+}
+
+/// Account of one request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RequestAccount {
+    /// Policy window, in estimated tokens.
+    pub window: Tokens,
+    /// The window without the reserve for the reply.
+    pub usable: Tokens,
+    /// Size from which on a record is prepared.
+    pub soft: Tokens,
+    /// Size from which on a record is used.
+    pub hard: Tokens,
+    /// Size from which on the rule clears at the mark.
+    pub prune_hard: Tokens,
+    /// Size that clearing at the mark has to reach.
+    pub relief: Tokens,
+    /// Size above which the rule clears under pressure.
+    pub pressure: Tokens,
+    /// The clearing rule; `None` if clearing is switched off.
+    pub rule: Option<RuleNumbers>,
+    /// Tokens of text that the rule could clear, but does not clear yet.
+    pub waiting: Tokens,
+    /// Size of the conversation as the rule measures it.
+    pub measured: Tokens,
+    /// Plain estimate of the request as it came.
+    pub before: Tokens,
+    /// Plain estimate of the request as forwarded.
+    pub after: Tokens,
+    /// Tokens of the tool schemas, part of both.
+    pub tools: Tokens,
+    /// Number of messages.
+    pub messages: usize,
+    /// Number of user messages.
+    pub user_messages: u32,
+    /// The text that replaces history, if any.
+    pub summary: Option<SummaryNumbers>,
+    /// Every message once, in order.
+    pub rows: Vec<AccountRow>,
+    /// Rows left out because there were too many, the oldest ones.
+    pub omitted: usize,
+}
+
+impl RequestAccount {
+    /// Accounts for forwarding `conversation` as `view`, under `policy`. `decisions` give the reasons
+    /// for retained results.
+    pub fn new(
+        conversation: &Conversation<'_>,
+        policy: &Policy,
+        view: &ForwardedView,
+        decisions: Option<&RuleDecisions>,
+    ) -> Self {
+        let messages = conversation.messages();
+        let users = messages.iter().filter(|message| message.role.is_user());
+        let marks = &policy.thresholds;
+        Self {
+            window: policy.prune_thresholds.window,
+            usable: marks.usable,
+            soft: marks.soft,
+            hard: marks.hard,
+            prune_hard: policy.prune_thresholds.hard,
+            relief: policy.prune_thresholds.relief,
+            pressure: policy.prune_thresholds.pressure,
+            rule: policy.prune.as_ref().map(|(trigger, rule)| RuleNumbers {
+                trigger: *trigger,
+                protect: rule.protect,
+                minimum: rule.minimum,
+                user_turns: rule.user_turns,
+                weighs_clearing: policy.weighs_clearing,
+            }),
+            waiting: decisions
+                .map(|made| made.prune_state.clearable_text_tokens())
+                .unwrap_or_default(),
+            measured: decisions.map(|made| made.size).unwrap_or_default(),
+            before: conversation.tokens(),
+            after: view.tokens(conversation),
+            tools: conversation.params().tool_tokens,
+            messages: messages.len(),
+            user_messages: u32::try_from(users.count()).unwrap_or(u32::MAX),
+            summary: view.summary_tokens().map(|tokens| SummaryNumbers {
+                from: view.history_from(),
+                to: view.summarised_until(),
+                tokens,
+            }),
+            rows: rows(conversation, policy, view, decisions),
+            omitted: 0,
+        }
+    }
+
+    /// Accounts for a request that is forwarded unchanged in spite of its plan.
+    #[must_use]
+    pub fn unchanged(mut self) -> Self {
+        self.after = self.before;
+        self.summary = None;
+        for row in &mut self.rows {
+            row.after = row.before;
+            if !row.fate.is_unchanged() {
+                row.fate = MessageFate::Kept;
+            }
+        }
+        self
+    }
+
+    /// Joins adjacent rows that a summary replaces to one row, and with `kept` also those of
+    /// unchanged messages that have the same fate.
+    #[must_use]
+    pub fn folded(mut self, kept: bool) -> Self {
+        let mut folded: Vec<AccountRow> = Vec::new();
+        for row in self.rows {
+            let joins = row.fate == MessageFate::Summarised || kept && row.fate.is_unchanged();
+            match folded.last_mut() {
+                Some(last) if joins && last.fate == row.fate => last.append(&row),
+                Some(_) | None => folded.push(row),
+            }
+        }
+        self.rows = folded;
+        self
+    }
+
+    /// Leaves out the oldest rows beyond `most`.
+    #[must_use]
+    pub fn limited_to(mut self, most: usize) -> Self {
+        let excess = self.rows.len().saturating_sub(most);
+        self.rows.drain(..excess);
+        self.rows.shrink_to_fit();
+        self.omitted += excess;
+        self
+    }
+
+    /// Returns the rows of messages that are not forwarded as they came.
+    pub fn changes(&self) -> impl Iterator<Item = &AccountRow> {
+        self.rows.iter().filter(|row| !row.fate.is_unchanged())
+    }
+}
+
+impl AccountRow {
+    fn append(&mut self, next: &Self) {
+        self.to = next.to;
+        self.before += next.before;
+        self.after += next.after;
+        self.role = self.role.filter(|role| next.role == Some(*role));
+        if self.tool != next.tool {
+            self.tool = None;
+        }
+    }
+}
+
+fn rows(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    view: &ForwardedView,
+    decisions: Option<&RuleDecisions>,
+) -> Vec<AccountRow> {
+    let results = decisions.map_or(&[][..], |made| made.prune_state.results());
+    let changes = view.savings_by_message(conversation);
+    let messages = conversation.messages().iter().enumerate();
+    messages
+        .map(|(at, message)| {
+            let fate = fate(policy, view, &changes, results, (at, message));
+            let saves = if fate == MessageFate::Summarised {
+                message.tokens
+            } else {
+                changes.get(&at).map(|it| it.1).unwrap_or_default()
+            };
+            AccountRow {
+                from: at,
+                to: at + 1,
+                role: Some(message.role),
+                tool: tool_names(conversation, at, message),
+                before: message.tokens,
+                after: message.tokens - saves,
+                fate,
+            }
+        })
+        .collect()
+}
+
+/// Returns what became of a message. The view decides; the rule's decisions explain what it keeps.
+fn fate(
+    policy: &Policy,
+    view: &ForwardedView,
+    changes: &BTreeMap<usize, (MessageFate, Tokens)>,
+    results: &[ToolResult],
+    (at, message): (usize, &Message),
+) -> MessageFate {
+    if view.is_summarised() && (view.history_from()..view.summarised_until()).contains(&at) {
+        return MessageFate::Summarised;
+    }
+    if let Some((change, _)) = changes.get(&at) {
+        return *change;
+    }
+    if at < view.history_from() {
+        return MessageFate::Head;
+    }
+    let result = results.binary_search_by_key(&at, |result| result.message);
+    let result = result.ok().and_then(|found| results.get(found));
+    match result.map(|result| result.fate) {
+        // The rule cleared the result, and the plan was given up.
+        Some(Fate::Cleared) => MessageFate::Kept,
+        Some(fate) => MessageFate::ToolResult(fate),
+        None if message.role.is_tool_result() && policy.prune.is_none() => {
+            MessageFate::ClearingDisabled
+        }
+        None => MessageFate::Kept,
+    }
+}
+
+/// Returns the names of a message's tools.
+fn tool_names(conversation: &Conversation<'_>, at: usize, message: &Message) -> Option<Box<str>> {
+    let body = conversation.body();
+    let batches = conversation.batches();
+    let batch = batches.partition_point(|batch| batch.results.end <= at);
+    let called = batches
+        .get(batch)
+        .filter(|batch| batch.results.contains(&at))
+        .and_then(|batch| conversation.call_for_result(batch, at))
+        .and_then(|call| call.name)
+        .or_else(|| message.name.filter(|_| message.role.is_tool_result()));
+    let calls = conversation.calls(message).iter();
+    let mut names = called
+        .into_iter()
+        .chain(calls.filter_map(|call| call.name))
+        .map(|name| name.decode(body));
+    let mut joined = names.next()?.into_owned();
+    for name in names {
+        if joined.len() > 4 * TOOL_CHARS {
+            break;
+        }
+        joined.push_str(", ");
+        joined.push_str(&name);
+    }
+    if let Some((end, _)) = joined.char_indices().nth(TOOL_CHARS) {
+        joined.truncate(end);
+        joined.push('…');
+    }
+    Some(joined.into_boxed_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Why a request was forwarded as it was.
+
+use crate::display::thousands::with_thousands;
+use longhaul_core::planning::account::{MessageFate, RequestAccount};
+use longhaul_core::policy::PruneTrigger;
+use longhaul_core::units::tokens::Tokens;
+
+/// Event that led to the last plan of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum AccountCause {
+    /// The upstream reported a size limit in bytes.
+    FewerBytes,
+    /// The plan exceeded a window that was set, or that the upstream had stated.
+    FitWindow,
+    /// The request asked for a compaction.
+    Manual,
+    /// The upstream refused the placement of the summary.
+    OtherPlacement,
+    /// The upstream refused the request as too large.
+    Overflow(Refusal),
+    /// The rules alone.
+    Plan,
+    /// The upstream refused the rewrite, so the original was sent.
+    RewriteRefused,
+    /// The upstream refused the requested output.
+    SmallerOutput,
+    /// The upstream refused thinking behind an edit.
+    StaleThinking,
+}
+
+/// Refusal of a request that was too large.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    /// Plain estimate of the refused request.
+    pub(crate) tokens: Tokens,
+    /// Prompt tokens that the upstream counted, if the refusal states them.
+    pub(crate) counted: Option<u32>,
+    /// Limit in provider tokens, if the refusal states one.
+    pub(crate) limit: Option<u32>,
+    /// Status of the refusal.
+    pub(crate) status: u16,
+}
+
+impl Refusal {
+    /// Returns the size of the refused request: as the upstream counted it, or else as estimated.
+    pub(crate) fn size(&self) -> u32 {
+        self.counted.unwrap_or_else(|| self.tokens.get())
+    }
+
+    /// Describes the refusal in words, without its subject.
+    pub(crate) fn words(&self) -> String {
+        let mut words = format!("refused {} tokens", with_thousands(self.size()));
+        if self.counted.is_none() {
+            words.push_str(" (estimated)");
+        }
+        if let Some(limit) = self.limit {
+            words.push_str(", limit ");
+            words.push_str(&with_thousands(limit));
+        }
+        words
+    }
+}
+
+impl AccountCause {
+    /// Whether longhaul cleared more than its rule allows, to fit the window.
+    pub(crate) fn fits_window(self) -> bool {
+        matches!(self, Self::FitWindow | Self::Overflow(_))
+    }
+
+    /// Explains the request in one sentence.
+    pub(crate) fn sentence(self, account: &RequestAccount) -> String {
+        let window = with_thousands(account.window.get());
+        match self {
+            Self::FewerBytes => "the upstream refused the size in bytes: old images left".into(),
+            Self::FitWindow => format!(
+                "the request did not fit the window in force ({window} estimated tokens), so it \
+                 was reduced before it was sent"
+            ),
+            Self::Manual => "the request asked for a compaction".into(),
+            Self::OtherPlacement => {
+                "the upstream refused the placement of the summary: the summary moved".into()
+            }
+            Self::Overflow(refusal) => format!(
+                "the upstream {}, so the request was reduced and sent again",
+                refusal.words()
+            ),
+            Self::Plan => plan_sentence(account),
+            Self::RewriteRefused => {
+                "the upstream refused the rewritten request, so the original was sent".into()
+            }
+            Self::SmallerOutput => {
+                "the upstream refused the requested output: it was lowered".into()
+            }
+            Self::StaleThinking => {
+                "the upstream refused thinking behind an edit, so it was left out".into()
+            }
+        }
+    }
+}
+
+/// Explains a plan that follows from the rules alone.
+fn plan_sentence(account: &RequestAccount) -> String {
+    let changes = |of: fn(MessageFate) -> bool| account.changes().any(|row| of(row.fate));
+    let summarised = changes(|fate| fate == MessageFate::Summarised);
+    let cleared = changes(|fate| matches!(fate, MessageFate::ToolResult(_)));
+    let summary = format!(
+        "the conversation reached its hard mark of {} tokens, so a summary replaces old history",
+        with_thousands(account.hard.get())
+    );
+    match (&account.rule, cleared) {
+        (Some(rule), true) => {
+            let clears = match rule.trigger {
+                PruneTrigger::Always => format!(
+                    "the rule clears old results once more than {} tokens of them can go, in leaps \
+                     so that the provider's cache stays valid in between",
+                    with_thousands(rule.minimum.get())
+                ),
+                PruneTrigger::HardMark => format!(
+                    "the rule clears old results once the request reaches {} tokens",
+                    with_thousands(account.prune_hard.get())
+                ),
+                PruneTrigger::Pressure => format!(
+                    "the rule clears old results once the request exceeds {} tokens",
+                    with_thousands(account.pressure.get())
+                ),
+            };
+            if summarised {
+                format!("{summary}; {clears}")
+            } else {
+                clears
+            }
+        }
+        (Some(_) | None, _) if summarised => summary,
+        (Some(_) | None, _) if account.changes().next().is_some() => {
+            "earlier changes of this conversation are repeated".into()
+        }
+        (Some(_) | None, _) => "nothing had to be changed".into(),
+    }
+}

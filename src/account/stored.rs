@@ -1,0 +1,121 @@
+//! Account of a request as it is kept for a while: numbers, and text only if it may be shown.
+
+use std::collections::BTreeMap;
+
+use crate::account::{AccountCause, WindowNote};
+use crate::config::Mode;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::account::RequestAccount;
+use longhaul_core::planning::plan::Replacement;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::Profile;
+
+/// Maximum rows of one stored account. The oldest changes of a longer one are left out.
+const MAX_ROWS: usize = 400;
+/// Maximum characters of each side of a stored change. Enough to recognise a result.
+const MAX_TEXT_CHARS: usize = 2_000;
+/// Maximum changes of one account that are stored with their text.
+const MAX_TEXTS: usize = 50;
+
+/// Settings and facts under which a request was planned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccountContext {
+    pub(crate) mode: Mode,
+    pub(crate) profile: Profile,
+    pub(crate) window: WindowNote,
+    pub(crate) cause: AccountCause,
+    /// Reason for forwarding the request unchanged, if it is.
+    pub(crate) untouched: Option<Bypass>,
+}
+
+/// Account of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredAccount {
+    pub(crate) context: AccountContext,
+    pub(crate) numbers: RequestAccount,
+    /// Number of the request that first changed the message, by message.
+    pub(crate) since: BTreeMap<usize, u64>,
+    /// Text of changed results before and after, by message. Empty unless text may be shown.
+    pub(crate) texts: BTreeMap<usize, ChangedText>,
+}
+
+/// Beginning of a result before and after its change.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangedText {
+    pub(crate) before: Box<str>,
+    pub(crate) after: Box<str>,
+}
+
+impl StoredAccount {
+    /// Stores `numbers` in little memory.
+    pub(crate) fn new(context: AccountContext, numbers: RequestAccount) -> Self {
+        let numbers = if context.untouched.is_some() {
+            numbers.unchanged()
+        } else {
+            numbers
+        };
+        Self {
+            context,
+            numbers: numbers.folded(true).limited_to(MAX_ROWS),
+            since: BTreeMap::new(),
+            texts: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the text of the newest changed results, which may be shown.
+    pub(crate) fn add_texts(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
+        if self.context.untouched.is_some() {
+            return;
+        }
+        let Some(replacements) = view.replacements(conversation) else {
+            return;
+        };
+        let results = replacements.as_slice().iter().rev();
+        let results = results.filter_map(|cut| match cut {
+            Replacement::Result { at, text } => Some((*at, text)),
+            Replacement::History { .. }
+            | Replacement::Image { .. }
+            | Replacement::Output { .. }
+            | Replacement::Thinking { .. } => None,
+        });
+        self.texts = results
+            .take(MAX_TEXTS)
+            .filter_map(|(at, text)| {
+                let message = conversation.message(at)?;
+                let changed = ChangedText {
+                    before: beginning(&conversation.text(message)),
+                    after: beginning(text),
+                };
+                Some((at, changed))
+            })
+            .collect();
+    }
+
+    /// Notes which changes are new in the request number `number`, and since when the others stand.
+    pub(crate) fn date_changes(&mut self, number: u64, previous: Option<&Self>) {
+        let since = |at: &usize| previous.and_then(|account| account.since.get(at).copied());
+        let changes = self.numbers.changes().map(|row| row.from);
+        self.since = changes
+            .map(|at| (at, since(&at).unwrap_or(number)))
+            .collect();
+        // A change that stands is shown with the request that made it.
+        self.texts
+            .retain(|at, _| self.since.get(at) == Some(&number));
+    }
+
+    /// Returns a measure of the memory that the account takes: rows, and texts as rows.
+    pub(crate) fn weight(&self) -> usize {
+        let texts = self.texts.values();
+        let chars: usize = texts.map(|text| text.before.len() + text.after.len()).sum();
+        1 + self.numbers.rows.len()
+            + chars / size_of::<longhaul_core::planning::account::AccountRow>()
+    }
+}
+
+fn beginning(text: &str) -> Box<str> {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}

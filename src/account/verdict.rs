@@ -1,0 +1,163 @@
+//! Verdicts in words: the action on a message, its reason, and the reason a request is unchanged.
+
+use crate::display::thousands::with_thousands;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::account::{MessageFate, RequestAccount};
+use longhaul_core::policy::PruneTrigger;
+use longhaul_core::pruning::rule::Fate;
+
+/// Returns the verdict as one kebab-case word, for machines.
+pub(crate) fn label(fate: MessageFate) -> &'static str {
+    match fate {
+        MessageFate::ClearingDisabled => "prune-disabled",
+        MessageFate::Clipped => "clipped",
+        MessageFate::Head => "head",
+        MessageFate::ImagesDropped => "images-dropped",
+        MessageFate::Kept => "kept",
+        MessageFate::Summarised => "summarised",
+        MessageFate::ThinkingRemoved => "thinking-removed",
+        MessageFate::ToolResult(fate) => match fate {
+            Fate::Cleared => "cleared",
+            Fate::Empty => "empty",
+            Fate::Error => "error-kept",
+            Fate::Exempt => "exempt",
+            Fate::BelowMinimum => "waits",
+            Fate::NewestBatch => "newest-batch",
+            Fate::Pinned => "pinned",
+            Fate::Placeholder => "placeholder-already",
+            Fate::Protected => "protected",
+            Fate::NotShorter => "short",
+            Fate::TooFewTurns => "too-few-user-turns",
+        },
+    }
+}
+
+/// Returns the action taken on the message, as one word.
+pub(crate) fn action(fate: MessageFate) -> &'static str {
+    match fate {
+        MessageFate::ToolResult(Fate::Cleared) => "cleared",
+        MessageFate::Clipped => "clipped",
+        MessageFate::Summarised => "summarised",
+        MessageFate::ImagesDropped | MessageFate::ThinkingRemoved => "reduced",
+        MessageFate::ClearingDisabled
+        | MessageFate::Head
+        | MessageFate::Kept
+        | MessageFate::ToolResult(_) => "kept",
+    }
+}
+
+/// Explains what became of a message; empty if there is nothing to explain.
+pub(crate) fn explain(account: &RequestAccount, fate: MessageFate) -> String {
+    match fate {
+        MessageFate::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
+        MessageFate::Clipped => "the largest result of a conversation that fills up at once".into(),
+        MessageFate::Head => "the head is never changed".into(),
+        MessageFate::ImagesDropped => "old images exceed the upstream's limit in bytes".into(),
+        MessageFate::Kept => String::new(),
+        MessageFate::Summarised => "replaced by the digest".into(),
+        MessageFate::ThinkingRemoved => "its thinking is bound to text that was changed".into(),
+        MessageFate::ToolResult(fate) => explain_result(account, fate),
+    }
+}
+
+fn explain_result(account: &RequestAccount, fate: Fate) -> String {
+    let rule = account.rule.as_ref();
+    let protect = with_thousands(rule.map_or(0, |rule| rule.protect.get()));
+    match fate {
+        Fate::Cleared => format!("older than the newest {protect} tokens of results"),
+        Fate::Empty => "empty".into(),
+        Fate::Error => "reports an error (prune.keep_errors)".into(),
+        Fate::Exempt => "exempt tool (prune.exempt_tools)".into(),
+        Fate::BelowMinimum => explain_wait(account),
+        Fate::NewestBatch => "in the newest batch".into(),
+        Fate::Pinned => "pinned: a later result refers to it".into(),
+        Fate::Placeholder => "already a placeholder".into(),
+        Fate::Protected => format!("protected: among the newest {protect} tokens of results"),
+        Fate::NotShorter => "a placeholder would not be shorter".into(),
+        Fate::TooFewTurns => format!(
+            "too few user turns: {} of {}",
+            account.user_messages,
+            rule.map_or(0, |rule| rule.user_turns)
+        ),
+    }
+}
+
+/// Explains why a result that is old enough is not cleared yet.
+fn explain_wait(account: &RequestAccount) -> String {
+    let Some(rule) = &account.rule else {
+        return String::new();
+    };
+    if account.waiting <= rule.minimum {
+        return format!(
+            "too little to free yet: {}, needs more than {}",
+            with_thousands(account.waiting.get()),
+            with_thousands(rule.minimum.get())
+        );
+    }
+    match rule.trigger {
+        PruneTrigger::Always if rule.weighs_clearing => {
+            "waits until clearing is likely to pay: each clearing makes the provider read the rest \
+             again"
+                .into()
+        }
+        PruneTrigger::Always => "not due yet: the newest message does not end a request".into(),
+        PruneTrigger::HardMark if account.measured < account.prune_hard => format!(
+            "waits for the hard mark, {}",
+            with_thousands(account.prune_hard.get())
+        ),
+        PruneTrigger::HardMark => format!(
+            "clearing alone would not reach {}",
+            with_thousands(account.relief.get())
+        ),
+        PruneTrigger::Pressure => format!(
+            "waits until the request exceeds {}",
+            with_thousands(account.pressure.get())
+        ),
+    }
+}
+
+/// The reason a request passes untouched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum UntouchedReason {
+    /// The request was read.
+    Bypassed(Bypass),
+    /// longhaul is switched off and reads nothing.
+    Disabled,
+}
+
+impl From<Bypass> for UntouchedReason {
+    fn from(bypass: Bypass) -> Self {
+        Self::Bypassed(bypass)
+    }
+}
+
+impl UntouchedReason {
+    /// Returns the reason as one kebab-case word, for machines.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Bypassed(bypass) => bypass.label(),
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// Returns the reason in words.
+    pub(crate) fn description(self) -> &'static str {
+        match self {
+            Self::Bypassed(bypass) => bypass_description(bypass),
+            Self::Disabled => "longhaul is switched off (by mode, or by all three switches)",
+        }
+    }
+}
+
+fn bypass_description(bypass: Bypass) -> &'static str {
+    match bypass {
+        Bypass::Duplicate => "a key that longhaul uses appears twice in one object",
+        Bypass::Malformed => "the body is not JSON in UTF-8",
+        Bypass::Nothing => "there is nothing to change",
+        Bypass::Shape => "the body is JSON, but not a chat",
+        Bypass::Signed => "the request is signed over its body",
+        Bypass::Stateful => "the provider keeps or compacts the history",
+        Bypass::TooLarge => "the body exceeds limits.body, or has more messages than are read",
+        Bypass::Unsound => "the rewritten body is not smaller or not valid; please report this",
+    }
+}

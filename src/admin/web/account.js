@@ -1,0 +1,62 @@
+// The account of one request: every message, what became of it, and why.
+
+import { html, useEffect } from '/web/vendor/preact.js';
+import { loadAccount, state } from '/web/state.js';
+import { whole } from '/web/format.js';
+
+function Messages({ account, request }) {
+  const digest = account.digest;
+  const rows = [];
+  for (const row of account.messages) {
+    if (digest && row.action === 'summarised' && digest.from <= row.number && rows.every((one) => one.key !== 'digest')) {
+      rows.push({ key: 'digest', number: '', what: 'summary in use', tokens: null, becomes: digest.tokens, action: 'added',
+        reason: 'stands for messages ' + digest.from + ' to ' + digest.through });
+    }
+    const isRun = row.through !== undefined;
+    rows.push({ ...row, key: row.number, number: isRun ? row.number + '–' + row.through : row.number,
+      what: isRun ? row.through - row.number + 1 + ' messages' : [row.role, row.tool].filter(Boolean).join(' '),
+      isNew: row.since === request.number });
+  }
+  return html`
+    <div class="scroll" tabindex="0" role="group" aria-label="Messages of the request">
+    <table class="messages">
+      <caption class="sr">Messages of the request</caption>
+      <thead><tr><th scope="col" class="n">Message</th><th scope="col">Author, tool</th><th scope="col" class="n">Tokens</th><th scope="col" class="n">Forwarded</th>
+        <th scope="col">Done</th><th scope="col">Why</th></tr></thead>
+      <tbody>
+        ${account.omitted > 0 && html`<tr key="omitted"><td colspan="6">${whole(account.omitted)} older rows are not kept.</td></tr>`}
+        ${rows.map((row) => html`
+          <tr key=${row.key} class=${row.action}>
+            <th scope="row" class="n">${row.number}</th><td>${row.what}</td>
+            <td class="n">${row.tokens === null ? '' : whole(row.tokens)}</td><td class="n">${whole(row.becomes)}</td>
+            <td class="action">${row.action}</td>
+            <td>${row.reason}${row.since !== undefined && html`<span class=${row.isNew ? 'new' : 'dim'}>${row.isNew ? ' new in this request' : ' since request ' + row.since}</span>`}</td>
+          </tr>
+          ${row.text && html`<tr key=${row.key + 'text'} class="difference"><td colspan="6">
+            <details><summary>Text before and after</summary><div class="sides">
+              <div><h5>The agent sent</h5><pre tabindex="0">${row.text.before}</pre></div>
+              <div><h5>The model received</h5><pre tabindex="0">${row.text.after}</pre></div>
+            </div></details></td></tr>`}`)}
+      </tbody>
+    </table></div>`;
+}
+
+export function Account({ point, onShown }) {
+  const { account, error } = state.accounts.get(point.id) ?? {};
+  useEffect(() => { if (point.has_account) loadAccount(point.id); }, [point.id]);
+  useEffect(() => { if (account || error) onShown(); }, [Boolean(account || error)]);
+  if (!point.has_account) {
+    return html`<p class="dim">No account is kept of this request: it is too old, or it did not reach the upstream.</p>`;
+  }
+  if (error) return html`<p class="bad">No account: ${error}</p>`;
+  if (!account) return html`<p class="dim" aria-busy="true">Loading the account …</p>`;
+  const { request, prune } = account;
+  return html`
+    <div class="account">
+      <p><b>Why:</b> ${account.untouched ? account.untouched.reason : account.why}.</p>
+      <p class="dim">Window ${whole(account.window.tokens)} (${account.window.source}); a summary is prepared from ${whole(account.marks.soft)} estimated tokens on, and used from ${whole(account.marks.hard)}.
+        ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}
+        ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}</code>.</p>
+      <${Messages} account=${account} request=${request} />
+    </div>`;
+}

@@ -1,0 +1,82 @@
+// Numbers, amounts and times for people.
+
+export const short = (number) => number >= 999500 ? (number / 1e6).toFixed(2) + 'M'
+  : number >= 99950 ? Math.round(number / 1e3) + 'k'
+  : number >= 1000 ? (number / 1e3).toFixed(1) + 'k' : String(number);
+export const whole = (number) => number.toLocaleString('en');
+export const percent = (part, all) => all > 0 ? Math.round(100 * part / all) + '%' : '–';
+export const plural = (number, one, many = one + 's') => whole(number) + ' ' + (number === 1 ? one : many);
+
+// Amounts are in billionths of a dollar. An unknown amount is never shown as a number.
+export function usd(nanos) {
+  const dollars = Math.abs(nanos) / 1e9;
+  const digits = dollars >= 0.095 || dollars === 0 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(dollars)));
+  return (nanos < 0 ? '−$' : '$') + dollars.toFixed(digits);
+}
+
+export function took(milliseconds) {
+  return milliseconds < 10000 ? milliseconds + ' ms' : (milliseconds / 1000).toFixed(1) + ' s';
+}
+
+export function ago(at, now) {
+  const seconds = Math.max(0, Math.round((now - at) / 1000));
+  return seconds < 60 ? seconds + ' s ago' : seconds < 3600 ? Math.round(seconds / 60) + ' min ago'
+    : seconds < 172800 ? Math.round(seconds / 3600) + ' h ago' : Math.round(seconds / 86400) + ' days ago';
+}
+
+export const clock = (at) => new Date(at).toLocaleTimeString('en-GB');
+export const moment = (at) => new Date(at).toLocaleString('sv-SE');
+export const day = (number) => new Date(number * 86400000).toISOString().slice(0, 10);
+
+// What would make an unknown price known.
+export const PRICE_HINT = 'set a [[price]] for the model, or ask the provider to report costs';
+
+// The net savings of `money`, or null while a part of it is unknown.
+export function net(money) {
+  const known = !(money.saved === 0 && money.saved_unknown > 0);
+  const own = (money.summaries || 0) + (money.titles || 0);
+  return known && !(own === 0 && money.calls_unknown > 0) ? money.saved - money.rewrites - own : null;
+}
+
+const MARKS = [
+  ['gave-up', '✕', 'gave up', 'bad'],
+  ['original', '↺', 'original sent', 'warn'],
+  ['retry', '↻', 'sent again', 'warn'],
+  ['smaller-output', '↓', 'output lowered', 'warn'],
+  ['fewer-bytes', '▧', 'images left out', 'warn'],
+  ['summary', '◆', 'summary in use', 'record'],
+  ['digest', '◆', 'digest in use', 'record'],
+  ['clip', '✂', 'result clipped', 'record'],
+  ['prune', '▲', 'results cleared', 'clear'],
+  ['without-thinking', '◌', 'thinking left out', 'clear'],
+  ['shadow', '◍', 'shadow: nothing changed', 'dim'],
+];
+
+// The most significant mark of a request: [symbol, words, class], or null if nothing was done.
+export function mark(point) {
+  if (point.is_error) return ['✕', 'failed', 'bad'];
+  const found = MARKS.find(([act]) => point.acts.includes(act));
+  return found ? found.slice(1) : null;
+}
+
+// What was done to a request, in words.
+export function done(point) {
+  const parts = [];
+  if (point.refused !== null) {
+    parts.push('refused at ' + short(point.refused)
+      + (point.refused_limit ? ' (limit ' + whole(point.refused_limit) + ')' : ''));
+  }
+  if (point.cleared > 0) parts.push(plural(point.cleared, 'result') + ' cleared');
+  for (const [act, , words] of MARKS) {
+    if (act !== 'prune' && point.acts.includes(act)) parts.push(words);
+  }
+  return parts.length ? parts.join(', ') : 'unchanged';
+}
+
+// Paths without the folders that all of them share.
+export function commonFolder(paths) {
+  if (paths.length < 2) return '';
+  let prefix = paths[0];
+  for (const path of paths) while (!path.startsWith(prefix)) prefix = prefix.slice(0, -1);
+  return prefix.slice(0, prefix.lastIndexOf('/') + 1);
+}

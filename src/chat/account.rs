@@ -1,0 +1,70 @@
+//! Account of an attempt, for the log, the dashboard and `longhaul explain --last`.
+
+use crate::account::{AccountContext, Refusal, StoredAccount};
+use crate::chat::attempt::Attempt;
+use crate::chat::{Chat, notices, window};
+use crate::exchange::reply_gate::JudgedReply;
+use crate::exchange::request_log::ChatFacts;
+use crate::upstream::UpstreamBody;
+use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::overflow::Verdict;
+use longhaul_core::planning::account::RequestAccount;
+
+/// Returns the facts about the chat that its log line shows.
+pub(crate) fn facts(chat: &Chat<'_>, attempt: &Attempt) -> ChatFacts {
+    ChatFacts {
+        model: chat.model.clone(),
+        conversation: chat.conversation_id(),
+        window: window::window_note(chat, attempt.inputs.adopted()),
+        soft: attempt.inputs.policy.thresholds.soft,
+        hard: attempt.inputs.policy.thresholds.hard,
+    }
+}
+
+/// Accounts for an attempt. `untouched` is the reason for sending the original, if it is sent. Returns
+/// `None` if nobody can ask for the account.
+pub(crate) fn account(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    untouched: Option<Bypass>,
+) -> Option<StoredAccount> {
+    chat.dashboard.as_ref()?;
+    let conversation = chat.request.conversation;
+    let numbers = RequestAccount::new(
+        conversation,
+        &attempt.inputs.policy,
+        attempt.view(),
+        attempt.plan.decisions.as_deref(),
+    );
+    let context = AccountContext {
+        mode: chat.mode,
+        profile: chat.settings.profile,
+        window: window::window_note(chat, attempt.inputs.adopted()),
+        cause: attempt.cause,
+        untouched,
+    };
+    let mut account = StoredAccount::new(context, numbers);
+    if chat.services().config.admin_show_content {
+        account.add_texts(conversation, attempt.view());
+    }
+    Some(account)
+}
+
+/// Returns the refusal of an attempt that was too large, if it was, and logs it.
+pub(crate) fn refusal(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    judged: &JudgedReply<UpstreamBody>,
+) -> Option<Refusal> {
+    let Verdict::Overflow(overflow) = judged.verdict else {
+        return None;
+    };
+    let refusal = Refusal {
+        tokens: attempt.tokens(chat.request.conversation),
+        counted: overflow.prompt_size(),
+        limit: overflow.limit,
+        status: judged.response.status().as_u16(),
+    };
+    notices::log_refusal(chat, &refusal, overflow.evidence);
+    Some(refusal)
+}

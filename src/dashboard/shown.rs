@@ -1,0 +1,163 @@
+//! The conversations that are shown, with the order and the revision of their changes.
+
+use std::collections::VecDeque;
+
+use crate::account::report::AccountReport;
+use crate::dashboard::dto::ConversationDto;
+use crate::dashboard::entry::DashboardEntry;
+use longhaul_core::units::scope::RecordKey;
+
+/// Maximum conversations shown; the conversation that was idle longest is evicted first.
+pub(super) const MAX_CONVERSATIONS: usize = 512;
+/// Maximum weight of all accounts, in rows of about 80 bytes. The accounts of the conversations that
+/// were idle longest are dropped first.
+const MAX_ACCOUNT_ROWS: usize = 200_000;
+/// Accounts that the busiest conversation keeps in any case.
+const MIN_ACCOUNTS: usize = 8;
+
+/// The conversations that are shown.
+#[derive(Default)]
+pub(super) struct ShownConversations {
+    /// Oldest first. Boxed, because entries move whenever a conversation becomes the newest.
+    entries: VecDeque<Box<DashboardEntry>>,
+    /// Number of changes so far.
+    revision: u64,
+    /// Evicted conversations with the revision of the eviction, oldest first.
+    evicted: VecDeque<(u64, String)>,
+    /// Number of conversations evicted so far.
+    evicted_count: u64,
+    /// Weight of all accounts.
+    account_rows: usize,
+}
+
+/// Changes of the list after a revision.
+pub(crate) struct ListChange {
+    /// Revision after these changes.
+    pub(crate) revision: u64,
+    /// Changed conversations, newest first.
+    pub(crate) changed: Vec<ConversationDto>,
+    /// Identifiers of evicted conversations.
+    pub(crate) evicted: Vec<String>,
+    /// Number of conversations evicted since the start.
+    pub(crate) evicted_count: u64,
+}
+
+impl ShownConversations {
+    /// Returns the revision of the last change.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Returns what changed after `revision`.
+    pub(super) fn changes_since(&self, revision: u64) -> ListChange {
+        let changed = self.newest_first().filter(|seen| seen.revision > revision);
+        let evicted = self.evicted.iter().filter(|(at, _)| *at > revision);
+        ListChange {
+            revision: self.revision,
+            changed: changed.map(DashboardEntry::to_dto).collect(),
+            evicted: evicted.map(|(_, id)| id.clone()).collect(),
+            evicted_count: self.evicted_count,
+        }
+    }
+
+    /// Returns the conversations, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &DashboardEntry> {
+        self.entries.iter().rev().map(|seen| &**seen)
+    }
+
+    /// Returns the conversation whose identifier is `id`, or the only one whose identifier begins with
+    /// it.
+    pub(super) fn find(&self, id: &str) -> Option<&DashboardEntry> {
+        let mut found = self
+            .newest_first()
+            .filter(|seen| seen.dto.id.starts_with(id));
+        let first = found.next().filter(|_| !id.is_empty())?;
+        found.next().is_none().then_some(first)
+    }
+
+    /// Returns the account of the request that ended last.
+    pub(super) fn newest_account(&self) -> Option<AccountReport> {
+        let newest = self
+            .newest_first()
+            .filter(|seen| seen.account_time().is_some());
+        newest
+            .max_by_key(|seen| seen.account_time())?
+            .account(|_| true)
+    }
+
+    /// Returns the conversation `key`.
+    pub(super) fn get_mut(&mut self, key: RecordKey) -> Option<&mut DashboardEntry> {
+        // The busiest conversations are the newest.
+        let seen = self.entries.iter_mut().rev().find(|seen| seen.key == key);
+        seen.map(|seen| &mut **seen)
+    }
+
+    /// Applies `change` to the conversation `key`.
+    pub(super) fn change<T>(
+        &mut self,
+        key: RecordKey,
+        change: impl FnOnce(&mut DashboardEntry) -> T,
+    ) -> Option<T> {
+        let revision = self.revision + 1;
+        let seen = self.get_mut(key)?;
+        seen.revision = revision;
+        let changed = change(seen);
+        self.revision = revision;
+        Some(changed)
+    }
+
+    /// Makes the conversation `key` the newest, and applies `change` to it.
+    pub(super) fn touch(
+        &mut self,
+        key: RecordKey,
+        new: impl FnOnce() -> DashboardEntry,
+        change: impl FnOnce(&mut DashboardEntry),
+    ) {
+        self.revision += 1;
+        let at = self.entries.iter().rposition(|seen| seen.key == key);
+        let known = at.and_then(|at| self.entries.remove(at));
+        let mut seen = known.unwrap_or_else(|| Box::new(new()));
+        seen.revision = self.revision;
+        change(&mut seen);
+        while self.entries.len() >= MAX_CONVERSATIONS {
+            self.evict();
+        }
+        self.entries.push_back(seen);
+    }
+
+    /// Counts the weight of accounts, and drops old accounts if there are too many.
+    pub(super) fn weigh(&mut self, added: usize, dropped: usize) {
+        self.account_rows = (self.account_rows + added).saturating_sub(dropped);
+        let newest = self.entries.len().saturating_sub(1);
+        for (at, seen) in self.entries.iter_mut().enumerate() {
+            if self.account_rows <= MAX_ACCOUNT_ROWS {
+                return;
+            }
+            let keeps = if at == newest { MIN_ACCOUNTS } else { 0 };
+            self.account_rows = self
+                .account_rows
+                .saturating_sub(seen.forget_accounts(keeps));
+        }
+    }
+
+    /// Drops all text of the conversations.
+    pub(super) fn forget_content(&mut self) {
+        for seen in &mut self.entries {
+            seen.forget_content();
+        }
+    }
+
+    fn evict(&mut self) {
+        let Some(mut oldest) = self.entries.pop_front() else {
+            return;
+        };
+        let dropped = oldest.forget_accounts(0);
+        self.account_rows = self.account_rows.saturating_sub(dropped);
+        self.evicted_count += 1;
+        if self.evicted.len() >= MAX_CONVERSATIONS {
+            self.evicted.pop_front();
+        }
+        self.evicted
+            .push_back((self.revision, oldest.dto.id.clone()));
+    }
+}

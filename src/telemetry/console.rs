@@ -1,0 +1,198 @@
+//! Log lines for people: the time of day, then what happened, in the order in which people ask.
+//!
+//! The line of a request reads: time, model, conversation, what was done, sizes, cache, cost, status,
+//! duration. Machines read the formats `text` and `json`, which have every field.
+
+mod request_line;
+
+use std::fmt::{self, Write as _};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::display::printable::is_printable;
+use crate::wall_clock;
+use request_line::RequestLine;
+
+/// Message of the line that ends a request.
+const REQUEST: &str = "request";
+/// Seconds of a day.
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// Formats events for people.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConsoleFormat {
+    /// Whether the output shows colours.
+    pub(super) has_colour: bool,
+}
+
+/// Colours of a terminal, by their SGR codes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Colour {
+    Bold,
+    Cyan,
+    Dim,
+    Green,
+    Red,
+    Yellow,
+}
+
+impl Colour {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Cyan => "36",
+            Self::Dim => "2",
+            Self::Green => "32",
+            Self::Red => "31",
+            Self::Yellow => "33",
+        }
+    }
+}
+
+/// A line under construction.
+pub(super) struct Line {
+    text: String,
+    has_colour: bool,
+}
+
+impl Line {
+    /// Appends `text`, after two spaces unless the line is empty.
+    pub(super) fn push(&mut self, text: &str, colour: Option<Colour>) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str("  ");
+        }
+        match colour.filter(|_| self.has_colour) {
+            // Writing to a String cannot fail.
+            Some(colour) => _ = write!(self.text, "\x1b[{}m{text}\x1b[0m", colour.code()),
+            None => self.text.push_str(text),
+        }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for ConsoleFormat
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut fields = EventFields::default();
+        event.record(&mut fields);
+        let now = wall_clock::unix_seconds();
+        let line = self.line(now, *event.metadata().level(), &fields);
+        writeln!(writer, "{line}")
+    }
+}
+
+impl ConsoleFormat {
+    /// Formats one event that happened at `now`, in seconds since 1970.
+    fn line(self, now: u64, level: Level, fields: &EventFields) -> String {
+        let mut line = Line {
+            text: String::with_capacity(128),
+            has_colour: self.has_colour,
+        };
+        line.push(&time_of_day(now), Some(Colour::Dim));
+        if fields.message == REQUEST {
+            RequestLine::new(fields).write(&mut line);
+            return line.text;
+        }
+        let (word, colour) = match level {
+            Level::ERROR => ("ERROR", Some(Colour::Red)),
+            Level::WARN => ("WARN", Some(Colour::Yellow)),
+            Level::INFO => ("", None),
+            Level::DEBUG => ("debug", Some(Colour::Dim)),
+            Level::TRACE => ("trace", Some(Colour::Dim)),
+        };
+        line.push(word, colour);
+        line.push(&fields.message, None);
+        let rest: Vec<String> = fields
+            .values
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        line.push(&rest.join(" "), Some(Colour::Dim));
+        line.text
+    }
+}
+
+/// Fields of an event, as text that is safe for a terminal.
+#[derive(Debug, Default)]
+pub(super) struct EventFields {
+    message: String,
+    values: Vec<(&'static str, String)>,
+}
+
+impl EventFields {
+    /// Returns a field's text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().find(|(field, _)| *field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a field's number.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
+    fn set(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            // Source locations of libraries that use the `log` crate.
+            name if name.starts_with("log.") => {}
+            name => self.values.push((name, value)),
+        }
+    }
+}
+
+impl Visit for EventFields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, printable(&format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, printable(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.to_string());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.to_string());
+    }
+}
+
+/// Replaces what could overwrite other output of a terminal.
+fn printable(text: &str) -> String {
+    let letters = text.chars();
+    letters
+        .map(|letter| {
+            if is_printable(letter) {
+                letter
+            } else {
+                '\u{fffd}'
+            }
+        })
+        .collect()
+}
+
+/// Returns the time of day in UTC.
+fn time_of_day(now: u64) -> String {
+    let seconds = now % DAY_SECONDS;
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}Z", seconds % 60)
+}
+
+#[cfg(test)]
+mod tests;

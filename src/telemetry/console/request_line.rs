@@ -1,0 +1,139 @@
+//! The line of one request, for people.
+
+use std::time::Duration;
+
+use super::{Colour, EventFields, Line};
+use crate::display::amounts::{percent, short_duration, short_tokens, short_usd};
+use longhaul_core::units::usd::Usd;
+
+/// Digits of a conversation's identifier that a line shows. `longhaul explain --conversation` takes
+/// the beginning of an identifier.
+const SHOWN_DIGITS: usize = 8;
+
+/// The fields of a request that a person reads.
+pub(super) struct RequestLine<'f> {
+    fields: &'f EventFields,
+    actions: Vec<&'f str>,
+}
+
+impl<'f> RequestLine<'f> {
+    pub(super) fn new(fields: &'f EventFields) -> Self {
+        let actions = fields.text("action").unwrap_or_default().split(", ");
+        Self {
+            fields,
+            actions: actions.filter(|action| !action.is_empty()).collect(),
+        }
+    }
+
+    /// Appends the line to `line`.
+    pub(super) fn write(&self, line: &mut Line) {
+        let fields = self.fields;
+        if let Some(model) = fields.text("model") {
+            let model = if model.is_empty() { "no model" } else { model };
+            line.push(model, Some(Colour::Cyan));
+            let id = fields.text("conversation").unwrap_or("-");
+            line.push(id.get(..SHOWN_DIGITS).unwrap_or(id), Some(Colour::Dim));
+            let has_acted = !self.actions.is_empty();
+            line.push(&self.done(), has_acted.then_some(Colour::Bold));
+        } else {
+            let path = fields.text("path").unwrap_or_default();
+            let method = fields.text("method").unwrap_or_default();
+            line.push(&format!("{method} {path}"), None);
+            line.push(&self.bypass(), None);
+        }
+        let cached = fields
+            .number("cached_tokens")
+            .zip(fields.number("counted_tokens"));
+        if let Some(share) = cached.and_then(|(part, all)| percent(part, all)) {
+            line.push(&format!("cache {share}%"), None);
+        }
+        let cost = fields
+            .text("cost_nano_usd")
+            .and_then(|cost| cost.parse().ok());
+        if let Some(cost) = cost {
+            line.push(&short_usd(Usd::from_nanos(cost)), None);
+        }
+        self.write_end(line);
+    }
+
+    /// Describes what was done and the sizes before and after.
+    fn done(&self) -> String {
+        let fields = self.fields;
+        let tokens = |name| fields.number(name).map_or_else(String::new, short_tokens);
+        let (before, after) = (tokens("tokens_before"), tokens("tokens_after"));
+        let mut parts = Vec::new();
+        if let Some(refused) = fields.number("refused_tokens") {
+            let limit = fields.number("refused_limit");
+            let limit = limit.map(|limit| format!(" (window {})", short_tokens(limit)));
+            let refused = short_tokens(refused);
+            parts.push(format!("refused at {refused}{}", limit.unwrap_or_default()));
+        }
+        let mut done: Vec<String> = self
+            .actions
+            .iter()
+            .filter_map(|act| self.words(act))
+            .collect();
+        if fields.number("tokens_before") == fields.number("tokens_after") {
+            done.push(format!("{before} tokens"));
+        } else {
+            done.push(format!("{before} → {after}"));
+        }
+        if self.actions.contains(&"retry") {
+            done.push("sent again".into());
+        }
+        parts.push(done.join(", "));
+        let words = parts.join(" → ");
+        match self.bypass() {
+            bypass if bypass.is_empty() => words,
+            bypass => format!("{words}, {bypass}"),
+        }
+    }
+
+    /// Describes one action; `None` for an action that the sizes or the end describe.
+    fn words(&self, action: &str) -> Option<String> {
+        Some(match action {
+            "prune" => {
+                let cleared = self.fields.number("pruned").unwrap_or(0);
+                let results = if cleared == 1 { "result" } else { "results" };
+                format!("cleared {cleared} {results}")
+            }
+            "retry" => return None,
+            "summary" => "summary in use".into(),
+            "digest" => "digest in use".into(),
+            "clip" => "clipped a result".into(),
+            "gave-up" => "gave up".into(),
+            "original" => "sent the original".into(),
+            "smaller-output" => "lowered the output".into(),
+            "fewer-bytes" => "left out images".into(),
+            "without-thinking" => "left out thinking".into(),
+            "shadow" => "shadow, nothing changed".into(),
+            other => other.into(),
+        })
+    }
+
+    /// Names the reason why a request was not read, unless there was simply nothing to do.
+    fn bypass(&self) -> String {
+        match self.fields.text("bypass") {
+            None | Some("nothing") => String::new(),
+            Some(reason) => format!("not changed: {reason}"),
+        }
+    }
+
+    /// Appends status, duration and an unusual end.
+    fn write_end(&self, line: &mut Line) {
+        let status = self.fields.number("status");
+        let colour = match status {
+            Some(..400) => Colour::Green,
+            Some(400..500) => Colour::Yellow,
+            Some(_) | None => Colour::Red,
+        };
+        let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+        line.push(&status, Some(colour));
+        let took = self.fields.number("duration_ms").unwrap_or(0);
+        line.push(&short_duration(Duration::from_millis(took)), None);
+        match self.fields.text("ended") {
+            None | Some("complete") => {}
+            Some(ended) => line.push(ended, Some(Colour::Yellow)),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The dashboard's page in a real browser: its behaviour, not its markup.
+
+use longhaul_mock_model::{Model, ModelOptions};
+use serde_json::{Value, json};
+
+use crate::browser::Browser;
+use crate::caller::Caller;
+use crate::dashboard::{json_of, play_counted};
+use crate::program::{Admin, Program};
+
+/// Text that would run as a script if it were interpreted as markup.
+const MARKUP: &str = "<img src=x onerror=\"document.title='broken'\"><script>1</script>";
+const DESKTOP: (u32, u32) = (1_400, 900);
+const PHONE: (u32, u32) = (390, 844);
+
+/// Sends the first request of a conversation.
+async fn ask(caller: &Caller, words: &str) -> u16 {
+    let message = json!({"role": "user", "content": words});
+    let body = json!({"model": "m", "messages": [message]}).to_string();
+    caller.ask(body).await.status
+}
+
+/// Starts a model and a proxy, and plays the demo's session.
+async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program, Caller) {
+    let options = ModelOptions {
+        price: Some(1_250),
+        ..ModelOptions::default()
+    };
+    let model = Model::start(options).await.unwrap();
+    let program = Program::with_admin(&model.url(), settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    play_counted(&caller).await;
+    (model, program, caller)
+}
+
+fn page(program: &Program) -> String {
+    format!("http://{}/", program.admin())
+}
+
+/// Returns the conversation with the most requests.
+async fn busiest(program: &Program) -> Value {
+    let all = json_of(program.admin(), "/conversations").await;
+    let conversations = all["conversations"].as_array().unwrap().iter();
+    conversations
+        .max_by_key(|one| one["requests"].as_u64())
+        .unwrap()
+        .clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn what_was_cleared_and_why_is_two_clicks_away() {
+    let (_model, program, _caller) = after_the_demo(&[]).await;
+    let id = busiest(&program).await["id"].as_str().unwrap().to_owned();
+    let one = json_of(program.admin(), &format!("/conversations/{id}")).await;
+    let points = one["points"].as_array().unwrap();
+    let cleared = points
+        .iter()
+        .find(|point| point["cleared"].as_u64() > Some(0) && point["has_account"] == json!(true));
+    let number = cleared.unwrap()["number"].as_u64().unwrap();
+    for size in [DESKTOP, PHONE] {
+        let mut browser = Browser::open(&page(&program), size);
+        browser.wait_for("document.querySelector('.row')");
+        browser.value("document.querySelector('.row').click()");
+        browser.wait_for("document.querySelector('.request')");
+        let line = format!(
+            "[...document.querySelectorAll('.request > button')].find((line) => \
+             line.querySelector('.number').textContent === '{number}')"
+        );
+        let older = format!(
+            "(() => {{ const line = {line}; if (line) return true; \
+             document.querySelector('main .more').click(); return false; }})()"
+        );
+        browser.wait_for(&older);
+        browser.value(&format!("{line}.click()"));
+        browser.wait_for("document.querySelector('.account tr.cleared')");
+        let why = browser.text("document.querySelector('.account p').innerText");
+        assert!(why.starts_with("Why: ") && why.len() > 30, "{why}");
+        let row = browser.text("document.querySelector('.account tr.cleared').innerText");
+        assert!(row.contains("cleared"), "{row}");
+        let address = browser.text("location.hash");
+        assert!(address.starts_with(&format!("#/c/{id}/r/")), "{address}");
+        let is_wide = browser.value("document.documentElement.scrollWidth > innerWidth");
+        assert_eq!(is_wide, false, "nothing scrolls sideways at {size:?}");
+        // The address alone leads there.
+        let mut again = Browser::open(&format!("{}{address}", page(&program)), size);
+        again.wait_for("document.querySelector('.account tr.cleared')");
+        again.wait_for("document.title !== 'longhaul'");
+        for browser in [&browser, &again] {
+            assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn focus_selection_scroll_and_a_slow_click_survive_new_requests() {
+    let (_model, program, caller) = after_the_demo(&[]).await;
+    let id = busiest(&program).await["id"].as_str().unwrap().to_owned();
+    let mut browser = Browser::open(&format!("{}#/c/{id}", page(&program)), DESKTOP);
+    browser.wait_for("document.querySelectorAll('.request').length > 10");
+    browser.value(
+        "(() => { const line = document.querySelectorAll('.request > button')[7]; line.focus(); \
+         window.line = line; const range = document.createRange(); \
+         range.selectNodeContents(document.querySelector('.facts')); \
+         getSelection().removeAllRanges(); getSelection().addRange(range); \
+         document.querySelector('main').scrollTop = 200; })()",
+    );
+    let before = browser.text("getSelection().toString().split('·')[0]");
+    let place = "(() => { const box = document.querySelector('.list .row').getBoundingClientRect(); \
+                 return [box.x + 30, box.y + 12]; })()";
+    for number in 0..3 {
+        assert_eq!(
+            ask(&caller, &format!("A new conversation {number}")).await,
+            200
+        );
+        browser.wait_for(&format!(
+            "[...document.querySelectorAll('.row .title')].some((title) => title.textContent === \
+             'A new conversation {number}')"
+        ));
+    }
+    assert_eq!(
+        browser.value("document.activeElement === window.line"),
+        true
+    );
+    assert_eq!(
+        browser.value("document.querySelector('main').scrollTop"),
+        200
+    );
+    let after = browser.text("getSelection().toString().split('·')[0]");
+    assert_eq!(after, before);
+    // Enter opens the request that has the focus.
+    browser.press("Enter", 13);
+    browser.wait_for("document.querySelector('.account table')");
+    // The row under the pointer stays the same node while another conversation becomes the newest.
+    browser.value("document.querySelector('.filters select:nth-of-type(1)')");
+    let place = browser.value(place);
+    let wanted = browser.text("document.querySelector('.list .row').hash");
+    browser.mouse("mousePressed", &place);
+    assert_eq!(ask(&caller, "A new conversation 2").await, 200);
+    browser.wait_for("document.querySelector('.list .row')");
+    browser.mouse("mouseReleased", &place);
+    browser.wait_for(&format!("location.hash === '{wanted}'"));
+    // The arrow keys read the chart.
+    let back = format!("location.hash = '#/c/{id}'");
+    browser.value(&back);
+    browser.wait_for("document.querySelector('.plot canvas')");
+    browser.value("document.querySelector('.plot').focus()");
+    browser.press("Home", 36);
+    browser.wait_for("document.querySelector('.readout').innerText.startsWith('1 ')");
+    browser.press("ArrowRight", 39);
+    browser.wait_for("document.querySelector('.readout').innerText.startsWith('2 ')");
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn text_of_a_conversation_is_text_and_failures_are_seen() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let caller = Caller::of(program.address());
+    let message = json!({"role": "user", "content": MARKUP});
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
+        "function": {"name": "write", "arguments": json!({"path": "<b>bold.rs"}).to_string()}}]});
+    let result = json!({"role": "tool", "tool_call_id": "1", "content": "done"});
+    let tool = json!({"type": "function", "function": {"name": "write", "parameters": {}}});
+    let body = json!({"model": MARKUP, "messages": [message, call, result], "tools": [tool]});
+    assert_eq!(caller.ask(body.to_string()).await.status, 200);
+    let mut browser = Browser::open(&page(&program), DESKTOP);
+    browser.wait_for("document.querySelector('.row')");
+    assert_eq!(
+        browser.text("document.querySelector('.row .title').textContent"),
+        MARKUP
+    );
+    browser.value("document.querySelector('.row').click()");
+    browser.wait_for("document.querySelector('.request')");
+    browser.value("document.getElementById('tab-Files').click()");
+    browser.wait_for("document.querySelector('.path')?.textContent === '<b>bold.rs'");
+    browser.wait_for("document.title !== 'longhaul'");
+    assert_ne!(browser.text("document.title"), "broken");
+    let money = "document.getElementById('tab-Money').click()";
+    browser.value(money);
+    browser.wait_for("document.getElementById('panel').innerText.includes('[[price]]')");
+    // An upstream that is gone fails every request.
+    drop(model);
+    assert_eq!(ask(&caller, "Anybody there?").await, 502);
+    browser.wait_for("document.querySelector('.alarm b')?.textContent === '1'");
+    browser.wait_for(
+        "[...document.querySelectorAll('.row')].some((row) => row.innerText.includes('1 error'))",
+    );
+    // Search finds by words, and says how many there are.
+    browser.value(
+        "(() => { const field = document.querySelector('input[type=search]'); field.value = 'anybody'; \
+         field.dispatchEvent(new Event('input')); })()",
+    );
+    browser.wait_for("document.querySelector('.count').innerText.startsWith('1 of 2')");
+    let words = browser.text("document.body.innerText");
+    assert!(
+        !words.contains("NaN") && !words.contains("undefined"),
+        "{words}"
+    );
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+}

@@ -1,0 +1,155 @@
+//! `longhaul explain --last`, `--conversation` and `--request` against a running longhaul, in every
+//! dialect, and the lines of the log that lead there.
+
+use std::process::{Command, Output};
+
+use longhaul_mock_model::{Model, ModelOptions};
+use serde_json::{Value, json};
+
+use crate::caller::Caller;
+use crate::program::{Admin, Program};
+
+/// Settings under which old results are cleared early, and requests are logged for people.
+const EARLY: [(&str, &str); 4] = [
+    ("LONGHAUL_PRUNE_PROTECT_TOKENS", "1000"),
+    ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000"),
+    ("LONGHAUL_PRUNE_MIN_USER_TURNS", "1"),
+    ("LONGHAUL_LOG_FORMAT", "console"),
+];
+
+fn explain(program: &Program, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let admin = program.admin().to_string();
+    command.env_clear().args(["explain", "--admin", &admin]);
+    command.args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn page(program: &Program, arguments: &[&str]) -> String {
+    let output = explain(program, arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Builds a request of one dialect that reads four files of about 2,500 tokens.
+fn body(path: &str) -> Value {
+    let text = "word ".repeat(2_000);
+    let calls = (0..4).map(|at| (format!("call{at}"), json!({"path": format!("{at}.rs")})));
+    match path {
+        "/v1/chat/completions" => {
+            let mut messages = vec![json!({"role": "user", "content": "go"})];
+            for (id, input) in calls {
+                let function = json!({"name": "read", "arguments": input.to_string()});
+                let call = json!({"id": id, "type": "function", "function": function});
+                messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+                messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+            }
+            let tool = json!({"type": "function", "function": {"name": "read", "parameters": {}}});
+            json!({"model": "m", "messages": messages, "tools": [tool]})
+        }
+        "/v1/messages" => {
+            let mut messages = vec![json!({"role": "user", "content": "go"})];
+            for (id, input) in calls {
+                let call = json!({"type": "tool_use", "id": id, "name": "read", "input": input});
+                let result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
+                messages.push(json!({"role": "assistant", "content": [call]}));
+                messages.push(json!({"role": "user", "content": [result]}));
+            }
+            let tool = json!({"name": "read", "input_schema": {"type": "object"}});
+            json!({"model": "m", "max_tokens": 100, "messages": messages, "tools": [tool]})
+        }
+        _ => {
+            let mut input = vec![json!({"type": "message", "role": "user", "content": "go"})];
+            for (id, arguments) in calls {
+                input.push(
+                    json!({"type": "function_call", "call_id": id, "name": "read",
+                    "arguments": arguments.to_string()}),
+                );
+                input.push(json!({"type": "function_call_output", "call_id": id, "output": text}));
+            }
+            let tool = json!({"type": "function", "name": "read", "parameters": {}});
+            json!({"model": "m", "store": false, "input": input, "tools": [tool]})
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
+    for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
+        let model = Model::start(ModelOptions::with_window(10_000_000))
+            .await
+            .unwrap();
+        let program = Program::with_admin(&model.url(), &EARLY, Admin::Free);
+        let caller = Caller::of(program.address());
+        let fields = [("anthropic-version", "2023-06-01"), ("x-api-key", "k")];
+        let came = caller.ask_at(path, &fields, body(path).to_string()).await;
+        assert_eq!(came.status, 200, "{path}: {:?}", came.body);
+        let last = page(&program, &["--last"]);
+        let cleared = last.lines().find(|line| line.contains("cleared "));
+        let cleared = cleared.unwrap_or_else(|| panic!("{path}: {last}"));
+        assert!(
+            cleared.contains("older than the newest 1,000 tokens of results"),
+            "{cleared}"
+        );
+        assert!(
+            cleared.contains("read") && cleared.contains("since request 1"),
+            "{cleared}"
+        );
+        let why = last.lines().find(|line| line.starts_with("why ")).unwrap();
+        assert!(
+            why.contains("once more than 1,000 tokens of them can go"),
+            "{why}"
+        );
+        // The header, the log and the account have the same id.
+        let header = |name: &str| came.headers[name].to_str().unwrap().to_owned();
+        let (request, conversation) = (
+            header("x-longhaul-request"),
+            header("x-longhaul-conversation"),
+        );
+        assert!(
+            last.contains(&request) && last.contains(&conversation),
+            "{last}"
+        );
+        for arguments in [
+            ["--request", &request],
+            ["--conversation", &conversation[..8]],
+        ] {
+            assert_eq!(page(&program, &arguments), last, "{arguments:?}");
+        }
+        let json: Value = serde_json::from_str(&page(&program, &["--last", "--json"])).unwrap();
+        assert_eq!(json["request"]["id"], request);
+        let log = program.ended();
+        let line = log.lines().find(|line| line.contains(&conversation[..8]));
+        let line = line.unwrap_or_else(|| panic!("{log}"));
+        assert!(
+            line.contains("Z  m  ") && line.contains("cleared 3 results, "),
+            "{line}"
+        );
+        assert!(line.contains(" → ") && line.contains("  200  "), "{line}");
+        assert!(!log.contains("\u{1b}["), "no colours in a pipe: {log}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    for arguments in [
+        &["--last"][..],
+        &["--request", "0"],
+        &["--conversation", "zz/../x"],
+    ] {
+        let output = explain(&program, arguments);
+        assert_eq!(output.status.code(), Some(69), "{arguments:?}: {output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("no such request is kept"), "{said}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let output = command
+        .env_clear()
+        .args(["explain", "--admin", "127.0.0.1:9", "--last"]);
+    let output = output.output().unwrap();
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("is `longhaul serve` running"), "{said}");
+}
