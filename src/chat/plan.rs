@@ -132,7 +132,7 @@ pub(super) async fn explicit_compaction(
 }
 
 /// Reports the actions of `plan` on the conversation.
-fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatReport {
+pub(super) fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatReport {
     if conversation.is_stateful() {
         return ChatReport::untouched(conversation, Bypass::Stateful);
     }
@@ -180,6 +180,23 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         );
     }
     plan
+}
+
+/// Plans a chat as it would be forwarded by what is in use: the adopted record, and whatever follows from
+/// the history alone. Needs no summary.
+pub(super) fn plan_in_use(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+    let conversation = chat.request.conversation;
+    if conversation.is_stateful() {
+        return plan_unmodified(conversation, &inputs.policy);
+    }
+    let mut inputs = inputs.clone();
+    inputs.prior_records.ready = None;
+    inputs.prior_records.seen = true;
+    match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
+        RewriteTolerance::All => current_plan(chat, &inputs),
+        RewriteTolerance::ClearingOnly => plan_clearing_only(chat, &inputs),
+        RewriteTolerance::Nothing => unmodified(chat, &inputs),
+    }
 }
 
 /// Plans to forward the original, without thinking that is bound to earlier edits.

@@ -2,6 +2,7 @@
 //!
 //! This module names no dialect's keys; each [`Dialect`] fills in these types.
 
+mod agent_summary;
 mod batches;
 mod bound_thinking;
 mod cache_marks;

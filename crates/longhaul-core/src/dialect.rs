@@ -58,6 +58,15 @@ impl Dialect {
         })
     }
 
+    /// Returns the path of the chats whose tokens a request to `path` counts, without a trailing
+    /// slash. Returns `None` if `path` counts no tokens of a chat that longhaul rewrites.
+    pub fn counted_path(path: &str) -> Option<&str> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let chat = path.strip_suffix(messages::COUNT_PATH)?;
+        let is_messages = !chat.ends_with('/') && Self::of_path(chat) == Some(Self::Messages);
+        is_messages.then_some(chat)
+    }
+
     /// Whether this dialect's path may follow the path `before`.
     fn is_served_below(self, before: &str) -> bool {
         match self {
@@ -319,6 +328,21 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Dialect::of_path(path), expect, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_count_has_the_path_of_its_chats() {
+        for (path, expect) in [
+            ("/v1/messages/count_tokens", Some("/v1/messages")),
+            ("/api/v1/messages/count_tokens/", Some("/api/v1/messages")),
+            ("/v1/messages//count_tokens", None),
+            ("/v1/threads/t/messages/count_tokens", None),
+            ("/v1/responses/count_tokens", None),
+            ("/v1/responses/input_tokens", None),
+            ("/v1/messages", None),
+        ] {
+            assert_eq!(Dialect::counted_path(path), expect, "{path}");
         }
     }
 

@@ -18,6 +18,8 @@ pub use reader::{has_own_shape, read};
 
 /// End of the path, behind the version of the API. Gateways serve both below a path of their own.
 pub(super) const PATH: &str = "/messages";
+/// End of the path that counts the tokens of a request, behind [`PATH`].
+pub(super) const COUNT_PATH: &str = "/count_tokens";
 /// Version of the API. Other APIs have paths that end alike.
 pub(super) const VERSION: &str = "/v1";
 /// Key of a mark that asks the provider to cache the prompt up to there.

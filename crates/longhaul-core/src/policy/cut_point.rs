@@ -7,7 +7,7 @@ use crate::policy::record::RecordMatch;
 use crate::policy::thrash::ThrashDetector;
 
 /// Head of a conversation that is never summarised: the leading system and developer messages, and
-/// the first user message if it is small.
+/// the first user message if it is small. A summary that the agent wrote itself may be larger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PinnedHead {
     /// First message that may be summarised.
@@ -28,9 +28,14 @@ impl PinnedHead {
             };
         }
         let head = conversation.head_len();
-        let first = conversation
-            .message(head)
-            .filter(|first| first.role == Role::User && first.tokens <= policy.max_pinned_first);
+        let first = conversation.message(head).filter(|first| {
+            let most = if conversation.is_agent_summary(first) {
+                policy.max_pinned_summary
+            } else {
+                policy.max_pinned_first
+            };
+            first.role == Role::User && first.tokens <= most
+        });
         Self {
             end: head + usize::from(first.is_some()),
         }

@@ -260,6 +260,25 @@ fn a_turn_is_open_while_its_agent_is_at_work() {
 }
 
 #[test]
+fn a_summary_of_the_agents_own_is_kept_up_to_a_tenth_of_the_window() {
+    let own =
+        "This session is being continued from a previous conversation that ran out of context. ";
+    let said = |text: &str, chars: usize| format!("{text}{}", "x".repeat(chars - text.len()));
+    for (first, window, end) in [
+        (said(own, 24_000), 64_000, 1),
+        (said(own, 26_000), 64_000, 0),
+        (said("Go on. ", 24_000), 64_000, 0),
+        (said(own, 7_000), 200_000, 1),
+    ] {
+        let body = body_saying("uauau", &[(0, &first)]);
+        let conversation = read(body.as_bytes()).unwrap();
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
+        let head = PinnedHead::new(&conversation, &policy, None);
+        assert_eq!(head, PinnedHead { end }, "{}", first.len());
+    }
+}
+
+#[test]
 fn what_a_record_kept_stays_kept_under_a_smaller_window() {
     let first = "x".repeat(6_000);
     let body = format!(
