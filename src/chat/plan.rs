@@ -28,7 +28,7 @@ pub(crate) async fn first_send(
     mut inputs: PlanInputs,
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
-    let (plan, step) = fit_stated_window(chat, plan, &mut inputs).await;
+    let (plan, step) = fit_known_window(chat, plan, &mut inputs).await;
     let (plan, is_output_lowered) = lower_output_in_advance(chat, plan);
     let spliced = match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
@@ -67,20 +67,23 @@ pub(crate) async fn first_send(
     (first, sending, report)
 }
 
-/// Makes a request fit a window that the operator set, or that the upstream stated to this caller.
-/// Returns the recovery step if one was needed. The output is left to the upstream: many count only the
-/// input.
-async fn fit_stated_window(
+/// Makes a request fit a window that is known. Returns the recovery step if one was needed.
+///
+/// The operator set the window, the upstream stated it to this caller, or an earlier refusal in this
+/// conversation shows it. The output is left to the upstream: many count only the input.
+async fn fit_known_window(
     chat: &Chat<'_>,
     plan: RequestPlan,
     inputs: &mut PlanInputs,
 ) -> (RequestPlan, Option<RecoveryStep>) {
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
-    let fits = conversation.is_stateful()
-        || plan.view.tokens(conversation) <= inputs.policy.thresholds.actual_window;
+    let tokens = plan.view.tokens(conversation);
+    let fits = conversation.is_stateful() || tokens <= inputs.policy.thresholds.actual_window;
     let is_enabled = settings.proactive && chat.recovery_enabled();
-    if fits || !is_enabled || !window::window_is_stated(chat, inputs) {
+    let is_known =
+        || window::window_is_stated(chat, inputs) || window::was_refused_at(chat, inputs, tokens);
+    if fits || !is_enabled || !is_known() {
         return (plan, None);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
