@@ -5,8 +5,8 @@ use super::reader::PieceStore;
 use super::reminder::is_reminder;
 use crate::conversation::{Content, ContentPart, PartKind, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::estimate::part_tokens;
-use crate::dialect::chat_completions::reader::string_or_null;
+use crate::dialect::part_estimate::part_tokens;
+use crate::dialect::request_values::{string_or_null, wrong_type};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -323,9 +323,4 @@ fn part_kind(name: &str) -> PartKind {
 fn read_mark(scanner: &mut Scanner<'_>) -> Result<Option<Span>, Bypass> {
     let value = scanner.value()?;
     Ok((value.slice(scanner.text()) != "null").then_some(value))
-}
-
-/// Distinguishes a value of the wrong type from text that is not JSON.
-pub(super) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
-    scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }

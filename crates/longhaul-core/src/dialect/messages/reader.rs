@@ -1,6 +1,6 @@
 //! Reader of a request body.
 
-use super::block::{Block, wrong_type};
+use super::block::Block;
 use super::context_management;
 use super::keys::{RequestKey, SeenKeys, known_key};
 use super::turns::WireMessage;
@@ -10,9 +10,10 @@ use crate::conversation::{
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::output_limit::read_output_limit;
-use crate::dialect::chat_completions::reader::{MAX_MODEL_NAME_BYTES, MAX_PIECES, string_or_null};
-use crate::dialect::chat_completions::reasoning_budget::read_reasoning_option;
+use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_values::{
+    MAX_MODEL_NAME_BYTES, MAX_PIECES, read_output_limit, string_or_null, wrong_type,
+};
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
