@@ -7,4 +7,5 @@ mod oracle;
 mod proxied;
 mod recorded;
 mod subject;
+mod thinking;
 mod validity;
