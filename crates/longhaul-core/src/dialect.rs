@@ -136,7 +136,7 @@ impl Dialect {
     ) -> Result<Conversation<'a>, Bypass> {
         match self {
             Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
-            Self::Messages => messages::read(body),
+            Self::Messages => messages::read_cached(body, scope, cache),
             Self::Responses => responses::read_cached(body, scope, cache),
         }
     }

@@ -14,7 +14,7 @@ pub(super) mod writer;
 
 use crate::units::tokens::Tokens;
 
-pub use reader::{has_own_shape, read};
+pub use reader::{has_own_shape, read, read_cached};
 
 /// End of the path, behind the version of the API. Gateways serve both below a path of their own.
 pub(super) const PATH: &str = "/messages";
