@@ -77,7 +77,8 @@ async fn a_count_that_needs_no_change_passes_byte_for_byte() {
     let small = counted(&request(&session(), 1));
     let mut stateful = counted(&session());
     stateful["thread"] = json!({"type": "create"});
-    for body in [small, stateful, json!({"messages": "odd"}), json!([1])] {
+    let odd = json!({"model": "m", "messages": "odd"});
+    for body in [small, stateful, odd, json!([1])] {
         let setup = Setup::start(64_000, |_| ()).await;
         setup.count(&body).await;
         assert_eq!(setup.last().body, body.to_string());

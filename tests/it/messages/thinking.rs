@@ -107,6 +107,19 @@ async fn play(
         assert!(sent.len() <= 2, "{name} {window} {end}: {sent:?}");
         let longest = seen.iter().map(|it| it.body.len()).max();
         assert!(longest.unwrap() <= body.to_string().len(), "{name} {end}");
+        // The provider checks a count as it checks a request.
+        let mut counted = body.clone();
+        counted.as_object_mut().unwrap().remove("max_tokens");
+        assert_eq!(
+            setup.count(&counted).await.status,
+            200,
+            "{name} {window} {end}"
+        );
+        let counted = setup.last().verdict;
+        assert!(
+            !matches!(counted, Verdict::Broken(_)),
+            "{name} {end}: {counted:?}"
+        );
         agent.take(end, &reply.body);
         verdicts.push(sent);
     }
