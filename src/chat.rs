@@ -6,6 +6,7 @@
 pub(crate) mod account;
 mod adopt;
 pub(crate) mod attempt;
+pub(crate) mod count;
 pub(crate) mod explicit_compaction;
 pub(crate) mod judge;
 mod notices;
@@ -43,11 +44,11 @@ use crate::learned::windows::accepted_sizes::RequestSize;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers;
 use crate::request::overrides::RequestOverrides;
+use crate::request::receive::read_dialect;
 use crate::services::Services;
 use crate::traces::ParentContext;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::comparison::BilledRequest;
-use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
@@ -68,7 +69,7 @@ pub(crate) fn read<'b>(
     if headers::is_signed(&head.headers) {
         return Err(Bypass::Signed);
     }
-    let dialect = Dialect::of_path(head.uri.path()).ok_or(Bypass::Shape)?;
+    let dialect = read_dialect(&head.method, head.uri.path()).ok_or(Bypass::Shape)?;
     dialect.read_cached(body, scope, &services.parse_cache)
 }
 

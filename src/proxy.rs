@@ -11,12 +11,12 @@ use crate::body::peeked_body::PeekedBody;
 use crate::chat::account;
 use crate::chat::attempt::Attempt;
 use crate::chat::judge::{hold_policy, judge};
-use crate::chat::prepare::prepare;
+use crate::chat::prepare::{prepare, prepare_unregistered};
 use crate::chat::retry::{NextStep, next_step};
 use crate::chat::rewrite::{retry_body, retry_head};
 use crate::chat::unanswered_call::UnansweredCallGuard;
 use crate::chat::window::query_upstream_window;
-use crate::chat::{Chat, ChatRequest, explicit_compaction, plan, settle};
+use crate::chat::{Chat, ChatRequest, count, explicit_compaction, plan, settle};
 use crate::config::{Config, Mode, ResponsesWebSocket};
 use crate::error::{Fault, Problem};
 use crate::exchange::fault_response::answer_fault;
@@ -25,7 +25,7 @@ use crate::exchange::reply_gate::HoldPolicy;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{self, Route};
 use crate::exchange::tunnel::{TunnelSlot, upgrade};
-use crate::metrics::{Action, RetryOutcome};
+use crate::metrics::{Action, RetryOutcome, RetryReason};
 use crate::report::ChatReport;
 use crate::request::headers::{BodyFraming, is_clearly_framed, is_upgrade_request};
 use crate::request::overrides::RequestOverrides;
@@ -35,6 +35,7 @@ use crate::services::Services;
 use crate::services::cross_origin::CrossOriginFields;
 use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::bypass::Bypass;
 
 /// The reverse proxy under one set of settings. Clones share all state.
 #[derive(Clone)]
@@ -181,11 +182,17 @@ async fn forward(
                         meter: Arc::clone(meter),
                         parent: log.trace().parent(),
                     };
-                    return Box::pin(serve_chat(request, log)).await;
+                    return if Dialect::counted_path(head.uri.path()).is_some() {
+                        Box::pin(serve_count(request, log)).await
+                    } else {
+                        Box::pin(serve_chat(request, log)).await
+                    };
                 }
                 Err(why) => why,
             };
-            log.set_report(ChatReport::bypassed(why));
+            let report = ChatReport::bypassed(why);
+            let is_count = Dialect::counted_path(head.uri.path()).is_some();
+            log.set_report(if is_count { report.of_count() } else { report });
             body.into_request_body(log.meter())
         }
         Received::Streamed {
@@ -244,6 +251,36 @@ async fn serve_chat(
         NextStep::Retry(second) => return Ok(retry(&chat, &second, judged.response, log).await),
     }
     Ok(settle::finish(&chat, &first, judged, log).await)
+}
+
+/// Serves a request that counts the tokens of a chat. If the upstream refuses the rewritten body, the
+/// original is counted: a count that works without longhaul never fails.
+async fn serve_count(
+    request: ChatRequest<'_>,
+    log: &mut RequestLog,
+) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
+    let services = request.services;
+    let (chat, inputs) = prepare_unregistered(request).await;
+    let (rewritten, report) = count::counted_body(&chat, &inputs);
+    log.set_report(report);
+    let (route, head) = (chat.request.route, chat.request.head);
+    let is_original = rewritten.is_none();
+    let body = rewritten.unwrap_or_else(|| chat.request.body.original());
+    let (body, framing) = body.into_request_body(log.meter());
+    let sent = send::send(services, route, head.clone(), body, framing, None, log);
+    let reply = sent.await?.map(PeekedBody::new);
+    if is_original || !count::refuses_body(reply.status()) {
+        return Ok(reply);
+    }
+    let conversation = chat.request.conversation;
+    log.set_report(ChatReport::untouched(conversation, Bypass::Nothing).of_count());
+    log.report_mut().add(Action::Original);
+    let (body, framing) = chat.request.body.original().into_request_body(log.meter());
+    let (head, why) = (retry_head(head), Some(RetryReason::Original));
+    let sent = send::send(services, route, head, body, framing, why, log);
+    Ok(sent
+        .await
+        .map_or(reply, |second| second.map(PeekedBody::new)))
 }
 
 /// Retries the chat once: splice → send. Never calls [`next_step`], so that a chat is sent at most twice.

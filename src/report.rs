@@ -44,6 +44,8 @@ pub(crate) struct ChatReport {
     pub(crate) pruned: usize,
     /// Tokens saved by clearing them.
     pub(crate) reclaimed: Tokens,
+    /// Whether the request only counts tokens, so that nothing is saved.
+    is_count: bool,
 }
 
 /// Either actions or a reason for none, never both.
@@ -98,6 +100,15 @@ impl ChatReport {
         Self {
             outcome: ReportedOutcome::Bypassed(why),
             ..Self::default()
+        }
+    }
+
+    /// Marks the report as one of a request that only counts tokens.
+    #[must_use]
+    pub(crate) fn of_count(self) -> Self {
+        Self {
+            is_count: true,
+            ..self
         }
     }
 
@@ -185,6 +196,9 @@ impl ChatReport {
 
     /// Counts the report in the metrics, once the request has ended.
     pub(crate) fn record_metrics(&self, metrics: &Metrics) {
+        if self.is_count {
+            return;
+        }
         for act in self.actions() {
             metrics.actions.add(*act);
         }

@@ -27,7 +27,7 @@ use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
 use crate::request::peer_address::PeerAddress;
 use crate::request::receive::{
-    ChatBodyReader, Received, RequestPlace, RequestPlaces, chat_dialect,
+    ChatBodyReader, Received, RequestPlace, RequestPlaces, read_dialect,
 };
 use crate::request::scope::ScopeFactory;
 use crate::store::Store;
@@ -120,7 +120,7 @@ impl Services {
         meter: &Arc<TransferMeter>,
     ) -> Result<Received, Fault> {
         if self.mode(overrides) == Mode::Off
-            || chat_dialect(&head.method, head.uri.path()).is_none()
+            || read_dialect(&head.method, head.uri.path()).is_none()
         {
             return Ok(Received::Streamed {
                 body: RequestBody::from_client(body, meter),

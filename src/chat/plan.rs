@@ -29,7 +29,7 @@ pub(crate) async fn first_send(
     mut inputs: PlanInputs,
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
-    let (plan, step) = fit_stated_window(chat, plan, &mut inputs).await;
+    let (plan, step) = fit_known_window(chat, plan, &mut inputs).await;
     let (plan, is_output_lowered) = lower_output_in_advance(chat, plan);
     let spliced = match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
@@ -74,20 +74,23 @@ pub(crate) async fn first_send(
     (first, sending, report)
 }
 
-/// Makes a request fit a window that the operator set, or that the upstream stated to this caller.
-/// Returns the recovery step if one was needed. The output is left to the upstream: many count only the
-/// input.
-async fn fit_stated_window(
+/// Makes a request fit a window that is known. Returns the recovery step if one was needed.
+///
+/// The operator set the window, the upstream stated it to this caller, or an earlier refusal in this
+/// conversation shows it. The output is left to the upstream: many count only the input.
+async fn fit_known_window(
     chat: &Chat<'_>,
     plan: RequestPlan,
     inputs: &mut PlanInputs,
 ) -> (RequestPlan, Option<RecoveryStep>) {
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
-    let fits = conversation.is_stateful()
-        || plan.view.tokens(conversation) <= inputs.policy.thresholds.actual_window;
+    let tokens = plan.view.tokens(conversation);
+    let fits = conversation.is_stateful() || tokens <= inputs.policy.thresholds.actual_window;
     let is_enabled = settings.proactive && chat.recovery_enabled();
-    if fits || !is_enabled || !window::window_is_stated(chat, inputs) {
+    let is_known =
+        || window::window_is_stated(chat, inputs) || window::was_refused_at(chat, inputs, tokens);
+    if fits || !is_enabled || !is_known() {
         return (plan, None);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
@@ -140,7 +143,7 @@ pub(super) async fn explicit_compaction(
 }
 
 /// Reports the actions of `plan` on the conversation.
-fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatReport {
+pub(super) fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -> ChatReport {
     if conversation.is_stateful() {
         return ChatReport::untouched(conversation, Bypass::Stateful);
     }
@@ -188,6 +191,23 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         );
     }
     plan
+}
+
+/// Plans a chat as it would be forwarded by what is in use: the adopted record, and whatever follows from
+/// the history alone. Needs no summary.
+pub(super) fn plan_in_use(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+    let conversation = chat.request.conversation;
+    if conversation.is_stateful() {
+        return plan_unmodified(conversation, &inputs.policy);
+    }
+    let mut inputs = inputs.clone();
+    inputs.prior_records.ready = None;
+    inputs.prior_records.seen = true;
+    match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
+        RewriteTolerance::All => current_plan(chat, &inputs),
+        RewriteTolerance::ClearingOnly => plan_clearing_only(chat, &inputs),
+        RewriteTolerance::Nothing => unmodified(chat, &inputs),
+    }
 }
 
 /// Plans to forward the original, without thinking that is bound to earlier edits.

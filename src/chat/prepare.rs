@@ -15,8 +15,16 @@ use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::policy::{CompactionSettings, Profile};
 use longhaul_core::prefix::keys::PrefixKeys;
 
-/// Builds a chat and its plan inputs, after refreshing stored facts from other processes.
+/// Builds a chat and its plan inputs, after refreshing stored facts from other processes. Registers the
+/// conversation on the dashboard.
 pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) {
+    let (mut chat, inputs) = prepare_unregistered(request).await;
+    chat.dashboard = register_on_dashboard(&chat, &inputs);
+    (chat, inputs)
+}
+
+/// Like [`prepare`], without the dashboard.
+pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) {
     let services = request.services;
     let overrides = request.overrides;
     let model: Arc<str> = request.conversation.model().into();
@@ -35,7 +43,7 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(services, &knowledge, overrides, &model, &prefix_keys);
     settings.cache_price = cache_price(services, &settings, &model, adopted);
-    let mut chat = Chat {
+    let chat = Chat {
         mode: services.mode(overrides),
         compact_now: overrides.compaction == Some(CompactionOverride::Now),
         settings,
@@ -46,7 +54,6 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
         dashboard: None,
     };
     let inputs = plan_inputs(&chat, prior_records);
-    chat.dashboard = register_on_dashboard(&chat, &inputs);
     (chat, inputs)
 }
 

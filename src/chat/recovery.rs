@@ -109,6 +109,7 @@ fn inputs_after_refusal(
     before: Option<Tokens>,
 ) -> PlanInputs {
     let learned = window_from_repeated_refusal(refused.tokens, &refused.overflow, before);
+    let learned = with_accepted_floor(chat, refused, learned);
     let window = to_two_digits(learned);
     let window = chat
         .configured_window()
@@ -116,6 +117,24 @@ fn inputs_after_refusal(
     PlanInputs {
         policy: Policy::new(&chat.settings, window).with_actual_window(learned),
         ..first.inputs.clone()
+    }
+}
+
+/// Raises a window that only follows from the size of refused requests to the largest request that the
+/// model accepted.
+///
+/// Otherwise each refusal would lower the window to nine tenths of the refused request. Once the window
+/// leaves no room beside the head of the conversation, longhaul stops compacting ahead of refusals.
+fn with_accepted_floor(chat: &Chat<'_>, refused: &SuspectedOverflow, learned: Tokens) -> Tokens {
+    let accepted = chat
+        .knowledge
+        .windows
+        .observations(&chat.model)
+        .largest_accepted;
+    if refused.overflow.limit.is_none() && accepted < refused.tokens {
+        learned.max(accepted)
+    } else {
+        learned
     }
 }
 

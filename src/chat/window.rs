@@ -97,6 +97,17 @@ pub(super) fn window_is_stated(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
     }
 }
 
+/// Whether the model refused a request of at most `tokens` tokens in this conversation, and has accepted
+/// none of this size since. A window that follows from the size of a refused request is nine tenths of
+/// that size, or more. Other conversations may have sparser text, so they are sent as they are.
+pub(super) fn was_refused_at(chat: &Chat<'_>, inputs: &PlanInputs, tokens: Tokens) -> bool {
+    let record = inputs.adopted().filter(|it| *it.model == *chat.model);
+    let window = record.and_then(|record| record.window);
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    window.is_some_and(|window| tokens.percent(90) > window)
+        && tokens > observations.largest_accepted
+}
+
 /// Collects the sources for the model's window, including the record in use, this conversation's own
 /// refusals, and the largest request that the account may send.
 pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {

@@ -49,6 +49,7 @@ struct DemoOptions {
 /// The API of the built-in session.
 enum DemoDialect {
     Chat,
+    Messages,
     Responses,
 }
 
@@ -68,8 +69,8 @@ pub(super) fn command() -> Command {
         Arg::new("session")
             .value_name("FILE")
             .help("Play this session instead, from its last request body, JSON, gzip or not"),
-        Arg::new("dialect").value_name("chat|responses").help(
-            "API of the built-in session: chat completions, or Responses for Codex [default: chat]",
+        Arg::new("dialect").value_name("chat|messages|responses").help(
+            "API of the built-in session: chat completions, Messages for Claude Code, or Responses for Codex [default: chat]",
         ),
         Arg::new("summary-model")
             .value_name("own|none")
@@ -101,6 +102,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
         Some(file) => RecordedSession::read(file)?,
         None => match wanted.dialect {
             DemoDialect::Chat => RecordedSession::built_in(),
+            DemoDialect::Messages => RecordedSession::built_in_messages(),
             DemoDialect::Responses => RecordedSession::built_in_responses(),
         }
         .map_err(Problem::CommandLine)?,
@@ -144,8 +146,13 @@ fn parse_options(matches: &ArgMatches) -> Result<DemoOptions, String> {
     };
     let dialect = match option("dialect") {
         None | Some("chat") => DemoDialect::Chat,
+        Some("messages") => DemoDialect::Messages,
         Some("responses") => DemoDialect::Responses,
-        Some(other) => return Err(format!("--dialect {other}: expected chat or responses")),
+        Some(other) => {
+            return Err(format!(
+                "--dialect {other}: expected chat, messages or responses"
+            ));
+        }
     };
     let rows = if matches.get_flag("all") {
         RowSelection::All

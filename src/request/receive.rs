@@ -97,6 +97,12 @@ pub(crate) fn chat_dialect(method: &Method, path: &str) -> Option<Dialect> {
     Dialect::of_path(path).filter(|_| method == Method::POST)
 }
 
+/// Returns the dialect of a request whose body is read: a chat, or a request that counts the tokens of
+/// a chat.
+pub(crate) fn read_dialect(method: &Method, path: &str) -> Option<Dialect> {
+    chat_dialect(method, Dialect::counted_path(path).unwrap_or(path))
+}
+
 /// Reader of a chat body, with its limits.
 pub(crate) struct ChatBodyReader<'a> {
     /// Budget under the share of the caller.

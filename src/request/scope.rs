@@ -47,7 +47,8 @@ impl ScopeFactory {
     }
 
     /// Returns the scope of a request to the upstream at `base`: its caller, and the path before the
-    /// endpoint. One origin may serve many tenants, each under a path of its own.
+    /// endpoint. One origin may serve many tenants, each under a path of its own. A request that
+    /// counts tokens has the scope of its chats.
     ///
     /// `target` is the upstream's path and query.
     pub(crate) fn for_request(
@@ -57,6 +58,7 @@ impl ScopeFactory {
         headers: &HeaderMap,
     ) -> Scope {
         let path = target.path().trim_end_matches('/');
+        let path = Dialect::counted_path(path).unwrap_or(path);
         let folder = Dialect::split_path(path).map_or(path, |(folder, _)| folder);
         let caller = self.identity(target.query(), headers);
         self.derive(base, folder, &caller)

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use moka::ops::compute::Op;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +14,14 @@ use longhaul_core::policy::thinking_removal::{PriorRemovals, ThinkingRemoval};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 
-/// Prefixes with removals. A conversation adds one for each compaction, of about 1 KiB each.
-const MAX_PREFIXES: u64 = 16_384;
+/// Bytes of all removals. A conversation adds one removal for each compaction: at least 11,000 fit.
+const MAX_REMOVAL_BYTES: u64 = 16 << 20;
 /// Removals at one prefix and for one model. Processes that plan alike store the same one.
 const MAX_REMOVALS: usize = 8;
+/// Bytes of one removal at most: 64 ranges of 16 bytes, the edits and the allocation.
+const REMOVAL_BYTES: u32 = 1_152;
+/// Bytes of an entry without its removals: the key, and the bookkeeping of the cache.
+const ENTRY_OVERHEAD_BYTES: u32 = 256;
 
 /// A removal in the durable store, with the note name of its model.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -45,9 +50,14 @@ pub(super) struct RemovalCache {
 impl RemovalCache {
     /// Creates an empty cache that keeps removals for `idle` after their last use.
     pub(super) fn new(idle: Duration) -> Self {
-        let builder = Cache::builder().max_capacity(MAX_PREFIXES);
+        let by_prefix = Cache::builder()
+            .max_capacity(MAX_REMOVAL_BYTES)
+            .eviction_policy(EvictionPolicy::lru())
+            .weigher(|_, removals: &Arc<[Arc<ThinkingRemoval>]>| weight(removals.len()))
+            .time_to_idle(idle)
+            .build();
         Self {
-            by_prefix: builder.time_to_idle(idle).build(),
+            by_prefix,
             ever_stored: AtomicBool::default(),
         }
     }
@@ -92,4 +102,10 @@ impl RemovalCache {
         let model = NoteName(stored.model.to_le_bytes());
         self.insert(key, model, stored.removal);
     }
+}
+
+/// Returns the bytes of an entry with so many removals.
+fn weight(removals: usize) -> u32 {
+    let count = u32::try_from(removals).unwrap_or(u32::MAX);
+    ENTRY_OVERHEAD_BYTES.saturating_add(REMOVAL_BYTES.saturating_mul(count))
 }

@@ -165,5 +165,33 @@ fn a_session_of_codex_dies_alone_and_is_finished_through_longhaul() {
             "{row}"
         );
     }
-    check_failed(&["--dialect", "messages"], 64, "expected chat or responses");
+    // The model's refusals state no number: the first three show where the window is.
+    let refused: u64 = rows.iter().filter_map(|row| row["refused"].as_u64()).sum();
+    assert!((1..=4).contains(&refused), "{refused}");
+    check_failed(
+        &["--dialect", "x"],
+        64,
+        "expected chat, messages or responses",
+    );
+}
+
+#[test]
+fn a_session_of_claude_code_dies_alone_and_is_finished_through_longhaul() {
+    let report: Value = finished(&["--dialect", "messages", "--json"])
+        .parse()
+        .unwrap();
+    let last = report["direct"]["rows"].as_array().unwrap().last().unwrap();
+    let error = last["error"].as_str().unwrap();
+    assert!(error.contains("exceed context limit"), "{error}");
+    let rows = report["longhaul"]["rows"].as_array().unwrap();
+    assert!(rows.len() > 100, "{}", rows.len());
+    for row in rows {
+        assert_eq!(
+            (&row["status"], &row["error"]),
+            (&200.into(), &Value::Null),
+            "{row}"
+        );
+    }
+    let refused: u64 = rows.iter().filter_map(|row| row["refused"].as_u64()).sum();
+    assert!((1..=3).contains(&refused), "{refused}");
 }

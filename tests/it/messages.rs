@@ -1,8 +1,11 @@
 //! Anthropic's Messages API: recorded sessions of Claude Code, random ones, and the whole proxy.
 
+mod client_compaction;
+mod counted;
 mod histories;
 mod oracle;
 mod proxied;
 mod recorded;
 mod subject;
+mod thinking;
 mod validity;

@@ -1,6 +1,8 @@
 //! The Responses dialect: recorded and random inputs, and whole sessions through sockets.
 
 mod inputs;
+mod oracle;
+mod recorded;
 mod served;
 mod validity;
 

@@ -2,6 +2,7 @@
 //!
 //! This module names no dialect's keys; each [`Dialect`] fills in these types.
 
+mod agent_summary;
 mod batches;
 mod bound_thinking;
 mod cache_marks;
@@ -332,9 +333,11 @@ impl<'a> Conversation<'a> {
         &self.boundaries
     }
 
-    /// Returns the start of the newest unit among the first `upto` messages, or the first
-    /// unanswered user message if that is earlier. A trailing assistant prefill belongs to the unit
-    /// before it.
+    /// Returns the start of what the model has not answered among the first `upto` messages.
+    ///
+    /// - Without an unanswered user message, the newest unit. A trailing assistant prefill belongs to
+    ///   the unit before it.
+    /// - Otherwise the first such message, or the unit whose results stand before it.
     pub(super) fn newest_unit(&self, upto: usize) -> usize {
         let mut end = self.without_prefill(upto);
         // Reminders behind a result belong to it: the model has seen neither.
@@ -345,13 +348,19 @@ impl<'a> Conversation<'a> {
         {
             end -= 1;
         }
+        let newest = self.last_boundary_before(end).unwrap_or(end);
+        let Some(unanswered) = self.first_unanswered(upto) else {
+            return newest;
+        };
+        let unseen = self.unseen_result_before(unanswered);
+        let unit = unseen.and_then(|result| self.last_boundary_before(result));
+        newest.min(unit.unwrap_or(unanswered))
+    }
+
+    /// Returns the last boundary before message `end`.
+    fn last_boundary_before(&self, end: usize) -> Option<usize> {
         let before = self.boundaries.partition_point(|&cut| cut < end);
-        let newest = before
-            .checked_sub(1)
-            .and_then(|at| self.boundaries.get(at))
-            .copied()
-            .unwrap_or(end);
-        newest.min(self.first_unanswered(upto).unwrap_or(upto))
+        self.boundaries.get(before.checked_sub(1)?).copied()
     }
 
     /// Returns the plain estimate of the whole request.

@@ -9,8 +9,11 @@ pub mod bypass;
 pub mod chat_completions;
 mod finish_reason;
 pub mod messages;
+mod part_estimate;
+mod reasoning_option;
 pub mod reply;
 pub(crate) mod request_template;
+mod request_values;
 pub mod responses;
 pub mod thinking_binding;
 pub mod usage;
@@ -56,6 +59,15 @@ impl Dialect {
             let before = path.strip_suffix(dialect.path())?;
             dialect.is_served_below(before).then_some((before, dialect))
         })
+    }
+
+    /// Returns the path of the chats whose tokens a request to `path` counts, without a trailing
+    /// slash. Returns `None` if `path` counts no tokens of a chat that longhaul rewrites.
+    pub fn counted_path(path: &str) -> Option<&str> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let chat = path.strip_suffix(messages::COUNT_PATH)?;
+        let is_messages = !chat.ends_with('/') && Self::of_path(chat) == Some(Self::Messages);
+        is_messages.then_some(chat)
     }
 
     /// Whether this dialect's path may follow the path `before`.
@@ -124,7 +136,7 @@ impl Dialect {
     ) -> Result<Conversation<'a>, Bypass> {
         match self {
             Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
-            Self::Messages => messages::read(body),
+            Self::Messages => messages::read_cached(body, scope, cache),
             Self::Responses => responses::read_cached(body, scope, cache),
         }
     }
@@ -319,6 +331,21 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Dialect::of_path(path), expect, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_count_has_the_path_of_its_chats() {
+        for (path, expect) in [
+            ("/v1/messages/count_tokens", Some("/v1/messages")),
+            ("/api/v1/messages/count_tokens/", Some("/api/v1/messages")),
+            ("/v1/messages//count_tokens", None),
+            ("/v1/threads/t/messages/count_tokens", None),
+            ("/v1/responses/count_tokens", None),
+            ("/v1/responses/input_tokens", None),
+            ("/v1/messages", None),
+        ] {
+            assert_eq!(Dialect::counted_path(path), expect, "{path}");
         }
     }
 

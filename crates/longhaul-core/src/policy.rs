@@ -302,6 +302,8 @@ pub struct Policy {
     pub keep_recent: Tokens,
     /// Largest first user message, in tokens, that is kept verbatim.
     pub max_pinned_first: Tokens,
+    /// Largest summary of the agent's own, as the first user message, that is kept verbatim.
+    pub max_pinned_summary: Tokens,
     /// Token budgets for the parts of a summary.
     pub budgets: SummaryBudgets,
     /// Placement of the summary.
@@ -362,6 +364,7 @@ impl Policy {
             recover: settings.recover,
             keep_recent,
             max_pinned_first: Tokens::new(2_000).min(share),
+            max_pinned_summary: share,
             prune_summary_size: budgets.nominal(),
             prune_thresholds: thresholds,
             budgets,

@@ -37,13 +37,14 @@ impl TokenDensity {
         Self(tenths.max(1))
     }
 
-    /// Counts the tokens of a chat request's messages and tools. Returns `None` if the body is not
-    /// a JSON object.
+    /// Counts the tokens of a chat request's messages, tools and instructions. Returns `None` if the body
+    /// is not a JSON object.
     pub fn request_tokens(self, body: &[u8]) -> Option<u64> {
         let chat = ChatBody::parse_any(body).ok()?;
         let messages = chat.messages().iter();
         let messages: u64 = messages.map(|message| self.message_tokens(message)).sum();
-        Some(messages + self.tools_tokens(chat.field("tools")))
+        let system = self.instruction_tokens(chat.system());
+        Some(messages + self.tools_tokens(chat.field("tools")) + system)
     }
 
     fn tokens(self, bytes: u64) -> u64 {

@@ -40,7 +40,7 @@ pub use responses::validity::{
     UNCHECKED_INPUT_RULES, broken_input_rules, input_rule_ids, torn_from_reasoning,
 };
 pub use server::Model;
-pub use session::{responses_session, session};
+pub use session::{messages_session, responses_session, session};
 pub use thinking::ThinkingRules;
 #[cfg(feature = "validity")]
 pub use validity::{

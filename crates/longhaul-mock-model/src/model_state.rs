@@ -24,6 +24,10 @@ const SUMMARY_TOKENS: u64 = 1_000;
 /// The maximum length of a summary in tokens if the request has no limit.
 const UNLIMITED_OUTPUT: u64 = 4_096;
 
+/// Rules that a request for a count cannot obey: it states no output.
+#[cfg(feature = "validity")]
+const RULES_ABOUT_OUTPUT: [&str; 2] = ["m-max-tokens-min", "m-thinking-budget"];
+
 const NOT_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
 const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#;
 const FAILED: &str = r#"{"error":{"message":"The server had an error while processing your request","type":"server_error","param":null,"code":null}}"#;
@@ -64,18 +68,34 @@ impl ModelState {
         change(&mut self.options.lock());
     }
 
-    /// Counts the tokens of a Messages request.
+    /// Counts the tokens of a Messages request. The API checks the messages and their thinking as it does
+    /// before an answer.
     pub(crate) fn count(&self, body: &Bytes) -> JudgedRequest {
-        let density = self.options.lock().density;
-        let tokens = ChatBody::parse_as(Api::Messages, body)
-            .map(|chat| CountedMessages::count(&chat, density).tokens());
-        let tokens = tokens.unwrap_or_default();
+        let options = self.options.lock().clone();
+        let counted = |verdict, reply| {
+            JudgedRequest::new(RequestKind::Other, verdict, ModelReply::Refusal(reply))
+        };
+        let Ok(chat) = ChatBody::parse_as(Api::Messages, body) else {
+            return counted(
+                Verdict::Unread,
+                RefusalReply::new(400, "application/json", NOT_JSON),
+            );
+        };
+        #[cfg(feature = "validity")]
+        if let Some(rule) = broken_messages_rules(chat.original())
+            .into_iter()
+            .find(|rule| !RULES_ABOUT_OUTPUT.contains(&rule.id))
+        {
+            return counted(Verdict::Broken(rule.id), rule.refusal());
+        }
+        if let Some((rule, refusal)) = options.thinking.judge(&chat) {
+            return counted(Verdict::Broken(rule), refusal);
+        }
+        let tokens = CountedMessages::count(&chat, options.density).tokens();
         let count = json!({"input_tokens": tokens}).to_string();
-        let reply = RefusalReply::new(200, "application/json", count);
-        JudgedRequest::new(
-            RequestKind::Other,
+        counted(
             Verdict::Unread,
-            ModelReply::Refusal(reply),
+            RefusalReply::new(200, "application/json", count),
         )
     }
 

@@ -8,6 +8,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::request::ChatBody;
+
 /// An upper bound for the head or tail of a result shown to a summariser, in characters. A fact
 /// planted further inside appears in neither.
 const PAST_THE_HEAD: usize = 1_200;
@@ -145,7 +147,13 @@ impl SessionRecording {
         let body = str::from_utf8(body).map_err(|error| NotASession(error.to_string()))?;
         let as_chat = read(body).map(|messages| {
             let points = points(&messages);
-            (messages, points, "/chat/completions")
+            let is_messages = ChatBody::parse_any(body.as_bytes()).is_ok_and(|it| it.is_messages());
+            let path = if is_messages {
+                "/messages"
+            } else {
+                "/chat/completions"
+            };
+            (messages, points, path)
         });
         let as_input = || {
             let read = items::read(body);

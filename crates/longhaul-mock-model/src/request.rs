@@ -70,15 +70,24 @@ impl ChatBody {
         })
     }
 
-    /// Parses a body of the API whose key holds the conversation.
+    /// Parses a body of the API whose keys it has.
     pub(crate) fn parse_any(body: &[u8]) -> Result<Self, String> {
         let parsed = Self::parse(body)?;
-        let is_input = parsed.body.get("input").is_some();
-        if is_input {
+        let has_schema = |tool: &Value| tool.get("input_schema").is_some();
+        if parsed.body.get("input").is_some() {
             Self::parse_as(Api::Responses, body)
+        } else if parsed.body.get("system").is_some() || parsed.tools().iter().any(has_schema) {
+            Ok(Self {
+                api: Api::Messages,
+                ..parsed
+            })
         } else {
             Ok(parsed)
         }
+    }
+
+    pub(crate) fn is_messages(&self) -> bool {
+        self.api == Api::Messages
     }
 
     pub(crate) fn api(&self) -> Api {

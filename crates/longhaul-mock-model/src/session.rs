@@ -21,6 +21,32 @@ static SESSION_BRIDGE_D6382A98: &[u8] = include_bytes!(concat!(
     "/../../fixtures/sessions_responses/session-bridge-d6382a98.json.gz"
 ));
 
+/// `cli-3a782158`: a session of Claude Code with 13 requests of the user and 121 steps, each with thinking,
+/// about five windows of 32,768. MIT, see `THIRD_PARTY.md`.
+static CLI_3A782158: &[u8] = include_bytes!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../fixtures/messages/sessions/cli-3a782158.json.gz"
+));
+
+/// The recorded output limit and thinking budget, and those of a session for a small window. The model
+/// counts the output that a request asks for.
+const SMALLER_OUTPUT: [(&str, &str); 2] = [
+    (r#""max_tokens":32000"#, r#""max_tokens":4096"#),
+    (r#""budget_tokens":31999"#, r#""budget_tokens":2048"#),
+];
+
+/// Returns a recorded session of the Messages API several 32k windows long. Its requests ask for less output
+/// than the recorded ones.
+pub fn messages_session() -> Result<SessionRecording, NotASession> {
+    let body = unpack(CLI_3A782158)?;
+    let body = SMALLER_OUTPUT
+        .iter()
+        .fold(body, |body, (recorded, smaller)| {
+            body.replacen(recorded, smaller, 1)
+        });
+    SessionRecording::parse(body.as_bytes())
+}
+
 /// Returns a recorded session of the Responses API several 32k windows long, as its agent sent it.
 pub fn responses_session() -> Result<SessionRecording, NotASession> {
     parse(SESSION_BRIDGE_D6382A98)
@@ -32,9 +58,13 @@ pub fn session() -> Result<SessionRecording, NotASession> {
 }
 
 fn parse(recorded: &[u8]) -> Result<SessionRecording, NotASession> {
-    let mut body = Vec::new();
+    SessionRecording::parse(unpack(recorded)?.as_bytes())
+}
+
+fn unpack(recorded: &[u8]) -> Result<String, NotASession> {
+    let mut body = String::new();
     GzDecoder::new(recorded)
-        .read_to_end(&mut body)
+        .read_to_string(&mut body)
         .map_err(|error| NotASession::unreadable(&error))?;
-    SessionRecording::parse(&body)
+    Ok(body)
 }

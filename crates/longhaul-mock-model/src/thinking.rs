@@ -123,10 +123,11 @@ fn thoughtless_turn(chat: &ChatBody) -> Option<usize> {
     (is_open && role(begins) == "assistant" && blocks(begins).is_empty()).then_some(first)
 }
 
-/// Begins the prefix of a request: its tools.
+/// Begins the prefix of a request: its tools, and the system prompt beside its messages.
 fn start(chat: &ChatBody) -> PrefixHash {
     let mut prefix = PrefixHash::default();
     prefix.add(chat.field("tools"));
+    prefix.add(chat.system());
     prefix
 }
 

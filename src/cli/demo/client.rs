@@ -19,6 +19,9 @@ const ACTION_HEADER: &str = "x-longhaul-action";
 /// The maximum number of characters shown of a reply that is not an error in the API's format.
 const UNKNOWN_CHARS: usize = 200;
 
+/// Types of the events that close a stream of the Responses and of the Messages API.
+const CLOSING_EVENTS: [&str; 2] = ["message_stop", "response.completed"];
+
 /// A client of one server on loopback.
 pub(super) struct AgentClient {
     url: String,
@@ -108,7 +111,8 @@ fn reply_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<S
     let value: Option<Value> = serde_json::from_slice(body).ok();
     let member = |key: &str| value.as_ref().and_then(|value| value.get(key));
     let has_error = member("error").is_some_and(|error| !error.is_null());
-    let answers = ["choices", "output"].map(|key| member(key).is_some_and(Value::is_array));
+    let answers =
+        ["choices", "content", "output"].map(|key| member(key).is_some_and(Value::is_array));
     if status.is_success() && answers.contains(&true) && !has_error {
         return None;
     }
@@ -128,9 +132,8 @@ fn stream_error(body: &[u8]) -> Option<String> {
         error_message(&event).or(within)
     });
     let is_closed = |event: Value| {
-        event
-            .get("type")
-            .is_some_and(|it| it == "response.completed")
+        let kind = event.get("type").and_then(Value::as_str);
+        kind.is_some_and(|kind| CLOSING_EVENTS.contains(&kind))
     };
     let ended =
         events().next_back() == Some("[DONE]") || parsed().next_back().is_some_and(is_closed);
@@ -170,6 +173,9 @@ mod tests {
         let closed =
             "data: {\"type\": \"response.completed\", \"response\": {\"error\": null}}\n\n";
         check(200, "text/event-stream", closed, None);
+        check(200, "application/json", r#"{"content": []}"#, None);
+        let stopped = "event: message_stop\ndata: {\"type\": \"message_stop\"}\n\n";
+        check(200, "text/event-stream", stopped, None);
         check(
             200,
             "text/event-stream",

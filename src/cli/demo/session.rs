@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::pipe::open_input;
 use crate::error::Problem;
-use longhaul_mock_model::{SessionRecording, responses_session, session};
+use longhaul_mock_model::{SessionRecording, messages_session, responses_session, session};
 
 /// The maximum size of a decompressed session: the proxy's default limit for one body.
 const SESSION_BYTES: u64 = 256 << 20;
@@ -43,6 +43,12 @@ impl RecordedSession {
             "session-bridge-d6382a98, a recorded session of Codex",
             replay,
         )
+    }
+
+    /// Returns the built-in session of the Messages API.
+    pub(super) fn built_in_messages() -> Result<Self, String> {
+        let replay = messages_session().map_err(|error| error.to_string())?;
+        Self::new("cli-3a782158, a recorded session of Claude Code", replay)
     }
 
     /// Returns the path of the session's API, behind the base URL.

@@ -81,6 +81,16 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     step
 }
 
+/// Builds a step of a tool loop: nobody says a word in it. Some steps begin with thinking.
+fn silent_step(at: usize, draw: u32) -> Vec<Value> {
+    let words = format!("{at} read {draw}. ").repeat((draw / 64 % 200) as usize + 1);
+    let mut step = step(1_000 + at, draw, &words);
+    step.truncate(2);
+    let results = step[1]["content"].as_array_mut().unwrap();
+    results.retain(|block| block["type"] == "tool_result");
+    step
+}
+
 fn body(draws: &[u32]) -> Vec<u8> {
     let tools = json!([{"name": "read", "input_schema": {"type": "object"}}]);
     let body = json!({"model": "m", "max_tokens": 4_096, "system": "s", "tools": tools,
@@ -133,6 +143,45 @@ proptest! {
         for after in sent(&body, window) {
             let broken = newly_broken(&body, &after);
             prop_assert!(broken.is_empty(), "{broken:?} {}", String::from_utf8_lossy(&after));
+        }
+    }
+
+    #[test]
+    fn no_rewrite_tears_manual_thinking(
+        draws in prop::collection::vec(any::<u32>(), 1..8),
+        steps in prop::collection::vec(any::<u32>(), 4..40),
+        window in 4_000_u32..20_000,
+    ) {
+        let mut body: Value = serde_json::from_slice(&body(&draws)).unwrap();
+        body["thinking"] = json!({"type": "enabled", "budget_tokens": 1_024});
+        let messages = body["messages"].as_array_mut().unwrap();
+        for (at, &draw) in steps.iter().enumerate() {
+            messages.extend(silent_step(at, if at == 0 { draw | 256 } else { draw }));
+        }
+        let body = body.to_string().into_bytes();
+        for after in sent(&body, window) {
+            let broken = newly_broken(&body, &after);
+            prop_assert!(broken.is_empty(), "{broken:?} {}", String::from_utf8_lossy(&after));
+        }
+    }
+
+    #[test]
+    fn unseen_results_stay_with_the_words_behind_them(
+        draws in prop::collection::vec(any::<u32>(), 4..20), last: u32, window in 1_000_u32..20_000,
+    ) {
+        let mut body: Value = serde_json::from_slice(&body(&draws)).unwrap();
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.pop();
+        messages.extend(step(999, last, &"read ".repeat(400)).into_iter().take(2));
+        let words = json!({"type": "text", "text": "and stop there"});
+        messages.last_mut().unwrap()["content"].as_array_mut().unwrap().push(words);
+        for after in sent(&body.to_string().into_bytes(), window) {
+            let after: Value = serde_json::from_slice(&after).unwrap();
+            let ids = |body: &Value| -> Vec<Value> {
+                let blocks = body["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+                blocks.as_array().unwrap().iter().map(|block| block["tool_use_id"].clone()).collect()
+            };
+            prop_assert_eq!(ids(&after), ids(&body));
         }
     }
 

@@ -13,17 +13,17 @@ use crate::received_reply::ReceivedReply;
 use crate::recovery::scripted::{self, Reply};
 
 /// Beginning of the text in place of history.
-const STANDS_FOR_HISTORY: &str = crate::journey::STANDS_FOR_HISTORY;
+pub(super) const STANDS_FOR_HISTORY: &str = crate::journey::STANDS_FOR_HISTORY;
 
 /// A client, a proxy and a strict model that refuses like Anthropic.
-struct Setup {
-    model: Model,
+pub(super) struct Setup {
+    pub(super) model: Model,
     _proxy: Proxy,
     caller: Caller,
 }
 
 impl Setup {
-    async fn start(window: u64, change: impl FnOnce(&mut Config)) -> Self {
+    pub(super) async fn start(window: u64, change: impl FnOnce(&mut Config)) -> Self {
         let options = ModelOptions::with_window(window).refusing_as(Family::Anthropic);
         let model = Model::start(options).await.unwrap();
         let base = format!("http://{}", model.addr());
@@ -39,24 +39,31 @@ impl Setup {
         }
     }
 
-    async fn ask(&self, body: &Value) -> ReceivedReply {
+    pub(super) async fn ask(&self, body: &Value) -> ReceivedReply {
         self.ask_as(("x-api-key", "k"), body).await
     }
 
-    async fn ask_as(&self, credential: (&str, &str), body: &Value) -> ReceivedReply {
+    pub(super) async fn ask_as(&self, credential: (&str, &str), body: &Value) -> ReceivedReply {
         let fields = [credential, ("anthropic-version", "2023-06-01")];
         self.caller
             .ask_at("/v1/messages?beta=true", &fields, body.to_string())
             .await
     }
 
-    fn last(&self) -> SeenRequest {
+    /// Asks for the token count of a request.
+    pub(super) async fn count(&self, body: &Value) -> ReceivedReply {
+        let fields = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
+        let target = "/v1/messages/count_tokens?beta=true";
+        self.caller.ask_at(target, &fields, body.to_string()).await
+    }
+
+    pub(super) fn last(&self) -> SeenRequest {
         self.model.seen().pop().unwrap()
     }
 }
 
 /// Returns a recorded session of several windows, with the output that it asks for.
-fn session() -> Value {
+pub(super) fn session() -> Value {
     let (_, body) = sessions()
         .into_iter()
         .find(|(name, _)| name.starts_with("cli-3a782158"))
@@ -68,7 +75,7 @@ fn session() -> Value {
 }
 
 /// Returns the request of a session that ends with its first `upto` messages.
-fn request(session: &Value, upto: usize) -> Value {
+pub(super) fn request(session: &Value, upto: usize) -> Value {
     let mut body = session.clone();
     body["messages"].as_array_mut().unwrap().truncate(upto);
     body

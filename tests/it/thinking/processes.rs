@@ -9,6 +9,7 @@ use longhaul_mock_model::ThinkingRules;
 
 use super::agent::{Agent, Play, stale_refusals, unharmed};
 use super::{BINDING, options, within};
+use crate::redis_server::RedisServer;
 
 const WINDOW: u64 = 32_768;
 /// Requests between two restarts.
@@ -88,4 +89,33 @@ async fn two_processes_that_share_nothing_never_show_a_refusal() {
         steps.push(play.step(&mut agent, request, (proxy, &[])).await);
     }
     unharmed("two processes", &steps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
+async fn replicas_with_one_server_leave_out_the_same_thinking() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let secret = "5e".repeat(16);
+    let settings = [
+        ("upstream.base", "http://127.0.0.1:9/v1"),
+        ("store.at", url.as_str()),
+        ("store.scope_secret", secret.as_str()),
+        ("store.wait", "10s"),
+    ];
+    let stored = Config::default_with(settings).unwrap().store;
+    let shared = |config: &mut Config| {
+        within(WINDOW)(config);
+        config.store = stored.clone();
+    };
+    let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), shared).await;
+    play.add_proxy().await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let mut steps = Vec::new();
+    for request in 0..agent.len() {
+        let proxy = usize::from(request % 3 == 2);
+        steps.push(play.step(&mut agent, request, (proxy, &[])).await);
+    }
+    unharmed("one server", &steps);
+    assert_eq!(stale_refusals(&steps), 1, "one replica learns for both");
 }

@@ -9,6 +9,7 @@ pub(crate) mod case;
 pub(crate) mod compare;
 mod connections;
 mod departures;
+mod dialects;
 pub(crate) mod exceptions;
 pub(crate) mod exchange;
 mod fields;
@@ -40,6 +41,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         targets::cases(),
         fields::cases(),
         bodies::cases(),
+        dialects::cases(),
         replies::cases(),
         streams::cases(),
         interim::cases(),

@@ -24,7 +24,7 @@ use memo::IndexBytes;
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};
 
-pub(crate) use cursor::ParseCursor;
+pub(crate) use cursor::{CacheHit, ParseCursor};
 pub(crate) use memo::{MessageMemo, PrefixHashStep};
 pub(crate) use parsed_messages::ParsedMessage;
 

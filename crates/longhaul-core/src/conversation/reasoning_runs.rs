@@ -20,11 +20,20 @@ pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
 }
 
 impl Conversation<'_> {
+    /// Whether any message carries reasoning.
+    pub(crate) fn has_reasoning(&self) -> bool {
+        !self.reasoning_runs.is_empty()
+    }
+
     /// Whether the message at `at`, or one before it in its turn, carries reasoning.
     pub(crate) fn is_in_reasoning_run(&self, at: usize) -> bool {
+        self.reasoning_run(at).is_some()
+    }
+
+    /// Returns the messages from the first with reasoning to the end of its turn, if the message at
+    /// `at` is among them.
+    pub(crate) fn reasoning_run(&self, at: usize) -> Option<&Range<usize>> {
         let run = self.reasoning_runs.partition_point(|run| run.end <= at);
-        self.reasoning_runs
-            .get(run)
-            .is_some_and(|run| run.contains(&at))
+        self.reasoning_runs.get(run).filter(|run| run.contains(&at))
     }
 }

@@ -30,6 +30,14 @@ impl Conversation<'_> {
         (newest.end >= self.without_prefill(upto)).then_some(newest.start)
     }
 
+    /// Returns the result before the unanswered user message at `unanswered`, which the model has not
+    /// seen either. Instructions may stand between the two. Returns `None` if no result does.
+    pub(super) fn unseen_result_before(&self, unanswered: usize) -> Option<usize> {
+        let before = self.messages.get(..unanswered)?;
+        let last = before.iter().rposition(|it| !it.role.is_instruction())?;
+        before.get(last)?.role.is_tool_result().then_some(last)
+    }
+
     /// Returns `upto`, less one if the last of these messages is an assistant prefill. The model is
     /// asked to continue a prefill, an assistant message without calls.
     pub(crate) fn without_prefill(&self, upto: usize) -> usize {

@@ -3,11 +3,9 @@
 pub(super) mod bound_thinking;
 mod called_function;
 pub(super) mod errors;
-pub(super) mod estimate;
 mod keys;
 pub(super) mod output_limit;
-pub(super) mod reader;
-pub(super) mod reasoning_budget;
+mod reader;
 pub(super) mod reply;
 pub(super) mod summary_request;
 mod values;

@@ -14,10 +14,12 @@ pub(super) mod writer;
 
 use crate::units::tokens::Tokens;
 
-pub use reader::{has_own_shape, read};
+pub use reader::{has_own_shape, read, read_cached};
 
 /// End of the path, behind the version of the API. Gateways serve both below a path of their own.
 pub(super) const PATH: &str = "/messages";
+/// End of the path that counts the tokens of a request, behind [`PATH`].
+pub(super) const COUNT_PATH: &str = "/count_tokens";
 /// Version of the API. Other APIs have paths that end alike.
 pub(super) const VERSION: &str = "/v1";
 /// Key of a mark that asks the provider to cache the prompt up to there.

@@ -8,6 +8,9 @@ const FAMILIES: [&str; 5] = ["fable", "haiku", "mythos", "opus", "sonnet"];
 /// Newest version without binding: the models bind from 5.1 on.
 const LAST_UNBOUND: (u32, u32) = (5, 0);
 
+/// Newest version whose only thinking has a fixed budget.
+const LAST_MANUAL: (u32, u32) = (4, 5);
+
 /// Parts of names of models by other makers, who bind no thinking. Some of them refuse a call without the
 /// thinking before it.
 const OTHER_MAKERS: [&str; 11] = [
@@ -44,13 +47,25 @@ struct ThinkingOption {
 }
 
 impl Conversation<'_> {
-    /// Returns the binding that the request's option and the model's name show.
-    pub fn thinking_binding(&self) -> ThinkingBinding {
+    /// Whether the newest turn has to begin with its thinking: the thinking has a fixed budget, or the
+    /// model knows no other.
+    pub(crate) fn turns_begin_with_thinking(&self) -> bool {
+        let is_manual = |version| version <= LAST_MANUAL;
+        self.thinking_option().is_manual || claude_version(&self.model()).is_some_and(is_manual)
+    }
+
+    fn thinking_option(&self) -> ThinkingOption {
         let mut option = ThinkingOption::default();
         for (_, value) in &self.params().thinking {
             // An option of another shape shows nothing.
             _ = option.read(&mut Scanner::new(value.slice(self.body())));
         }
+        option
+    }
+
+    /// Returns the binding that the request's option and the model's name show.
+    pub fn thinking_binding(&self) -> ThinkingBinding {
+        let option = self.thinking_option();
         if option.drops {
             return ThinkingBinding::Dropped;
         }
@@ -148,6 +163,27 @@ mod tests {
         ] {
             check(model, "", expect);
         }
+    }
+
+    #[test]
+    fn a_turn_begins_with_thinking_of_a_fixed_budget() {
+        let begins = |model: &str, option: &str| {
+            let body = format!(r#"{{"model":"{model}",{option}"messages":[]}}"#);
+            let conversation = Dialect::read_any(body.as_bytes()).unwrap();
+            conversation.turns_begin_with_thinking()
+        };
+        let manual = r#""thinking":{"type":"enabled","budget_tokens":2000},"#;
+        let adaptive = r#""thinking":{"type":"adaptive"},"#;
+        assert!(begins("our-alias", manual));
+        assert!(begins("claude-opus-4-6", manual));
+        assert!(begins(
+            "anthropic/claude-sonnet-4.5",
+            r#""reasoning":{"effort":"low"},"#
+        ));
+        assert!(!begins("claude-opus-4-6", adaptive));
+        assert!(!begins("claude-opus-5-5", ""));
+        assert!(!begins("our-alias", adaptive));
+        assert!(!begins("deepseek-chat", ""));
     }
 
     #[test]

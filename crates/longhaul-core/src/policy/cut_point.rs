@@ -7,7 +7,7 @@ use crate::policy::record::RecordMatch;
 use crate::policy::thrash::ThrashDetector;
 
 /// Head of a conversation that is never summarised: the leading system and developer messages, and
-/// the first user message if it is small.
+/// the first user message if it is small. A summary that the agent wrote itself may be larger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PinnedHead {
     /// First message that may be summarised.
@@ -28,9 +28,14 @@ impl PinnedHead {
             };
         }
         let head = conversation.head_len();
-        let first = conversation
-            .message(head)
-            .filter(|first| first.role == Role::User && first.tokens <= policy.max_pinned_first);
+        let first = conversation.message(head).filter(|first| {
+            let most = if conversation.is_agent_summary(first) {
+                policy.max_pinned_summary
+            } else {
+                policy.max_pinned_first
+            };
+            first.role == Role::User && first.tokens <= most
+        });
         Self {
             end: head + usize::from(first.is_some()),
         }
@@ -52,7 +57,9 @@ pub fn find(
     let latest = enough.min(newest);
     let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
     let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
-    let at_or_before = || earlier.iter().rev().copied();
+    let rule = TurnStartRule::of(conversation, upto);
+    let is_accepted = |cut: &usize| rule.accepts(conversation, *cut);
+    let at_or_before = || earlier.iter().rev().copied().filter(is_accepted);
     let turn = at_or_before()
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.divided_by(4))
         .find(|&cut| starts_turn(conversation, cut));
@@ -64,7 +71,8 @@ pub fn find(
         || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
     let whole_run =
         || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Run));
-    let after = || later.first().copied().filter(|&cut| cut <= newest);
+    let until_newest = || later.iter().copied().take_while(|&cut| cut <= newest);
+    let after = || until_newest().find(is_accepted);
     turn.or_else(all_reasoned)
         .or_else(whole_run)
         .or_else(|| at_or_before().next())
@@ -93,11 +101,12 @@ pub fn deepest(
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
+    let rule = TurnStartRule::of(conversation, upto);
     inner_boundaries(conversation, pinned_head.end, upto)
         .iter()
         .rev()
         .copied()
-        .find(|&cut| cut <= newest)
+        .find(|&cut| cut <= newest && rule.accepts(conversation, cut))
 }
 
 /// Returns the user request whose turn is still open at `cut`. A turn is open if the messages
@@ -129,6 +138,36 @@ fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
     conversation
         .message(cut)
         .is_some_and(|message| message.role.is_user())
+}
+
+/// The rule that the newest turn of a request begins with thinking, if it has any. The text that
+/// replaces history is a user message, so the turn then begins with the first step that stays.
+#[derive(Clone, Copy, Debug)]
+enum TurnStartRule {
+    /// A turn that reaches the end of the first `upto` messages.
+    Applies { upto: usize },
+    /// A step may stand without the thinking before it.
+    None,
+}
+
+impl TurnStartRule {
+    fn of(conversation: &Conversation<'_>, upto: usize) -> Self {
+        if conversation.has_reasoning() && conversation.turns_begin_with_thinking() {
+            Self::Applies { upto }
+        } else {
+            Self::None
+        }
+    }
+
+    /// Whether the upstream accepts the messages from `cut` on behind a summary.
+    fn accepts(self, conversation: &Conversation<'_>, cut: usize) -> bool {
+        let Self::Applies { upto } = self else {
+            return true;
+        };
+        let run = conversation.reasoning_run(cut);
+        let begins_with_reasoning = || conversation.message(cut).is_some_and(|it| it.has_reasoning);
+        run.is_none_or(|run| run.end < upto || begins_with_reasoning())
+    }
 }
 
 /// Extent of a run of reasoning that belongs together.

@@ -222,7 +222,9 @@ fn goal_section(
     let mut requests = messages.iter().filter(|message| message.role.is_user());
     let first = requests.find_map(|message| {
         let text = text_with_markers(conversation, message);
-        (!text.trim().is_empty() && !wording::is_wrapped_summary(&text))
+        let is_summary =
+            conversation.is_agent_summary(message) || wording::is_wrapped_summary(&text);
+        (!text.trim().is_empty() && !is_summary)
             .then(|| escape_label(wording::one_line(&text, MAX_GOAL_CHARS)))
     });
     first
@@ -364,6 +366,7 @@ mod tests {
         let texts = [
             " ",
             &wording::wrap_summary("x"),
+            "This session is being continued from a previous conversation that ran out of context.",
             "fix the build",
             "now port it",
         ];
@@ -371,8 +374,8 @@ mod tests {
         let body = serde_json::json!({"messages": users}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         let goal = "## Goal\nfix the build";
-        assert_eq!(goal_and_steps(&conversation, 0..4, Tokens::new(100)), goal);
-        assert_eq!(goal_and_steps(&conversation, 0..4, Tokens::new(1)), "");
+        assert_eq!(goal_and_steps(&conversation, 0..5, Tokens::new(100)), goal);
+        assert_eq!(goal_and_steps(&conversation, 0..5, Tokens::new(1)), "");
     }
 
     #[test]

@@ -92,6 +92,15 @@ impl SummaryRequest {
         let previous = previous.filter(|previous| {
             covered.contains(&previous.summarised_until) && !is_rebuild_due(previous.compactions)
         });
+        let own = own_summary(conversation, covered.clone());
+        let previous = previous.or_else(|| {
+            let (text, summarised_until) = own.as_ref()?;
+            Some(PreviousSummary {
+                text,
+                summarised_until: *summarised_until,
+                compactions: 1,
+            })
+        });
         let carried = previous
             .map(|previous| summary::model_sections(wording::unwrap_summary(previous.text)));
         let new = previous.map_or(covered.start, |previous| previous.summarised_until)..covered.end;
@@ -180,6 +189,14 @@ fn max_output(budgets: &SummaryBudgets, window: Tokens) -> Tokens {
     Tokens::new(budgets.prose.get().saturating_mul(2))
         .max(MIN_OUTPUT)
         .min(window.divided_by(3))
+}
+
+/// Returns the newest summary of the agent's own in `covered`, and the index of the message behind it. A
+/// summary updates that one instead of retelling it. Returns `None` if no history follows it.
+fn own_summary(conversation: &Conversation<'_>, covered: Range<usize>) -> Option<(String, usize)> {
+    let at = conversation.newest_agent_summary(covered.clone())?;
+    let text = conversation.text(conversation.message(at)?).into_owned();
+    Some((text, at + 1)).filter(|(_, behind)| covered.contains(behind))
 }
 
 /// Returns the extra instruction if `cut` falls within a turn that continues after it.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{AnswerContent, ModelAnswer, set, split};
+use crate::request::{list, member};
 
 impl ModelAnswer<'_> {
     /// Returns the whole message.
@@ -15,8 +16,31 @@ impl ModelAnswer<'_> {
             }
         };
         let is_empty = block.get("text").and_then(Value::as_str) == Some("");
-        let content = if is_empty { json!([]) } else { json!([block]) };
+        let block = (!is_empty).then_some(block);
+        let content: Value = self.thinking_block().into_iter().chain(block).collect();
         self.message_object(&content, &json!(self.stop_reason()), self.completion_tokens)
+    }
+
+    /// Returns the signed thinking before the content, if the model thinks.
+    fn thinking_block(&self) -> Option<Value> {
+        let signed = list(self.thinking.as_ref()?).first()?;
+        Some(
+            json!({"type": "thinking", "thinking": member(signed, "text"),
+            "signature": member(signed, "signature")}),
+        )
+    }
+
+    /// Returns the events of the thinking, as the first block of a stream.
+    fn thinking_events(&self) -> Vec<Bytes> {
+        let Some(block) = self.thinking_block() else {
+            return Vec::new();
+        };
+        let begun = json!({"type": "thinking", "thinking": "", "signature": ""});
+        let deltas = [
+            json!({"type": "thinking_delta", "thinking": member(&block, "thinking")}),
+            json!({"type": "signature_delta", "signature": member(&block, "signature")}),
+        ];
+        block_events(0, &begun, deltas)
     }
 
     /// Returns the events of a stream, with a ping as the API sends one.
@@ -39,17 +63,10 @@ impl ModelAnswer<'_> {
                 (json!({"type": "text", "text": ""}), pieces.collect())
             }
         };
-        events.push(event(
-            "content_block_start",
-            json!({"index": 0, "content_block": first}),
-        ));
-        for delta in deltas {
-            events.push(event(
-                "content_block_delta",
-                json!({"index": 0, "delta": delta}),
-            ));
-        }
-        events.push(event("content_block_stop", json!({"index": 0})));
+        let thinking = self.thinking_events();
+        let index = usize::from(!thinking.is_empty());
+        events.extend(thinking);
+        events.extend(block_events(index, &first, deltas));
         let delta = json!({"stop_reason": self.stop_reason(), "stop_sequence": null});
         let usage = json!({"output_tokens": self.completion_tokens});
         events.push(event(
@@ -82,6 +99,24 @@ impl ModelAnswer<'_> {
             AnswerContent::TextCut(_) => "max_tokens",
         }
     }
+}
+
+/// Returns the events of one block.
+fn block_events(
+    index: usize,
+    first: &Value,
+    deltas: impl IntoIterator<Item = Value>,
+) -> Vec<Bytes> {
+    let start = json!({"index": index, "content_block": first});
+    let deltas = deltas.into_iter().map(|delta| {
+        let delta = json!({"index": index, "delta": delta});
+        event("content_block_delta", delta)
+    });
+    let stop = event("content_block_stop", json!({"index": index}));
+    std::iter::once(event("content_block_start", start))
+        .chain(deltas)
+        .chain([stop])
+        .collect()
 }
 
 fn event(name: &str, mut data: Value) -> Bytes {

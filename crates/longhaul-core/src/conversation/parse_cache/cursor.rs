@@ -24,6 +24,9 @@ const EDGE_BYTES: usize = 64;
 /// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Distinguishes blocks within a message from messages.
+const BLOCK_SALT: u64 = 0xB10C;
+
 /// Cursor over the messages of one body.
 pub(crate) struct ParseCursor<'r> {
     cache: &'r ParseCache,
@@ -88,6 +91,16 @@ impl ParseCache {
 }
 
 impl ParseCursor<'_> {
+    /// Turns the cursor into one over blocks that are messages of their own, within objects that hold
+    /// several. The same bytes may have another meaning as an object.
+    #[must_use]
+    pub(crate) fn for_blocks(self) -> Self {
+        Self {
+            prefix_state: mix(self.prefix_state, BLOCK_SALT),
+            ..self
+        }
+    }
+
     /// Looks up the message or page at the start of `rest`. Advances past it if it is cached.
     pub(crate) fn lookup(&mut self, rest: &str) -> Option<CacheHit> {
         let place = self.key(rest);

@@ -2,7 +2,7 @@
 
 use crate::dialect::bypass::Bypass;
 use crate::dialect::chat_completions::keys::{RequestKey, SeenKeys, known_key};
-use crate::dialect::chat_completions::reader::string_or_null;
+use crate::dialect::request_values::string_or_null;
 use crate::json::scanner::{Literal, Scanner};
 
 /// Name and arguments of a called function.

@@ -1,25 +1,6 @@
 //! The output limit of a request.
 
-use crate::conversation::OutputLimit;
-use crate::dialect::bypass::Bypass;
-use crate::json::scanner::{Literal, Scanner};
-use crate::units::tokens::Tokens;
 use serde::Deserialize;
-
-/// Reads a limit of output tokens. Returns `None` unless the value is a non-negative integer; the
-/// upstream refuses other values itself.
-pub(in crate::dialect) fn read_output_limit(
-    scanner: &mut Scanner<'_>,
-    key: Literal,
-) -> Result<Option<OutputLimit>, Bypass> {
-    let span = scanner.value()?;
-    let number = span.slice(scanner.text()).parse().ok();
-    Ok(number.map(|tokens| OutputLimit {
-        key,
-        span,
-        tokens: Tokens::new(tokens),
-    }))
-}
 
 /// See [`Dialect::has_negative_output_limit`](crate::dialect::Dialect::has_negative_output_limit).
 pub(in crate::dialect) fn is_negative(body: &str) -> bool {

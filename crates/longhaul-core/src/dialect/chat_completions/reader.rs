@@ -3,10 +3,7 @@
 mod message_draft;
 
 use super::called_function::CalledFunction;
-use super::estimate;
 use super::keys::{RequestKey, SeenKeys, known_key};
-use super::output_limit::read_output_limit;
-use super::reasoning_budget::read_reasoning_option;
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
@@ -14,6 +11,11 @@ use crate::conversation::{
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
+use crate::dialect::part_estimate;
+use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_values::{
+    MAX_MODEL_NAME_BYTES, MAX_PIECES, read_output_limit, string_or_null, wrong_type,
+};
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
@@ -21,20 +23,8 @@ use crate::units::tokens::Tokens;
 use message_draft::{MessageDraft, char_count};
 
 const DIALECT: Dialect = Dialect::ChatCompletions;
-/// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
-/// names in use are shorter than 100 bytes.
-pub(in crate::dialect) const MAX_MODEL_NAME_BYTES: usize = 512;
-/// Most messages, parts and calls of one body together. Data derived from an empty message takes
-/// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
-pub(in crate::dialect) const MAX_PIECES: usize = 262_144;
 /// Overhead of one message in common chat templates.
 const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
-
-impl From<NotJson> for Bypass {
-    fn from(_: NotJson) -> Self {
-        Self::Malformed
-    }
-}
 
 /// See [`Dialect::read`].
 ///
@@ -98,25 +88,6 @@ struct RequestReader<'r> {
     calls: Vec<ToolCall>,
     /// Cursor over the cached messages, if there is a cache.
     cursor: Option<ParseCursor<'r>>,
-}
-
-/// Reads a string, or null as `None`. Any other type is an error.
-pub(in crate::dialect) fn string_or_null(
-    scanner: &mut Scanner<'_>,
-) -> Result<Option<Literal>, Bypass> {
-    match scanner.peek() {
-        Some(b'"') => Ok(Some(scanner.string()?)),
-        Some(b'n') => {
-            scanner.value()?;
-            Ok(None)
-        }
-        _ => Err(wrong_type(scanner)),
-    }
-}
-
-/// Distinguishes a value of the wrong type from text that is not JSON.
-pub(in crate::dialect) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
-    scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }
 
 impl RequestReader<'_> {
@@ -354,7 +325,7 @@ impl RequestReader<'_> {
                     text = string_or_null(scanner)?;
                 }
                 Some(RequestKey::Detail | RequestKey::ImageUrl) => {
-                    is_coarse |= estimate::read_low_detail(scanner)?;
+                    is_coarse |= read_low_detail(scanner)?;
                 }
                 Some(RequestKey::CacheControl) => {
                     seen.insert_once(RequestKey::CacheControl)?;
@@ -370,7 +341,7 @@ impl RequestReader<'_> {
             span,
             text,
             cache_mark,
-            tokens: estimate::part_tokens(kind, is_coarse, span.slice(scanner.text())),
+            tokens: part_estimate::part_tokens(kind, is_coarse, span.slice(scanner.text())),
         });
         Ok(())
     }
@@ -449,6 +420,21 @@ impl RequestReader<'_> {
             cached: None,
         }
     }
+}
+
+/// Reads the value of `detail`, or an `image_url` object with that key. Returns whether the detail
+/// is `"low"`.
+fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
+    if scanner.peek() != Some(b'{') {
+        return Ok(scanner.value()?.slice(scanner.text()) == r#""low""#);
+    }
+    let mut is_low = false;
+    scanner.object(|scanner, key| {
+        let value = scanner.value()?.slice(scanner.text());
+        is_low |= known_key(scanner, key) == Some(RequestKey::Detail) && value == r#""low""#;
+        Ok::<(), NotJson>(())
+    })?;
+    Ok(is_low)
 }
 
 #[cfg(test)]

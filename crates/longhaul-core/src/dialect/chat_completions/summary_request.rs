@@ -1,6 +1,7 @@
 //! Request bodies of summary calls.
 
 use crate::dialect::chat_completions::writer::user_message;
+use crate::dialect::reasoning_option::reduces_reasoning;
 use crate::dialect::request_template::RequestTemplate;
 use crate::json::quote::quote;
 use crate::json::scanner::{NotJson, Scanner};
@@ -195,28 +196,3 @@ fn requests_usage(body: &str) -> bool {
         value.is_some_and(|value| value.trim_start().starts_with("true"))
     })
 }
-
-/// Whether a reasoning option reduces the model's default reasoning. Such an option applies to the
-/// summary too, since the upstream supports the key. Options for more reasoning are dropped:
-/// reasoning counts as output, and a summary needs none.
-pub(in crate::dialect) fn reduces_reasoning(key: &str, value: &str) -> bool {
-    let value: String = value
-        .chars()
-        .filter(|c| !c.is_ascii_whitespace())
-        .collect::<String>()
-        .to_lowercase();
-    let names = |words: &[&str]| words.iter().any(|word| value.contains(word));
-    match key {
-        "enable_thinking" | "think" => value == "false",
-        "reasoning_effort" => names(&LOW_EFFORTS),
-        "reasoning" => {
-            names(&["\"enabled\":false"]) || value.contains("\"effort\":") && names(&LOW_EFFORTS)
-        }
-        "thinking" => names(&["\"type\":\"disabled\""]),
-        "chat_template_kwargs" => names(&["\"enable_thinking\":false", "\"thinking\":false"]),
-        _ => false,
-    }
-}
-
-/// Efforts below the default of models.
-const LOW_EFFORTS: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];

@@ -3,10 +3,11 @@
 use super::keys::{RequestKey, SeenKeys, known_key};
 use super::reader::PieceStore;
 use super::reminder::is_reminder;
-use crate::conversation::{Content, ContentPart, PartKind, ToolCall};
+use crate::conversation::parse_cache::CacheHit;
+use crate::conversation::{Content, ContentPart, Message, PartKind, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::estimate::part_tokens;
-use crate::dialect::chat_completions::reader::string_or_null;
+use crate::dialect::part_estimate::part_tokens;
+use crate::dialect::request_values::{string_or_null, wrong_type};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -50,6 +51,8 @@ pub(super) struct Block {
     pub(super) chars: u32,
     /// Values of the cache marks on the block and within it, in order.
     pub(super) cache_marks: Vec<Span>,
+    /// The message that the block is, if the cache has it.
+    pub(super) message: Option<Message>,
 }
 
 /// Members of a block, before its type is known.
@@ -71,12 +74,16 @@ struct Draft {
     inner_marks: Vec<Span>,
 }
 
-impl PieceStore {
+impl PieceStore<'_> {
     /// Reads a block, and stores its parts or its call.
     pub(super) fn block(&mut self, scanner: &mut Scanner<'_>) -> Result<Block, Bypass> {
         self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
+        }
+        let ahead = scanner.remaining();
+        if let Some(hit) = self.look_up_block(ahead) {
+            return self.cached_block(scanner, hit);
         }
         let first_part = self.parts.len();
         let mut seen = SeenKeys::default();
@@ -85,7 +92,55 @@ impl PieceStore {
             Some(key) => self.block_member(scanner, key, &mut seen, &mut draft),
             None => Ok(scanner.skip()?),
         })?;
-        Ok(self.finish_block(scanner.text(), span, first_part, draft))
+        let mut block = self.finish_block(scanner.text(), span, first_part, draft);
+        self.store_block(&mut block, ahead);
+        Ok(block)
+    }
+
+    /// Looks up the block at the start of `ahead`. Only the blocks of a user are messages of their own.
+    fn look_up_block(&mut self, ahead: &str) -> Option<CacheHit> {
+        let cursors = self.cursors.as_mut().filter(|_| self.is_in_user_message);
+        cursors?.blocks.lookup(ahead)
+    }
+
+    /// Advances past a cached block, and appends its parts.
+    fn cached_block(&mut self, scanner: &mut Scanner<'_>, hit: CacheHit) -> Result<Block, Bypass> {
+        let span = scanner.advance(hit.len())?;
+        let first_part = self.parts.len();
+        let mut messages = Vec::with_capacity(1);
+        hit.append_at(span, &mut messages, &mut self.parts, &mut self.calls);
+        let message = messages.pop().ok_or(Bypass::Shape)?;
+        Ok(Block {
+            kind: if message.role.is_tool_result() {
+                BlockKind::Result
+            } else {
+                BlockKind::Reminder
+            },
+            span,
+            parts: first_part..self.parts.len(),
+            content: message.content,
+            tool_use_id: message.tool_call_id,
+            is_error: message.is_error,
+            is_fixed: message.is_fixed,
+            is_providers: false,
+            chars: 0,
+            cache_marks: Vec::new(),
+            message: Some(message),
+        })
+    }
+
+    /// Stores the parse of a block that is a message of its own.
+    fn store_block(&mut self, block: &mut Block, ahead: &str) {
+        let is_message = matches!(block.kind, BlockKind::Reminder | BlockKind::Result);
+        let may_store = is_message && !block.is_providers && block.cache_marks.is_empty();
+        if !may_store || !self.is_in_user_message || self.cursors.is_none() {
+            return;
+        }
+        block.message = self.message_of(std::slice::from_ref(block));
+        if let (Some(cursors), Some(message)) = (&mut self.cursors, &mut block.message) {
+            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
+            cursors.blocks.store(ahead, message, parts, &[]);
+        }
     }
 
     fn block_member(
@@ -249,6 +304,7 @@ impl PieceStore {
             is_providers: PROVIDER_BLOCKS.contains(&name) || draft.has_cache_reference,
             chars: 0,
             cache_marks,
+            message: None,
         };
         if name == "tool_result" {
             block.kind = BlockKind::Result;
@@ -323,9 +379,4 @@ fn part_kind(name: &str) -> PartKind {
 fn read_mark(scanner: &mut Scanner<'_>) -> Result<Option<Span>, Bypass> {
     let value = scanner.value()?;
     Ok((value.slice(scanner.text()) != "null").then_some(value))
-}
-
-/// Distinguishes a value of the wrong type from text that is not JSON.
-pub(super) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
-    scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }

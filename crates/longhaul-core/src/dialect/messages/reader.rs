@@ -1,20 +1,23 @@
 //! Reader of a request body.
 
-use super::block::{Block, wrong_type};
+use super::block::Block;
 use super::context_management;
 use super::keys::{RequestKey, SeenKeys, known_key};
 use super::turns::WireMessage;
 use crate::conversation::containers::Container;
+use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
     Content, ContentPart, Conversation, HistoryKeeper, Message, RequestParams, Role, ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::output_limit::read_output_limit;
-use crate::dialect::chat_completions::reader::{MAX_MODEL_NAME_BYTES, MAX_PIECES, string_or_null};
-use crate::dialect::chat_completions::reasoning_budget::read_reasoning_option;
+use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_values::{
+    MAX_MODEL_NAME_BYTES, MAX_PIECES, read_output_limit, string_or_null, wrong_type,
+};
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
+use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
 /// See [`Dialect::read`].
@@ -22,6 +25,34 @@ use crate::units::tokens::Tokens;
 /// # Errors
 /// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+    read_with(body, RequestReader::default())
+}
+
+/// See [`Dialect::read_cached`].
+///
+/// # Errors
+/// See [`Dialect::read`].
+pub fn read_cached<'a>(
+    body: &'a [u8],
+    scope: Scope,
+    cache: &ParseCache,
+) -> Result<Conversation<'a>, Bypass> {
+    let cursor = || cache.cursor(scope, Dialect::Messages);
+    let store = PieceStore {
+        cursors: Some(Cursors {
+            messages: cursor(),
+            blocks: cursor().for_blocks(),
+        }),
+        ..PieceStore::default()
+    };
+    let params = RequestParams::default();
+    read_with(body, RequestReader { params, store })
+}
+
+fn read_with<'a>(
+    body: &'a [u8],
+    mut reader: RequestReader<'_>,
+) -> Result<Conversation<'a>, Bypass> {
     let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
     let mut scanner = Scanner::new(body);
     if scanner.peek() != Some(b'{') {
@@ -29,7 +60,6 @@ pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
         scanner.finish()?;
         return Err(Bypass::Shape);
     }
-    let mut reader = RequestReader::default();
     let mut seen = SeenKeys::default();
     scanner.object(|scanner, key| reader.request_member(scanner, key, &mut seen))?;
     scanner.finish()?;
@@ -87,9 +117,17 @@ fn has_type(json: &str, kind: &str) -> bool {
     })
 }
 
+/// Cursors over cached parses.
+pub(super) struct Cursors<'r> {
+    /// Over objects that are one message each, without cache marks.
+    messages: ParseCursor<'r>,
+    /// Over results and reminders without cache marks, each a block that is a message.
+    pub(super) blocks: ParseCursor<'r>,
+}
+
 /// The pieces of a body that were read so far.
 #[derive(Default)]
-pub(super) struct PieceStore {
+pub(super) struct PieceStore<'r> {
     pub(super) messages: Vec<Message>,
     pub(super) parts: Vec<ContentPart>,
     pub(super) calls: Vec<ToolCall>,
@@ -97,16 +135,19 @@ pub(super) struct PieceStore {
     pub(super) cache_marks: Vec<(usize, Span)>,
     /// The strongest keeper that a block demands.
     history: HistoryKeeper,
+    /// Whether the object under way is known to be a user's.
+    pub(super) is_in_user_message: bool,
+    pub(super) cursors: Option<Cursors<'r>>,
 }
 
 /// State of one pass over a body.
 #[derive(Default)]
-struct RequestReader {
+struct RequestReader<'r> {
     params: RequestParams,
-    store: PieceStore,
+    store: PieceStore<'r>,
 }
 
-impl RequestReader {
+impl RequestReader<'_> {
     fn request_member(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -201,7 +242,7 @@ impl RequestReader {
     }
 }
 
-impl PieceStore {
+impl PieceStore<'_> {
     /// Checks that another message, part or call may be stored.
     pub(super) fn check_piece_limit(&self) -> Result<(), Bypass> {
         let pieces = self.messages.len() + self.parts.len() + self.calls.len();
@@ -217,7 +258,18 @@ impl PieceStore {
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
+        let ahead = scanner.remaining();
+        if let Some(cursors) = &mut self.cursors
+            && let Some(hit) = cursors.messages.lookup(ahead)
+        {
+            let span = scanner.advance(hit.len())?;
+            hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
+            return Ok(());
+        }
+        self.is_in_user_message = false;
         let (first_part, first_call) = (self.parts.len(), self.calls.len());
+        let (first_message, first_mark) = (self.messages.len(), self.cache_marks.len());
+        let containers = self.containers.len();
         let mut seen = SeenKeys::default();
         let mut role = None;
         let mut content = Content::Absent;
@@ -227,7 +279,9 @@ impl PieceStore {
                 Some(key @ RequestKey::Role) => {
                     seen.insert_once(key)?;
                     let name = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
-                    role = Some(role_from_name(&name.decode(scanner.text())));
+                    let read = role_from_name(&name.decode(scanner.text()));
+                    self.is_in_user_message = read.is_user();
+                    role = Some(read);
                 }
                 Some(key @ RequestKey::Content) => {
                     seen.insert_once(key)?;
@@ -237,7 +291,8 @@ impl PieceStore {
             }
             Ok::<(), Bypass>(())
         })?;
-        if blocks.iter().any(|block| block.is_providers) {
+        let is_providers = blocks.iter().any(|block| block.is_providers);
+        if is_providers {
             self.history = HistoryKeeper::Provider;
         }
         self.push_wire_message(&WireMessage {
@@ -248,7 +303,20 @@ impl PieceStore {
             parts: first_part..self.parts.len(),
             calls: first_call..self.calls.len(),
         });
+        let has_marks = self.cache_marks.len() > first_mark;
+        if containers == self.containers.len() && !has_marks && !is_providers {
+            self.store_message(first_message, ahead);
+        }
         Ok(())
+    }
+
+    /// Stores the parse of the message at `at`, an object at the start of `ahead`.
+    fn store_message(&mut self, at: usize, ahead: &str) {
+        if let (Some(cursors), Some(message)) = (&mut self.cursors, self.messages.get_mut(at)) {
+            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
+            let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
+            cursors.messages.store(ahead, message, parts, calls);
+        }
     }
 
     fn content(

@@ -2,6 +2,7 @@
 
 use super::reader::read;
 use super::writer::{text_part, user_message};
+use crate::dialect::reasoning_option::reduces_reasoning;
 use crate::dialect::request_template::RequestTemplate;
 use crate::json::quote::quote;
 use crate::json::scanner::{NotJson, Scanner};
@@ -146,18 +147,6 @@ fn open_object_end(body: &str, upto: usize) -> Option<&str> {
     let last = behind.checked_sub(1)?;
     let (end, close) = conversation.object_end(last)?;
     Some(if end == upto { close } else { "" })
-}
-
-/// Whether a reasoning option reduces the model's default reasoning. Such an option applies to the
-/// summary too, since the upstream supports the key.
-fn reduces_reasoning(key: &str, value: &str) -> bool {
-    let value: String = value.split_ascii_whitespace().collect();
-    match key {
-        "thinking" => value.contains("\"type\":\"disabled\""),
-        // A format would change the kind of the answer.
-        "output_config" => value == r#"{"effort":"low"}"#,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

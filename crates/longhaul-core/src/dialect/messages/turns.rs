@@ -24,7 +24,7 @@ pub(super) struct WireMessage {
     pub(super) calls: Range<usize>,
 }
 
-impl PieceStore {
+impl PieceStore<'_> {
     /// Stores the messages of a wire message.
     pub(super) fn push_wire_message(&mut self, wire: &WireMessage) {
         let is_split =
@@ -67,9 +67,24 @@ impl PieceStore {
 
     /// Stores a result, a reminder, or a run of the user's own blocks.
     fn push_run(&mut self, run: &[Block]) {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else {
-            return;
+        let message = match run {
+            [
+                Block {
+                    message: Some(message),
+                    ..
+                },
+            ] => Some(message.clone()),
+            _ => self.message_of(run),
         };
+        if let Some(message) = message {
+            self.push(message, run);
+        }
+    }
+
+    /// Builds the message that a result, a reminder, or a run of the user's own blocks is. Returns `None`
+    /// without a block.
+    pub(super) fn message_of(&self, run: &[Block]) -> Option<Message> {
+        let (first, last) = (run.first()?, run.last()?);
         let span = first.span.extended_to(last.span);
         let parts = first.parts.start..last.parts.end;
         let (role, content) = match first.kind {
@@ -85,7 +100,7 @@ impl PieceStore {
         message.is_fixed = first.is_fixed;
         message.text_tokens = chars;
         message.tokens += chars;
-        self.push(message, run);
+        Some(message)
     }
 
     /// Builds a message whose size is that of its parts other than text.

@@ -13,18 +13,16 @@ use crate::conversation::{
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::reader::{string_or_null, wrong_type};
-use crate::dialect::chat_completions::reasoning_budget::read_reasoning_option;
+use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_values::{
+    MAX_MODEL_NAME_BYTES, MAX_PIECES, string_or_null, wrong_type,
+};
 use crate::dialect::responses::estimate::ITEM_OVERHEAD_TOKENS;
 use crate::json::scanner::{Literal, Scanner};
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
 const DIALECT: Dialect = Dialect::Responses;
-/// Longest accepted model name, in bytes as written. See the limit of chat completions.
-const MAX_MODEL_NAME_BYTES: usize = 512;
-/// Most items, parts and calls of one body together. See the limit of chat completions.
-const MAX_PIECES: usize = 262_144;
 
 /// See [`Dialect::read`].
 ///

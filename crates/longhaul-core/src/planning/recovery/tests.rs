@@ -338,8 +338,16 @@ fn the_largest_is_clipped_first_and_only_results_are() {
     check_less(8_000, "clipped 2, 4 at 2000, 5 at 2000");
     check_less(8_001, "clipped 2, 4 at 1000, 5 at 2000");
     // The newest user message stays, however large it is.
-    let body = body_saying("suctu", &[(4, &large)]);
-    check(&body, &policy(), 0, "clipped 4");
+    let body = body_saying("suctau", &[(5, &large)]);
+    check(&body, &policy(), 0, "clipped 5");
+}
+
+/// The user's words stand behind results that the model has not seen.
+#[test]
+fn unseen_results_are_clipped_and_never_summarised() {
+    let large = "x".repeat(40_000);
+    let body = body_saying("suctctu", &[(5, &large)]);
+    check(&body, &policy(), 0, "clipped 4, 5 at 200");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_turn_of_which_only_the_first_step_reasons_stays_whole_if_it_is_no_longer_th
 #[test]
 fn where_no_cut_keeps_enough_the_next_one_does() {
     // The kept part begins within the first unit that could be removed.
-    check("uctu", |it| it.tokens_of(2..4), Some(3));
+    check("uau", |it| it.tokens_of(1..3), Some(2));
     check("uct", |it| it.tokens_of(2..3), None);
 }
 
@@ -139,6 +139,53 @@ fn what_the_user_said_and_nobody_answered_stays() {
     // A server message in between is not an answer.
     check("uaus", |_| ONE, Some(2));
     check("uus", |_| ONE, None);
+}
+
+/// The model has seen neither the results nor what the user typed meanwhile.
+#[test]
+fn results_stay_with_the_words_behind_them() {
+    check("uctctu", |_| ONE, Some(3));
+    check("uctctsuu", |_| ONE, Some(3));
+    check("uctu", |_| ONE, None);
+    check("uctau", |_| ONE, Some(4));
+    let begins = |letters: &str| {
+        let body = body(letters);
+        read(body.as_bytes()).unwrap().newest_unit(letters.len())
+    };
+    assert_eq!(begins("uctctu"), 3);
+    assert_eq!(begins("uctcttsu"), 3);
+    // A call without a result joins the user message after it.
+    assert_eq!(begins("uctcu"), 3);
+}
+
+#[test]
+fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
+    let cuts = |letters: &str, model: &str| {
+        let body = body(letters).replacen('{', &format!(r#"{{"model":"{model}","#), 1);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+        policy.keep_recent = ONE;
+        let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
+        let found = find(&conversation, &policy, kept, upto);
+        (found, deepest(&conversation, kept, upto))
+    };
+    let manual = "claude-sonnet-4-5";
+    assert_eq!(cuts("urtctctct", manual), (None, None));
+    assert_eq!(cuts("urtctctct", "glm-5"), (Some(7), Some(7)));
+    assert_eq!(cuts("urtctrtctct", manual), (Some(5), Some(5)));
+    assert_eq!(cuts("uartctct", manual), (Some(2), Some(2)));
+    // A finished turn may begin anywhere.
+    assert_eq!(cuts("urtctctctauct", manual), (Some(11), Some(11)));
+    let policy_keeping = |letters: &str, keep: usize| {
+        let body = body(letters).replacen('{', &format!(r#"{{"model":"{manual}","#), 1);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+        policy.keep_recent = conversation.tokens_of(keep..letters.len());
+        find(&conversation, &policy, PinnedHead { end: 1 }, letters.len())
+    };
+    assert_eq!(policy_keeping("urtctctctauauaua", 5), Some(5));
+    assert_eq!(policy_keeping("uctrtctct", 5), Some(3));
+    assert_eq!(policy_keeping("urtctctctrt", 5), Some(9));
 }
 
 #[test]
@@ -210,6 +257,25 @@ fn a_turn_is_open_while_its_agent_is_at_work() {
     assert_eq!(open("uauctct", 4), None);
     assert_eq!(open("uauctct", 0), None);
     assert_eq!(open("sct", 3), None);
+}
+
+#[test]
+fn a_summary_of_the_agents_own_is_kept_up_to_a_tenth_of_the_window() {
+    let own =
+        "This session is being continued from a previous conversation that ran out of context. ";
+    let said = |text: &str, chars: usize| format!("{text}{}", "x".repeat(chars - text.len()));
+    for (first, window, end) in [
+        (said(own, 24_000), 64_000, 1),
+        (said(own, 26_000), 64_000, 0),
+        (said("Go on. ", 24_000), 64_000, 0),
+        (said(own, 7_000), 200_000, 1),
+    ] {
+        let body = body_saying("uauau", &[(0, &first)]);
+        let conversation = read(body.as_bytes()).unwrap();
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
+        let head = PinnedHead::new(&conversation, &policy, None);
+        assert_eq!(head, PinnedHead { end }, "{}", first.len());
+    }
 }
 
 #[test]

@@ -278,10 +278,12 @@ fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
     check("suctct", 6, false);
     check("suauctt", 7, false);
     check("suauaus", 6, false);
+    // Results, and what the user typed before the model saw them.
+    check("suctctu", 6, false);
     // A newer unit follows.
     check("suauauau", 6, true);
     check("suctctct", 6, true);
-    check("suctctu", 6, true);
+    check("suctctau", 7, true);
     // A copy is found under a longer prefix, which extends no further than its cut.
     let again = covering(5).renewed_at(5);
     assert_eq!(found("suauau", &[6], &again), [Some(5); 2]);

@@ -1,6 +1,7 @@
 //! Tests of the summary requests: their prompts, keys and sizes.
 
 mod carried;
+mod own_summary;
 
 use super::*;
 use crate::dialect::chat_completions::read;

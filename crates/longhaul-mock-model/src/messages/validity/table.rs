@@ -55,7 +55,7 @@ pub static UNCHECKED_MESSAGES_RULES: &[(&str, &str)] = &[
     ("m-bound-chain", "needs the key of the provider"),
     ("m-bound-free", "forbids nothing"),
     ("m-bound-server", "forbids nothing"),
-    ("m-bound-count", "concerns another endpoint"),
+    ("m-bound-count", "checked where the model counts tokens"),
     ("m-bound-round", "needs the key of the provider"),
     ("m-bound-account", "needs the key of the provider"),
     ("m-bound-model", "says what counts, and forbids nothing"),

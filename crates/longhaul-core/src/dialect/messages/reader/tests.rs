@@ -261,3 +261,82 @@ fn the_shape_tells_the_dialect_of_a_body_without_a_path() {
         assert_eq!(dialect == Dialect::Messages, expect, "{body}");
     }
 }
+
+/// Describes a reading in full, but for the cache entries.
+fn described(conversation: &Conversation<'_>) -> String {
+    let messages = conversation.messages().iter().map(|message| {
+        let parts = conversation.parts(message);
+        let calls = conversation.calls(message);
+        let message = Message {
+            cached: None,
+            parts: 0..0,
+            calls: 0..0,
+            ..message.clone()
+        };
+        format!("{message:?} {parts:?} {calls:?}")
+    });
+    let messages: Vec<String> = messages.collect();
+    let containers: Vec<_> = (0..conversation.messages().len())
+        .map(|at| conversation.object_span(at))
+        .collect();
+    let (boundaries, batches) = (conversation.boundaries(), conversation.batches());
+    let history = conversation.params().history;
+    let marks =
+        (0..conversation.messages().len()).map(|at| conversation.last_cache_mark(at..at + 1));
+    let marks: Vec<_> = marks.collect();
+    format!("{messages:?} {containers:?} {boundaries:?} {batches:?} {history:?} {marks:?}")
+}
+
+#[test]
+fn a_cached_reading_is_the_same_in_every_place() {
+    let words = "word ".repeat(40);
+    let result = |id: &str, more: &str| {
+        format!(r#"{{"type":"tool_result","tool_use_id":"{id}","content":"{words}"{more}}}"#)
+    };
+    let reminder = r#"{"type":"text","text":"<system-reminder>r</system-reminder>"}"#;
+    let mark = r#","cache_control":{"type":"ephemeral"}"#;
+    let user = |blocks: &[&str]| format!(r#"{{"role":"user","content":[{}]}}"#, blocks.join(","));
+    let late = format!(r#"{{"content":[{}],"role":"user"}}"#, result("a", ""));
+    let calls = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"a","name":"f","input":{"p":1}},{"type":"tool_use","id":"b","name":"f","input":{}}]}"#;
+    let (plain, marked) = (result("a", ""), result("b", mark));
+    let (bare, fixed) = (result("b", ""), result("b", r#","is_error":true"#));
+    let odd = r#"{"type":"tool_result","role":"user","tool_use_id":"a","content":"odd"}"#;
+    let text = r#"{"type":"text","text":"and so on"}"#;
+    let messages = [
+        r#"{"role":"user","content":"go"}"#.to_owned(),
+        calls.to_owned(),
+        user(&[&plain, &marked, reminder, text]),
+        user(&[&plain, &bare, reminder, text, text]),
+        user(&[&fixed, &plain]),
+        late,
+        odd.to_owned(),
+        user(&[odd]),
+        format!(r#"{{"role":"assistant","content":[{reminder}]}}"#),
+        user(&[r#"{"type":"compaction","content":"x"}"#, &plain]),
+        r#"{"role":"system","content":"<total_tokens>9</total_tokens>"}"#.to_owned(),
+    ];
+    let cache = ParseCache::new(Scope::new(&[1; 32], &[b"secret"]));
+    let scope = Scope::new(&[2; 32], &[]);
+    // Each order is read twice: once to fill the cache, and once from it.
+    for shift in 0..messages.len() {
+        for spacing in ["", "  \n"] {
+            for _ in 0..2 {
+                let order = messages.iter().cycle().skip(shift).take(messages.len());
+                let order: Vec<String> = order.map(|it| format!("{spacing}{it}")).collect();
+                let body = format!(r#"{{"system":"s","messages":[{}]}}"#, order.join(","));
+                let cached = read_cached(body.as_bytes(), scope, &cache).unwrap();
+                let fresh = read(body.as_bytes()).unwrap();
+                assert_eq!(described(&cached), described(&fresh), "{shift}");
+            }
+        }
+    }
+    let again = format!(
+        r#"{{"system":"s","messages":[{}]}}"#,
+        messages[..4].join(",")
+    );
+    read_cached(again.as_bytes(), scope, &cache).unwrap();
+    let cached = read_cached(again.as_bytes(), scope, &cache).unwrap();
+    let hits = cached.messages().iter().filter(|it| it.cached.is_some());
+    // All but the marked result and the two runs of the user's own words.
+    assert_eq!(hits.count(), 7);
+}

@@ -4,8 +4,8 @@ use super::RequestReader;
 use super::part::PartList;
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::estimate;
-use crate::dialect::chat_completions::reader::{string_or_null, wrong_type};
+use crate::dialect::part_estimate;
+use crate::dialect::request_values::{string_or_null, wrong_type};
 use crate::dialect::responses::codex_context;
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::item_type::{ItemType, OutputShape};
@@ -276,7 +276,7 @@ impl RequestReader<'_> {
             span: message.span,
             text: None,
             cache_mark: None,
-            tokens: estimate::part_tokens(PartKind::Other, false, raw),
+            tokens: part_estimate::part_tokens(PartKind::Other, false, raw),
         });
         message.parts.end = self.items.parts.len();
         message.content = Content::Parts(message.span);
@@ -302,7 +302,7 @@ impl RequestReader<'_> {
                 let name = draft.name.map_or(0, Literal::chars);
                 Tokens::estimate_chars(name.saturating_add(arguments.chars()))
             }
-            None => estimate::part_tokens(PartKind::Other, false, message.span.slice(body)),
+            None => part_estimate::part_tokens(PartKind::Other, false, message.span.slice(body)),
         };
     }
 

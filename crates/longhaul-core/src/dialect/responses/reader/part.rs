@@ -3,8 +3,8 @@
 use super::RequestReader;
 use crate::conversation::{ContentPart, PartKind};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::estimate;
-use crate::dialect::chat_completions::reader::string_or_null;
+use crate::dialect::part_estimate;
+use crate::dialect::request_values::string_or_null;
 use crate::dialect::responses::keys::{PartKey, SeenKeys};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
@@ -78,7 +78,7 @@ impl RequestReader<'_> {
             span,
             text,
             cache_mark,
-            tokens: estimate::part_tokens(kind, is_coarse, span.slice(scanner.text())),
+            tokens: part_estimate::part_tokens(kind, is_coarse, span.slice(scanner.text())),
         });
         Ok(())
     }

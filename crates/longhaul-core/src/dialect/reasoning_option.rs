@@ -1,4 +1,4 @@
-//! The reasoning budget that a request grants its model.
+//! Options of a request that control how much its model reasons.
 
 use crate::json::scanner::{NotJson, Scanner};
 use crate::json::span::Span;
@@ -6,9 +6,7 @@ use crate::units::tokens::Tokens;
 
 /// Reads a reasoning option. Returns its span and the tokens that it grants: Anthropic's
 /// `thinking.budget_tokens` or OpenRouter's `reasoning.max_tokens`, unless reasoning is off.
-pub(in crate::dialect) fn read_reasoning_option(
-    scanner: &mut Scanner<'_>,
-) -> Result<(Span, Tokens), NotJson> {
+pub(super) fn read_reasoning_option(scanner: &mut Scanner<'_>) -> Result<(Span, Tokens), NotJson> {
     if scanner.peek() != Some(b'{') {
         return Ok((scanner.value()?, Tokens::ZERO));
     }
@@ -28,6 +26,33 @@ pub(in crate::dialect) fn read_reasoning_option(
     let granted = if is_off { 0 } else { granted };
     let granted = u32::try_from(granted).unwrap_or(u32::MAX);
     Ok((span, Tokens::new(granted)))
+}
+
+/// Efforts below the default of models.
+const LOW_EFFORTS: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];
+
+/// Whether a reasoning option reduces the model's default reasoning. Such an option applies to the
+/// summary too, since the upstream supports the key. Options for more reasoning are dropped:
+/// reasoning counts as output, and a summary needs none.
+pub(super) fn reduces_reasoning(key: &str, value: &str) -> bool {
+    let value: String = value
+        .chars()
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect::<String>()
+        .to_lowercase();
+    let names = |words: &[&str]| words.iter().any(|word| value.contains(word));
+    match key {
+        "enable_thinking" | "think" => value == "false",
+        "reasoning_effort" => names(&LOW_EFFORTS),
+        "reasoning" => {
+            names(&["\"enabled\":false"]) || value.contains("\"effort\":") && names(&LOW_EFFORTS)
+        }
+        "thinking" => names(&["\"type\":\"disabled\""]),
+        // A format would change the kind of the answer.
+        "output_config" => value == r#"{"effort":"low"}"#,
+        "chat_template_kwargs" => names(&["\"enable_thinking\":false", "\"thinking\":false"]),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Token estimates of parts other than text, whose size in bytes says little about their cost.
 
 use crate::conversation::PartKind;
-use crate::dialect::chat_completions::keys::{RequestKey, known_key};
-use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
 
 /// Tokens of an image, whatever its size in bytes: close to what providers bill at ordinary
@@ -47,21 +45,6 @@ pub(in crate::dialect) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str
             IMAGE_TOKENS.max(Tokens::estimate_text(raw))
         }
     }
-}
-
-/// Reads the value of `detail`, or an `image_url` object with that key. Returns whether the detail
-/// is `"low"`.
-pub(super) fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
-    if scanner.peek() != Some(b'{') {
-        return Ok(scanner.value()?.slice(scanner.text()) == r#""low""#);
-    }
-    let mut is_low = false;
-    scanner.object(|scanner, key| {
-        let value = scanner.value()?.slice(scanner.text());
-        is_low |= known_key(scanner, key) == Some(RequestKey::Detail) && value == r#""low""#;
-        Ok::<(), NotJson>(())
-    })?;
-    Ok(is_low)
 }
 
 fn file_tokens(bytes: usize) -> Tokens {

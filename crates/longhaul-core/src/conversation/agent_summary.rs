@@ -1,0 +1,68 @@
+//! Summaries that an agent wrote of its own conversation, in place of the history.
+
+use crate::conversation::{Content, Conversation, Message, PartKind};
+use crate::json::scanner::Literal;
+use std::ops::Range;
+
+/// Beginnings of the user messages that hold such a summary, from Claude Code, Codex and pi.
+const BEGINNINGS: [&str; 3] = [
+    "This session is being continued from a previous conversation that ran out of context.",
+    "Another language model started to solve this problem and produced a summary of its thinking process.",
+    "The conversation history before this point was compacted into the following summary:",
+];
+
+impl Conversation<'_> {
+    /// Whether a message is a summary that the agent wrote of what came before.
+    pub(crate) fn is_agent_summary(&self, message: &Message) -> bool {
+        // The beginnings need no escapes, so the text is not decoded.
+        let begins = |text: Literal| {
+            let raw = text.raw(self.body());
+            BEGINNINGS.iter().any(|words| raw.starts_with(words))
+        };
+        message.role.is_user() && self.first_text(message).is_some_and(begins)
+    }
+
+    /// Returns the newest summary of the agent among the messages of `range`.
+    pub(crate) fn newest_agent_summary(&self, range: Range<usize>) -> Option<usize> {
+        let messages = self.messages().get(range.clone())?;
+        let newest = messages.iter().rposition(|it| self.is_agent_summary(it));
+        newest.map(|at| range.start + at)
+    }
+
+    fn first_text(&self, message: &Message) -> Option<Literal> {
+        match message.content {
+            Content::Absent | Content::Null => None,
+            Content::Text(text) => Some(text),
+            Content::Parts(_) => {
+                let mut parts = self.parts(message).iter();
+                let text = parts.find(|part| part.kind == PartKind::Text);
+                text.and_then(|part| part.text)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::Dialect;
+
+    #[test]
+    fn the_summary_of_an_agent_is_known_by_its_first_words() {
+        let check = |content: &str, role: &str, expect: bool| {
+            let body = format!(r#"{{"messages":[{{"role":"{role}","content":{content}}}]}}"#);
+            for dialect in [Dialect::ChatCompletions, Dialect::Messages] {
+                let conversation = dialect.read(body.as_bytes()).unwrap();
+                let message = conversation.message(0).unwrap();
+                assert_eq!(conversation.is_agent_summary(message), expect, "{content}");
+            }
+        };
+        let claude = "This session is being continued from a previous conversation that ran out of context. The summary below covers it.";
+        check(&format!(r#""{claude}""#), "user", true);
+        let parts =
+            format!(r#"[{{"type":"text","text":"{claude}"}},{{"type":"text","text":"x"}}]"#);
+        check(&parts, "user", true);
+        check(&format!(r#""{claude}""#), "assistant", false);
+        check(&format!(r#""Why? {claude}""#), "user", false);
+        check(r#""This session is new""#, "user", false);
+    }
+}

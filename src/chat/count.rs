@@ -1,0 +1,45 @@
+//! Requests that count the tokens of a chat. The upstream counts what longhaul would forward.
+//!
+//! A client compares the count with its window, to decide about a compaction of its own. A count begins
+//! nothing: longhaul learns nothing, stores nothing and starts no summary.
+
+use http::StatusCode;
+
+use crate::chat::attempt::PlanInputs;
+use crate::chat::{Chat, plan, rewrite};
+use crate::config::Mode;
+use crate::metrics::Action;
+use crate::report::ChatReport;
+use crate::request::buffered_body::FramedBody;
+use longhaul_core::dialect::bypass::Bypass;
+
+/// Builds the body to count, or `None` to count the original.
+pub(crate) fn counted_body(
+    chat: &Chat<'_>,
+    inputs: &PlanInputs,
+) -> (Option<FramedBody>, ChatReport) {
+    let conversation = chat.request.conversation;
+    let plan = plan::plan_in_use(chat, inputs);
+    let mut report = plan::plan_report(conversation, &plan).of_count();
+    match chat.mode {
+        Mode::On => match rewrite::rewritten_body(&chat.request, &plan.view) {
+            Ok(body) => (body, report),
+            Err(why) => (None, ChatReport::untouched(conversation, why).of_count()),
+        },
+        Mode::Off | Mode::Shadow => {
+            if report.bypass() != Some(Bypass::Stateful) {
+                report.add(Action::Shadow);
+            }
+            (None, report)
+        }
+    }
+}
+
+/// Whether a reply with this status refuses the rewritten body, so that the original is counted instead.
+/// Other failures concern the endpoint, the caller or the load.
+pub(crate) fn refuses_body(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+    )
+}
