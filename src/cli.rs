@@ -149,7 +149,7 @@ pub fn main(
         }
         Some("explain") => config().and_then(|config| {
             let layers = || setting_layers(&file, &matches, &env);
-            explain::explain(&config, &profile_configs(layers)?, own)
+            explain::explain(&config, || profile_configs(layers), own)
         }),
         Some("health") => {
             let done = config().and_then(|config| health::health(&config, own));
@@ -251,9 +251,7 @@ fn setting_layers(
 }
 
 /// Returns the settings under each profile. If a flag names a profile, only under that one.
-fn profile_configs(
-    layers: impl Fn() -> Layers,
-) -> Result<Vec<(&'static str, Config)>, Vec<Problem>> {
+fn profile_configs(layers: impl Fn() -> Layers) -> Result<explain::ProfileConfigs, Vec<Problem>> {
     let mut configs = Vec::new();
     for (name, profile) in Profile::ALL {
         let mut layers = layers();

@@ -120,6 +120,9 @@ pub(super) fn command() -> Command {
         ))
 }
 
+/// The settings under each profile, by its name.
+pub(super) type ProfileConfigs = Vec<(&'static str, Config)>;
+
 /// The output format of `explain` for one request.
 #[derive(Clone, Copy)]
 enum ExplainFormat {
@@ -128,13 +131,14 @@ enum ExplainFormat {
     Table,
 }
 
-/// Reads a request body, or sessions with `--replay`, and prints the result.
+/// Reads a request body, or sessions with `--replay`, and prints the result. `profiles` resolves the
+/// settings under each profile, which only past sessions need.
 ///
 /// # Errors
 /// The body cannot be read or is not JSON, or the output cannot be written.
 pub(super) fn explain(
     config: &Config,
-    profiles: &[(&'static str, Config)],
+    profiles: impl FnOnce() -> Result<ProfileConfigs, Vec<Problem>>,
     matches: &ArgMatches,
 ) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
@@ -144,7 +148,7 @@ pub(super) fn explain(
             .filter(|path| path.is_dir())
             .collect();
         if !folders.is_empty() {
-            return explain_history(profiles, &folders, matches);
+            return explain_history(&profiles()?, &folders, matches);
         }
         let reports = replay::replay_sessions(config, files)?;
         let text = if matches.get_flag("json") {

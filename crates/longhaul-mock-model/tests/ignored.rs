@@ -42,7 +42,7 @@ fn count(folder: &Path, needs: &mut BTreeMap<String, usize>) {
                 .lines()
                 .filter_map(|line| line.trim().strip_prefix(ATTRIBUTE));
             for line in lines {
-                let what = line.trim_end_matches(|c| c == ']' || c == '"');
+                let what = line.trim_end_matches([']', '"']);
                 *needs.entry(what.to_owned()).or_default() += 1;
             }
         }

@@ -1,19 +1,19 @@
-//! The user that the README creates may do all that longhaul needs, and nothing else.
+//! The user that the page about stores creates may do all that longhaul needs, and nothing else.
 
 use super::*;
 
-const README: &str = include_str!("../../../../README.md");
-/// First words of the README's lines: the user of a proxy, the additions for `longhaul store`, and
+const PAGE: &str = include_str!("../../../../docs/how-to/stores.md");
+/// First words of the lines of the page: the user of a proxy, the additions for `longhaul store`, and
 /// the additions for a Cluster.
 const USER: &str = "ACL SETUSER longhaul on >PASSWORD ~longhaul:* ";
 const FOR_THE_COMMAND: &str = "ACL SETUSER longhaul +scan ";
 const IN_A_CLUSTER: &str = "ACL SETUSER longhaul +cluster";
 
-/// Returns the words of the README's only line that begins with `begins`.
+/// Returns the words of the only line of the page that begins with `begins`.
 fn told(begins: &str) -> Vec<&'static str> {
-    let mut lines = README.lines().map(str::trim);
+    let mut lines = PAGE.lines().map(str::trim);
     let line = lines.find(|line| line.starts_with(begins));
-    line.expect("the README has the line").split(' ').collect()
+    line.expect("the page has the line").split(' ').collect()
 }
 
 /// Gives a user these permissions at all `servers`, and does all that a proxy and `longhaul store`
@@ -76,7 +76,7 @@ async fn check(servers: &[RedisServer], url: &str, told: &[&str], spare: &[&str]
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn the_user_that_the_readme_tells_to_make_has_what_is_needed_and_nothing_more() {
+async fn the_user_that_the_docs_tell_to_make_has_what_is_needed_and_nothing_more() {
     let server = RedisServer::start();
     let url = format!("{}?user=longhaul&pass=PASSWORD", server.url());
     let mut all = told(USER);
@@ -87,7 +87,7 @@ async fn the_user_that_the_readme_tells_to_make_has_what_is_needed_and_nothing_m
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn the_user_of_a_cluster_needs_no_more_than_the_readme_tells() {
+async fn the_user_of_a_cluster_needs_no_more_than_the_docs_tell() {
     let cluster = Cluster::start();
     let url = cluster.url().replace("://", "://longhaul:PASSWORD@");
     let mut all = told(USER);
