@@ -56,6 +56,9 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 
+/// Maximum characters of a model's name in the log.
+const MAX_LOGGED_MODEL_CHARS: usize = 100;
+
 /// Parses a chat body, unless the request must be forwarded unchanged.
 ///
 /// # Errors
@@ -116,6 +119,13 @@ impl<'c> Chat<'c> {
     fn configured_window(&self) -> Option<Tokens> {
         let config = &self.services().config;
         config.settings_for(&self.model).configured_window()
+    }
+
+    /// Returns the beginning of the model's name, which the client chooses.
+    pub(crate) fn model_in_log(&self) -> &str {
+        let end = self.model.char_indices().nth(MAX_LOGGED_MODEL_CHARS);
+        let end = end.map_or(self.model.len(), |(end, _)| end);
+        self.model.get(..end).unwrap_or_default()
     }
 
     /// Returns the identifier of the conversation; `None` if no message identifies it yet.

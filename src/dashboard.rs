@@ -133,7 +133,7 @@ impl RecentConversations {
         };
         // A long history takes time to read, so it is read outside the lock.
         let news = RequestDelta::from_request(arrival, known.unwrap_or_default());
-        let model = arrival.conversation.model();
+        let model = news.model.clone();
         let mut conversations = self.conversations.lock();
         let hidden = self.content_hidden.load(Ordering::Relaxed);
         let summary = arrival.summary.clone().filter(|_| !hidden);

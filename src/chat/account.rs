@@ -13,7 +13,7 @@ use longhaul_core::planning::account::RequestAccount;
 /// Returns the facts about the chat that its log line shows.
 pub(crate) fn facts(chat: &Chat<'_>, attempt: &Attempt) -> ChatFacts {
     ChatFacts {
-        model: chat.model.clone(),
+        model: chat.model_in_log().into(),
         conversation: chat.conversation_id(),
         window: window::window_note(chat, attempt.inputs.adopted()),
         soft: attempt.inputs.policy.thresholds.soft,

@@ -33,7 +33,7 @@ pub(super) fn log_gave_up(tokens: Tokens, inputs: &PlanInputs) {
 /// Logs that the upstream refused a request as too large, whatever follows.
 pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence) {
     tracing::debug!(
-        model = &*chat.model,
+        model = chat.model_in_log(),
         conversation = chat.conversation_id().map(tracing::field::display),
         tokens = refusal.tokens.get(),
         counted = refusal.counted,
@@ -63,7 +63,7 @@ pub(super) fn log_learned_window(
         return;
     };
     tracing::info!(
-        model = &*chat.model,
+        model = chat.model_in_log(),
         conversation = chat.conversation_id().map(tracing::field::display),
         window = learned
             .stated
@@ -81,7 +81,7 @@ pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow
     if let Some(after) = learned.filter(|after| *after < refused.window) {
         chat.services().metrics.windows_lowered.add(1_u64);
         tracing::warn!(
-            model = &*chat.model,
+            model = chat.model_in_log(),
             from = refused.window.get(),
             to = after.get(),
             status = refused.status.as_u16(),
@@ -95,7 +95,7 @@ pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow
 /// Logs that an account limits single requests.
 pub(super) fn log_request_limit(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     tracing::warn!(
-        model = &*chat.model,
+        model = chat.model_in_log(),
         limit = refused.overflow.limit,
         path = chat.request.route.mapped.path(),
         "the upstream limits the tokens of one request of this account; this caller's chats with \

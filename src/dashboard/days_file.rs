@@ -103,6 +103,7 @@ fn replace(path: &Path, rows: &[DayRow]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::dashboard::days::DayNumbers;
 
     #[tokio::test]
     async fn the_totals_are_restored_and_a_damaged_file_is_not() {
@@ -114,7 +115,7 @@ mod tests {
         let row = DayRow {
             day: 20_000,
             model: "m".into(),
-            numbers: Default::default(),
+            numbers: DayNumbers::default(),
         };
         let first = recent();
         let file = Arc::new(DaysFile::open(&config.store, &first).unwrap());

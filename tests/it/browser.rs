@@ -12,7 +12,7 @@ use tokio::task::block_in_place;
 
 const BROWSER: &str = "chromium";
 /// A generous limit that only bounds a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A page in a browser without a window. Needs a runtime with several threads.
 pub(crate) struct Browser {
@@ -72,7 +72,10 @@ impl Browser {
         let target = browser.command("Target.createTarget", &json!({"url": "about:blank"}));
         let target = json!({"targetId": target["targetId"], "flatten": true});
         let attached = browser.command("Target.attachToTarget", &target);
-        browser.session = attached["sessionId"].as_str().unwrap().to_owned();
+        attached["sessionId"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut browser.session);
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             browser.command(domain, &json!({}));
         }

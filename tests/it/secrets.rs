@@ -68,8 +68,9 @@ async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
         .replace("\"m\"", "\"n\"");
     let digested = caller.ask_with(&with(&[]), third).await;
     assert_eq!(digested.action(), "retry, digest");
+    // The log names models, so the model has a name of its own.
     let hopeless = format!(
-        r#"{{"model":"{SECRET}","messages":[{{"role":"user","content":"{}"}}]}}"#,
+        r#"{{"model":"hopeless","messages":[{{"role":"user","content":"{}"}}]}}"#,
         SECRET.repeat(30_000)
     );
     assert_eq!(

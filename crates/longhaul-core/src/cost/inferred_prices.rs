@@ -240,7 +240,7 @@ mod tests {
             let cost = usage.cost.unwrap().as_nanos() * 2;
             reply(input, cached, output, cost)
         };
-        for _ in 0..120 {
+        for _ in 0..300 {
             replies.extend(SIZES.map(doubled));
         }
         let prices = inferred(&replies).unwrap();
