@@ -93,6 +93,8 @@ impl SummaryRequest {
             covered.contains(&previous.summarised_until) && !is_rebuild_due(previous.compactions)
         });
         let own = own_summary(conversation, covered.clone());
+        let fits = |text: &str| parts::conservative_tokens(text) <= summariser.window.divided_by(4);
+        let own = own.filter(|(text, _)| fits(text));
         let previous = previous.or_else(|| {
             let (text, summarised_until) = own.as_ref()?;
             Some(PreviousSummary {
@@ -191,8 +193,11 @@ fn max_output(budgets: &SummaryBudgets, window: Tokens) -> Tokens {
         .min(window.divided_by(3))
 }
 
-/// Returns the newest summary of the agent's own in `covered`, and the index of the message behind it. A
-/// summary updates that one instead of retelling it. Returns `None` if no history follows it.
+/// Returns the newest summary of the agent's own in `covered`, and the index of the message behind it.
+/// Returns `None` if no history follows it.
+///
+/// A summary updates that one instead of retelling it, if it takes at most a quarter of the summariser's
+/// window.
 fn own_summary(conversation: &Conversation<'_>, covered: Range<usize>) -> Option<(String, usize)> {
     let at = conversation.newest_agent_summary(covered.clone())?;
     let text = conversation.text(conversation.message(at)?).into_owned();
