@@ -91,6 +91,18 @@ pub(super) struct DigestReport {
     /// The last message it replaces.
     pub(super) through: usize,
     pub(super) tokens: u32,
+    /// The segments of the digest, oldest first.
+    pub(super) segments: Vec<SegmentReport>,
+}
+
+/// A segment of the digest.
+#[derive(Debug, Serialize)]
+pub(super) struct SegmentReport {
+    /// The last message that the segment covers. The segment begins behind the one before.
+    pub(super) through: usize,
+    /// Compactions that the segment stands for: more than one after a merge.
+    pub(super) compactions: u32,
+    pub(super) tokens: u32,
 }
 
 /// A message and the verdict on it.
@@ -220,11 +232,18 @@ struct RowBuilder<'r, 'a> {
 impl RowBuilder<'_, '_> {
     fn digest(&self) -> Option<DigestReport> {
         let covers = self.view.summarised_until();
-        let tokens = self.view.summary_tokens()?;
+        let text = self.view.summary()?;
+        let segments = text.segments().iter().zip(text.tokens_by_segment());
+        let segments = segments.map(|(segment, tokens)| SegmentReport {
+            through: segment.until.saturating_sub(1),
+            compactions: segment.compactions,
+            tokens: tokens.get(),
+        });
         Some(DigestReport {
             from: self.head.end,
             through: covers.saturating_sub(1),
-            tokens: tokens.get(),
+            tokens: self.view.summary_tokens()?.get(),
+            segments: segments.collect(),
         })
     }
 

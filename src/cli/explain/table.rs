@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::report::{ExplainReport, MessageRow};
+use super::report::{DigestReport, ExplainReport, MessageRow, SegmentReport};
 use crate::cli::explain::verdict::UntouchedReason;
 use crate::cli::thousands::with_thousands;
 
@@ -62,7 +62,7 @@ fn write_messages(page: &mut String, report: &ExplainReport) {
                 role: "user".into(),
                 becomes: with_thousands(digest.tokens),
                 action: "added".into(),
-                reason: format!("digest of messages {} to {}", digest.from, digest.through),
+                reason: describe_digest(digest),
                 ..ExplainLine::default()
             });
         }
@@ -127,6 +127,28 @@ impl ExplainLine {
             reason: row.reason.clone(),
         }
     }
+}
+
+/// Describes the digest: the messages it covers, and where each segment ends if there are several.
+fn describe_digest(digest: &DigestReport) -> String {
+    let DigestReport {
+        from,
+        through,
+        segments,
+        ..
+    } = digest;
+    let mut text = format!("digest of messages {from} to {through}");
+    if segments.len() > 1 {
+        let ends = segments.iter().map(|segment| {
+            let SegmentReport {
+                through, tokens, ..
+            } = segment;
+            format!("to {through}: {} tokens", with_thousands(*tokens))
+        });
+        let ends: Vec<String> = ends.collect();
+        _ = write!(text, "; segments {}", ends.join(", "));
+    }
+    text
 }
 
 fn write_totals(page: &mut String, report: &ExplainReport) {

@@ -4,8 +4,21 @@ use super::*;
 
 const NAMES: [&str; 2] = ["new1", "old2"];
 
+/// Returns the list of `names`, newest first.
+fn list(names: &[&str]) -> RecencyList {
+    let mut list = RecencyList::default();
+    for (call, name) in names.iter().rev().enumerate() {
+        list.record((*name).to_owned(), call);
+    }
+    list
+}
+
 fn check_list(room: usize, expect: &str) {
-    assert_eq!(render_list("\n### Read\n", &NAMES, room), expect, "{room}");
+    assert_eq!(
+        render_list(READ_HEADING, &list(&NAMES), room),
+        expect,
+        "{room}"
+    );
 }
 
 #[test]
@@ -21,20 +34,20 @@ fn a_list_takes_what_fits_beside_its_heading_and_the_count_of_what_does_not() {
 
 #[test]
 fn characters_are_counted_and_not_bytes() {
-    let text = render_list("\n### Read\n", &["日本語."], 47);
+    let text = render_list(READ_HEADING, &list(&["日本語."]), 47);
     assert_eq!(text, "\n### Read\n- 日本語.");
 }
 
 #[test]
 fn an_entry_that_does_not_fit_is_not_passed_over_for_an_older_one() {
     let entries = ["a_longer_name.rs", "b.rs"];
-    let text = render_list("\n### Read\n", &entries, 50);
+    let text = render_list(READ_HEADING, &list(&entries), 50);
     assert_eq!(text, "\n### Read\n- [2 older left out]");
 }
 
 #[test]
 fn a_list_of_nothing_has_no_heading() {
-    assert_eq!(render_list("\n### Read\n", &[], 1_000), "");
+    assert_eq!(render_list(READ_HEADING, &list(&[]), 1_000), "");
 }
 
 /// Returns how many of 100 edits and 100 reads, of 18 characters each, a budget lists.
