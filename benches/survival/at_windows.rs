@@ -1,10 +1,9 @@
 //! Identifiers that survive in the requests that longhaul forwards at given windows.
 
-use crate::compaction::forwarded;
+use crate::forwarded::forwarded;
 use crate::history::{REPLIES, Wanted, messages, replies_from};
 use crate::sessions::{Failure, Session};
-use crate::table::percent;
-use crate::tally::Tally;
+use crate::tally::{Tally, percent};
 use crate::workers;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::policy::{CompactionSettings, Policy, Profile};

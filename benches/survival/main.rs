@@ -11,6 +11,7 @@
 mod at_windows;
 mod baselines;
 mod compaction;
+mod forwarded;
 #[path = "../bill/goal.rs"]
 #[allow(dead_code, reason = "nothing here is to stay below an aim")]
 mod goal;
