@@ -16,7 +16,7 @@ use crate::units::tokens::Tokens;
 use std::ops::Range;
 
 /// Share of the budget of all segments for the oldest one after a merge, in percent.
-const OLDEST_PERCENT: u32 = 50;
+const OLDEST_PERCENT: u32 = 58;
 /// Share for the segment behind it after a merge of later ones. The rest is room for new segments, so that
 /// merges are rare.
 const LATER_PERCENT: u32 = 20;

@@ -14,9 +14,9 @@ use crate::text::wording;
 use crate::units::tokens::Tokens;
 
 /// Shares of a merged segment, in percent. The index has the rest.
-const PROSE_PERCENT: u32 = 15;
-const USER_PERCENT: u32 = 25;
-const FILES_PERCENT: u32 = 10;
+const PROSE_PERCENT: u32 = 8;
+const USER_PERCENT: u32 = 34;
+const FILES_PERCENT: u32 = 6;
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
