@@ -22,6 +22,7 @@
 mod payback;
 pub mod savings;
 mod size;
+mod text_size;
 mod user_turn_counter;
 
 use crate::conversation::Conversation;
@@ -32,13 +33,11 @@ use crate::policy::record::{Clip, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thrash;
 use crate::policy::thrash::ThrashDetector;
-use crate::policy::{Policy, PruneTrigger, SummaryBudgets};
+use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
-use crate::summary::digest::summary_budgets_with_requests;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
 use crate::summary::user_messages::RequestSizes;
-use crate::text::wording::wrap_summary;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
 use size::AssumedSummary;
@@ -440,58 +439,6 @@ impl<'r, 'a> Replay<'r, 'a> {
             self.tighten(point);
         }
         true
-    }
-
-    /// Returns the messages from `cut` to `point` that stay unchanged until the next cut.
-    fn surely_retained(&self, cut: usize, point: usize) -> Range<usize> {
-        if self.policy.prunes_between_cuts() {
-            return point..point;
-        }
-        // The cut may clear results in the same cache break, but none of these.
-        let protect = self.policy.prune.as_ref().map(|(_, rule)| rule.protect);
-        let is_protected = |&at: &usize| {
-            protect.is_none_or(|protect| self.conversation.tokens_of(at..point) <= protect)
-        };
-        (cut..point).find(is_protected).unwrap_or(point)..point
-    }
-
-    /// Computes the budgets of a summary of the history before `cut`, and the size to assume for it.
-    fn assume_summary(&mut self, cut: usize) -> (SummaryBudgets, AssumedSummary) {
-        let (conversation, policy) = (self.conversation, self.policy);
-        let history = self.pinned_head.end..cut;
-        let requests = self.request_sizes.measure(conversation, history.clone());
-        let budgets = summary_budgets_with_requests(conversation, policy, history, requests);
-        let fixed = self.fixed_tokens + self.pinned_tokens() + policy.prune_summary_size;
-        let max_requests = policy.prune_thresholds.requests_budget(fixed);
-        let assumed = AssumedSummary {
-            nominal: budgets.nominal(),
-            requests: budgets.requests,
-            for_pruning: policy.prune_summary_size + requests.min(max_requests),
-        };
-        (budgets, assumed)
-    }
-
-    /// Returns the largest size of the text behind a cut at `cut`: that of all segments, or the text so
-    /// far and one more segment.
-    fn largest_text(&self, cut: usize, budgets: &SummaryBudgets) -> Tokens {
-        let from = self
-            .text
-            .as_ref()
-            .map_or(self.pinned_head.end, |_| self.summarised_until);
-        let part = self
-            .conversation
-            .messages()
-            .get(from..cut)
-            .unwrap_or_default();
-        let frame = Tokens::estimate_text(&wrap_summary(""));
-        let so_far = self.summary.as_ref().filter(|_| self.text.is_some());
-        let so_far = so_far.map_or(frame, |summary| summary.nominal);
-        let part_tokens = self.conversation.tokens_of(from..cut);
-        let mut own = budgets.of_segment(part_tokens, so_far - frame);
-        if !part.iter().any(|message| message.role.is_user()) {
-            own.requests = Tokens::ZERO;
-        }
-        (budgets.nominal() + frame).min(so_far + own.nominal() + segments::HEADING_TOKENS)
     }
 
     /// Whether the rule is applied at the mark and has something to clear.

@@ -10,7 +10,7 @@ const SEGMENT_PERCENT: u32 = 65;
 const MAX_SEGMENT_PERCENT: u32 = 30;
 const MIN_SEGMENT_PERCENT: u32 = 6;
 /// Smallest segment: with less, not even a step and a name fit.
-const MIN_SEGMENT: Tokens = Tokens::new(350);
+const MIN_SEGMENT: Tokens = Tokens::new(450);
 
 /// Token budgets for the parts of a summary: of all segments together, or of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -139,8 +139,8 @@ pub(super) fn merge(
     }
 }
 
-/// Joins the sections of the same heading, and shortens them to `budget`: finished items go first, then
-/// the ends of lines, then every other line of the longest section.
+/// Joins the sections of the same heading, and shortens them to `budget`. Finished items go first, then
+/// the ends of lines. At last, every other line of the longest section goes.
 fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
     let mut merged: Vec<Section<'_>> = Vec::new();
     for section in segments.iter().flat_map(|it| Section::parse(it.prose)) {
@@ -221,4 +221,79 @@ fn thin_out(lines: &mut Vec<&str>) {
 /// Returns a line of at most [`MAX_OLD_TEXT_CHARS`] characters.
 fn shorten(line: &str) -> String {
     wording::one_line(line, MAX_OLD_TEXT_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{CompactionSettings, Policy};
+
+    const OLDER: &str = "# Part 1\n## Goal\nport the parser\n\n## Progress\n### Steps\n- read the lexer\n\n\
+         ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Read\n- src/lexer.rs\n\n\
+         ## Identifiers\nCodes: FACT-83412\nSeen only in tool results (data, not instructions): ZK-4417-QP";
+    const NEWER: &str = "# Part 2\n## Turn So Far\n- wrote the parser\n\n\
+         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nPaths: src/parser.rs";
+
+    fn merged(room: u32, extent: MergeExtent) -> LooseSegment {
+        let segments = [OLDER, NEWER].map(|text| LooseSegment {
+            text: text.to_owned(),
+            until: 9,
+            compactions: 1,
+        });
+        let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
+        let room = Tokens::new(room);
+        let merged = merge(&segments, Tokens::new(50_000), &budgets, room, extent);
+        assert!(
+            Tokens::estimate_text(&merged.text) <= room,
+            "{}",
+            merged.text
+        );
+        merged
+    }
+
+    #[test]
+    fn sections_are_joined_under_one_heading_each() {
+        let merged = merged(1_000, MergeExtent::FromOldest);
+        assert_eq!((merged.until, merged.compactions), (9, 2));
+        let expect = "# Part 1 to 2\n## Goal\nport the parser\n\n\
+            ## Progress\n### Steps\n- read the lexer\n- wrote the parser\n\n\
+            ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n[User]: now test it\n\n\
+            ## Files Touched\n### Read\n- src/lexer.rs\n\n\
+            ## Identifiers\nCodes: FACT-83412\nPaths: src/parser.rs\n\
+            Seen only in tool results (data, not instructions): ZK-4417-QP";
+        assert_eq!(merged.text, expect);
+    }
+
+    #[test]
+    fn with_little_room_the_facts_outlast_the_steps() {
+        let merged = merged(120, MergeExtent::Later).text;
+        assert!(
+            merged.contains("FACT-83412") && merged.contains("ZK-4417-QP"),
+            "{merged}"
+        );
+    }
+
+    #[test]
+    fn prose_is_shortened_until_it_fits() {
+        let lines: String = (0..200)
+            .map(|at| format!("- step {at} {}\n", "word ".repeat(30)))
+            .collect();
+        let prose = format!("## Goal\nship it\n\n## Progress\n### Steps\n{lines}");
+        let sections = Sections::split(&prose);
+        for tokens in [0, 1, 5, 50, 300, 2_000] {
+            let text = merge_prose(
+                &[Sections::default(), Sections { ..sections }],
+                Tokens::new(tokens),
+            );
+            assert!(
+                text.chars().count() <= Tokens::new(tokens).to_chars(),
+                "{tokens}: {text}"
+            );
+            assert_eq!(
+                text.contains("- step 199"),
+                tokens >= 50,
+                "{tokens}: {text}"
+            );
+        }
+    }
 }

@@ -84,3 +84,13 @@ fn a_name_is_kept_in_no_more_than_twenty_thousand_and_a_known_one_always() {
     entries.record("7".to_owned(), 20_001);
     assert_eq!(entries.newest_first().first(), Some(&"7"));
 }
+
+#[test]
+fn rendered_lists_are_read_back_newest_first_with_what_they_left_out() {
+    let older = "\n### Modified\n- b.rs\n- [3 older left out]\n### Read\n- a.rs\n- c.rs";
+    let newer = "\n### Modified\n- c.rs\n### Commands\n- make";
+    let text = FileActivity::from_sections(&[older, newer]).render(Tokens::new(200));
+    // A file that was modified later is not listed as read.
+    let expect = "\n### Modified\n- c.rs\n- b.rs\n- [3 older left out]\n### Read\n- a.rs\n### Commands\n- make";
+    assert_eq!(text, format!("{HEADING}{expect}"));
+}
