@@ -4,6 +4,7 @@
 mod story;
 
 use crate::caches::Rule;
+use crate::facts;
 use crate::player::Player;
 use crate::requests::{Marks, Requests};
 use crate::sessions::{Failure, Session};
@@ -28,14 +29,17 @@ const FLAT_FROM: u64 = 96_000;
 pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
     let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
     let last = story.replay.requests().next_back().ok_or("no request")?;
-    let requests = Requests::read(str::from_utf8(&last.body())?)?;
+    let mut whole: Value = serde_json::from_slice(&last.body())?;
+    let messages = whole.get_mut("messages").and_then(Value::as_array_mut);
+    let unseen = facts::plant(messages.ok_or("no messages")?);
+    let requests = Requests::read(&whole.to_string())?;
     let mut text = "## A hundred windows\n\n| profile |".to_owned();
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
     text.push_str(
-        " spread of the tenths | facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        " spread of the tenths | facts | facts of unseen shapes | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for (name, profile) in [("auto", Profile::Auto), ("frugal", Profile::Frugal)] {
         let settings = CompactionSettings {
@@ -50,17 +54,22 @@ pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
             let run = if rule == Rule::Marks { &marked } else { &plain };
             _ = write!(text, " {} |", hundredths(run.cost(rule)));
         }
-        let users = plain.user_messages(&story)?;
+        let users = plain.user_messages(&whole)?;
         let facts = story
             .facts
             .iter()
             .filter(|fact| plain.last.contains(&fact.token));
         _ = writeln!(
             text,
-            " {}% | {} of {} | {} of {} | {} | {} | {} |",
+            " {}% | {} of {} | {} of {} | {} of {} | {} | {} | {} |",
             plain.spread(),
             facts.count(),
             story.facts.len(),
+            unseen
+                .iter()
+                .filter(|fact| plain.last.contains(&**fact))
+                .count(),
+            unseen.len(),
             users.0,
             users.1,
             plain.compactions,
@@ -118,17 +127,10 @@ impl Run {
     }
 
     /// Number of distinct user messages that the last forwarded body holds whole, and of all.
-    fn user_messages(&self, story: &Story) -> Result<(usize, usize), Failure> {
-        let whole = story
-            .replay
-            .requests()
-            .next_back()
-            .ok_or("no request")?
-            .body();
-        let whole: Value = serde_json::from_slice(&whole)?;
+    fn user_messages(&self, whole: &Value) -> Result<(usize, usize), Failure> {
         let forwarded: Value = serde_json::from_str(&self.last)?;
         let shown: String = texts(&forwarded, "user").collect::<Vec<_>>().join("\n");
-        let said: HashSet<String> = texts(&whole, "user").collect();
+        let said: HashSet<String> = texts(whole, "user").collect();
         let kept = said.iter().filter(|text| {
             shown.contains(&format!("[User]: {text}")) || shown.contains(&format!("\n{text}\n"))
         });

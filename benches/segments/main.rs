@@ -7,6 +7,7 @@
 #[path = "../survival/at_windows.rs"]
 mod at_windows;
 mod caches;
+mod facts;
 #[path = "../survival/forwarded.rs"]
 mod forwarded;
 #[path = "../survival/history.rs"]
@@ -25,6 +26,7 @@ mod windows;
 #[path = "../bill/workers.rs"]
 mod workers;
 
+use longhaul_core::policy::Profile;
 use sessions::{Failure, Part, sessions};
 
 fn main() -> Result<(), Failure> {
@@ -33,7 +35,12 @@ fn main() -> Result<(), Failure> {
     let sessions = sessions(&[], Part::All)?;
     if !has("--hundred") {
         println!("{}", windows::page(&sessions)?);
-        println!("## Identifiers\n\n{}", at_windows::page(&sessions)?);
+        let at_32k = [
+            ("auto", Profile::Auto, 32_000),
+            ("frugal", Profile::Frugal, 32_000),
+        ];
+        let identifiers = at_windows::page(&sessions, &at_32k)?;
+        println!("## Identifiers\n\n{identifiers}");
     }
     if !has("--windows") {
         println!("{}", hundred::page(&sessions)?);
