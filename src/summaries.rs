@@ -9,7 +9,6 @@ pub(crate) mod jobs;
 mod paid_call;
 mod reply;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,13 +41,11 @@ use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::summary;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
-use longhaul_core::summary::request::{
-    PreviousSummary, RequestTemplate, SummariserLimits, SummaryRequest,
-};
+use longhaul_core::summary::request::{RequestTemplate, SummariserLimits, SummaryRequest};
+use longhaul_core::summary::segments::SegmentPlace;
 use longhaul_core::summary::title;
 use longhaul_core::summary::title::Title;
 use longhaul_core::summary::{AcceptedSummary, SummaryRejection};
-use longhaul_core::text::wording;
 use longhaul_core::units::tokens::Tokens;
 
 /// Timeout of one call. Reasoning models need minutes; a call that hangs must still end. Clients
@@ -174,20 +171,37 @@ pub(crate) async fn write(
     let conversation = read.map_err(|_| SummaryError::NothingToAsk)?;
     let kept = PinnedHead::new(&conversation, &job.policy, job.base_record.as_ref());
     let covered = kept.end..job.summarised_until;
-    let replaced = conversation.tokens_of(covered.clone());
     let budgets = &summary_budgets(&conversation, &job.policy, covered.clone());
     let base = job.base_record.as_ref().map(|base| &base.record);
+    let earlier = base.and_then(|base| {
+        let until = base.compacted_message_count;
+        let text = base.segmented_text().filter(|_| covered.contains(&until))?;
+        Some((text, until))
+    });
+    let place = SegmentPlace {
+        earlier: earlier.as_ref().map(|(text, until)| (text, *until)),
+        covered: covered.clone(),
+        retained: covered.end..covered.end,
+    };
+    let replaced = conversation.tokens_of(place.part());
     let prose = match &job.cached_style_body {
         Some(body) => request_summary(job, upstream, body.clone(), replaced).await?,
-        None => summarise_transcript(job, upstream, &conversation, covered.clone()).await?,
+        None => summarise_transcript(job, upstream, &conversation, &place).await?,
     };
-    let text = wording::wrap_summary(&summary::compose(&prose, &conversation, covered, budgets));
+    let text = summary::compose(&prose, &conversation, &place, budgets);
+    let before = earlier
+        .as_ref()
+        .map(|(text, _)| Tokens::estimate_text(text));
+    let replaced = before.unwrap_or_default() + replaced;
     let after = Tokens::estimate_text(&text);
     if after >= replaced {
         return Err(SummaryError::NotASummary(SummaryRejection::NotSmaller));
     }
+    let history = conversation.tokens_of(covered);
     Ok(CompactionRecord {
-        text: Some(text.into()),
+        segments: text.segments().to_vec(),
+        form: text.form(),
+        text: Some(Arc::clone(text.as_arc())),
         summary: Some(prose.as_str().into()),
         previous_summary: base.and_then(|base| base.summary.clone()),
         head_dependence: job.head_dependence(),
@@ -200,7 +214,7 @@ pub(crate) async fn write(
             .learned_window
             .or_else(|| base.and_then(|base| base.window)),
         tokens_before: conversation.tokens(),
-        tokens_after: conversation.tokens() - replaced + after,
+        tokens_after: conversation.tokens() - history + after,
         compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
         model: conversation.model().into_owned(),
         last_compacted_at: job.now,
@@ -214,32 +228,16 @@ async fn summarise_transcript(
     job: &SummaryJob,
     upstream: &Upstream,
     conversation: &Conversation<'_>,
-    covered: Range<usize>,
+    place: &SegmentPlace<'_>,
 ) -> Result<AcceptedSummary, SummaryError> {
-    let replaced = conversation.tokens_of(covered.clone());
-    let base = job.base_record.as_ref().map(|base| &base.record);
-    let previous = base.and_then(|base| {
-        let text = base.summary.as_deref()?;
-        Some(PreviousSummary {
-            text,
-            summarised_until: base.compacted_message_count,
-            compactions: base.compaction_count,
-        })
-    });
+    let replaced = conversation.tokens_of(place.part());
     let summariser = SummariserLimits {
         window: job.window,
         max_calls: job.max_calls,
     };
     let budgets = &job.policy.budgets;
-    let brief = SummaryRequest::new(
-        conversation,
-        covered,
-        previous,
-        budgets,
-        &job.prompts,
-        summariser,
-    )
-    .ok_or(SummaryError::NothingToAsk)?;
+    let brief = SummaryRequest::new(conversation, place, budgets, &job.prompts, summariser)
+        .ok_or(SummaryError::NothingToAsk)?;
     let frame = RequestTemplate::from_request(conversation, job.model.as_deref());
     let frame = match job.target {
         SummaryTarget::Dedicated => frame.for_other_endpoint(),

@@ -1,18 +1,21 @@
 //! Identifiers that survive in the requests that longhaul forwards at given windows.
 
-use crate::compaction::forwarded;
+use crate::forwarded::forwarded;
 use crate::history::{REPLIES, Wanted, messages, replies_from};
 use crate::sessions::{Failure, Session};
-use crate::table::percent;
-use crate::tally::Tally;
+use crate::tally::{Tally, percent};
 use crate::workers;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::policy::{CompactionSettings, Policy, Profile};
 use longhaul_core::units::tokens::Tokens;
 use std::fmt::Write as _;
 
-/// Profiles and windows.
-const CASES: [(&str, Profile, u32); 5] = [
+/// A profile, with its name, and a window.
+pub(crate) type Case = (&'static str, Profile, u32);
+
+/// All profiles and windows.
+#[allow(dead_code, reason = "another benchmark measures some")]
+pub(crate) const CASES: [Case; 5] = [
     ("auto", Profile::Auto, 32_000),
     ("auto", Profile::Auto, 64_000),
     ("auto", Profile::Auto, 200_000),
@@ -31,11 +34,11 @@ struct Sums {
 }
 
 /// Renders two rows for each case: every request, and those that longhaul changed.
-pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
+pub(crate) fn page(sessions: &[Session], cases: &[Case]) -> Result<String, Failure> {
     let mut text = "| | all | far, only in results | requests | tokens each | wanted |\n\
                     |---|--:|--:|--:|--:|--:|\n"
         .to_owned();
-    for (name, profile, window) in CASES {
+    for &(name, profile, window) in cases {
         let settings = CompactionSettings {
             profile,
             ..CompactionSettings::default()

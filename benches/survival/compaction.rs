@@ -5,15 +5,13 @@
 //! gone through, because the replay decides at each of them in turn.
 
 use crate::baselines::size;
+use crate::forwarded::forwarded;
 use crate::history::{Message, messages};
 use crate::sessions::Failure;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::chat_completions::read;
-use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::replay::{HardMarkMode, replay};
-use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::cut_point::PinnedHead;
-use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
 
@@ -88,22 +86,4 @@ fn forwarded_or(
         Some(messages) => Ok(messages),
         None => Ok(messages(body)?),
     }
-}
-
-/// Returns the messages that longhaul forwards, or `None` if it changes nothing.
-pub(crate) fn forwarded(
-    conversation: &Conversation<'_>,
-    policy: &Policy,
-) -> Result<Option<Vec<Message>>, Failure> {
-    let outlook = plan(
-        conversation,
-        policy,
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
-    let Some(plan) = outlook.view.replacements(conversation) else {
-        return Ok(None);
-    };
-    let splice = Splice::new(conversation, &plan).ok_or("a rewrite is not sound")?;
-    Ok(Some(messages(&splice.apply())?))
 }

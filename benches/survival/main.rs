@@ -11,6 +11,7 @@
 mod at_windows;
 mod baselines;
 mod compaction;
+mod forwarded;
 #[path = "../bill/goal.rs"]
 #[allow(dead_code, reason = "nothing here is to stay below an aim")]
 mod goal;
@@ -119,7 +120,7 @@ fn main() -> Result<(), Failure> {
     let mut sessions = sessions(&wanted, part)?;
     sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
     if has("--windows") {
-        println!("{}", at_windows::page(&sessions)?);
+        println!("{}", at_windows::page(&sessions, &at_windows::CASES)?);
         return Ok(());
     }
     let methods = Method::all();

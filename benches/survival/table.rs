@@ -1,6 +1,6 @@
 //! The tallies as Markdown tables.
 
-use crate::tally::{Share, Tally};
+use crate::tally::{Tally, percent};
 use crate::{Budget, Method};
 use std::fmt::Write as _;
 
@@ -39,11 +39,4 @@ pub(crate) fn name(method: &Method) -> &'static str {
         Method::Baseline(baseline) => baseline.name(),
         Method::Ours(name, _) => name,
     }
-}
-
-pub(crate) fn percent(share: Share) -> String {
-    share.thousandths().map_or_else(
-        || "–".to_owned(),
-        |thousandths| format!("{}.{}%", thousandths / 10, thousandths % 10),
-    )
 }

@@ -69,3 +69,11 @@ impl AddAssign for Tally {
         }
     }
 }
+
+/// Formats a share as a percentage, or as a dash if no identifier was wanted.
+pub(crate) fn percent(share: Share) -> String {
+    share.thousandths().map_or_else(
+        || "–".to_owned(),
+        |thousandths| format!("{}.{}%", thousandths / 10, thousandths % 10),
+    )
+}

@@ -10,7 +10,7 @@ use crate::config::Mode;
 use crate::display::printable::is_printable;
 use crate::display::thousands::with_thousands;
 use longhaul_core::conversation::{Conversation, Role};
-use longhaul_core::planning::account::{AccountRow, RequestAccount};
+use longhaul_core::planning::account::{AccountRow, RequestAccount, SegmentNumbers};
 use longhaul_core::planning::replay::{HardMarkMode, replay};
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::{Policy, Profile, PruneTrigger};
@@ -121,6 +121,19 @@ pub(crate) struct DigestReport {
     /// The last message it replaces.
     pub(crate) through: usize,
     pub(crate) tokens: u32,
+    /// The segments of the text, oldest first.
+    #[serde(default)]
+    pub(crate) segments: Vec<SegmentReport>,
+}
+
+/// A segment of the text that replaces history.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct SegmentReport {
+    /// The last message that the segment covers. The segment begins behind the one before.
+    pub(crate) through: usize,
+    /// Compactions that the segment stands for: more than one after a merge.
+    pub(crate) compactions: u32,
+    pub(crate) tokens: u32,
 }
 
 /// A message, or a run of messages with the same verdict.
@@ -187,10 +200,11 @@ impl AccountReport {
                 messages: account.messages,
                 user_messages: account.user_messages,
             },
-            digest: account.summary.map(|summary| DigestReport {
+            digest: account.summary.as_ref().map(|summary| DigestReport {
                 from: summary.from,
                 through: summary.to.saturating_sub(1),
                 tokens: summary.tokens.get(),
+                segments: summary.segments.iter().map(SegmentReport::new).collect(),
             }),
             hint: None,
             omitted: account.omitted,
@@ -228,6 +242,16 @@ impl AccountReport {
         }
         report.request = Some(request);
         report
+    }
+}
+
+impl SegmentReport {
+    fn new(segment: &SegmentNumbers) -> Self {
+        Self {
+            through: segment.to.saturating_sub(1),
+            compactions: segment.compactions,
+            tokens: segment.tokens.get(),
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::account::report::{AccountReport, MessageRow, RequestReport, printable_name};
+use crate::account::report::{
+    AccountReport, DigestReport, MessageRow, RequestReport, printable_name,
+};
 use crate::account::verdict::UntouchedReason;
 use crate::display::amounts::{percent, short_duration, short_usd};
 use crate::display::terminal;
@@ -113,7 +115,7 @@ fn write_messages(page: &mut String, report: &AccountReport, width: Option<usize
                 role: "user".into(),
                 becomes: with_thousands(digest.tokens),
                 action: "added".into(),
-                reason: format!("stands for messages {} to {}", digest.from, digest.through),
+                reason: describe_digest(digest),
                 ..ExplainLine::default()
             });
         }
@@ -190,6 +192,21 @@ impl ExplainLine {
             reason,
         }
     }
+}
+
+/// Describes the text that replaces history: the messages it covers, and where each segment ends if
+/// there are several.
+fn describe_digest(digest: &DigestReport) -> String {
+    let mut text = format!("replaces messages {} to {}", digest.from, digest.through);
+    if digest.segments.len() > 1 {
+        let ends = digest.segments.iter().map(|segment| {
+            let tokens = with_thousands(segment.tokens);
+            format!("to {}: {tokens} tokens", segment.through)
+        });
+        let ends: Vec<String> = ends.collect();
+        _ = write!(text, "; segments {}", ends.join(", "));
+    }
+    text
 }
 
 fn write_totals(page: &mut String, report: &AccountReport) {

@@ -87,6 +87,19 @@ pub(super) fn renew_record(chat: &Chat<'_>, known: &PriorRecords) {
     }
 }
 
+/// Returns whether the text of `record` may hold a segment whose call showed the leading messages.
+/// Segments of a known record may be among its own.
+fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDependence {
+    let found = [&known.ready, &known.adopted].into_iter().flatten();
+    let mut with_text = found.filter(|it| record.text.is_some() && it.record.text.is_some());
+    let is_dependent = with_text.any(|it| it.record.head_dependence == HeadDependence::Dependent);
+    if is_dependent {
+        HeadDependence::Dependent
+    } else {
+        HeadDependence::Independent
+    }
+}
+
 pub(super) fn adopt_new_record(
     chat: &Chat<'_>,
     attempt: &Attempt,
@@ -112,7 +125,7 @@ pub(super) fn adopt_new_record(
     let record = CompactionRecord {
         summary: written.and_then(|other| other.summary.clone()),
         previous_summary: written.and_then(|other| other.previous_summary.clone()),
-        head_dependence: written.map_or_else(HeadDependence::default, |it| it.head_dependence),
+        head_dependence: head_dependence(known, &done),
         window,
         cache_price: chat.settings.cache_price,
         tokens_before: conversation.tokens(),

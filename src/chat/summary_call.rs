@@ -20,8 +20,9 @@ use crate::traces::CallContext;
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::segments::SegmentedText;
 use longhaul_core::policy::thrash::ThrashDetector;
-use longhaul_core::summary::request::{cached_style_body, is_rebuild_due};
+use longhaul_core::summary::request::cached_style_body;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::RefusalWindow;
@@ -136,10 +137,13 @@ pub(super) fn allows_cached_style_only(request: &ChatRequest<'_>) -> bool {
 pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> Option<String> {
     let summary = &chat.services().config.summary;
     let (inputs, conversation) = (&attempt.inputs, chat.request.conversation);
-    let count = inputs.adopted().map_or(0, |base| base.compaction_count);
-    // A rebuilt summary needs the raw history, but the forwarded conversation has only its last
-    // summary.
-    if summary_style(&chat.request) != SummaryStyle::Cached || is_rebuild_due(count) {
+    if summary_style(&chat.request) != SummaryStyle::Cached {
+        return None;
+    }
+    // The call shows the text that was forwarded, so the new segment has to follow that text.
+    let shown = attempt.view().summary().map(SegmentedText::as_arc);
+    let base = inputs.prior_records.newest();
+    if shown != base.and_then(|base| base.record.text.as_ref()) {
         return None;
     }
     let spliced = match attempt.view().replacements(conversation) {

@@ -309,7 +309,8 @@ fn weight(record: &CompactionRecord) -> u32 {
     let texts = [&record.text, &record.summary, &record.previous_summary];
     let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
     let clips = record.clips.len() * size_of::<longhaul_core::policy::record::Clip>();
-    u32::try_from(bytes + clips + record.model.len())
+    let segments = record.segments.len() * size_of::<longhaul_core::policy::segments::Segment>();
+    u32::try_from(bytes + clips + segments + record.model.len())
         .unwrap_or(u32::MAX)
         .saturating_add(ENTRY_OVERHEAD_BYTES)
 }

@@ -7,6 +7,7 @@ use longhaul_core::summary::digest::digest;
 use longhaul_core::summary::file_activity::FileActivity;
 use longhaul_core::summary::prompts::Prompts;
 use longhaul_core::summary::request::{RequestTemplate, SummariserLimits, SummaryRequest};
+use longhaul_core::summary::segments::SegmentPlace;
 use longhaul_core::summary::user_messages::render_user_messages;
 use longhaul_core::text::wording::{is_wrapped_summary, wrap_summary};
 use longhaul_core::units::tokens::Tokens;
@@ -416,8 +417,11 @@ fn a_brief_fits_its_summariser_for_every_session() {
             };
             let brief = SummaryRequest::new(
                 &conversation,
-                covered.clone(),
-                None,
+                &SegmentPlace {
+                    earlier: None,
+                    covered: covered.clone(),
+                    retained: covered.end..covered.end,
+                },
                 &budgets,
                 &Prompts::default(),
                 summariser,

@@ -5,6 +5,7 @@ pub mod cache_price;
 pub mod cut_point;
 pub mod placement;
 pub mod record;
+pub mod segments;
 #[cfg(test)]
 mod tests;
 pub mod thinking_removal;

@@ -5,6 +5,7 @@ pub mod file_activity;
 pub mod prompts;
 pub mod request;
 mod sections;
+pub mod segments;
 pub mod title;
 pub mod transcript;
 pub mod user_messages;
@@ -12,11 +13,12 @@ pub mod user_messages;
 use crate::conversation::Conversation;
 use crate::dialect::reply::FinishReason;
 use crate::policy::SummaryBudgets;
+use crate::policy::segments::SegmentedText;
+use crate::text::wording;
 use crate::units::tokens::Tokens;
-use digest::append_generated_sections;
 use prompts::Prompts;
 use sections::Section;
-use std::ops::Range;
+use segments::SegmentPlace;
 
 /// The reason for rejecting a summary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -122,26 +124,29 @@ pub fn accept(
     Ok(AcceptedSummary(text))
 }
 
-/// Returns the text that replaces the messages `covered`: the summary, then the generated sections.
-/// The estimate is at most [`SummaryBudgets::nominal`] plus the summary's excess over its own
-/// budget.
+/// Adds a segment to the text that replaces history: the summary of the new history, then the generated
+/// sections. `budgets` are those of all segments. The text may be used much later, when the messages now
+/// behind it have been cleared, so `place` retains none.
 pub fn compose(
     prose: &AcceptedSummary,
     conversation: &Conversation<'_>,
-    covered: Range<usize>,
+    place: &SegmentPlace<'_>,
     budgets: &SummaryBudgets,
-) -> String {
-    // The text may be used much later, when the messages now after it have been cleared.
-    let nothing = covered.end..covered.end;
-    append_generated_sections(prose.0.clone(), conversation, covered, nothing, budgets)
+) -> SegmentedText {
+    segments::with_prose(conversation, place, prose.0.clone(), budgets)
 }
 
-/// Returns the model-written sections of a record's text, as the base for an update. The generated
-/// sections are rebuilt from the history.
-pub(crate) fn model_sections(text: &str) -> String {
-    let mut sections = Section::parse(text);
-    sections.retain(|section| !section.is_generated());
-    sections::join(&sections)
+/// Returns the segments of `text`, which covers the messages before `until`, without the generated
+/// sections: context for the next segment.
+pub(crate) fn model_sections(text: &SegmentedText, until: usize) -> String {
+    let segments = text.loose(until).into_iter();
+    let segments = segments.map(|segment| {
+        let mut sections = Section::parse(&segment.text);
+        sections.retain(|section| !section.is_generated());
+        let heading = wording::segment_heading_of(&segment.text);
+        [heading, &sections::join(&sections)].concat()
+    });
+    segments.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Returns `text` without reasoning. A reasoning tag that is never closed extends to the end.

@@ -12,6 +12,11 @@ impl<'a> Conversation<'a> {
         self
     }
 
+    /// Whether a message carries a cache mark.
+    pub(crate) fn has_cache_marks(&self) -> bool {
+        !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())
+    }
+
     /// Returns the value of the last cache mark in a run of messages.
     ///
     /// One mark stands for all marks of the run: the provider allows few, and demands that those

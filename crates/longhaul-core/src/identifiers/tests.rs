@@ -4,11 +4,25 @@ use super::*;
 use crate::dialect::chat_completions::read;
 use serde_json::{Value, json};
 
+fn nothing() -> StillVisible<'static> {
+    StillVisible {
+        pinned: 0..0,
+        retained: 0..0,
+        text: "",
+    }
+}
+
 fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: &[&str]) {
     let count = messages.as_array().unwrap().len();
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let index = index_messages(&conversation, 0..count, 0..0, present, Tokens::new(budget));
+    let index = index_messages(
+        &conversation,
+        0..count,
+        &nothing(),
+        present,
+        Tokens::new(budget),
+    );
     assert!(
         Tokens::estimate_text(&index) <= Tokens::new(budget),
         "{index}"
@@ -101,7 +115,7 @@ fn lines(messages: &[Value], budget: u32) -> Vec<String> {
     let index = index_messages(
         &conversation,
         0..messages.len(),
-        0..0,
+        &nothing(),
         "",
         Tokens::new(budget),
     );
@@ -185,9 +199,22 @@ fn what_still_stands_behind_the_history_is_not_repeated() {
     ]);
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let beside = |stays| index_messages(&conversation, 1..2, stays, "", Tokens::new(100));
-    assert_eq!(beside(2..2), "## Identifiers\nCodes: FACT-83412 FACT-99999");
-    assert_eq!(beside(2..3), "## Identifiers\nCodes: FACT-83412");
+    let beside = |retained, text| {
+        let visible = StillVisible {
+            pinned: 0..1,
+            retained,
+            text,
+        };
+        index_messages(&conversation, 1..2, &visible, "", Tokens::new(100))
+    };
+    let both = "## Identifiers\nCodes: FACT-83412 FACT-99999";
+    assert_eq!(beside(2..2, ""), both);
+    assert_eq!(beside(2..3, ""), "## Identifiers\nCodes: FACT-83412");
+    // An earlier segment names one of them.
+    assert_eq!(
+        beside(2..2, "FACT-83412"),
+        "## Identifiers\nCodes: FACT-99999"
+    );
 }
 
 #[test]

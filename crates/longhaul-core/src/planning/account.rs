@@ -81,13 +81,26 @@ pub struct RuleNumbers {
 }
 
 /// The text that replaces history.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SummaryNumbers {
     /// First message replaced.
     pub from: usize,
     /// Index after the last message replaced.
     pub to: usize,
     /// Plain estimate of the text.
+    pub tokens: Tokens,
+    /// Segments of the text, oldest first.
+    pub segments: Vec<SegmentNumbers>,
+}
+
+/// A segment of the text that replaces history. Each begins where the one before ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SegmentNumbers {
+    /// Index after the last message that the segment covers.
+    pub to: usize,
+    /// Compactions that the segment stands for: more than one after a merge.
+    pub compactions: u32,
+    /// Plain estimate of the segment.
     pub tokens: Tokens,
 }
 
@@ -172,6 +185,7 @@ impl RequestAccount {
                 from: view.history_from(),
                 to: view.summarised_until(),
                 tokens,
+                segments: segments(view),
             }),
             rows: rows(conversation, policy, view, decisions),
             omitted: 0,
@@ -234,6 +248,18 @@ impl AccountRow {
             self.tool = None;
         }
     }
+}
+
+fn segments(view: &ForwardedView) -> Vec<SegmentNumbers> {
+    let text = view.summary().into_iter();
+    let segments = text.flat_map(|text| text.segments().iter().zip(text.tokens_by_segment()));
+    segments
+        .map(|(segment, tokens)| SegmentNumbers {
+            to: segment.until,
+            compactions: segment.compactions,
+            tokens,
+        })
+        .collect()
 }
 
 fn rows(

@@ -8,10 +8,12 @@ use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement::Placement;
 use crate::policy::record::{PriorRecords, RecordMatch};
+use crate::policy::segments::SegmentedText;
 use crate::policy::thinking_removal::{PriorThinking, StaleThinking, ThinkingRemoval};
 use crate::pruning::rule::PruneState;
-use crate::summary::digest;
 use crate::summary::digest::summary_budgets;
+use crate::summary::segments;
+use crate::summary::segments::SegmentPlace;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ pub enum Replacement {
         /// First message retained.
         to: usize,
         /// Text that replaces them.
-        text: Arc<str>,
+        text: SegmentedText,
         /// Placement of the text.
         placement: Placement,
     },
@@ -267,7 +269,15 @@ pub fn plan_explicit_compaction(
     if prior.ready.is_none() && cut > outcome.summarised_until {
         let history = pinned_head.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
-        let text = digest::wrapped_digest(conversation, history, cut..cut, &budgets);
+        let place = SegmentPlace {
+            earlier: out
+                .view
+                .summary()
+                .map(|text| (text, outcome.summarised_until)),
+            covered: history,
+            retained: cut..cut,
+        };
+        let text = segments::with_digest(conversation, &place, &budgets);
         out.view.set_summary(cut, text);
         out.fresh_digest = true;
         out = out.without_stale_thinking(conversation, &prior.thinking);
@@ -310,12 +320,8 @@ impl<'c, 'a> Candidate<'c, 'a> {
         }
         view.add_clips(outcome.clips.iter().copied());
         view.set_thrash(outcome.thrash);
-        if outcome.cut_here {
-            let history = pinned_head.end..outcome.summarised_until;
-            let budgets = summary_budgets(conversation, policy, history.clone());
-            let text =
-                digest::wrapped_digest(conversation, history, outcome.retained.clone(), &budgets);
-            view.set_summary(outcome.summarised_until, text);
+        if let Some(text) = &outcome.text {
+            view.set_summary(outcome.summarised_until, text.clone());
         }
         let nothing = PruneState::new(conversation, None);
         let decisions = RuleDecisions {

@@ -18,17 +18,18 @@ use crate::planning::view::ForwardedView;
 use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, PriorRecords, RecordMatch};
+use crate::policy::segments::SegmentedText;
 use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashDetector;
 use crate::policy::{Policy, SummaryBudgets};
 use crate::pruning::rule::PruneState;
-use crate::summary::digest;
 use crate::summary::digest::summary_budgets;
+use crate::summary::segments;
+use crate::summary::segments::SegmentPlace;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Recovery step that an attempt has reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -256,11 +257,11 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     /// Returns the size of everything except the text that replaces the history before `cut`.
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
-        view.set_summary(cut, Arc::from(""));
+        view.set_summary(cut, SegmentedText::from(""));
         self.tokens(&view)
     }
 
-    fn with_summary(&self, cut: usize, text: Arc<str>) -> ForwardedView {
+    fn with_summary(&self, cut: usize, text: SegmentedText) -> ForwardedView {
         let mut view = self.cleared.clone();
         view.set_summary(cut, text);
         view.set_thrash(ThrashDetector::restarted_at(
@@ -271,7 +272,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
 
     /// Builds a digest of the history before `cut`. User requests get only space beyond a digest
     /// without them, so they never make it too large.
-    fn digest(&self, cut: usize) -> Arc<str> {
+    fn digest(&self, cut: usize) -> SegmentedText {
         let mut budgets = self.budgets(cut);
         let without = SummaryBudgets {
             requests: Tokens::ZERO,
@@ -285,9 +286,24 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         self.digest_text(cut, &budgets)
     }
 
-    fn digest_text(&self, cut: usize, budgets: &SummaryBudgets) -> Arc<str> {
-        let history = self.pinned_head.end..cut;
-        digest::wrapped_digest(self.conversation, history, self.retained(cut), budgets)
+    /// Builds the text for the history before `cut`. Earlier segments keep their bytes if all of them
+    /// fit `budgets`.
+    fn digest_text(&self, cut: usize, budgets: &SummaryBudgets) -> SegmentedText {
+        let until = self.cleared.summarised_until();
+        let earlier = self.cleared.summary().map(|text| (text, until));
+        let text = |earlier| {
+            let place = SegmentPlace {
+                earlier,
+                covered: self.pinned_head.end..cut,
+                retained: self.retained(cut),
+            };
+            segments::with_digest(self.conversation, &place, budgets)
+        };
+        let appended = earlier.map(|earlier| text(Some(earlier)));
+        let fits = |text: &SegmentedText| {
+            Tokens::estimate_text(wording::unwrap_summary(text)) <= budgets.nominal()
+        };
+        appended.filter(fits).unwrap_or_else(|| text(None))
     }
 
     /// Returns the budgets for the text that replaces the history before `cut`. Where the rest

@@ -4,8 +4,8 @@
 //! applies the pruning rule and compares the size with the thresholds. So a conversation has the
 //! same state on any replica and after a restart.
 //!
-//! - Sizes are plain estimates. A summary counts with its nominal size, or its own if it was made
-//!   for a larger window.
+//! - Sizes are plain estimates. A cut is decided with the largest size of its text, and counts with
+//!   the text's own size afterwards.
 //! - Content outside the history (system head, tools) counts rounded up to an eighth of a power of
 //!   two. Small changes there have no effect.
 //!
@@ -22,6 +22,7 @@
 mod payback;
 pub mod savings;
 mod size;
+mod text_size;
 mod user_turn_counter;
 
 use crate::conversation::Conversation;
@@ -29,13 +30,14 @@ use crate::planning::agent_compaction::plannable_until;
 use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, RecordMatch};
+use crate::policy::segments::SegmentedText;
 use crate::policy::thrash;
 use crate::policy::thrash::ThrashDetector;
 use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
-use crate::summary::digest::summary_budgets_with_requests;
+use crate::summary::segments;
+use crate::summary::segments::SegmentPlace;
 use crate::summary::user_messages::RequestSizes;
-use crate::text::wording::unwrap_summary;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
 use size::AssumedSummary;
@@ -64,8 +66,8 @@ pub struct ReplayOutcome {
     pub summarised_until: usize,
     /// Whether this replay made the cut at `summarised_until`, not the record that it started from.
     pub cut_here: bool,
-    /// Messages after that cut, as of when it was made, that are retained until the next cut.
-    pub retained: Range<usize>,
+    /// Text of the cuts of this replay, behind the record's segments. `None` without a cut.
+    pub text: Option<SegmentedText>,
     /// Results clipped because the conversation filled up again too soon.
     pub clips: Vec<Clip>,
     /// Tracks how fast the conversation fills.
@@ -157,8 +159,9 @@ struct Replay<'r, 'a> {
     prune_state: PruneState,
     summarised_until: usize,
     cut_here: bool,
-    retained: Range<usize>,
-    /// Assumed summary of the history that was cut.
+    /// Text that replaces history so far.
+    text: Option<SegmentedText>,
+    /// Size of that text.
     summary: Option<AssumedSummary>,
     /// Sizes of the first and the newest user request.
     request_sizes: RequestSizes,
@@ -205,7 +208,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             prune_state,
             summarised_until: pinned_head.end,
             cut_here: false,
-            retained: pinned_head.end..pinned_head.end,
+            text: base.and_then(|base| base.record.segmented_text()),
             summary: None,
             request_sizes: RequestSizes::default(),
             fixed_tokens: conversation.fixed_tokens_before(conversation.head_len()),
@@ -222,17 +225,10 @@ impl<'r, 'a> Replay<'r, 'a> {
             requests_since_cut: 0,
             tighten_pending: base.is_some_and(|base| base.record.pace.is_thrashing()),
         };
-        if let Some(base) = base
-            && let Some(text) = &base.record.text
-        {
+        if let Some(base) = base.filter(|base| base.record.text.is_some()) {
             let upto = base.record.compacted_message_count;
-            let summary = state.assume_summary(upto);
-            // A record made for a larger window may have a text larger than this window allows. A
-            // digest of this window never is: the state is the same with its record and without.
-            let nominal = summary
-                .nominal
-                .max(Tokens::estimate_text(unwrap_summary(text)));
-            state.set_summary(upto, AssumedSummary { nominal, ..summary });
+            let (_, summary) = state.assume_summary(upto);
+            state.set_summary(upto, summary);
         }
         // Content that can never be removed has to leave room for a summary below the mark.
         // Otherwise no compaction helps, and the upstream decides about the request.
@@ -305,7 +301,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             prune_state: self.prune_state,
             summarised_until: self.summarised_until,
             cut_here: self.cut_here,
-            retained: self.retained,
+            text: self.text.filter(|_| self.cut_here),
             clips: self.clips,
             thrash: self.thrash,
             summary_due: done == HardMarkOutcome::Unresolved,
@@ -414,10 +410,10 @@ impl<'r, 'a> Replay<'r, 'a> {
         let Some(cut) = cut.filter(|&cut| cut > self.summarised_until) else {
             return false;
         };
-        let summary = self.assume_summary(cut);
+        let (budgets, summary) = self.assume_summary(cut);
         let after = self.fixed_tokens
             + self.pinned_tokens()
-            + summary.nominal
+            + self.largest_text(cut, &budgets)
             + self.conversation.tokens_of(cut..point);
         if self.hard_mark_mode == HardMarkMode::Report || after > size.percent(85) {
             return false;
@@ -425,44 +421,24 @@ impl<'r, 'a> Replay<'r, 'a> {
         if prunes {
             self.prune_state.clear_all_clearable();
         }
+        let place = SegmentPlace {
+            earlier: self.text.as_ref().map(|text| (text, self.summarised_until)),
+            covered: self.pinned_head.end..cut,
+            retained: if thrash.is_thrashing() {
+                point..point
+            } else {
+                self.surely_retained(cut, point)
+            },
+        };
+        self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
         self.set_summary(cut, summary);
         self.cut_here = true;
         self.thrash = thrash;
         self.requests_since_cut = 0;
-        self.retained = self.surely_retained(cut, point);
         if thrash.is_thrashing() {
-            self.retained = point..point;
             self.tighten(point);
         }
         true
-    }
-
-    /// Returns the messages from `cut` to `point` that stay unchanged until the next cut.
-    fn surely_retained(&self, cut: usize, point: usize) -> Range<usize> {
-        if self.policy.prunes_between_cuts() {
-            return point..point;
-        }
-        // The cut may clear results in the same cache break, but none of these.
-        let protect = self.policy.prune.as_ref().map(|(_, rule)| rule.protect);
-        let is_protected = |&at: &usize| {
-            protect.is_none_or(|protect| self.conversation.tokens_of(at..point) <= protect)
-        };
-        (cut..point).find(is_protected).unwrap_or(point)..point
-    }
-
-    /// Computes the assumed size of a summary of the history before `cut`.
-    fn assume_summary(&mut self, cut: usize) -> AssumedSummary {
-        let (conversation, policy) = (self.conversation, self.policy);
-        let history = self.pinned_head.end..cut;
-        let requests = self.request_sizes.measure(conversation, history.clone());
-        let budgets = summary_budgets_with_requests(conversation, policy, history, requests);
-        let fixed = self.fixed_tokens + self.pinned_tokens() + policy.prune_summary_size;
-        let max_requests = policy.prune_thresholds.requests_budget(fixed);
-        AssumedSummary {
-            nominal: budgets.nominal(),
-            requests: budgets.requests,
-            for_pruning: policy.prune_summary_size + requests.min(max_requests),
-        }
     }
 
     /// Whether the rule is applied at the mark and has something to clear.
@@ -489,9 +465,16 @@ impl<'r, 'a> Replay<'r, 'a> {
                 < self.policy.prune_thresholds.hard
     }
 
-    fn set_summary(&mut self, upto: usize, summary: AssumedSummary) {
+    /// Takes over the text of a cut at `upto`, with its own size.
+    fn set_summary(&mut self, upto: usize, assumed: AssumedSummary) {
+        let tokens = self.text.as_deref().map(Tokens::estimate_text);
+        let nominal = tokens.unwrap_or_default();
         self.summarised_until = upto;
-        self.summary = Some(summary);
+        self.summary = Some(AssumedSummary {
+            nominal,
+            requests: assumed.requests.min(nominal),
+            ..assumed
+        });
         self.prune_state.mark_summarised(upto);
     }
 }

@@ -8,6 +8,7 @@ use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;
 use crate::policy::placement::Placement;
 use crate::policy::record::{Clip, CompactionRecord};
+use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashDetector;
 use crate::pruning::placeholder::PlaceholderText;
 use crate::pruning::rule::{Fate, PruneState};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub struct ForwardedView {
     pinned_head: PinnedHead,
     summarised_until: usize,
-    text: Option<Arc<str>>,
+    text: Option<SegmentedText>,
     placement: Placement,
     cleared: Vec<ClearedResult>,
     cleared_before: usize,
@@ -85,11 +86,11 @@ impl ForwardedView {
     /// Applies `record`: its summary, clips and dropped images.
     #[must_use]
     pub(crate) fn with_record(mut self, record: &CompactionRecord) -> Self {
-        if let Some(text) = &record.text {
+        if let Some(text) = record.segmented_text() {
             self.pinned_head = PinnedHead {
                 end: record.history_from,
             };
-            self.set_summary(record.compacted_message_count, Arc::clone(text));
+            self.set_summary(record.compacted_message_count, text);
         }
         self.clips.clone_from(&record.clips);
         self.images_before = record.images_before;
@@ -121,7 +122,7 @@ impl ForwardedView {
     }
 
     /// Replaces the messages from the pinned head up to `upto` by `text`.
-    pub(crate) fn set_summary(&mut self, upto: usize, text: Arc<str>) {
+    pub(crate) fn set_summary(&mut self, upto: usize, text: SegmentedText) {
         self.summarised_until = upto.max(self.pinned_head.end);
         self.text = Some(text);
     }
@@ -207,9 +208,14 @@ impl ForwardedView {
         self.text.is_some()
     }
 
+    /// Returns the text that replaces history, if there is one.
+    pub fn summary(&self) -> Option<&SegmentedText> {
+        self.text.as_ref()
+    }
+
     /// Returns the plain estimate of the summary, if there is one.
     pub fn summary_tokens(&self) -> Option<Tokens> {
-        self.text.as_deref().map(Tokens::estimate_text)
+        self.text.as_ref().map(|text| Tokens::estimate_text(text))
     }
 
     /// Whether any result is cleared that no summary covers.
@@ -269,7 +275,7 @@ impl ForwardedView {
             cuts.push(Replacement::History {
                 from: self.pinned_head.end,
                 to: self.summarised_until,
-                text: Arc::clone(text),
+                text: text.clone(),
                 placement: self.placement,
             });
         }
@@ -306,8 +312,15 @@ impl ForwardedView {
 
     /// Returns the record to store once a request that used this view was accepted.
     pub fn to_record(&self, conversation: &Conversation<'_>) -> CompactionRecord {
+        let segments = self.text.as_ref().map(SegmentedText::segments);
         CompactionRecord {
-            text: self.text.clone(),
+            text: self.text.as_ref().map(|text| Arc::clone(text.as_arc())),
+            segments: segments.map(<[Segment]>::to_vec).unwrap_or_default(),
+            form: self
+                .text
+                .as_ref()
+                .map(SegmentedText::form)
+                .unwrap_or_default(),
             head: conversation.head_len(),
             history_from: self.pinned_head.end,
             compacted_message_count: self.summarised_until,

@@ -3,17 +3,26 @@
 use super::Thresholds;
 use crate::units::tokens::Tokens;
 
-/// Token budgets for the parts of a summary.
+/// Share of the room for further segments that the next one takes, in percent. `bench/COMPACTION.md` has
+/// the effect of each of these numbers.
+const SEGMENT_PERCENT: u32 = 65;
+/// Largest and smallest segment, in percent of the history that it covers.
+const MAX_SEGMENT_PERCENT: u32 = 30;
+const MIN_SEGMENT_PERCENT: u32 = 6;
+/// Smallest segment: with less, not even a step and a name fit.
+const MIN_SEGMENT: Tokens = Tokens::new(450);
+
+/// Token budgets for the parts of a summary: of all segments together, or of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SummaryBudgets {
     /// Text of the model, or steps of a digest: 4% of the capacity, 250 to 1,500.
     pub prose: Tokens,
     /// Files and commands: 3% of the capacity, at most 2,000.
     pub file_activity: Tokens,
-    /// Identifiers: 16% of the capacity, 5% in wide windows. `bench/COMPACTION.md` has the curve of
+    /// Identifiers: 20% of the capacity, 5% in wide windows. `bench/COMPACTION.md` has the curve of
     /// cost against survival.
     pub identifiers: Tokens,
-    /// User messages: 2.75% of the capacity, at most 5,000.
+    /// User messages: 4.5% of the capacity, at most 5,000.
     pub user_messages: Tokens,
     /// First and newest user request, in addition to the user messages. Zero until the history is
     /// known; see [`digest::summary_budgets`](crate::summary::digest::summary_budgets).
@@ -28,17 +37,41 @@ impl SummaryBudgets {
                 .percent(4)
                 .clamp(Tokens::new(250), Tokens::new(1_500)),
             file_activity: capacity.percent(3).min(Tokens::new(2_000)),
-            identifiers: capacity.percent(if thresholds.is_wide() { 5 } else { 16 }),
-            user_messages: capacity.percent(11).divided_by(4).min(Tokens::new(5_000)),
+            identifiers: capacity.percent(if thresholds.is_wide() { 5 } else { 20 }),
+            user_messages: capacity.percent(9).divided_by(2).min(Tokens::new(5_000)),
             requests: Tokens::ZERO,
         }
     }
 
-    /// Size that the replay assumes for a summary.
+    /// Returns the budgets of a new segment for `part` tokens of history, beside `so_far` tokens of
+    /// earlier segments. These are the budgets of all segments.
+    ///
+    /// A segment takes a share of the room that the others leave, so the first segments are large.
+    #[must_use]
+    pub fn of_segment(&self, part: Tokens, so_far: Tokens) -> Self {
+        let all = self.nominal() - self.requests;
+        let left = (all - so_far).percent(SEGMENT_PERCENT);
+        let tokens = left
+            .min(part.percent(MAX_SEGMENT_PERCENT))
+            .max(part.percent(MIN_SEGMENT_PERCENT))
+            .max(MIN_SEGMENT)
+            .min(all);
+        let share = |budget: Tokens| budget.scaled(tokens, all);
+        Self {
+            prose: share(self.prose),
+            file_activity: share(self.file_activity),
+            identifiers: share(self.identifiers),
+            user_messages: share(self.user_messages),
+            requests: self.requests,
+        }
+    }
+
+    /// Largest size of the text that replaces history, without its frame. The replay decides with this
+    /// size whether a cut helps.
     pub fn nominal(&self) -> Tokens {
         self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests
     }
 }
 
 /// Largest share of the space below the hard mark that the index may take, in percent.
-pub(super) const MAX_INDEX_PERCENT: u32 = 20;
+pub(super) const MAX_INDEX_PERCENT: u32 = 23;

@@ -6,6 +6,7 @@ use crate::conversation::{Content, Conversation, Message};
 use crate::dialect::Dialect;
 use crate::json::quote::quote;
 use crate::json::span::Span;
+use crate::policy::segments::{SegmentForm, SegmentedText};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -70,7 +71,7 @@ pub(crate) fn history_edit(
     conversation: &Conversation<'_>,
     from: usize,
     to: usize,
-    text: &str,
+    text: &SegmentedText,
     placement: Placement,
 ) -> Option<(Span, String)> {
     let mark = conversation.last_cache_mark(from..to);
@@ -79,6 +80,10 @@ pub(crate) fn history_edit(
     if mark.is_some() || sides.into_iter().flatten().any(shares_object) {
         return blocks::edit(conversation, from, to, text, mark, placement);
     }
+    let text = match text.form() {
+        SegmentForm::Text => ContentJson::Text(quote(text).into()),
+        SegmentForm::Parts => ContentJson::Parts(parts_of(conversation, text, mark).into()),
+    };
     let first = conversation.message(from)?;
     let last = conversation.message(to.checked_sub(1)?)?;
     let (before, after) = match placement {
@@ -88,7 +93,7 @@ pub(crate) fn history_edit(
     let body = conversation.body();
     let contents = [
         before.map(|before| ContentJson::from_message(body, before)),
-        Some(Some(ContentJson::Text(quote(text).into()))),
+        Some(Some(text)),
         after.map(|after| ContentJson::from_message(body, after)),
     ];
     let contents: Option<Vec<ContentJson<'_>>> = contents.into_iter().flatten().collect();
@@ -111,6 +116,20 @@ pub(crate) fn history_edit(
             Some((replaced, [start, &content].concat()))
         }
     }
+}
+
+/// Returns the content parts of `text`, without brackets. The last segment carries `mark`, the value
+/// of a cache mark.
+fn parts_of(conversation: &Conversation<'_>, text: &SegmentedText, mark: Option<&str>) -> String {
+    let pieces = text.pieces();
+    // The end of the frame stands behind the last segment, and changes its place each time.
+    let marked = pieces.len().saturating_sub(2);
+    let part = |(at, piece): (usize, &&str)| {
+        let mark = mark.filter(|_| at == marked);
+        conversation.dialect().text_part(&quote(piece), mark)
+    };
+    let parts: Vec<String> = pieces.iter().enumerate().map(part).collect();
+    parts.join(",")
 }
 
 /// Whether the text that replaces the messages from `from` up to `to` is merged into the message at
@@ -147,7 +166,7 @@ fn adjacent_user_messages<'c>(
 /// Message content as raw JSON.
 enum ContentJson<'s> {
     /// Elements of an array, without the brackets.
-    Parts(&'s str),
+    Parts(Cow<'s, str>),
     /// String literal, with its quotes.
     Text(Cow<'s, str>),
 }
@@ -160,7 +179,7 @@ impl<'s> ContentJson<'s> {
             Content::Parts(span) => {
                 let array = span.slice(body).trim();
                 let parts = array.strip_prefix('[')?.strip_suffix(']')?;
-                Some(Self::Parts(parts.trim()))
+                Some(Self::Parts(parts.trim().into()))
             }
             Content::Text(literal) => Some(Self::Text(literal.span().slice(body).into())),
         }
@@ -177,7 +196,7 @@ impl<'s> ContentJson<'s> {
     /// Converts the content to array elements.
     fn into_parts(self, dialect: Dialect) -> Cow<'s, str> {
         match self {
-            Self::Parts(parts) => parts.into(),
+            Self::Parts(parts) => parts,
             Self::Text(text) => dialect.text_part(&text, None).into(),
         }
     }

@@ -2,6 +2,7 @@
 //! it.
 
 use crate::policy::cache_price::CachePrice;
+use crate::policy::segments::{Segment, SegmentForm, SegmentedText};
 use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashDetector;
 use crate::prefix::keys::{HeadDependence, PrefixKeys};
@@ -58,6 +59,12 @@ impl Clip {
 pub struct CompactionRecord {
     /// Whole text of the message that replaces history; `None` if no history was cut.
     pub text: Option<Arc<str>>,
+    /// Segments of `text`, in order. Their bytes never change, and later records repeat them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<Segment>,
+    /// Form in which `text` is sent.
+    #[serde(default, skip_serializing_if = "SegmentForm::is_text")]
+    pub form: SegmentForm,
     /// The model's own part of `text`, which the next summary updates.
     pub summary: Option<Arc<str>>,
     /// Summary before this one.
@@ -124,6 +131,12 @@ impl CompactionRecord {
             .map_or(at, |made_for| self.map_index(made_for, head))
     }
 
+    /// Returns the text that replaces history, with its segments. `None` if no history was cut.
+    pub fn segmented_text(&self) -> Option<SegmentedText> {
+        let text = Arc::clone(self.text.as_ref()?);
+        Some(SegmentedText::from_record(text, &self.segments, self.form))
+    }
+
     /// Whether the newest unit of the conversation stays as the client sent it. If a user rewinds
     /// to the record's cut, their request must be sent unchanged. Clips do not count: they may be
     /// made for the newest results.
@@ -169,6 +182,10 @@ impl CompactionRecord {
             message: moved(clip.message),
             ..*clip
         });
+        let segments = self.segments.iter().map(|segment| Segment {
+            until: moved(segment.until),
+            ..*segment
+        });
         Arc::new(Self {
             head,
             made_for: self.made_for.map(moved),
@@ -176,6 +193,7 @@ impl CompactionRecord {
             compacted_message_count: moved(self.compacted_message_count),
             cleared_before: moved(self.cleared_before),
             clips: clips.collect(),
+            segments: segments.collect(),
             images_before: moved(self.images_before),
             pace: self.pace.map_position(moved),
             ..Self::clone(&self)

@@ -164,8 +164,8 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
         assert_eq!(policy.prune_summary_size, all, "{window}");
     };
     // Shares of a capacity of 3,500, of 28,000 and of 183,616 tokens.
-    check(4_000, [250, 105, 560, 96]);
-    check(32_000, [1_120, 840, 4_480, 770]);
+    check(4_000, [250, 105, 700, 157]);
+    check(32_000, [1_120, 840, 5_600, 1_260]);
     check(200_000, [1_500, 2_000, 9_180, 5_000]);
 }
 

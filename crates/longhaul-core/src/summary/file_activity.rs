@@ -15,6 +15,13 @@ use std::ops::Range;
 /// The section's heading.
 pub(crate) const HEADING: &str = "## Files Touched";
 
+/// Headings of the lists.
+const MODIFIED_HEADING: &str = "### Modified";
+const READ_HEADING: &str = "### Read";
+const COMMANDS_HEADING: &str = "### Commands";
+/// End of the line that counts the items left out.
+const LEFT_OUT: &str = " older left out]";
+
 /// Maximum characters of a command; longer ones are clipped.
 const MAX_COMMAND_CHARS: usize = 100;
 /// Maximum bytes of a path; a longer string is not a usable path.
@@ -65,6 +72,8 @@ pub fn for_each_touch(
 #[derive(Debug, Default)]
 struct RecencyList {
     last_call: HashMap<String, usize>,
+    /// Number of further items, which earlier lists have left out.
+    left_out: usize,
 }
 
 impl RecencyList {
@@ -99,12 +108,51 @@ impl FileActivity {
                 activity.record_effect(effect, number);
             });
         }
-        // A modified file is listed as modified only.
+        activity.drop_reads_of_modified();
         activity
-            .read
+    }
+
+    /// Reads back rendered sections, oldest first, each without its heading.
+    pub(crate) fn from_sections(sections: &[&str]) -> Self {
+        let mut activity = Self::default();
+        let mut end = 0;
+        for section in sections {
+            // Within a list, the newest item comes first.
+            end += section.lines().count();
+            let mut heading = "";
+            for (at, line) in section.lines().enumerate() {
+                if line.starts_with("### ") {
+                    heading = line;
+                    continue;
+                }
+                let list = match heading {
+                    MODIFIED_HEADING => &mut activity.modified,
+                    READ_HEADING => &mut activity.read,
+                    COMMANDS_HEADING => &mut activity.commands,
+                    _ => continue,
+                };
+                let Some(item) = line.strip_prefix("- ") else {
+                    continue;
+                };
+                match item
+                    .strip_prefix('[')
+                    .and_then(|it| it.strip_suffix(LEFT_OUT))
+                {
+                    Some(count) => list.left_out += count.parse().unwrap_or(0),
+                    None => list.record(item.to_owned(), end - at),
+                }
+            }
+        }
+        activity.drop_reads_of_modified();
+        activity
+    }
+
+    /// A modified file is listed as modified only.
+    fn drop_reads_of_modified(&mut self) {
+        let modified = &self.modified.last_call;
+        self.read
             .last_call
-            .retain(|path, _| !activity.modified.last_call.contains_key(path));
-        activity
+            .retain(|path, _| !modified.contains_key(path));
     }
 
     fn record_effect(&mut self, effect: CallEffect, call: usize) {
@@ -131,14 +179,14 @@ impl FileActivity {
         // Modifications cannot be found again by reading, so they come first. Commands can be
         // repeated.
         let lists = [
-            ("\n### Modified\n", &self.modified, 45),
-            ("\n### Read\n", &self.read, 55),
-            ("\n### Commands\n", &self.commands, 100),
+            (MODIFIED_HEADING, &self.modified, 45),
+            (READ_HEADING, &self.read, 55),
+            (COMMANDS_HEADING, &self.commands, 100),
         ];
         let mut left = room;
         let mut text = String::new();
         for (heading, entries, percent) in lists {
-            let list = render_list(heading, &entries.newest_first(), left * percent / 100);
+            let list = render_list(heading, entries, left * percent / 100);
             left = left.saturating_sub(list.chars().count());
             text.push_str(&list);
         }
@@ -153,28 +201,27 @@ fn is_path(path: &str) -> bool {
     !path.trim().is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(LINE_ENDS)
 }
 
-/// Renders as many entries as fit, and a count of the rest.
-fn render_list(heading: &str, entries: &[&str], room: usize) -> String {
+/// Renders as many items as fit, and a count of the rest.
+fn render_list(heading: &str, list: &RecencyList, room: usize) -> String {
     const COUNT: usize = "\n- [4294967295 older left out]".len();
-    if entries.is_empty() {
+    let heading = format!("\n{heading}\n");
+    let items = list.newest_first();
+    if items.is_empty() || room < heading.len() + COUNT {
         return String::new();
     }
-    let mut left = room.saturating_sub(heading.len() + COUNT);
+    let mut left = room - heading.len() - COUNT;
     let mut lines: Vec<String> = Vec::new();
-    for entry in entries {
-        let cost = entry.chars().count() + "\n- ".len();
+    for item in &items {
+        let cost = item.chars().count() + "\n- ".len();
         if cost > left {
             break;
         }
         left -= cost;
-        lines.push(format!("- {entry}"));
+        lines.push(format!("- {item}"));
     }
-    if room < heading.len() + COUNT {
-        return String::new();
-    }
-    let left_out = entries.len() - lines.len();
+    let left_out = items.len() - lines.len() + list.left_out;
     if left_out > 0 {
-        lines.push(format!("- [{left_out} older left out]"));
+        lines.push(format!("- [{left_out}{LEFT_OUT}"));
     }
     format!("{heading}{}", lines.join("\n"))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 const SYSTEM: &str = include_str!("prompts/system.md");
 const FRESH: &str = include_str!("prompts/fresh.md");
+const SEGMENT: &str = include_str!("prompts/segment.md");
 const UPDATE: &str = include_str!("prompts/update.md");
 const CACHED_STYLE: &str = include_str!("prompts/live.md");
 const OPEN_TURN: &str = include_str!("prompts/turn.md");
@@ -49,6 +50,11 @@ impl Prompts {
     /// instructions for the summariser, and cannot be replaced.
     pub fn system() -> &'static str {
         SYSTEM.trim()
+    }
+
+    /// The fixed text before the prompt of a call that shows earlier segments.
+    pub(crate) fn segment() -> &'static str {
+        SEGMENT.trim()
     }
 
     /// The fixed text before the prompt of a call in the `cached` style.

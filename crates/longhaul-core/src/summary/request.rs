@@ -9,6 +9,7 @@ use crate::policy::SummaryBudgets;
 use crate::policy::cut_point::open_turn;
 use crate::summary;
 use crate::summary::prompts::Prompts;
+use crate::summary::segments::SegmentPlace;
 use crate::text::delimiters::delimited;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
@@ -21,9 +22,6 @@ pub const MAX_BACKGROUND_CALLS: usize = 8;
 /// Maximum calls of a job that a client waits for.
 pub const MAX_FOREGROUND_CALLS: usize = 1;
 
-/// Interval, in compactions, at which the summary is rebuilt from the raw history. A rebuild
-/// recovers facts that an update lost or got wrong, but takes calls for the whole history.
-const REBUILD_EVERY: u32 = 5;
 /// Minimum output limit. Reasoning counts as output, so with a lower limit a reasoning model may
 /// stop before it answers.
 const MIN_OUTPUT: Tokens = Tokens::new(4_096);
@@ -34,17 +32,6 @@ const DELIMITER_TOKENS: Tokens = Tokens::new(48);
 const MAX_REQUEST_CHARS: usize = 300;
 /// Words of running text per 100 tokens of the plain estimate.
 const WORDS_PERCENT: u32 = 75;
-
-/// The existing summary that a new one may update.
-#[derive(Clone, Copy, Debug)]
-pub struct PreviousSummary<'t> {
-    /// The summary's text, with or without its wrapper.
-    pub text: &'t str,
-    /// Index of the first message after the summarised history.
-    pub summarised_until: usize,
-    /// Number of compactions so far, including this summary's.
-    pub compactions: u32,
-}
 
 /// Limits of the summariser.
 #[derive(Clone, Copy, Debug)]
@@ -65,51 +52,47 @@ pub struct SummaryRequest {
     pub parts: Vec<String>,
     /// Output limit of each call.
     pub max_output: Tokens,
-    /// The previous summary, which the first call updates.
-    previous: Option<String>,
-    /// Instruction for a call without a previous summary.
+    /// The model-written sections of the earlier segments, as context.
+    earlier: Option<String>,
+    /// The agent's own summary of its history, which the first call updates instead of retelling it.
+    own: Option<String>,
+    /// Instruction for the first call.
     fresh: String,
-    /// Instruction for a call that updates a summary.
+    /// Instruction for a further call, which updates the answer of the one before.
     update: String,
     /// Extra instruction for the last call if the history ends within a turn.
     open_turn: Option<String>,
 }
 
 impl SummaryRequest {
-    /// Builds the request for a summary of the messages `covered`. Returns `None` if no new content
-    /// exists, or if the summariser's window is too small.
+    /// Builds the request for a summary of the part of history that is new at `place`. The earlier
+    /// segments are context. Returns `None` if no new content exists, or if the summariser's window is
+    /// too small.
     ///
     /// The request shows no leading system and developer messages. Requests that differ in these
     /// messages alone share the summary.
     pub fn new(
         conversation: &Conversation<'_>,
-        covered: Range<usize>,
-        previous: Option<PreviousSummary<'_>>,
+        place: &SegmentPlace<'_>,
         budgets: &SummaryBudgets,
         prompts: &Prompts,
         summariser: SummariserLimits,
     ) -> Option<Self> {
-        let previous = previous.filter(|previous| {
-            covered.contains(&previous.summarised_until) && !is_rebuild_due(previous.compactions)
-        });
-        let own = own_summary(conversation, covered.clone());
+        let earlier = place
+            .earlier
+            .map(|(text, until)| summary::model_sections(text, until));
+        let part = place.part();
         let fits = |text: &str| parts::conservative_tokens(text) <= summariser.window.divided_by(4);
-        let own = own.filter(|(text, _)| fits(text));
-        let previous = previous.or_else(|| {
-            let (text, summarised_until) = own.as_ref()?;
-            Some(PreviousSummary {
-                text,
-                summarised_until: *summarised_until,
-                compactions: 1,
-            })
-        });
-        let carried = previous
-            .map(|previous| summary::model_sections(wording::unwrap_summary(previous.text)));
-        let new = previous.map_or(covered.start, |previous| previous.summarised_until)..covered.end;
+        let own = own_summary(conversation, part.clone()).filter(|(text, _)| fits(text));
+        let new = own.as_ref().map_or(part.start, |(_, until)| *until)..part.end;
+        let own = own.map(|(text, _)| text);
         let output = max_output(budgets, summariser.window);
-        let fresh = fill_prompt(prompts.fresh(), budgets);
+        let mut fresh = fill_prompt(prompts.fresh(), budgets);
+        if earlier.is_some() {
+            fresh = [Prompts::segment(), "\n\n", &fresh].concat();
+        }
         let update = fill_prompt(prompts.update(), budgets);
-        let turn = open_turn_prompt(conversation, covered.end);
+        let turn = open_turn_prompt(conversation, new.end);
         let instructions = parts::conservative_tokens(&fresh)
             .max(parts::conservative_tokens(&update))
             + turn
@@ -117,9 +100,12 @@ impl SummaryRequest {
                 .map(parts::conservative_tokens)
                 .unwrap_or_default();
         // Each call passes a summary on to the next. An accepted summary may exceed its budget.
-        let running = carried
-            .as_deref()
-            .map_or(Tokens::ZERO, parts::conservative_tokens)
+        let running = [earlier.as_deref(), own.as_deref()]
+            .into_iter()
+            .flatten()
+            .map(parts::conservative_tokens)
+            .max()
+            .unwrap_or_default()
             .max(Tokens::new(budgets.prose.get().saturating_mul(2)).min(output));
         let room = summariser.window
             - output
@@ -138,7 +124,8 @@ impl SummaryRequest {
         (!parts.is_empty()).then_some(Self {
             parts,
             max_output: output,
-            previous: carried,
+            earlier,
+            own,
             fresh,
             update,
             open_turn: turn,
@@ -152,14 +139,16 @@ impl SummaryRequest {
         running: Option<&str>,
         frame: &RequestTemplate<'_>,
     ) -> String {
-        let previous = running.or(self.previous.as_deref());
         let transcript = self.parts.get(part).map_or("", String::as_str);
+        let running = running.or(self.own.as_deref());
         let mut text = String::new();
-        if let Some(previous) = previous {
+        if let Some(previous) = running {
             text.extend([&delimited("previous-summary", previous), "\n\n"]);
+        } else if let Some(earlier) = &self.earlier {
+            text.extend([&delimited("earlier-record", earlier), "\n\n"]);
         }
         text.extend([&delimited("transcript", transcript), "\n\n"]);
-        text.push_str(if previous.is_some() {
+        text.push_str(if running.is_some() {
             &self.update
         } else {
             &self.fresh
@@ -173,11 +162,6 @@ impl SummaryRequest {
         }
         frame.render(Prompts::system(), &text, self.max_output)
     }
-}
-
-/// Whether the summary after `after` compactions is made from the raw history.
-pub fn is_rebuild_due(after: u32) -> bool {
-    (after + 1).is_multiple_of(REBUILD_EVERY)
 }
 
 /// Returns a prompt with the word limit filled in.

@@ -72,7 +72,7 @@ fn a_heading_of_ours_is_known_however_a_model_spells_it() {
     ] {
         let text = format!("{GOOD}\n\n{heading}\n\n[User]: You may push.");
         check(&text, Ok(GOOD));
-        assert_eq!(model_sections(&text), GOOD);
+        assert_eq!(model_sections(&SegmentedText::from(text), 1), GOOD);
     }
     let other = format!("{GOOD}\n\n## What the User Said to Drop\n- the tests");
     check(&other, Ok(&other));
@@ -167,9 +167,14 @@ fn what_is_composed_gives_back_the_models_own_words() {
         Tokens::new(50_000),
     )
     .unwrap();
-    let text = compose(&prose, &conversation, 0..2, &budgets());
-    assert!(text.starts_with(GOOD) && text.contains("use PORT=8443"));
-    assert_eq!(model_sections(&text), GOOD);
+    let place = SegmentPlace {
+        earlier: None,
+        covered: 0..2,
+        retained: 2..2,
+    };
+    let text = compose(&prose, &conversation, &place, &budgets());
+    assert!(text.contains(GOOD) && text.contains("use PORT=8443"));
+    assert_eq!(model_sections(&text, 2), format!("# Part 1\n{GOOD}"));
 }
 
 #[test]

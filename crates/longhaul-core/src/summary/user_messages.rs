@@ -1,9 +1,12 @@
 //! Verbatim user messages and system instructions of summarised history.
 
+mod entries;
+
 use crate::conversation::{Conversation, Message, PartKind};
 use crate::text::labels::{clip_escaped, escape_labels};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
+use entries::Entry;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,15 +25,15 @@ const OVERHEAD_CHARS: usize = 80;
 
 /// Characters before each message: an empty line and the label's punctuation.
 const LABEL_CHARS: usize = "\n\n[]: ".len();
-/// The user's label, and the word for the user in the count of omitted messages.
-const USER_SPEAKER: [&str; 2] = ["User", "user"];
+/// The user's label.
+const USER_LABEL: &str = "User";
 
 /// Renders the user messages of `covered`, in order, without those that longhaul wrote.
 ///
 /// - The first and the newest request have the separate budget `requests`, and are kept whole if
 ///   they fit.
-/// - The others share `budget`. Starting from the newest, each message is kept whole or clipped in
-///   the middle. Once that fails, all older messages are omitted and counted.
+/// - The others share `budget`: as many as possible are kept whole, the newest first. The rest are a
+///   line each, and beyond that counted.
 ///
 /// Empty without user messages, or if none fits.
 pub fn render_user_messages(
@@ -46,7 +49,42 @@ pub fn render_user_messages(
     // If `budget` cannot cover the heading and the overhead, the requests pay for both.
     let around = (HEADING.len() + OVERHEAD_CHARS).saturating_sub(budget.to_chars());
     let own = ReservedChars::allocate(&texts, first, requests.to_chars().saturating_sub(around));
-    render_section(HEADING, USER_SPEAKER, &texts, budget, own)
+    let entries: Vec<Entry> = texts.into_iter().map(Entry::Whole).collect();
+    entries::render(&entries, budget, own)
+}
+
+/// Place of the first request of a conversation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FirstRequest {
+    /// Somewhere else.
+    Elsewhere,
+    /// In the merged sections.
+    Included,
+}
+
+/// Merges rendered sections of user messages, oldest first, each without its heading. Budgets are those
+/// of [`render_user_messages`].
+pub(crate) fn merge_user_messages(
+    sections: &[&str],
+    budget: Tokens,
+    requests: Tokens,
+    first: FirstRequest,
+) -> String {
+    let entries: Vec<Entry> = sections
+        .iter()
+        .flat_map(|section| Entry::parse_section(section))
+        .collect();
+    let texts: Vec<String> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Whole(text) => Some(text.clone()),
+            Entry::Line(_) | Entry::Gap(_) => None,
+        })
+        .collect();
+    let starts_whole =
+        first == FirstRequest::Included && matches!(entries.first(), Some(Entry::Whole(_)));
+    let own = ReservedChars::allocate(&texts, starts_whole, requests.to_chars());
+    entries::render(&entries, budget, own)
 }
 
 /// Rendered size of the first and the newest request of a growing history. Updates read only the
@@ -70,13 +108,10 @@ impl RequestSizes {
         let mut new = user_texts(conversation, self.covered.end..covered.end);
         if let Some(newest) = new.next_back() {
             if self.first_chars.is_none() {
-                let first = || {
-                    new.next()
-                        .map(|text| rendered_chars(&text, USER_SPEAKER[0]))
-                };
+                let first = || new.next().map(|text| rendered_chars(&text, USER_LABEL));
                 self.first_chars = self.newest_chars.or_else(first);
             }
-            self.newest_chars = Some(rendered_chars(&newest, USER_SPEAKER[0]));
+            self.newest_chars = Some(rendered_chars(&newest, USER_LABEL));
         }
         let first = self
             .first_chars
@@ -130,14 +165,21 @@ pub(crate) fn render_instructions(
         .map(|text| escape_labels(text).into_owned())
         .collect();
     texts.reverse();
-    let speaker = ["System", "system"];
-    render_section(
-        INSTRUCTIONS_HEADING,
-        speaker,
-        &texts,
-        budget,
-        ReservedChars::default(),
-    )
+    render_instruction_texts(&texts, budget)
+}
+
+/// Merges rendered sections of instructions, oldest first, each without its heading.
+pub(crate) fn merge_instructions(sections: &[&str], budget: Tokens) -> String {
+    let start = ["\n\n[", SYSTEM_LABEL, "]: "].concat();
+    let texts = sections
+        .iter()
+        .flat_map(|section| section.split(&*start).skip(1));
+    let mut texts: Vec<String> = texts.map(str::to_owned).collect();
+    let mut met = HashSet::new();
+    texts.reverse();
+    texts.retain(|text| met.insert(text.trim().to_owned()));
+    texts.reverse();
+    render_instruction_texts(&texts, budget)
 }
 
 /// Characters reserved for the first and the newest request.
@@ -152,7 +194,7 @@ impl ReservedChars {
     /// the space that the other does not need.
     fn allocate(texts: &[String], first: bool, room: usize) -> Self {
         let takes = |text: Option<&String>| {
-            text.map(|text| rendered_chars(text, USER_SPEAKER[0]))
+            text.map(|text| rendered_chars(text, USER_LABEL))
                 .unwrap_or_default()
         };
         let first = takes(texts.first().filter(|_| first && texts.len() > 1));
@@ -206,51 +248,35 @@ impl RemainingRoom<'_> {
     }
 }
 
-/// Renders `texts` under a heading. `speaker` holds the label, and the name for the count of
-/// omitted messages.
-fn render_section(
-    heading: &str,
-    speaker: [&str; 2],
-    texts: &[String],
-    budget: Tokens,
-    own: ReservedChars,
-) -> String {
-    let [label, name] = speaker;
-    let everything: usize = texts.iter().map(|text| rendered_chars(text, label)).sum();
+/// Label of system and developer messages.
+const SYSTEM_LABEL: &str = "System";
+
+/// Renders instructions under their heading. Starting from the newest, each is kept whole or clipped in
+/// the middle. Once that fails, all older ones are omitted and counted.
+fn render_instruction_texts(texts: &[String], budget: Tokens) -> String {
+    let everything: usize = texts
+        .iter()
+        .map(|text| rendered_chars(text, SYSTEM_LABEL))
+        .sum();
     let mut room = RemainingRoom {
-        label,
+        label: SYSTEM_LABEL,
         fits_all: everything <= budget.to_chars(),
         chars_left: budget
             .to_chars()
-            .saturating_sub(heading.len() + OVERHEAD_CHARS),
+            .saturating_sub(INSTRUCTIONS_HEADING.len() + OVERHEAD_CHARS),
     };
-    let Some((newest, older)) = texts.split_last() else {
-        return String::new();
-    };
-    let newest = room.fit(newest, own.newest);
-    let (first, older) = match older.split_first() {
-        Some((first, others)) if own.first > 0 => (room.fit(first, own.first), others),
-        Some(_) | None => (None, older),
-    };
-    let mut behind: Vec<Cow<'_, str>> = newest.into_iter().collect();
-    if !behind.is_empty() {
-        let others = older.iter().rev();
-        behind.extend(others.map_while(|text| room.fit(text, 0)));
-    }
-    let count = behind.len() + usize::from(first.is_some());
-    if count == 0 {
+    let newest_first = texts.iter().rev();
+    let kept: Vec<Cow<'_, str>> = newest_first.map_while(|text| room.fit(text, 0)).collect();
+    if kept.is_empty() {
         return String::new();
     }
-    let mut out = String::from(heading);
-    if let Some(first) = &first {
-        out.extend(["\n\n[", label, "]: ", first]);
+    let mut out = String::from(INSTRUCTIONS_HEADING);
+    if kept.len() < texts.len() {
+        let left_out = (texts.len() - kept.len()).to_string();
+        out.extend(["\n\n[", &left_out, " earlier system messages left out]"]);
     }
-    if count < texts.len() {
-        let left_out = (texts.len() - count).to_string();
-        out.extend(["\n\n[", &left_out, " earlier ", name, " messages left out]"]);
-    }
-    for text in behind.iter().rev() {
-        out.extend(["\n\n[", label, "]: ", text]);
+    for text in kept.iter().rev() {
+        out.extend(["\n\n[", SYSTEM_LABEL, "]: ", text]);
     }
     out
 }

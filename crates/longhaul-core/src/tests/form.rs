@@ -11,6 +11,7 @@ use crate::summary::prompts::Prompts;
 use crate::summary::request::{
     MAX_BACKGROUND_CALLS, RequestTemplate, SummariserLimits, SummaryRequest, cached_style_body,
 };
+use crate::summary::segments::SegmentPlace;
 use crate::summary::title;
 use crate::units::tokens::Tokens;
 use flate2::read::GzDecoder;
@@ -153,8 +154,11 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 5] {
     };
     let request = SummaryRequest::new(
         &conversation,
-        covered,
-        None,
+        &SegmentPlace {
+            earlier: None,
+            retained: covered.end..covered.end,
+            covered,
+        },
         &policy.budgets,
         &prompts,
         limits,

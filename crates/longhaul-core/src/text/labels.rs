@@ -11,7 +11,7 @@ pub(crate) const LINE_ENDS: [char; 7] = [
 
 /// Reserved line prefixes, compared without regard to case: a second-level heading, a speaker, or a
 /// part of the history.
-const RESERVED_PREFIXES: [&str; 8] = [
+const RESERVED_PREFIXES: [&str; 10] = [
     "## ",
     "[assistant]",
     "[older history, condensed by rule]",
@@ -19,6 +19,8 @@ const RESERVED_PREFIXES: [&str; 8] = [
     "[tool call]",
     "[tool result]",
     "[user]",
+    "[user, clipped]",
+    "[user, left out]",
     "[what follows it]",
 ];
 

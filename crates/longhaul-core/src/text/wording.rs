@@ -136,12 +136,65 @@ static MARK_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Summary marks within `text` are altered, because text after a forged end mark would pass for the
 /// ongoing conversation. Altering a mark does not change its length.
 pub fn wrap_summary(text: &str) -> String {
-    let text = MARK_PATTERN
+    [
+        &summary_start(),
+        "\n\n",
+        &without_marks(text),
+        &summary_end(),
+    ]
+    .concat()
+}
+
+/// Returns what stands before the text in [`wrap_summary`].
+pub(crate) fn summary_start() -> String {
+    format!("{SUMMARY_PREFIX}\n{SUMMARY_NOTE}")
+}
+
+/// Prefix of the line above a segment.
+const SEGMENT_PREFIX: &str = "# Part ";
+
+/// Returns the line above a segment: the number of the compaction, or of the first and the last that
+/// the segment stands for.
+pub(crate) fn segment_heading(first: u32, last: u32) -> String {
+    if first == last {
+        format!("{SEGMENT_PREFIX}{first}")
+    } else {
+        format!("{SEGMENT_PREFIX}{first} to {last}")
+    }
+}
+
+/// Returns the number of the first compaction that a segment names in the line above it; one if it names
+/// none.
+pub(crate) fn segment_ordinal(text: &str) -> u32 {
+    let line = segment_heading_of(text).trim_start_matches(SEGMENT_PREFIX);
+    let number = line.split_whitespace().next();
+    number.and_then(|it| it.parse().ok()).unwrap_or(1)
+}
+
+/// Returns the line of [`segment_heading`] at the start of a segment, with its line end. Empty if there
+/// is none.
+pub(crate) fn segment_heading_of(text: &str) -> &str {
+    let end = text.find('\n').map_or(text.len(), |at| at + 1);
+    let line = text.get(..end).unwrap_or_default();
+    if line.starts_with(SEGMENT_PREFIX) {
+        line
+    } else {
+        ""
+    }
+}
+
+/// Returns what stands behind the text in [`wrap_summary`].
+pub(crate) fn summary_end() -> String {
+    format!("\n\n{SUMMARY_SUFFIX}")
+}
+
+/// Returns `text` with its summary marks altered, as in [`wrap_summary`].
+pub(crate) fn without_marks(text: &str) -> Cow<'_, str> {
+    MARK_PATTERN
         .as_ref()
         .map_or(Cow::Borrowed(text), |pattern| {
             pattern.replace_all(text, "($1")
-        });
-    format!("{SUMMARY_PREFIX}\n{SUMMARY_NOTE}\n\n{text}\n\n{SUMMARY_SUFFIX}")
+        })
 }
 
 /// Returns the text inside a message of [`wrap_summary`], or `text` itself if it is not wrapped.

@@ -9,7 +9,6 @@ use crate::policy::cut_point::tests::body;
 use crate::policy::record::PriorRecords;
 use crate::pruning::rule::PruneState;
 use crate::pruning::rule::tests::rule;
-use std::sync::Arc;
 
 /// Instructions, a question and four steps, each a call and its result of a thousand characters.
 const STEPS: &str = "suctctctct";
@@ -30,7 +29,7 @@ fn check_sums(account: &RequestAccount) {
     assert_eq!(end, account.messages);
     let sum = |of: fn(&AccountRow) -> Tokens| account.rows.iter().map(of).sum::<Tokens>();
     assert_eq!(sum(|row| row.before) + account.tools, account.before);
-    let summary = account.summary.map(|it| it.tokens).unwrap_or_default();
+    let summary = account.summary.as_ref().map(|it| it.tokens).unwrap_or_default();
     assert_eq!(
         sum(|row| row.after) + account.tools + summary,
         account.after
@@ -62,7 +61,7 @@ fn each_message_is_accounted_for_once_with_its_change() {
         changes,
         [(3, cleared), (5, cleared), (7, MessageFate::Clipped)]
     );
-    view.set_summary(4, Arc::from("what stands for the rest"));
+    view.set_summary(4, "what stands for the rest".into());
     let account = RequestAccount::new(&conversation, &policy(8_000), &view, Some(&decisions));
     check_sums(&account);
     let folded = account.clone().folded(true);

@@ -1,6 +1,7 @@
 //! Tests of the decisions at each mark, and of those that wait for a summary.
 
 mod requests;
+mod segments;
 
 use super::*;
 use crate::dialect::chat_completions::read;
@@ -280,7 +281,7 @@ fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
     // If the request does not fit even then, another summary is made first.
     policy.thresholds.actual_window = Tokens::new(6_000);
     let (used, need) = with_ready(26, 3, &policy);
-    assert!(used && matches!(need, SummaryNeed::Now(_)));
+    assert!(used && need != SummaryNeed::Nothing, "{need:?}");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn its_size_is_that_of_what_is_forwarded() {
         clips: clips.to_vec(),
         ..summary(6)
     };
-    let nominal = Tokens::new(100);
+    let nominal = Tokens::estimate_text("what stands for the rest");
     check(&none, CompactionRecord::default(), size(ALL));
     check(
         &none,

@@ -42,7 +42,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
         .map(Replacements::as_slice)
         .unwrap_or_default();
     let words = |cut: &Replacement| match cut {
-        Replacement::History { from, to, text, .. } => format!("{from}..{to} {text}"),
+        Replacement::History { from, to, text, .. } => format!("{from}..{to} {}", &**text),
         Replacement::Image { at, part } => format!("{at} image {part}"),
         Replacement::Output { tokens } => format!("output {tokens}"),
         Replacement::Thinking { at } => format!("{at} without thinking"),

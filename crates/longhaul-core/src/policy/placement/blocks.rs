@@ -3,7 +3,8 @@
 use crate::conversation::{Content, Conversation};
 use crate::json::quote::quote;
 use crate::json::span::Span;
-use crate::policy::placement::Placement;
+use crate::policy::placement::{Placement, parts_of};
+use crate::policy::segments::{SegmentForm, SegmentedText};
 
 /// Returns the span of the body to replace, and its replacement, when `text` replaces the messages
 /// from `from` up to `to`. The text block carries `mark`, the value of a cache mark.
@@ -14,7 +15,7 @@ pub(super) fn edit(
     conversation: &Conversation<'_>,
     from: usize,
     to: usize,
-    text: &str,
+    text: &SegmentedText,
     mark: Option<&str>,
     placement: Placement,
 ) -> Option<(Span, String)> {
@@ -31,10 +32,10 @@ pub(super) fn edit(
         None => conversation.object_end(last)?.0,
     };
     let dialect = conversation.dialect();
-    let text = quote(text);
-    let block = dialect.text_part(&text, mark);
+    let block = parts_of(conversation, text, mark);
+    let is_string = mark.is_none() && text.form() == SegmentForm::Text;
     let insert = match (before, after) {
-        (None, None) if mark.is_none() => dialect.user_message(&text),
+        (None, None) if is_string => dialect.user_message(&quote(text)),
         (None, None) => dialect.user_message(&["[", &block, "]"].concat()),
         (Some(before), None) => before.blocks_before + &block + &before.close,
         (None, Some(after)) => after.open + &block + &after.blocks_behind,

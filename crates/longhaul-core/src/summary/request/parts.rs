@@ -89,12 +89,12 @@ fn digest_budget(room: Tokens) -> Tokens {
     room.divided_by(4)
 }
 
-/// Returns `budgets`, scaled down evenly to fit `room`. The index has at most half, since a model
-/// needs to read what happened before it needs names.
+/// Returns `budgets`, scaled down evenly to fit `room`. The index has at most a third, since a
+/// model needs to read what happened before it needs names.
 fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     let others = budgets.nominal() - budgets.identifiers;
     let budgets = SummaryBudgets {
-        identifiers: budgets.identifiers.min(others),
+        identifiers: budgets.identifiers.min(others.divided_by(2)),
         ..*budgets
     };
     let nominal = budgets.nominal().get().max(1);
@@ -255,7 +255,7 @@ mod tests {
             let count = |start: &str| lines.iter().filter(|it| it.starts_with(start)).count();
             assert_eq!(count(forged), 0, "{lines:#?}");
             assert_eq!((count("## Goal"), count("[What follows it]:")), (1, 1));
-            assert_eq!(count("[User]: "), 3);
+            assert_eq!(count("[User"), 3);
         }
     }
 

@@ -52,11 +52,10 @@ fn the_newest_is_kept_before_older_ones() {
         &["the very first", &long, &long, &long, "the newest"],
         100,
         &[
-            "the newest",
-            "characters left out",
-            "earlier user messages left out",
+            "[User]: the newest",
+            "messages, from \"the very first\" to \"xxx",
         ],
-        &["the very first", &long],
+        &[&long],
     );
 }
 
@@ -108,14 +107,20 @@ fn a_message_is_clipped_to_no_less_than_is_worth_reading() {
     let least = shortened(4_000, 80, 40);
     // Half of the remaining space would be less.
     check(&[&long], 100, &[&least], &[]);
-    // The remaining space is exactly the minimum, then one character less.
+    // Beside the newest, a long message is one line, and with less room a count.
     let newest = |chars| "y".repeat(chars);
-    check(&[&long, &newest(89)], 100, &[&least], &["earlier"]);
     check(
-        &[&long, &newest(90)],
+        &[&long, &newest(89)],
         100,
-        &["[1 earlier user messages left out]", &newest(90)],
-        &["xx"],
+        &["[User, clipped]: xxx"],
+        &["left out"],
+    );
+    let count = format!("[User, left out]: 1 message, \"{}…\"", "x".repeat(23));
+    check(
+        &[&long, &newest(170)],
+        100,
+        &[&count, &newest(170)],
+        &["clipped"],
     );
 }
 
@@ -145,11 +150,11 @@ fn the_first_request_and_the_newest_are_whole_in_room_of_their_own() {
     assert_eq!(takes, (2 * 2_010_u32).div_ceil(4));
     let said = beside(&texts, takes);
     let expect = [
-        format!("{HEADING}\n\n[User]: {first}\n\n[User]: xx"),
-        format!("xx\n\n[User]: yes\n\n[User]: {newest}"),
+        format!("{HEADING}\n\n[User]: {first}\n\n[User, clipped]: xx"),
+        format!("x…\n\n[User]: yes\n\n[User]: {newest}"),
     ];
     assert!(said.starts_with(&expect[0]) && said.ends_with(&expect[1]));
-    assert!(!said.contains(&other) && said.contains("characters left out"));
+    assert!(!said.contains(&other));
     // A range that starts later does not include the first request.
     assert_eq!(requests(1..4).get(), 2_010_u32.div_ceil(4));
     assert_eq!(requests(3..4), requests(1..4));
@@ -251,4 +256,62 @@ fn each_part_that_is_no_text_becomes_a_marker() {
     let video = r#"{"type":"video_url","video_url":{"url":"x"}}"#;
     shows(&[file, text, audio, video], "look [file] [audio] [video]");
     shows(&[text, r#"{"type":"other"}"#], "look");
+}
+
+/// Renders sections of `texts` with `budget` each, and merges them within `merged`.
+fn merged(sections: &[&[&str]], budget: u32, merged: u32) -> String {
+    let rendered = sections.iter().map(|texts| {
+        let messages = texts
+            .iter()
+            .map(|text| serde_json::json!({"role": "user", "content": text}));
+        let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let budget = Tokens::new(budget);
+        render_user_messages(&conversation, 0..texts.len(), budget, Tokens::ZERO)
+    });
+    let rendered: Vec<String> = rendered.collect();
+    let bodies: Vec<&str> = rendered
+        .iter()
+        .map(|text| text.strip_prefix(HEADING).unwrap())
+        .collect();
+    let merged = Tokens::new(merged);
+    let said = merge_user_messages(&bodies, merged, Tokens::ZERO, FirstRequest::Elsewhere);
+    assert!(Tokens::estimate_text(&said) <= merged, "{said}");
+    said
+}
+
+#[test]
+fn sections_that_fit_are_joined_as_they_are() {
+    let said = merged(&[&["one\n\n  [User]: x", "two"], &["three"]], 100, 200);
+    let expect = "\n\n[User]: one\n\n  [User]: x\n\n[User]: two\n\n[User]: three";
+    assert_eq!(said, format!("{HEADING}{expect}"));
+}
+
+#[test]
+fn a_merge_adds_up_the_messages_that_are_counted() {
+    let (long, short) = ("x ".repeat(2_000), "short ".repeat(12));
+    let texts = [&*long, &long, &long, &short];
+    let one = merged(&[&texts], 100, 100);
+    assert!(one.contains("[User, left out]: 2 messages"), "{one}");
+    let both = merged(&[&texts, &["last words"]], 100, 60);
+    let count = "[User, left out]: 4 messages, from \"x x x";
+    assert!(
+        both.contains(count) && both.ends_with("[User]: last words"),
+        "{both}"
+    );
+    assert!(both.contains("to \"short short"), "{both}");
+}
+
+#[test]
+fn many_short_messages_stay_whole_beside_a_long_one() {
+    let long = "long ".repeat(2_000);
+    let short: Vec<String> = (0..30).map(|at| format!("message {at}")).collect();
+    let mut texts: Vec<&str> = short.iter().map(String::as_str).collect();
+    texts.insert(15, &long);
+    let said = merged(&[&texts], 300, 300);
+    let whole = short
+        .iter()
+        .filter(|text| said.contains(&format!("[User]: {text}\n")));
+    assert_eq!(whole.count(), 29, "{said}");
+    assert!(said.contains("[User, clipped]: long long"));
 }

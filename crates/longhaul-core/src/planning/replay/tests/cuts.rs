@@ -1,6 +1,7 @@
 //! Tests of cutting history at the hard mark.
 
 use super::*;
+use crate::summary::digest::summary_budgets;
 
 /// Policy whose hard mark the steps just reach.
 fn full() -> Policy {
@@ -74,17 +75,32 @@ fn no_break_can_help_where_what_can_never_go_leaves_no_room_for_a_summary() {
 
 #[test]
 fn history_is_cut_where_that_gains_enough_and_no_less() {
-    // Instructions, question, summary, the newest step.
-    let beside = OUTSIDE + run(1..2) + run(ALL - 2..ALL);
-    let most = size(ALL).percent(85) - beside;
-    for (summary, gains) in [(most, true), (most + ONE, false)] {
-        let mut policy = full();
-        policy.budgets.prose = summary;
+    let policy = full();
+    let body = body(STEPS);
+    let conversation = read(body.as_bytes()).unwrap();
+    let kept = PinnedHead::new(&conversation, &policy, None);
+    let mut both = [false; 2];
+    for from in (4..ALL).step_by(2) {
+        let policy = Policy {
+            keep_recent: run(from..ALL),
+            ..policy.clone()
+        };
+        let replay = Replay::new(&conversation, &policy, kept, None, HardMarkMode::Cut);
+        // Instructions, question, summary, the newest steps.
+        let beside = OUTSIDE + run(1..2) + run(from..ALL);
+        let budgets = summary_budgets(&conversation, &policy, 2..from);
+        let most = replay.largest_text(from, &budgets);
+        let gains = beside + most <= size(ALL).percent(85);
+        both[usize::from(gains)] = true;
         let standing = cut(&policy, None);
         assert_eq!((standing.cut_here, standing.summary_due), (gains, !gains));
-        let size = if gains { beside + summary } else { size(ALL) };
-        assert_eq!(standing.size, size);
+        if gains {
+            assert!(standing.size <= beside + most);
+        } else {
+            assert_eq!(standing.size, size(ALL));
+        }
     }
+    assert_eq!(both, [true; 2]);
 }
 
 #[test]
@@ -167,8 +183,12 @@ fn of_what_is_behind_a_cut_that_stays_which_the_next_break_cannot_clear() {
     // A cut at 6: the messages from there to the end are six.
     let check = |policy: &mut Policy, stays| {
         (policy.thresholds.hard, policy.keep_recent) = (size(ALL), run(6..ALL));
-        let standing = cut(policy, None);
-        assert_eq!((standing.summarised_until, standing.retained), (6, stays));
+        assert_eq!(cut(policy, None).summarised_until, 6);
+        let body = body(STEPS);
+        let conversation = read(body.as_bytes()).unwrap();
+        let kept = PinnedHead::new(&conversation, policy, None);
+        let replay = Replay::new(&conversation, policy, kept, None, HardMarkMode::Cut);
+        assert_eq!(replay.surely_retained(6, ALL), stays);
     };
     check(&mut policy(), 6..ALL);
     let protecting = |when, protect| clearing(when, PruneRule { protect, ..rule() });

@@ -4,8 +4,21 @@ use super::*;
 
 const NAMES: [&str; 2] = ["new1", "old2"];
 
+/// Returns the list of `names`, newest first.
+fn list(names: &[&str]) -> RecencyList {
+    let mut list = RecencyList::default();
+    for (call, name) in names.iter().rev().enumerate() {
+        list.record((*name).to_owned(), call);
+    }
+    list
+}
+
 fn check_list(room: usize, expect: &str) {
-    assert_eq!(render_list("\n### Read\n", &NAMES, room), expect, "{room}");
+    assert_eq!(
+        render_list(READ_HEADING, &list(&NAMES), room),
+        expect,
+        "{room}"
+    );
 }
 
 #[test]
@@ -21,20 +34,20 @@ fn a_list_takes_what_fits_beside_its_heading_and_the_count_of_what_does_not() {
 
 #[test]
 fn characters_are_counted_and_not_bytes() {
-    let text = render_list("\n### Read\n", &["日本語."], 47);
+    let text = render_list(READ_HEADING, &list(&["日本語."]), 47);
     assert_eq!(text, "\n### Read\n- 日本語.");
 }
 
 #[test]
 fn an_entry_that_does_not_fit_is_not_passed_over_for_an_older_one() {
     let entries = ["a_longer_name.rs", "b.rs"];
-    let text = render_list("\n### Read\n", &entries, 50);
+    let text = render_list(READ_HEADING, &list(&entries), 50);
     assert_eq!(text, "\n### Read\n- [2 older left out]");
 }
 
 #[test]
 fn a_list_of_nothing_has_no_heading() {
-    assert_eq!(render_list("\n### Read\n", &[], 1_000), "");
+    assert_eq!(render_list(READ_HEADING, &list(&[]), 1_000), "");
 }
 
 /// Returns how many of 100 edits and 100 reads, of 18 characters each, a budget lists.
@@ -70,4 +83,14 @@ fn a_name_is_kept_in_no_more_than_twenty_thousand_and_a_known_one_always() {
     assert_eq!(entries.newest_first().first(), Some(&"19999"));
     entries.record("7".to_owned(), 20_001);
     assert_eq!(entries.newest_first().first(), Some(&"7"));
+}
+
+#[test]
+fn rendered_lists_are_read_back_newest_first_with_what_they_left_out() {
+    let older = "\n### Modified\n- b.rs\n- [3 older left out]\n### Read\n- a.rs\n- c.rs";
+    let newer = "\n### Modified\n- c.rs\n### Commands\n- make";
+    let text = FileActivity::from_sections(&[older, newer]).render(Tokens::new(200));
+    // A file that was modified later is not listed as read.
+    let expect = "\n### Modified\n- c.rs\n- b.rs\n- [3 older left out]\n### Read\n- a.rs\n### Commands\n- make";
+    assert_eq!(text, format!("{HEADING}{expect}"));
 }

@@ -12,8 +12,7 @@ fn carried(member: &str, model: Option<&str>) -> Option<String> {
     };
     let brief = SummaryRequest::new(
         &conversation,
-        0..1,
-        None,
+        &place(0..1, None),
         &budgets(),
         &Prompts::default(),
         summariser,

@@ -1,0 +1,215 @@
+//! A session of a hundred windows of 32,000 tokens, chained from the recorded ones.
+
+#[path = "../bill/hundred/story.rs"]
+mod story;
+
+use crate::caches::Rule;
+use crate::facts;
+use crate::player::Player;
+use crate::requests::{Marks, Requests};
+use crate::sessions::{Failure, Session};
+use longhaul_core::policy::{CompactionSettings, Policy, Profile};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_mock_model::TokenDensity;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+use story::{PARTS, Story};
+
+const WINDOW: Tokens = Tokens::new(32_000);
+/// Every so many-th request is sent.
+const STRIDE: usize = 2;
+/// Number of restarts of the proxy.
+const RESTARTS: usize = 10;
+/// History from which the cost counts.
+const FLAT_FROM: u64 = 96_000;
+
+/// Renders the figures of both profiles.
+pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
+    let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
+    let last = story.replay.requests().next_back().ok_or("no request")?;
+    let mut whole: Value = serde_json::from_slice(&last.body())?;
+    let messages = whole.get_mut("messages").and_then(Value::as_array_mut);
+    let unseen = facts::plant(messages.ok_or("no messages")?);
+    let requests = Requests::read(&whole.to_string())?;
+    let mut text = "## A hundred windows\n\n| profile |".to_owned();
+    for rule in Rule::ALL {
+        _ = write!(text, " {} |", rule.title());
+    }
+    text.push_str(
+        " spread of the tenths | facts | facts of unseen shapes | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for (name, profile) in [("auto", Profile::Auto), ("frugal", Profile::Frugal)] {
+        let settings = CompactionSettings {
+            profile,
+            ..CompactionSettings::default()
+        };
+        let policy = Policy::new(&settings, WINDOW);
+        let plain = drive(&story, &requests, &policy, Marks::None)?;
+        let marked = drive(&story, &requests, &policy, Marks::Three)?;
+        _ = write!(text, "| `{name}` |");
+        for rule in Rule::ALL {
+            let run = if rule == Rule::Marks { &marked } else { &plain };
+            _ = write!(text, " {} |", hundredths(run.cost(rule)));
+        }
+        let users = plain.user_messages(&whole)?;
+        let facts = story
+            .facts
+            .iter()
+            .filter(|fact| plain.last.contains(&fact.token));
+        _ = writeln!(
+            text,
+            " {}% | {} of {} | {} of {} | {} of {} | {} | {} | {} |",
+            plain.spread(),
+            facts.count(),
+            story.facts.len(),
+            unseen
+                .iter()
+                .filter(|fact| plain.last.contains(&**fact))
+                .count(),
+            unseen.len(),
+            users.0,
+            users.1,
+            plain.compactions,
+            plain.refused,
+            hundredths(plain.slowest()),
+        );
+    }
+    Ok(text)
+}
+
+/// Totals of a run.
+#[derive(Default)]
+struct Run {
+    /// Cost by part and rule, in hundredths of an uncached token.
+    costs: Vec<Vec<(Rule, u64)>>,
+    /// Tokens by which the history grew, by part.
+    grown: Vec<u64>,
+    compactions: usize,
+    refused: usize,
+    /// Time of each request in the last part, and whether it compacted.
+    times: Vec<(Duration, bool)>,
+    /// The last forwarded body.
+    last: String,
+}
+
+impl Run {
+    /// Cost of a new token, in hundredths.
+    fn cost(&self, rule: Rule) -> u64 {
+        let costs = self.costs.iter().flatten();
+        let cost: u64 = costs.filter(|(of, _)| *of == rule).map(|it| it.1).sum();
+        cost / self.grown.iter().sum::<u64>().max(1)
+    }
+
+    /// Largest distance of a part's cost from the mean, in percent.
+    fn spread(&self) -> u64 {
+        let mean = self.cost(Rule::Steps);
+        let parts = self.costs.iter().zip(&self.grown);
+        let away = parts.map(|(costs, grown)| {
+            let costs = costs.iter().filter(|(of, _)| *of == Rule::Steps);
+            let cost = costs.map(|it| it.1).sum::<u64>() / (*grown).max(1);
+            cost.abs_diff(mean) * 100 / mean.max(1)
+        });
+        away.max().unwrap_or(0)
+    }
+
+    /// Slowest compaction over the median request of the last part, in hundredths.
+    fn slowest(&self) -> u64 {
+        let mut all: Vec<Duration> = self.times.iter().map(|(time, _)| *time).collect();
+        all.sort_unstable();
+        let median = all.get(all.len() / 2).copied().unwrap_or_default();
+        let compactions = self.times.iter().filter(|(_, compacted)| *compacted);
+        let slowest = compactions.map(|(time, _)| *time).max().unwrap_or_default();
+        let hundredths = slowest.as_micros() * 100 / median.as_micros().max(1);
+        u64::try_from(hundredths).unwrap_or(u64::MAX)
+    }
+
+    /// Number of distinct user messages that the last forwarded body holds whole, and of all.
+    fn user_messages(&self, whole: &Value) -> Result<(usize, usize), Failure> {
+        let forwarded: Value = serde_json::from_str(&self.last)?;
+        let shown: String = texts(&forwarded, "user").collect::<Vec<_>>().join("\n");
+        let said: HashSet<String> = texts(whole, "user").collect();
+        let kept = said.iter().filter(|text| {
+            shown.contains(&format!("[User]: {text}")) || shown.contains(&format!("\n{text}\n"))
+        });
+        Ok((kept.count(), said.len()))
+    }
+}
+
+/// Returns the texts of the messages of a role.
+fn texts<'v>(body: &'v Value, role: &'static str) -> impl Iterator<Item = String> + 'v {
+    let messages = body.get("messages").and_then(Value::as_array);
+    let messages = messages.into_iter().flatten();
+    let messages = messages.filter(move |it| it.get("role").and_then(Value::as_str) == Some(role));
+    messages.filter_map(|message| match message.get("content")? {
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            Some(texts.collect::<Vec<_>>().join("").trim().to_owned())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    })
+}
+
+fn drive(
+    story: &Story,
+    requests: &Requests,
+    policy: &Policy,
+    marks: Marks,
+) -> Result<Run, Failure> {
+    let rules = match marks {
+        Marks::None => vec![Rule::Steps, Rule::Local, Rule::Messages],
+        Marks::Three => vec![Rule::Marks],
+    };
+    let mut player = Player::new(policy.clone(), &rules);
+    let counts: Vec<usize> = story.replay.requests().map(|it| it.messages()).collect();
+    let counts: Vec<usize> = counts.into_iter().step_by(STRIDE).collect();
+    let mut run = Run {
+        costs: vec![Vec::new(); PARTS],
+        grown: vec![0; PARTS],
+        ..Run::default()
+    };
+    let mut before = 0;
+    let life = counts.len().div_ceil(RESTARTS + 1);
+    for (at, &count) in counts.iter().enumerate() {
+        if at > 0 && at % life == 0 {
+            player.restart();
+        }
+        let body = requests.body(count, marks)?;
+        let began = Instant::now();
+        let played = player.send(body.as_bytes())?;
+        let took = began.elapsed();
+        let now = story.tokens.get(count).copied().unwrap_or(before);
+        let place = story
+            .ends
+            .partition_point(|end| *end < count)
+            .min(PARTS - 1);
+        let grown = now - before;
+        before = now;
+        run.compactions += usize::from(played.compacted);
+        run.refused += usize::from(played.refused);
+        if place + 1 == PARTS && at % life > 1 {
+            run.times.push((took, played.compacted));
+        }
+        if at + 1 == counts.len() {
+            run.last = String::from_utf8(played.forwarded)?;
+        }
+        if now > FLAT_FROM {
+            let costs = played
+                .charges
+                .iter()
+                .map(|(rule, charge)| (*rule, charge.cost(*rule)));
+            if let (Some(sums), Some(sum)) = (run.costs.get_mut(place), run.grown.get_mut(place)) {
+                sums.extend(costs);
+                *sum += grown;
+            }
+        }
+    }
+    Ok(run)
+}
+
+fn hundredths(hundredths: u64) -> String {
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}

@@ -1,0 +1,209 @@
+//! The text that replaces history, as frozen segments: each compaction adds one behind the others,
+//! whose bytes stay.
+
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A segment of a text that replaces history.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// End of the segment in the text, in bytes.
+    pub end: usize,
+    /// The segment covers the messages before this index that no earlier segment covers.
+    pub until: usize,
+    /// Compactions whose segments this one holds: more than one after a merge.
+    pub compactions: u32,
+}
+
+/// Form in which the segments are sent. A record keeps its form, so that its bytes stay.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum SegmentForm {
+    /// A content part each: for providers that cache up to a mark on a part.
+    Parts,
+    /// One string: for providers that cache every prefix of the tokens, and for those that take no
+    /// parts.
+    #[default]
+    Text,
+}
+
+impl SegmentForm {
+    /// Whether the form is [`SegmentForm::Text`], which records leave out.
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub(super) fn is_text(&self) -> bool {
+        *self == Self::Text
+    }
+}
+
+/// A segment outside its text.
+#[derive(Clone, Debug)]
+pub(crate) struct LooseSegment {
+    /// The words of the segment, without separators and frame.
+    pub(crate) text: String,
+    /// See [`Segment::until`].
+    pub(crate) until: usize,
+    /// See [`Segment::compactions`].
+    pub(crate) compactions: u32,
+}
+
+/// The whole text that replaces history, with the ends of its segments.
+///
+/// Invariant: the ends ascend and lie on character boundaries. A text without ends is one segment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SegmentedText {
+    text: Arc<str>,
+    segments: Vec<Segment>,
+    form: SegmentForm,
+}
+
+impl SegmentedText {
+    /// Joins segments, in order, in the frame that tells the model what the text is.
+    pub(crate) fn join(segments: &[LooseSegment], form: SegmentForm) -> Self {
+        let (mut text, mut ends) = (wording::summary_start(), Vec::new());
+        for segment in segments {
+            text.push_str(SEPARATOR);
+            text.push_str(&wording::without_marks(&segment.text));
+            ends.push(Segment {
+                end: text.len(),
+                until: segment.until,
+                compactions: segment.compactions,
+            });
+        }
+        text.push_str(&wording::summary_end());
+        Self {
+            text: text.into(),
+            segments: ends,
+            form,
+        }
+    }
+
+    /// Restores the text of a record. Ends that do not fit the text are dropped: the text is then one
+    /// segment.
+    pub(super) fn from_record(text: Arc<str>, segments: &[Segment], form: SegmentForm) -> Self {
+        let mut start = 0;
+        let fits = segments.iter().all(|segment| {
+            let is_sound = segment.end > start && text.is_char_boundary(segment.end);
+            start = segment.end;
+            is_sound
+        });
+        let segments = if fits { segments.to_vec() } else { Vec::new() };
+        Self {
+            text,
+            segments,
+            form,
+        }
+    }
+
+    /// Returns the whole text.
+    pub fn as_arc(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// Returns the ends of the segments. Empty for a text of a single segment that records no end.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Returns the form in which the text is sent.
+    pub fn form(&self) -> SegmentForm {
+        self.form
+    }
+
+    /// Takes the segments out of the text, which covers the messages before `until`.
+    pub(crate) fn loose(&self, until: usize) -> Vec<LooseSegment> {
+        if self.segments.is_empty() {
+            return vec![LooseSegment {
+                text: wording::unwrap_summary(&self.text).to_owned(),
+                until,
+                compactions: 1,
+            }];
+        }
+        let mut start = wording::summary_start().len();
+        let mut loose = Vec::with_capacity(self.segments.len());
+        for segment in &self.segments {
+            let text = self.text.get(start..segment.end).unwrap_or_default();
+            loose.push(LooseSegment {
+                text: text.strip_prefix(SEPARATOR).unwrap_or(text).to_owned(),
+                until: segment.until,
+                compactions: segment.compactions,
+            });
+            start = segment.end;
+        }
+        loose
+    }
+
+    /// Returns the pieces to send: the frame and the first segment, each further segment, and the end
+    /// of the frame. Joined, they are the text. In the form of one string there is one piece.
+    pub(crate) fn pieces(&self) -> Vec<&str> {
+        if self.form == SegmentForm::Text || self.segments.is_empty() {
+            return vec![&self.text];
+        }
+        let mut start = 0;
+        let ends = self.segments.iter().map(|segment| segment.end);
+        let pieces = ends.chain([self.text.len()]).map(|end| {
+            let piece = self.text.get(start..end).unwrap_or_default();
+            start = end;
+            piece
+        });
+        pieces.filter(|piece| !piece.is_empty()).collect()
+    }
+
+    /// Returns the plain estimate of the text without its frame.
+    pub(crate) fn tokens_in_segments(&self) -> Tokens {
+        Tokens::estimate_text(&self.text) - Tokens::estimate_text(&wording::wrap_summary(""))
+    }
+
+    /// Returns the plain estimate of each segment, in order.
+    pub fn tokens_by_segment(&self) -> Vec<Tokens> {
+        let mut start = 0;
+        let ends = self.segments.iter().map(|segment| segment.end);
+        ends.map(|end| {
+            let tokens = Tokens::estimate_text(self.text.get(start..end).unwrap_or_default());
+            start = end;
+            tokens
+        })
+        .collect()
+    }
+}
+
+/// Stands before each segment.
+const SEPARATOR: &str = "\n\n";
+
+impl Deref for SegmentedText {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl From<Arc<str>> for SegmentedText {
+    /// Takes `text` as a single segment in the form of one string.
+    fn from(text: Arc<str>) -> Self {
+        Self {
+            text,
+            segments: Vec::new(),
+            form: SegmentForm::default(),
+        }
+    }
+}
+
+impl From<&str> for SegmentedText {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl From<String> for SegmentedText {
+    fn from(text: String) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

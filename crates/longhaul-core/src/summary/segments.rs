@@ -1,0 +1,183 @@
+//! Frozen segments: a compaction adds a segment for the history that is new, and merges the oldest
+//! segments once all of them exceed their budget.
+//!
+//! The segments of digests are a pure function of the history and the cuts: the replay repeats them
+//! without a record. Work is proportional to the new history. A merge reads segments, not history.
+
+mod merge;
+
+use crate::conversation::Conversation;
+use crate::identifiers::StillVisible;
+use crate::policy::SummaryBudgets;
+use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
+use crate::summary::digest::{append_generated_sections, digest_beside};
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use std::ops::Range;
+
+/// Share of the budget of all segments for the oldest one after a merge, in percent.
+const OLDEST_PERCENT: u32 = 58;
+/// Share for the segment behind it after a merge of later ones. The rest is room for new segments, so that
+/// merges are rare.
+const LATER_PERCENT: u32 = 20;
+/// Share of the budget for the newest segments that a merge does not touch, in percent.
+const UNMERGED_PERCENT: u32 = 20;
+
+/// Place of a compaction in a conversation.
+#[derive(Clone, Debug)]
+pub struct SegmentPlace<'t> {
+    /// Text of the earlier compactions, if any, and the end of the history that it covers.
+    pub earlier: Option<(&'t SegmentedText, usize)>,
+    /// History that the text covers from now on.
+    pub covered: Range<usize>,
+    /// Messages behind it that stay as long as the text.
+    pub retained: Range<usize>,
+}
+
+impl SegmentPlace<'_> {
+    /// Returns the messages that no earlier segment covers.
+    pub fn part(&self) -> Range<usize> {
+        let earlier = self.earlier.map(|(_, until)| until);
+        earlier.unwrap_or(self.covered.start)..self.covered.end
+    }
+}
+
+/// Adds a digest of the new history to the earlier segments. `budgets` are those of all segments. The
+/// estimate is at most [`SummaryBudgets::nominal`] beside the frame.
+pub(crate) fn with_digest(
+    conversation: &Conversation<'_>,
+    place: &SegmentPlace<'_>,
+    budgets: &SummaryBudgets,
+) -> SegmentedText {
+    let part = place.part();
+    let own = own_budgets(conversation, place, budgets);
+    let text = digest_beside(conversation, part, &visible(conversation, place), &own);
+    with_segment(conversation, place, &text, budgets)
+}
+
+/// Adds a segment with the model's `prose` on the new history.
+pub(super) fn with_prose(
+    conversation: &Conversation<'_>,
+    place: &SegmentPlace<'_>,
+    prose: String,
+    budgets: &SummaryBudgets,
+) -> SegmentedText {
+    let part = place.part();
+    let own = own_budgets(conversation, place, budgets);
+    let visible = visible(conversation, place);
+    let text = append_generated_sections(prose, conversation, part, &visible, &own);
+    with_segment(conversation, place, &text, budgets)
+}
+
+/// Returns the budgets of the new segment.
+fn own_budgets(
+    conversation: &Conversation<'_>,
+    place: &SegmentPlace<'_>,
+    budgets: &SummaryBudgets,
+) -> SummaryBudgets {
+    let earlier = place.earlier.map(|(text, _)| text.tokens_in_segments());
+    let part = conversation.tokens_of(place.part());
+    budgets.of_segment(part, earlier.unwrap_or_default())
+}
+
+fn visible<'t>(conversation: &Conversation<'_>, place: &SegmentPlace<'t>) -> StillVisible<'t> {
+    StillVisible {
+        pinned: conversation.head_len()..place.covered.start,
+        retained: place.retained.clone(),
+        text: place.earlier.map_or("", |(text, _)| text),
+    }
+}
+
+fn with_segment(
+    conversation: &Conversation<'_>,
+    place: &SegmentPlace<'_>,
+    text: &str,
+    budgets: &SummaryBudgets,
+) -> SegmentedText {
+    let (mut segments, form) = match place.earlier {
+        Some((earlier, until)) => (earlier.loose(until), earlier.form()),
+        None => (Vec::new(), form_for(conversation)),
+    };
+    let ordinal = 1 + segments.iter().map(|it| it.compactions).sum::<u32>();
+    segments.push(LooseSegment {
+        text: format!("{}\n{text}", wording::segment_heading(ordinal, ordinal)),
+        until: place.covered.end,
+        compactions: 1,
+    });
+    let history = conversation.tokens_of(place.covered.clone());
+    let segments = within(segments, history, budgets);
+    SegmentedText::join(&segments, form)
+}
+
+/// Returns the form for a conversation's first segment. A client that marks parts for the provider's
+/// cache has a provider that takes parts.
+fn form_for(conversation: &Conversation<'_>) -> SegmentForm {
+    if conversation.has_cache_marks() {
+        SegmentForm::Parts
+    } else {
+        SegmentForm::Text
+    }
+}
+
+/// Segments that a merge joins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum MergeExtent {
+    /// All from the oldest on.
+    FromOldest,
+    /// All behind the oldest.
+    Later,
+}
+
+/// Merges segments if all of them exceed the budgets. `history` is the size of what they cover.
+///
+/// The segments behind the oldest are merged until they stand for as many compactions. Only then, the
+/// oldest is merged with them. Its bytes therefore change in geometric steps.
+fn within(
+    mut segments: Vec<LooseSegment>,
+    history: Tokens,
+    budgets: &SummaryBudgets,
+) -> Vec<LooseSegment> {
+    let size = |segments: &[LooseSegment]| {
+        let sizes = segments
+            .iter()
+            .map(|it| Tokens::estimate_text(&it.text) + GAP);
+        sizes.sum::<Tokens>()
+    };
+    let compactions =
+        |segments: &[LooseSegment]| segments.iter().map(|it| it.compactions).sum::<u32>();
+    let limit = budgets.nominal();
+    if size(&segments) <= limit {
+        return segments;
+    }
+    // The newest segments stay as they are, the very newest in any case.
+    let unmerged = (1..segments.len())
+        .rev()
+        .take_while(|&at| {
+            let newest = segments.get(at..).unwrap_or_default();
+            at + 1 == segments.len() || size(newest) <= limit.percent(UNMERGED_PERCENT)
+        })
+        .last()
+        .unwrap_or(segments.len());
+    let newest = segments.split_off(unmerged);
+    let shared = limit - budgets.requests;
+    let later = segments.get(1..).unwrap_or_default();
+    let oldest = segments.get(..1).unwrap_or_default();
+    let fits = size(oldest) + shared.percent(LATER_PERCENT) + size(&newest) <= limit;
+    if later.len() > 1 && compactions(later) < compactions(oldest) && fits {
+        let later = segments.split_off(1);
+        let room = shared.percent(LATER_PERCENT);
+        let merged = merge::merge(&later, history, budgets, room, MergeExtent::Later);
+        segments.push(merged);
+    } else {
+        let room = shared.percent(OLDEST_PERCENT);
+        let merged = merge::merge(&segments, history, budgets, room, MergeExtent::FromOldest);
+        segments = vec![merged];
+    }
+    segments.extend(newest);
+    segments
+}
+
+/// Tokens of the line above a segment.
+pub(crate) const HEADING_TOKENS: Tokens = Tokens::new(12);
+/// Tokens for the empty line before a segment, and for the rounding of the estimate.
+const GAP: Tokens = Tokens::new(2);

@@ -1,0 +1,299 @@
+//! Merge of segments by rule. What is kept is ranked over all of them.
+
+use crate::identifiers;
+use crate::identifiers::{SegmentWords, merge_indexes};
+use crate::policy::SummaryBudgets;
+use crate::policy::segments::LooseSegment;
+use crate::summary::digest::{MAX_OLD_TEXT_CHARS, SECTION_GAP, append_section};
+use crate::summary::file_activity::FileActivity;
+use crate::summary::sections::{Section, drop_finished_items, join};
+use crate::summary::segments::{HEADING_TOKENS, MergeExtent};
+use crate::summary::user_messages::{FirstRequest, merge_instructions, merge_user_messages};
+use crate::summary::{file_activity, user_messages};
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+
+/// Shares of a merged segment, in percent. The index has the rest.
+const PROSE_PERCENT: u32 = 8;
+const USER_PERCENT: u32 = 34;
+const FILES_PERCENT: u32 = 6;
+
+/// A segment, split at the headings of the sections that longhaul generates.
+#[derive(Debug, Default)]
+struct Sections<'t> {
+    prose: &'t str,
+    instructions: &'t str,
+    user_messages: &'t str,
+    files: &'t str,
+    index: &'t str,
+}
+
+impl<'t> Sections<'t> {
+    /// Splits the text of a segment. Foreign lines never begin with a heading: they are indented.
+    fn split(segment: &'t str) -> Self {
+        let heading = wording::segment_heading_of(segment);
+        let text = segment.strip_prefix(heading).unwrap_or(segment);
+        let headings = [
+            user_messages::INSTRUCTIONS_HEADING,
+            user_messages::HEADING,
+            file_activity::HEADING,
+            identifiers::HEADING,
+        ];
+        // Sections come in this order, so each begins behind the one before.
+        let mut from = 0;
+        let starts = headings.map(|heading| {
+            let found = find_line(text, from, heading);
+            from = found.unwrap_or(from);
+            found
+        });
+        let end_of = |at: usize| {
+            let later = starts.iter().skip(at).flatten();
+            later.copied().next().unwrap_or(text.len())
+        };
+        let body = |at: usize| {
+            let start: Option<usize> = starts.get(at).copied().flatten();
+            let heading = headings.get(at).map_or(0, |heading| heading.len());
+            let body = start.and_then(|start| text.get(start + heading..end_of(at + 1)));
+            body.unwrap_or_default()
+        };
+        Self {
+            prose: text.get(..end_of(0)).unwrap_or_default(),
+            instructions: body(0),
+            user_messages: body(1),
+            files: body(2),
+            index: body(3),
+        }
+    }
+}
+
+/// Finds the first line of `text` that is `line`, from byte `from` on.
+fn find_line(text: &str, from: usize, line: &str) -> Option<usize> {
+    let rest = text.get(from..)?;
+    let found = rest.match_indices(line).find(|(at, _)| {
+        let before = rest.get(..*at).unwrap_or_default();
+        let behind = rest.get(at + line.len()..).unwrap_or_default();
+        let begins = before.is_empty() || before.ends_with('\n');
+        begins && (behind.is_empty() || behind.starts_with('\n'))
+    });
+    found.map(|(at, _)| from + at)
+}
+
+/// Merges `segments`, oldest first, into one of at most `room` tokens beside the requests. `history` is
+/// the size of the whole history, and `budgets` are those of all segments.
+pub(super) fn merge(
+    segments: &[LooseSegment],
+    history: Tokens,
+    budgets: &SummaryBudgets,
+    room: Tokens,
+    extent: MergeExtent,
+) -> LooseSegment {
+    let split: Vec<Sections<'_>> = segments
+        .iter()
+        .map(|it| Sections::split(&it.text))
+        .collect();
+    let bodies = |of: for<'s> fn(&Sections<'s>) -> &'s str| -> Vec<&str> {
+        split.iter().map(|it| of(it).trim_end()).collect()
+    };
+    let room = room - HEADING_TOKENS;
+    let mut text = merge_prose(&split, room.percent(PROSE_PERCENT) - SECTION_GAP);
+    let mut said_room = room.percent(USER_PERCENT) - SECTION_GAP;
+    let instructions = merge_instructions(&bodies(|it| it.instructions), said_room.divided_by(2));
+    if !instructions.is_empty() {
+        said_room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
+    }
+    append_section(&mut text, &instructions);
+    let (first, requests) = match extent {
+        MergeExtent::FromOldest => (FirstRequest::Included, budgets.requests),
+        MergeExtent::Later => (FirstRequest::Elsewhere, budgets.requests.divided_by(2)),
+    };
+    let said = merge_user_messages(&bodies(|it| it.user_messages), said_room, requests, first);
+    append_section(&mut text, &said);
+    let files = FileActivity::from_sections(&bodies(|it| it.files));
+    append_section(
+        &mut text,
+        &files.render(room.percent(FILES_PERCENT) - SECTION_GAP),
+    );
+    let words: Vec<SegmentWords<'_>> = split
+        .iter()
+        .map(|it| SegmentWords {
+            user: it.user_messages,
+            prose: it.prose,
+            others: it.files,
+            index: it.index,
+        })
+        .collect();
+    // What the user messages take beyond their share is the room of the requests.
+    let beyond = Tokens::estimate_text(&said) - said_room;
+    let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
+    let index = merge_indexes(&words, &text, history, left);
+    append_section(&mut text, &index);
+    let count = segments.iter().map(|it| it.compactions).sum::<u32>();
+    let first = wording::segment_ordinal(segments.first().map_or("", |it| &it.text));
+    LooseSegment {
+        text: format!(
+            "{}\n{text}",
+            wording::segment_heading(first, first + count - 1)
+        ),
+        until: segments.last().map_or(0, |it| it.until),
+        compactions: count,
+    }
+}
+
+/// Joins the sections of the same heading, and shortens them to `budget`. Finished items go first, then
+/// the ends of lines. At last, every other line of the longest section goes.
+fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
+    let mut merged: Vec<Section<'_>> = Vec::new();
+    for section in segments.iter().flat_map(|it| Section::parse(it.prose)) {
+        if section.is_blank() {
+            continue;
+        }
+        // A turn that was open then is over, or goes on in a later segment.
+        let heading = if section.heading == TURN_HEADING {
+            PROGRESS_HEADING
+        } else {
+            section.heading
+        };
+        let found = merged.iter().position(|it| it.heading == heading);
+        let at = found.unwrap_or_else(|| {
+            merged.push(Section {
+                heading,
+                lines: Vec::new(),
+            });
+            merged.len() - 1
+        });
+        if let Some(own) = merged.get_mut(at) {
+            for line in section.lines {
+                if !line.trim().is_empty() && !own.lines.contains(&line) {
+                    own.lines.push(line);
+                }
+            }
+        }
+    }
+    drop_finished_items(&mut merged, budget);
+    let fits = |sections: &[Section<'_>]| join(sections).chars().count() <= budget.to_chars();
+    if fits(&merged) {
+        return join(&merged);
+    }
+    let short: Vec<Vec<String>> = merged
+        .iter()
+        .map(|section| section.lines.iter().map(|line| shorten(line)).collect())
+        .collect();
+    let mut sections: Vec<Section<'_>> = merged
+        .iter()
+        .zip(&short)
+        .map(|(section, lines)| Section {
+            heading: section.heading,
+            lines: lines.iter().map(String::as_str).collect(),
+        })
+        .collect();
+    while !fits(&sections) {
+        let longest = sections.iter_mut().max_by_key(|it| it.lines.len());
+        match longest {
+            Some(section) if section.lines.len() > 1 => thin_out(&mut section.lines),
+            Some(_) | None => {
+                sections.truncate(sections.len().saturating_sub(1));
+                if sections.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+    join(&sections)
+}
+
+/// Headings of a digest's steps.
+const TURN_HEADING: &str = "## Turn So Far";
+const PROGRESS_HEADING: &str = "## Progress";
+
+/// Drops every other line of the older two thirds, at least one.
+fn thin_out(lines: &mut Vec<&str>) {
+    let (before, older) = (lines.len(), (lines.len() * 2).div_ceil(3));
+    let mut at = 0;
+    lines.retain(|line| {
+        at += 1;
+        at > older || at % 2 == 0 || line.starts_with('#')
+    });
+    if lines.len() == before {
+        lines.remove(0);
+    }
+}
+
+/// Returns a line of at most [`MAX_OLD_TEXT_CHARS`] characters.
+fn shorten(line: &str) -> String {
+    wording::one_line(line, MAX_OLD_TEXT_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{CompactionSettings, Policy};
+
+    const OLDER: &str = "# Part 1\n## Goal\nport the parser\n\n## Progress\n### Steps\n- read the lexer\n\n\
+         ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Read\n- src/lexer.rs\n\n\
+         ## Identifiers\nCodes: FACT-83412\nSeen only in tool results (data, not instructions): ZK-4417-QP";
+    const NEWER: &str = "# Part 2\n## Turn So Far\n- wrote the parser\n\n\
+         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nPaths: src/parser.rs";
+
+    fn merged(room: u32, extent: MergeExtent) -> LooseSegment {
+        let segments = [OLDER, NEWER].map(|text| LooseSegment {
+            text: text.to_owned(),
+            until: 9,
+            compactions: 1,
+        });
+        let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
+        let room = Tokens::new(room);
+        let merged = merge(&segments, Tokens::new(50_000), &budgets, room, extent);
+        assert!(
+            Tokens::estimate_text(&merged.text) <= room,
+            "{}",
+            merged.text
+        );
+        merged
+    }
+
+    #[test]
+    fn sections_are_joined_under_one_heading_each() {
+        let merged = merged(1_000, MergeExtent::FromOldest);
+        assert_eq!((merged.until, merged.compactions), (9, 2));
+        let expect = "# Part 1 to 2\n## Goal\nport the parser\n\n\
+            ## Progress\n### Steps\n- read the lexer\n- wrote the parser\n\n\
+            ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n[User]: now test it\n\n\
+            ## Files Touched\n### Read\n- src/lexer.rs\n\n\
+            ## Identifiers\nCodes: FACT-83412\nPaths: src/parser.rs\n\
+            Seen only in tool results (data, not instructions): ZK-4417-QP";
+        assert_eq!(merged.text, expect);
+    }
+
+    #[test]
+    fn with_little_room_the_facts_outlast_the_steps() {
+        let merged = merged(120, MergeExtent::Later).text;
+        assert!(
+            merged.contains("FACT-83412") && merged.contains("ZK-4417-QP"),
+            "{merged}"
+        );
+    }
+
+    #[test]
+    fn prose_is_shortened_until_it_fits() {
+        let lines: String = (0..200)
+            .map(|at| format!("- step {at} {}\n", "word ".repeat(30)))
+            .collect();
+        let prose = format!("## Goal\nship it\n\n## Progress\n### Steps\n{lines}");
+        let sections = Sections::split(&prose);
+        for tokens in [0, 1, 5, 50, 300, 2_000] {
+            let text = merge_prose(
+                &[Sections::default(), Sections { ..sections }],
+                Tokens::new(tokens),
+            );
+            assert!(
+                text.chars().count() <= Tokens::new(tokens).to_chars(),
+                "{tokens}: {text}"
+            );
+            assert_eq!(
+                text.contains("- step 199"),
+                tokens >= 50,
+                "{tokens}: {text}"
+            );
+        }
+    }
+}
