@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_anybody_can_point_here_is_answered_nothing() {
+    fn local_caller_with_a_foreign_host_header_gets_403() {
         for path in [
             "/",
             "/livez",
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_health_and_numbers_but_no_settings() {
+    fn remote_caller_sees_health_and_metrics_but_no_settings() {
         for path in ["/livez", "/readyz", "/metrics"] {
             check("0.0.0.0", THERE, "longhaul:8485", path, 200);
         }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_for_anybody() {
+    fn rejects_methods_other_than_get_and_head() {
         let request = Request::post("/livez").body(()).unwrap();
         let answer = admin(HERE).respond(&request, HERE.parse().unwrap());
         assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_no_page_names_those_that_are() {
+    fn unknown_path_lists_the_available_pages() {
         let request = Request::get("/status").body(()).unwrap();
         let answer = admin(HERE).respond(&request, HERE.parse().unwrap());
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_told_to_stop_is_alive_but_not_ready() {
+    fn stopping_process_is_live_but_not_ready() {
         let admin = admin(HERE);
         admin.set_stopping();
         let ask = |path| {

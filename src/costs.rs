@@ -185,7 +185,7 @@ mod tests {
     /// Session at prices of $1.25 and $0.125 per million tokens: unchanged, cut, and cut at the
     /// same point again.
     #[test]
-    fn the_first_cut_is_paid_for_and_the_next_request_saves() {
+    fn first_cut_costs_a_cache_rewrite_and_the_next_request_saves() {
         let tracker = CostTracker::new();
         let spend = |turns, billed, usage: Usage| {
             let prefix_keys = prefix_keys(turns);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_provider_cached_an_hour_ago_is_cached_no_more() {
+    async fn cached_prefix_expires_after_an_hour() {
         let tracker = CostTracker::new();
         let prefix_keys = prefix_keys(1);
         let open = tracker.begin(&prefix_keys, MODEL, billed(60_000, 60_000));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_knows_the_price_what_was_taken_out_is_counted_and_not_priced() {
+    fn removed_tokens_stay_unpriced_without_a_listed_price() {
         let tracker = CostTracker::new();
         let open = tracker.begin(&prefix_keys(1), MODEL, billed(60_000, 40_000));
         let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)), None);

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_second_try_may_mend_has_a_status_that_sdks_repeat() {
+    fn retryable_faults_have_a_server_error_status() {
         for fault in Fault::ALL
             .iter()
             .filter(|fault| fault.retry_advice() == RetryAdvice::MayHelp)
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_distinct_and_indexed_by_position() {
+    fn fault_codes_are_distinct_and_indexed_by_position() {
         for (at, fault) in Fault::ALL.iter().enumerate() {
             assert_eq!(fault.index(), at);
             assert_eq!(

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shadow_would_have_saved_was_not_saved() {
+    fn shadow_savings_are_counted_separately() {
         let chats = ChatTokens::default();
         chats.add_shadow(Tokens::new(100), Tokens::new(40));
         assert_eq!((chats.before.get(), chats.after.get()), (100, 100));

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_act_has_its_place_among_those_that_tell_most() {
+    fn every_action_has_a_rank_as_main_action() {
         for act in Action::ALL {
             let mut report = ChatReport::default();
             report.add(*act);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_original_went_nothing_is_said_to_be_cleared() {
+    fn reverting_to_the_original_resets_the_clearing_counts() {
         let mut report = ChatReport {
             before: Tokens::new(9),
             after: Tokens::new(4),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_of_which_something_was_made_has_no_reason_for_having_passed() {
+    fn chat_with_an_action_has_no_bypass_reason() {
         let mut report = ChatReport::bypassed(Bypass::Nothing);
         assert_eq!(report.bypass(), Some(Bypass::Nothing));
         assert_eq!(report.action_labels(), None);

@@ -414,7 +414,7 @@ mod tests {
     use crate::config::Mount;
 
     #[tokio::test]
-    async fn a_mount_that_is_the_listener_is_refused_at_start() {
+    async fn rejects_a_mount_that_points_at_its_own_listener() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut config = Config::default_with([]).unwrap();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_units_tell_the_same_time() {
+    fn seconds_and_milliseconds_agree() {
         let before = unix_seconds();
         let between = unix_millis() / 1_000;
         assert!(before > 1_700_000_000 && before <= between && between <= unix_seconds());

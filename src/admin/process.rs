@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_in_kibibytes() {
+    fn reads_memory_in_kibibytes() {
         let status = "Name:\tlonghaul\nVmHWM:\t  9000 kB\nVmRSS:\t    7812 kB\n";
         assert_eq!(kibibytes(status, "VmRSS:"), Some(7_812));
         assert_eq!(kibibytes("VmRSS:\t7812 pages\n", "VmRSS:"), None);
     }
 
     #[test]
-    fn the_soft_limit_on_open_files_stands_first() {
+    fn reads_the_soft_limit_on_open_files() {
         let limits = "Limit  Soft Limit  Hard Limit  Units\n\
                       Max open files            1024                 524288               files\n";
         assert_eq!(open_files_limit(limits), Some(1_024));
@@ -60,7 +60,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn linux_tells_all_of_it() {
+    fn reads_memory_and_open_descriptors_on_linux() {
         assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
         assert!(open_descriptors().is_some_and(|open| open > 2));
     }

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_for_people_has_every_metric_and_no_other() {
+    fn documentation_lists_exactly_the_exported_metrics() {
         let metrics = Metrics::default();
         let source = MetricsSource {
             metrics: &metrics,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_prometheus_has_them() {
+    fn metric_names_follow_prometheus_conventions() {
         let mut names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
         names.sort_unstable();
         names.dedup();

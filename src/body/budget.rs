@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_more_than_is_left_and_keeps_what_it_had() {
+    fn refuses_growth_beyond_the_budget_and_keeps_the_reservation() {
         let budget = BufferBudget::new(10);
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!(one.grow_to(6), Ok(()));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesser_reservation_leaves_half_to_others() {
+    fn low_priority_reservation_leaves_half_to_others() {
         let budget = BufferBudget::new(10);
         let (mut lesser, mut own) = (budget.low_priority_reservation(), budget.reservation());
         assert_eq!(lesser.grow_to(6), Err(Exhausted::Total));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_were_joined_are_free_together() {
+    fn merged_reservations_are_released_together() {
         let budget = BufferBudget::new(10);
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!((one.grow_to(4), two.grow_to(6)), (Ok(()), Ok(())));

@@ -86,7 +86,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     #[tokio::test]
-    async fn what_is_sent_is_what_was_put_in_one_behind_the_other() {
+    async fn sends_the_pushed_pieces_in_order() {
         let mut pieces = ChunkedBytes::from(Bytes::from_static(b"one"));
         pieces.push(Bytes::new());
         pieces.push(Bytes::from_static(b"two"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_run_is_sent_in_frames_that_are_no_copies() {
+    async fn splits_a_long_piece_into_frames_without_copying() {
         let long = Bytes::from(vec![b'x'; 2 * FRAME_BYTES + 1]);
         let mut pieces = ChunkedBytes::from(long.clone());
         pieces.push(Bytes::from_static(b"end"));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_ended_before_it_began() {
+    fn empty_body_is_at_its_end_from_the_start() {
         let nothing = ChunkedBytes::from(Bytes::new());
         assert!(nothing.is_end_stream());
         assert_eq!(nothing.into_bytes(), "");

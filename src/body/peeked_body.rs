@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn gives_the_head_in_order_and_then_the_tail() {
+    async fn yields_the_read_ahead_chunks_before_the_rest() {
         let whole = held(&["one ", "two "], "three")
             .collect()
             .await
@@ -176,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_is_held_in_its_size() {
+    fn size_hint_includes_the_read_ahead_bytes() {
         assert_eq!(held(&["1234"], "567").size_hint().exact(), Some(7));
     }
 
     #[tokio::test]
-    async fn what_broke_off_while_held_says_how_long_it_was_to_be() {
+    async fn broken_body_still_reports_its_announced_size() {
         let mut held = PeekedBody::new(Broken(Some(Bytes::from_static(b"1234"))));
         assert_eq!(
             held.read_ahead().await,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn has_not_ended_while_something_is_held() {
+    fn has_not_ended_while_read_ahead_bytes_remain() {
         assert!(!held(&["1"], "").is_end_stream());
         assert!(held(&[], "").is_end_stream());
     }

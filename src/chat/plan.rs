@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
+    async fn unchanged_body_is_forwarded_without_a_copy() {
         let text = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
         let (_, sending, _, came) = first(text, PriorRecords::default()).await;
         let forwarded = sending.body.into_bytes();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rewrite_that_is_not_sound_is_neither_sent_nor_told_of() {
+    async fn unsound_rewrite_is_neither_sent_nor_reported() {
         let text = r#"{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"two"},{"role":"user","content":"three"}]}"#;
         // The cut falls between a call and its result.
         let record = CompactionRecord {

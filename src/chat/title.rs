@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_title_is_asked_for_once_and_where_it_is_shown_alone() {
+    async fn requests_a_title_once_if_shown_and_a_model_is_set() {
         check(&services(NOBODY, &[NAMED]), false).await;
         check(&shown(NOBODY, &[]), false).await;
         let services = shown(NOBODY, &[NAMED]);
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn on_ones_own_machine_a_title_is_asked_for_elsewhere_or_not_at_all() {
+    async fn local_profile_requests_titles_only_from_a_separate_endpoint() {
         check(&shown(NOBODY, &[NAMED, LOCAL]), false).await;
         let [at, by] = ELSEWHERE;
         check(&shown(NOBODY, &[NAMED, LOCAL, at, by]), true).await;
     }
 
     #[tokio::test]
-    async fn an_upstream_that_has_too_much_to_do_is_asked_for_no_title() {
+    async fn requests_no_title_from_a_throttled_upstream() {
         let services = shown(NOBODY, &[NAMED]);
         let throttled = |chat: &Chat<'_>| {
             let (_, newest) = chat.prefix_keys.newest().unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_for_a_title_that_hangs_is_given_up_after_two_minutes() {
+    async fn hanging_title_call_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
         let services = shown(&base, &[NAMED, ("upstream.connect", "1h")]);

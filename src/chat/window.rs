@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_assumed_window_is_near_much_earlier_than_a_listed_one() {
+    fn assumed_window_is_near_at_a_smaller_size_than_a_listed_one() {
         let window = Tokens::new(200_000);
         for (source, near) in [
             (SelectedSource::Table, 100_000),

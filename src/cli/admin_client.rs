@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_on_every_address_is_asked_on_loopback() {
+    fn health_check_of_a_wildcard_address_uses_loopback() {
         check("0.0.0.0:8485", "127.0.0.1:8485");
         check("[::]:8485", "[::1]:8485");
         check("192.0.2.7:8485", "192.0.2.7:8485");
     }
 
     #[test]
-    fn nobody_is_asked_where_nobody_can_be_found() {
+    fn queries_no_address_if_the_listener_is_off_or_on_port_zero() {
         assert!(admin_address(AdminListener::Off).is_err());
         assert!(admin_address(AdminListener::IfFree(([127, 0, 0, 1], 0).into())).is_err());
     }

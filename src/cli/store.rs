@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_read_as_it_is_shown() {
+    fn scope_parses_as_it_is_displayed() {
         let tag = ScopeTag([0, 1, 2, 0xab, 4, 5, 6, 0xff]);
         assert_eq!(scope_hex(tag), "000102ab040506ff");
         assert_eq!(parse_scope("000102ab040506ff"), Ok(tag));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_told_in_the_unit_that_fits() {
+    fn ages_use_the_largest_fitting_unit() {
         for (seconds, expect) in [
             (0, "0s"),
             (59, "59s"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_models_name_cannot_write_on_the_terminal() {
+    fn printable_model_is_bounded_and_without_control_characters() {
         assert_eq!(printable_model("gpt\u{1b}[2J\n5"), "gpt[2J5");
         assert_eq!(printable_model("gpt\u{202e}5\u{2069}"), "gpt5");
         assert_eq!(printable_model(&"m".repeat(1_000)).len(), MODEL_CHARS);

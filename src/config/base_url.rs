@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_plain_and_secure_urls_without_a_slash_at_the_end() {
+    fn accepts_http_and_https_urls_and_strips_trailing_slashes() {
         check("https://api.openai.com/v1", Ok("https://api.openai.com/v1"));
         check("http://localhost:11434/", Ok("http://localhost:11434"));
         check(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_base_url() {
+    fn rejects_invalid_base_urls_with_the_reason() {
         check("ftp://example.com", Err(BaseUrlError::Scheme));
         check("https://", Err(BaseUrlError::NotAUrl));
         check("https://example.com:http/", Err(BaseUrlError::NotAUrl));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_the_port_a_scheme_implies() {
+    fn port_defaults_by_scheme() {
         let port = |text: &str| BaseUrl::parse(text).unwrap().port();
         assert_eq!(port("https://example.com"), 443);
         assert_eq!(port("http://example.com"), 80);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default_of_the_core() {
+    fn empty_configuration_equals_the_core_defaults() {
         let config = config(&[]);
         assert_eq!(config.compaction, CompactionSettings::default());
         assert_eq!(config.window, Tokens::new(200_000));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_reaches_its_wish() {
+    fn each_setting_reaches_the_compaction_settings() {
         let config = config(&[
             ("profile", "frugal"),
             ("prune.protect_tokens", "1"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_switch_switches_one_thing_off_and_all_three_the_proxy() {
+    fn each_switch_disables_one_feature_and_all_three_the_proxy() {
         let acts = |config: &Config| {
             let settings = &config.compaction;
             (settings.prune, settings.proactive, settings.recover)
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_soft_mark_stands_at_the_hard_one_at_most() {
+    fn soft_mark_may_not_exceed_the_hard_mark() {
         let marks = |soft, hard| {
             Config::default_with([("compact.soft", soft), ("compact.hard", hard)]).is_ok()
         };

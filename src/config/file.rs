@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_a_list_are_counted_in_the_order_of_the_file() {
+    fn list_tables_are_numbered_in_file_order() {
         check(
             "[[b]]\nx = 1\n[[a]]\nx = 2\n[[b]]\nx = 3\n",
             &[("b[1].x", "1", 2), ("a[1].x", "2", 4), ("b[2].x", "3", 6)],

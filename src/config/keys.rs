@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_upstreams_key_comes_from_a_file_or_the_environment_and_is_not_shown() {
+    fn reads_the_upstream_key_from_setting_or_file_without_showing_it() {
         let key = file("sk-hunter2\n");
         let path = key.path().to_str().unwrap();
         for settings in [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_written_where_its_file_belongs_is_not_shown() {
+    fn secret_given_in_place_of_a_file_name_is_not_shown() {
         for key in [
             "client_tokens_file",
             "store.scope_secret_file",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_to_be_spent_by_whoever_connects() {
+    fn refuses_an_upstream_key_on_a_public_listener_without_client_tokens() {
         let tokens = file(TOKEN);
         let path = tokens.path().to_str().unwrap();
         let key = ("upstream.api_key", "sk-1");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn where_clients_show_tokens_each_upstream_out_there_wants_a_key_of_ours() {
+    fn warns_of_a_remote_upstream_without_a_key_if_clients_use_tokens() {
         let tokens = file(TOKEN);
         let path = tokens.path().to_str().unwrap();
         let told = |changes: &[(&str, &str)]| -> Vec<String> {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_lines_that_nobody_can_guess() {
+    fn reads_client_tokens_line_by_line_and_rejects_short_ones() {
         let tokens = file(&format!("# the team's\n{TOKEN}\n\n  {TOKEN}2  \n"));
         let path = tokens.path().to_str().unwrap();
         let config = check(&[("client_tokens_file", path)]).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     use super::addresses_conflict;
 
     #[test]
-    fn two_listeners_have_two_places() {
+    fn addresses_conflict_if_they_overlap_on_one_port() {
         for (one, other, expect) in [
             ("127.0.0.1:1", "127.0.0.1:1", true),
             ("127.0.0.1:1", "127.0.0.1:2", false),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_strangers_can_reach_has_to_be_meant() {
+    fn non_loopback_listener_requires_tls_or_public_true() {
         for listen in [
             "0.0.0.0:8484",
             "[::]:8484",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_by_any_name_needs_no_word() {
+    fn loopback_listener_needs_no_opt_in() {
         for listen in [
             "127.0.0.1:1",
             "localhost:1",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_and_its_key_come_together() {
+    fn certificate_and_key_require_each_other() {
         for one in ["tls.certificate_file", "tls.key_file"] {
             let told = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
             assert!(told.contains(one) && told.contains("also needs"), "{told}");

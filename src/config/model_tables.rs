@@ -125,7 +125,7 @@ mod tests {
         minimum_tokens = 2\nkeep_recent_tokens = 3\n";
 
     #[test]
-    fn the_first_table_that_matches_changes_what_it_names_and_nothing_else() {
+    fn first_matching_model_table_overrides_only_its_settings() {
         let config = config(TWO);
         let big = config.settings_for("BIG-1");
         assert_eq!(big.window, Tokens::new(1_000_000));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn check_shows_each_table_with_its_places() {
+    fn report_shows_each_model_table_setting_with_its_location() {
         let page = report(&layers(TWO).resolve().unwrap());
         for row in [
             "model[1].match = \"big*\"",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_table_is_said_with_its_place() {
+    fn model_table_errors_state_their_location() {
         let check = |file: &str, expect: &str| {
             let said = refused(file);
             assert_eq!(said.len(), 1, "{said:?}");

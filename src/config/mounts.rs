@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_have_a_path_an_upstream_and_perhaps_a_key_and_the_longest_comes_first() {
+    fn mounts_keep_their_own_keys_and_are_sorted_longest_path_first() {
         let text = format!(
             "[upstream]\napi_key = \"sk-general\"\n{ONE}[[mount]]\npath = \"/a/b\"\n\
              upstream = \"http://b.example\"\napi_key_file = \"KEY\"\n"
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn where_clients_show_tokens_a_mount_out_there_wants_a_key_of_its_own() {
+    fn warns_of_a_remote_mount_without_a_key_if_clients_use_tokens() {
         let tokens = "0123456789abcdef0123456789abcdef";
         let text = format!(
             "client_tokens_file = \"KEY\"\n[upstream]\napi_key = \"sk-general\"\n{ONE}\
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_plain_segments() {
+    fn accepts_only_mount_paths_of_plain_segments() {
         for path in ["/a", "/open-router_2", "/a/b/C"] {
             assert!(
                 read(&ONE.replace("/a\"", &format!("{path}\""))).is_ok(),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_table_is_told() {
+    fn rejects_an_invalid_mount_table_with_the_reason() {
         check_refused(&format!("{ONE}{ONE}"), "the path of another mount");
         check_refused("[[mount]]\npath = \"/a\"\n", "add upstream = \"https://…\"");
         check_refused("[[mount]]\nupstream = \"http://a\"\n", "mount.path");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_a_mount_is_not_to_be_spent_by_whoever_connects() {
+    fn refuses_a_mount_key_on_a_public_listener_without_client_tokens() {
         let public = format!("listen = \"0.0.0.0:1\"\npublic = true\n{ONE}");
         assert!(read(&public).is_ok());
         check_refused(

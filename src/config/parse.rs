@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_in_the_wrong_place_is_told_without_its_password() {
+    fn error_for_a_misplaced_url_hides_its_password() {
         for told in [
             address(&RawValue::Text("redis://u:hunter2@h".into())).unwrap_err(),
             choice::<Http2>(&RawValue::Text("http://u:hunter2@h".into())).unwrap_err(),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_can_be_spared_is_an_address_or_off() {
+    fn optional_listener_is_an_address_or_off() {
         let here = ([127, 0, 0, 1], 8485).into();
         check(address_or_off, "localhost:8485", Some(Some(here)));
         check(address_or_off, ":8485", Some(Some(here)));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_know_four_words_each_way_and_nothing_else() {
+    fn switches_accept_only_the_known_words_for_on_and_off() {
         for word in ["1", "true", "YES", "On"] {
             check(switch, word, Some(true));
         }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_is_none_where_a_value_may_be_left_open() {
+    fn empty_optional_value_is_none() {
         check(optional_integer::<0, 9>, " ", Some(None));
         check(optional_integer::<0, 9>, "none", None);
         check(optional_choice::<Http2>, "", Some(None));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn summarisers_are_the_own_model_none_or_a_name() {
+    fn summary_model_is_own_none_or_a_name() {
         check(summary_model, "own", Some(SummaryModel::SameAsConversation));
         check(summary_model, "None", Some(SummaryModel::Disabled));
         let named = SummaryModel::Named("z-ai/GLM-4.6".into());
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_stand_one_a_line_and_each_is_compiled() {
+    fn overflow_patterns_are_one_per_line_and_each_is_compiled() {
         check(
             |raw| overflow_patterns(raw).map(drop),
             "a{1,3}, b\r\n\n [0-9] of \n",

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_takes_the_place_of_the_prompt_that_it_is_named_for() {
+    fn prompt_file_replaces_the_prompt_it_is_set_for() {
         let built_in = Prompts::default();
         let own = check("summary.prompt", b"Own words.\n").unwrap();
         assert_eq!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prompt_is_a_problem_that_says_why() {
+    fn rejects_an_invalid_prompt_file_with_the_reason() {
         let long = vec![b'x'; 64 * 1024 + 1];
         for (bytes, reason) in [
             (&b" \n"[..], "found no text"),

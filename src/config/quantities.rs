@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_shares_in_hundredths_or_tokens() {
+    fn thresholds_are_hundredths_or_token_counts() {
         for (text, hundredth) in [
             ("0", 0),
             ("0.85", 85),

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_shown_without_its_user_and_its_query() {
+    fn redacts_the_user_and_query_of_a_url() {
         check("redis://u:p@h:1/0", "redis://…@h:1/0");
         check("redis://u:p@q@h:1/0", "redis://…@h:1/0");
         check("redis+unix:///s?pass=p&db=1", "redis+unix:///s?…");
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_url_or_should_be_one_needs_no_scheme_to_be_shown_without_its_user() {
+    fn redacts_the_user_of_a_url_without_a_scheme() {
         assert_eq!(redacted_url("http://u:p@h/v1"), "http://…@h/v1");
         assert_eq!(redacted_url("u:p@h/v1"), "…@h/v1");
         assert_eq!(redacted_url("h/v1"), "h/v1");

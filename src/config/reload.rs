@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_is_built_on_waits_and_all_else_is_taken() {
+    fn reload_defers_startup_settings_and_applies_all_others() {
         let after = "listen = \"127.0.0.1:1\"\nwindow = 9000\n[log]\nlevel = \"debug\"\n";
         let now = check(
             "mode = \"off\"\n",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_other_settings() {
+    fn reload_ignores_comments_and_restated_defaults() {
         check("window = 9000", "\n# more\nwindow = 9000", &[], &[]);
         check(
             "window = 2000",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_models_are_compared_by_what_they_say() {
+    fn reload_compares_model_tables_by_content() {
         let one = "[[model]]\nmatch = \"a*\"\nwindow = 9000\n";
         check(one, &format!("# more\n{one}"), &[], &[]);
         check("", one, &["model"], &[]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn other_mounts_wait() {
+    fn reload_defers_changed_mounts() {
         let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
         let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
         assert_eq!(now.mount_tables.len(), 1);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_waits_with_the_upstream_that_it_is_for() {
+    fn reload_defers_a_key_with_its_changed_upstream() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let put = |name: &str, key: &str| std::fs::write(file(name), key).unwrap();

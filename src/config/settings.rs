@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_one_section_stand_together() {
+    fn settings_of_one_section_are_adjacent() {
         let mut sections: Vec<&str> = ALL_SETTINGS
             .iter()
             .map(|entry| entry.key.split_once('.').map_or("", |(s, _)| s))

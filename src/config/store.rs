@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_record_is_as_large_as_the_setting_says() {
+    fn documented_record_size_matches_the_largest_record() {
         let policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         let nominal = policy.budgets.nominal();
         let text = nominal + policy.thresholds.requests_budget(nominal);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_in_memory_in_a_file_or_at_a_server() {
+    fn store_location_is_memory_a_file_or_a_redis_url() {
         let at = |at: &str| {
             check(&[("store.at", at), ("store.scope_secret", SECRET)])
                 .unwrap()
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_need_a_secret_that_nobody_can_guess() {
+    fn redis_store_requires_a_long_scope_secret() {
         let redis = ("store.at", "redis://h");
         check_refused(&[redis], "openssl rand");
         check_refused(&[redis, ("store.scope_secret", "hunter2")], "32 or more");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_told_apart_by_a_header_only_if_it_is_trusted() {
+    fn caller_identity_by_header_requires_a_trusted_header() {
         let by = |changes: &[_]| check(changes).map(|store| store.scope);
         assert_eq!(by(&[]), Ok(CallerIdentity::Credentials));
         let header = ("store.scope", "header:X-User");

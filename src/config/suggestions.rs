@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_nearly_a_setting_is_told_with_the_name_that_was_meant() {
+    fn suggests_the_setting_for_a_misspelt_variable() {
         check(
             "LONGHAUL_WINDOWS",
             Some("no setting is called LONGHAUL_WINDOWS; did you mean LONGHAUL_WINDOW?"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_settings_and_of_others_are_nothing_to_tell() {
+    fn known_and_foreign_variables_yield_no_suggestion() {
         for entry in ALL_SETTINGS {
             check(&entry.long_env(), None);
             entry

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn its_key_is_not_to_be_spent_by_whoever_connects() {
+    fn refuses_a_summary_key_on_a_public_listener_without_client_tokens() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, "0123456789abcdef0123456789abcdef").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_not_go_together_are_a_problem() {
+    fn rejects_incompatible_summary_settings() {
         let elsewhere = ("summary.upstream", "http://127.0.0.1:8080/v1");
         assert!(check(&[elsewhere]).unwrap_err().contains("summary.model"));
         let cached = ("summary.style", "cached");

@@ -73,7 +73,7 @@ fn check(recent: &RecentConversations, expect: &[&str]) {
 }
 
 #[test]
-fn nothing_is_kept_where_nobody_shows_it() {
+fn records_nothing_while_the_dashboard_is_disabled() {
     let recent = Arc::<RecentConversations>::default();
     assert!(arrival(1, |arrival| recent.record_request(arrival)).is_none());
     recent.enable();
@@ -81,7 +81,7 @@ fn nothing_is_kept_where_nobody_shows_it() {
 }
 
 #[test]
-fn of_a_request_what_is_new_is_counted() {
+fn counts_only_the_new_part_of_each_request() {
     let recent = shown();
     for reads in [1, 2, 2, 3] {
         arrive(&recent, reads);
@@ -91,7 +91,7 @@ fn of_a_request_what_is_new_is_counted() {
 }
 
 #[test]
-fn a_history_that_was_taken_back_is_counted_anew() {
+fn shortened_history_is_counted_anew() {
     let recent = shown();
     for reads in [3, 1, 2] {
         arrive(&recent, reads);
@@ -100,7 +100,7 @@ fn a_history_that_was_taken_back_is_counted_anew() {
 }
 
 #[test]
-fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
+fn concurrent_requests_count_nothing_twice_and_the_next_catches_up() {
     let recent = shown();
     arrive(&recent, 1);
     let (mut seen, key) = arrival(1, |arrival| {
@@ -126,7 +126,7 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
 }
 
 #[test]
-fn a_request_under_way_puts_no_summary_back_that_is_not_to_be_shown_any_more() {
+fn request_in_progress_does_not_restore_a_hidden_summary() {
     let recent = shown();
     arrive(&recent, 1);
     assert_eq!(told(&recent)["summary"], "summary");

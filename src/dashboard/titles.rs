@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_conversation_is_asked_about_again_when_it_has_four_times_the_messages() {
+    async fn title_is_due_again_at_four_times_the_messages() {
         let titles = Titles::default();
         for (messages, expect) in [(2, true), (2, false), (7, false), (8, true), (31, false)] {
             assert_eq!(titles.needs_title(conversation(1), messages), expect);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_conversations_take_turns_each_is_asked_about_once() {
+    async fn requests_one_title_per_conversation_even_among_many() {
         let titles = Titles::default();
         let round = || {
             (0..200)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn that_a_model_cannot_be_asked_is_told_once_until_it_can() {
+    fn logs_a_models_title_failure_once_until_it_succeeds() {
         let titles = Titles::default();
         let told = [
             ("one", true, true),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_hour_has_its_most() {
+    async fn titles_are_limited_per_hour() {
         let titles = Titles::default();
         let begun = |from: usize| {
             let conversations = from..from + 2 * PER_HOUR;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_said_stands_until_something_else_is() {
+    async fn title_stays_until_it_is_replaced() {
         let titles = Titles::default();
         let title = |text: &str| {
             Arc::new(Title {

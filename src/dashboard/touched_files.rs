@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_is_told_once_with_what_was_done_to_it_the_last_one_first() {
+    fn lists_each_file_once_with_its_counts_most_recent_first() {
         let mut files = read(0..2);
         files.touch("0".into(), Touch::Modified);
         files.touch("2".into(), Touch::Created);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_were_touched_last_are_held_and_no_more_than_twice_as_many_as_are_shown() {
+    fn keeps_the_latest_files_up_to_twice_the_shown_number() {
         for count in [
             MAX_FILES,
             MAX_FILES + 1,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_newer() {
+    fn appended_files_are_newer() {
         let mut files = read(0..3);
         files.append(read(1..2));
         files.append(read(5..6));

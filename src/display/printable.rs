@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_writes_over_a_terminal_or_turns_its_text_is_not_plain() {
+    fn control_and_bidi_characters_are_not_printable() {
         for letter in "\u{1b}\n\u{9b}\u{7f}\u{61c}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}".chars()
         {
             assert!(!is_printable(letter), "{letter:?}");

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn inserts_thousands_separators() {
         let written = [0_u32, 999, 1_000, 123_456, 4_294_967_295].map(with_thousands);
         assert_eq!(written, ["0", "999", "1,000", "123,456", "4,294,967,295"]);
     }

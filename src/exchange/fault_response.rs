@@ -70,7 +70,7 @@ mod tests {
     use crate::metrics::Label;
 
     #[test]
-    fn every_fault_is_an_error_object_of_the_api() {
+    fn every_fault_response_is_an_api_error_object() {
         for fault in Fault::ALL {
             let answer = fault_response(*fault, "a message", Dialect::ChatCompletions);
             let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn sdks_are_told_where_repeating_is_useless() {
+    fn sends_the_should_retry_header_if_a_retry_is_useless() {
         let told = |fault| {
             fault_response(fault, "x", Dialect::ChatCompletions)
                 .headers()

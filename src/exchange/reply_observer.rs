@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn decoders_of_replies_that_pass_leave_half_of_the_budget_to_chats() {
+    async fn reply_decoders_leave_half_of_the_budget_to_chats() {
         let config = [
             ("upstream.base", "http://127.0.0.1:9/v1"),
             ("limits.buffered", "72MiB"),

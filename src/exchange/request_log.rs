@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_went_on_and_was_not_answered_by_us_counts_as_saved() {
+    fn only_forwarded_requests_without_a_fault_count_as_saved() {
         check(goes_on, 60);
         check(|_| (), 0);
         check(|log| log.record_fault(Fault::UpstreamUnreachable), 0);

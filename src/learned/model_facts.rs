@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_hears_of_whom_first_and_how_often_makes_no_difference(
+        fn merging_facts_is_commutative_associative_and_idempotent(
             one in facts(),
             two in facts(),
             three in facts(),
@@ -133,13 +133,13 @@ mod tests {
         }
 
         #[test]
-        fn what_was_never_learned_says_nothing(one in facts()) {
+        fn merging_default_facts_changes_nothing(one in facts()) {
             prop_assert_eq!(one.merge(ModelFacts::default()), one);
         }
     }
 
     #[test]
-    fn a_window_found_wrong_stays_so_beside_who_has_not_heard_of_it() {
+    fn disproved_window_survives_merging_with_the_learned_one() {
         let holds = LearnedWindow::at_most(Tokens::new(8_000));
         let learned = Timestamped::superseding(None, 5, Some(holds));
         let wrong = Timestamped::superseding(Some(learned), 5, None);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_what_the_far_tier_has_until_it_has_said_so() {
+    fn sync_state_is_incomplete_until_the_durable_tier_answers() {
         let taught = ModelFactsCache::default();
         assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_is_wanting_until_the_far_tier_has_it() {
+    fn learned_facts_are_incomplete_until_the_durable_tier_has_them() {
         let taught = ModelFactsCache::default();
         assert_eq!(
             taught.merge_durable(model(), ModelFacts::default()),

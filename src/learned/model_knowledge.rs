@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_callers_evicts_none_that_comes_often() {
+    fn many_new_callers_do_not_evict_a_frequent_one() {
         let knowledge = ModelKnowledge::default();
         let of = |name: &str| knowledge.of_caller(scope(name), QueryKey::Caller);
         let frequent = of("frequent");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_answers_to_the_key_of_longhaul_are_common() {
+    fn only_windows_reported_to_longhauls_own_key_are_shared() {
         let knowledge = ModelKnowledge::default();
         let of = |name, key| {
             knowledge

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_what_two_were_told_the_later_counts_for_both() {
+    async fn merging_keeps_the_later_reported_window_on_both_sides() {
         let (one, other) = (ReportedWindows::default(), ReportedWindows::default());
         let said = |at, window| {
             Some(Timestamped::superseding(

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_has_not_seen_refused_stays_refused_here() {
+    fn merging_remote_refusals_never_clears_a_local_one() {
         let forms = SummaryPlacements::default();
         _ = forms.record_refusal("m", Placement::Separate);
         forms.merge_remote("m", PlacementRefusals::Nowhere);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_refuses_one_form_gets_the_other_and_is_not_asked_in_turns() {
+    fn refused_placement_switches_to_the_other_without_alternating() {
         use Placement::{Merged, Separate};
         check(&[], Separate);
         check(&[Separate], Merged);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_conversation_met_is_the_models_once_the_other_form_was_answered() {
+    fn suspected_refusal_counts_for_the_model_once_the_other_form_is_accepted() {
         use Placement::{Merged, Separate};
         let forms = SummaryPlacements::default();
         let (own, other) = (conversation(1), conversation(2));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_model_is_suspected_of_says_nothing_of_another_in_the_same_conversation() {
+    fn suspicion_of_one_model_does_not_affect_another() {
         use Placement::{Merged, Separate};
         let forms = SummaryPlacements::default();
         let own = conversation(1);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_refused_in_both_forms_says_nothing_of_the_model() {
+    fn refusal_of_both_placements_says_nothing_about_the_model() {
         use Placement::{Merged, Separate};
         let forms = SummaryPlacements::default();
         let own = conversation(1);

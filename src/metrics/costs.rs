@@ -68,7 +68,7 @@ mod tests {
     use longhaul_core::units::tokens::Tokens;
 
     #[test]
-    fn what_is_not_known_is_counted_and_adds_nothing() {
+    fn unknown_costs_are_counted_without_an_amount() {
         let money = CostMetrics::default();
         let bill = |saved| CostComparison {
             removed: Tokens::new(7),

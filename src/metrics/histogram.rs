@@ -105,7 +105,7 @@ mod tests {
     const BOUNDS: &[Duration] = &[Duration::from_secs(1), Duration::from_secs(2)];
 
     #[test]
-    fn each_bucket_counts_what_does_not_exceed_its_bound() {
+    fn each_bucket_counts_values_up_to_its_bound() {
         let histogram = Histogram::new(BOUNDS);
         for millis in [0, 1_000, 1_001, 2_000, 2_001, 9_000] {
             histogram.observe(Duration::from_millis(millis));

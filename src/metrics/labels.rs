@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_counted_by_its_hundred() {
+    fn statuses_are_counted_by_class() {
         let of = |status| StatusClass::from_code(StatusCode::from_u16(status).ok()).label();
         let classes = [101, 204, 304, 429, 500, 999].map(of);
         assert_eq!(classes, ["1xx", "2xx", "3xx", "4xx", "5xx", "5xx"]);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn every_act_is_an_action_and_so_is_none() {
+    fn optional_action_has_one_more_label_than_action() {
         assert_eq!(Option::<Action>::ALL.len(), Action::ALL.len() + 1);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_are_known_by_their_hosts() {
+    fn recognises_providers_by_host() {
         check("api.openai.com", HostKind::Provider("openai"));
         check("API.OpenAI.com.", HostKind::Provider("openai"));
         check("mine.openai.azure.com", HostKind::Provider("azure"));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_its_network_are_local() {
+    fn loopback_and_private_hosts_are_local() {
         for host in [
             "localhost",
             "127.0.0.1",

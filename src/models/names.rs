@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_a_name_is_taken_off() {
+    fn strips_prefixes_and_suffixes_from_model_names() {
         check("gpt-5", "gpt-5");
         check("openai/gpt-5:nitro", "openai/gpt-5");
         check(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_date_or_a_version_stays() {
+    fn name_parts_that_only_resemble_a_date_or_version_stay() {
         let forms = |name| candidates(name).collect::<Vec<_>>();
         assert!(
             forms("deepseek-v3-0324")

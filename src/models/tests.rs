@@ -68,7 +68,7 @@ fn every_host_has_rows() {
 }
 
 #[test]
-fn a_name_is_found_in_any_case_and_with_the_mark_of_a_wide_window() {
+fn lookup_ignores_case_and_understands_the_1m_suffix() {
     check(
         "api.openai.com",
         "GPT-5",
@@ -96,7 +96,7 @@ fn a_name_is_found_in_any_case_and_with_the_mark_of_a_wide_window() {
 }
 
 #[test]
-fn a_name_means_what_it_means_at_its_host() {
+fn lookup_interprets_a_name_by_its_host() {
     check(
         "api.openai.com",
         "gpt-5",
@@ -130,7 +130,7 @@ fn a_name_means_what_it_means_at_its_host() {
 }
 
 #[test]
-fn a_miss_is_a_miss() {
+fn model_unknown_at_its_host_is_not_found() {
     check("mine.openai.azure.com", "our-deployment", None);
     check("api.openai.com", "claude-opus-4-6", None);
     check("api.openai.com", "", None);
@@ -138,13 +138,13 @@ fn a_miss_is_a_miss() {
 }
 
 #[test]
-fn on_this_machine_and_its_network_a_name_says_nothing() {
+fn local_hosts_find_no_row() {
     check("127.0.0.1", "gpt-5", None);
     check("gpu.local", "openai/gpt-oss-120b", None);
 }
 
 #[test]
-fn at_an_unknown_host_the_makers_smallest_window_counts() {
+fn unknown_host_takes_the_makers_or_else_the_smallest_window() {
     check(
         "gateway.example.org",
         "gpt-5",
@@ -163,7 +163,7 @@ fn at_an_unknown_host_the_makers_smallest_window_counts() {
 }
 
 #[test]
-fn the_table_is_what_the_script_writes() {
+fn table_matches_the_generator_script_output() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/config/models/make");
     let Ok(made) = Command::new("python3").args([script, "-"]).output() else {
         // CI and most machines have python3.
@@ -182,14 +182,14 @@ fn the_table_is_what_the_script_writes() {
 
 proptest! {
     #[test]
-    fn no_host_and_no_name_breaks_it(host in "\\PC*", model in "\\PC*") {
+    fn lookup_never_panics_on_arbitrary_hosts_and_names(host in "\\PC*", model in "\\PC*") {
         _ = look_up(&host, &model);
         _ = look_up("api.openai.com", &model);
         _ = look_up("gateway.example.org", &model);
     }
 
     #[test]
-    fn names_made_of_what_names_are_made_of_break_nothing(
+    fn lookup_never_panics_on_composed_name_parts(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "~", "models/", "us.", "ft:", ":free", "-v1:0", "-2024-08-06", "@20250514", "/",
@@ -220,7 +220,7 @@ fn check_prices(host: &str, model: &str, expect: Option<(i64, Option<i64>)>) {
 }
 
 #[test]
-fn a_price_is_the_provider_s_own_and_of_that_model() {
+fn price_comes_only_from_the_same_provider_and_model() {
     check_prices("api.openai.com", "gpt-5", Some((1_250, Some(125))));
     check_prices(
         "api.openai.com",

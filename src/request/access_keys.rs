@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tokens_are_set_who_shows_none_of_them_is_not_served() {
+    fn rejects_requests_without_a_valid_client_token() {
         let keys = keys(&[("client_tokens_file", "FILE")]);
         let right = format!("Bearer {TOKEN}");
         let (lower, longer) = (format!("bearer  {TOKEN}"), format!("{right}0"));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_are_refused_on_this_machine_and_wherever_a_key_is_spent() {
+    fn rejects_foreign_pages_by_default_and_wherever_a_key_could_be_spent() {
         let foreign = [("origin", "https://example.org")];
         let check = |settings: &[(&str, &str)], expect| {
             assert_eq!(admits(&keys(settings), &foreign), expect, "{settings:?}");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_ours_goes_no_further_and_the_upstreams_key_takes_its_place() {
+    fn replaces_a_client_token_with_the_upstream_key() {
         let token = format!("Bearer {TOKEN}");
         let came = asking(
             "POST",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_gateway_asks_for_beside_the_key_goes_on() {
+    fn forwards_gateway_credentials_beside_the_upstream_key() {
         let came = [
             ("authorization", "Bearer own"),
             ("cf-aig-authorization", "Bearer gateway"),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_that_asks_what_a_page_may_send_needs_no_token_and_gets_no_key() {
+    fn cors_preflight_needs_no_token_and_gets_no_key() {
         let tokens = [("client_tokens_file", "FILE")];
         let both = [tokens[0], ("upstream.api_key", "sk-1")];
         let page = ("origin", "https://app.example");

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn its_part_of_the_budget_is_taken_as_long_as_somebody_holds_it() {
+    fn budget_reservation_lasts_as_long_as_any_holder() {
         let budget = BufferBudget::new(10);
         let mut reservation = budget.reservation();
         assert_eq!(reservation.grow_to(10), Ok(()));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_are_sent_from_where_they_stand_and_short_ones_together() {
+    fn sends_long_runs_from_the_original_buffer_and_copies_short_ones() {
         check(10, 10, 0);
         check(MIN_SHARED_BYTES, 10, 1);
         check(10, MIN_SHARED_BYTES, 1);

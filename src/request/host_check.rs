@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_local_names_are_no_public_names() {
+    fn classifies_addresses_and_local_names() {
         for (host, address) in [
             ("127.0.0.1:8485", "127.0.0.1"),
             ("127.0.0.1", "127.0.0.1"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_may_be_anybodys() {
+    fn classifies_any_other_host_as_a_public_name() {
         for host in [
             "example.com",
             "localhost.example.com:8485",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_counts_if_the_target_names_a_host() {
+    fn absolute_target_overrides_the_host_header() {
         let request = Request::get("http://example.com/config").header(HOST, "127.0.0.1");
         let request = request.body(()).unwrap();
         let hosts: Vec<Host> = requested_hosts(&request).collect();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_name_no_host_or_several() {
+    fn requested_hosts_may_be_none_or_several() {
         let request = Request::get("/").body(()).unwrap();
         assert_eq!(requested_hosts(&request).count(), 0);
         let request = Request::get("/").header(HOST, "127.0.0.1");

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_adds_paths() {
+    fn setting_adds_paths_that_receive_the_key() {
         let more = ["/files", "batches/*"];
         for (path, expect) in [
             ("/v1/files", true),

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn each_header_asks_for_its_own_thing_and_unknown_words_for_nothing() {
+    fn each_override_header_sets_its_option_and_unknown_values_none() {
         let none = RequestOverrides::default();
         check(
             "x-longhaul-mode",

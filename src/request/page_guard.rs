@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_this_machine_and_allowed_pages_are_served() {
+    fn serves_local_and_allowed_origins_only() {
         for origin in [
             "http://localhost:3000",
             "http://LOCALHOST:3000",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_another_site_is_refused_without_an_origin() {
+    fn rejects_cross_site_fetches_without_an_origin() {
         for site in ["cross-site", "same-site"] {
             let image = format!("host: 127.0.0.1:8484|sec-fetch-site: {site}");
             check(&image, Err(Fault::ForeignPage));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_no_stranger_owns_reach_this_machine() {
+    fn accepts_only_local_and_allowed_host_names() {
         for host in [
             "127.0.0.1:8484",
             "localhost",

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_under_the_bases_stays() {
+    fn path_under_the_base_path_is_unchanged() {
         check(
             ROUTER,
             "/api/v1/chat/completions",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_path_is_asked_of_the_origin() {
+    fn other_paths_are_sent_to_the_origin_unchanged() {
         check(ROUTER, "/health", "/health");
         check(ROUTER, "/v10/models", "/v10/models");
         check(ROUTER, "/modelsx", "/modelsx");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mounts_own_path_is_taken_off_and_nothing_else_changes() {
+    fn strips_only_the_mount_path() {
         let check = |asked: &str, expect: Option<&str>| {
             let rest = strip_mount(&asked.parse().unwrap(), "/a");
             assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_not_asked_of_the_upstream() {
+    fn reserved_paths_are_not_forwarded() {
         let base = BaseUrl::parse(ROUTER).unwrap();
         for path in ["/__longhaul__", "/__longhaul__/compact?x"] {
             assert_eq!(map(&base, &path.parse().unwrap()), Err(Fault::ReservedPath));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_has_no_id() {
+    fn api_route_contains_no_id() {
         for (path, expect) in [
             ("/v1/models", Some("/models")),
             ("/models", Some("/models")),

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_is_any_post_whose_path_ends_so() {
+    fn any_post_to_a_chat_completions_path_is_a_chat() {
         assert!(chat("POST", "/v1/chat/completions"));
         assert!(chat(
             "POST",

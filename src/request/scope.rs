@@ -160,7 +160,7 @@ mod tests {
     const KEY: (&str, &str) = ("authorization", "Bearer 1");
 
     #[test]
-    fn each_credential_account_path_and_upstream_is_a_scope_of_its_own() {
+    fn each_credential_account_path_and_upstream_has_its_own_scope() {
         let factory = drawn();
         let scope = scope_of(&factory, CHAT, &[KEY]);
         let other_upstream =
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_between_requests_changes_no_scope() {
+    fn values_that_change_between_requests_do_not_change_the_scope() {
         let factory = drawn();
         let scope = scope_of(&factory, CHAT, &[KEY]);
         for field in [
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn no_client_changes_its_scope_between_its_requests() {
+    fn every_recorded_client_keeps_one_scope_per_key() {
         let factory = drawn();
         let mut scopes = HashMap::new();
         for line in include_str!("../../fixtures/clients.jsonl").lines() {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_header_tells_callers_apart_whatever_their_credentials() {
+    fn trusted_header_identifies_callers_regardless_of_credentials() {
         let name = HeaderName::from_static("x-user");
         let factory = ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Header(name));
         let scope = scope_of(&factory, CHAT, &[("x-user", "1"), KEY]);

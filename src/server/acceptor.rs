@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn that_no_connection_can_be_accepted_is_told_once_a_minute() {
+    async fn logs_failed_accepts_once_a_minute() {
         // The socket does not listen, so every accept fails.
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn that_no_place_is_left_is_told_once_a_minute() {
+    async fn logs_the_connection_limit_once_for_repeated_waits() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut acceptor = Acceptor::new(listener, 1, "one");

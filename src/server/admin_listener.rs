@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_silent_connection_gives_its_place() {
+    async fn closes_the_oldest_silent_connection_to_make_a_place() {
         let mut tasks = JoinSet::new();
         let mut open = VecDeque::new();
         for at in 0..ADMIN_CONNECTIONS {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_no_request_is_closed_within_a_second() {
+    async fn closes_a_connection_without_a_request_before_the_admin_timeout() {
         let (address, _serving) = served().await;
         let silent = TcpStream::connect(address).await.unwrap();
         let began = Instant::now();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_that_no_probe_has_is_refused() {
+    async fn rejects_a_head_larger_than_the_admin_buffer() {
         let (address, _serving) = served().await;
         for (length, status) in [(ADMIN_BUFFER / 2, 200), (2 * ADMIN_BUFFER, 431)] {
             let fields = format!("x-long: {}\r\n", "x".repeat(length));

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_and_its_key_are_taken_and_anything_else_is_named() {
+    fn accepts_a_chain_with_its_key_and_names_the_faulty_setting() {
         let ((one, its_key), (other, others_key)) = (issued(), issued());
         check(&one, &its_key, Ok(()));
         check(&format!("{one}{other}"), &its_key, Ok(()));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_there_are_named() {
+    fn error_names_a_missing_certificate_file() {
         let files = TlsFiles {
             certificate: "no/chain.pem".into(),
             key: "no/key.pem".into(),

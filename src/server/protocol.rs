@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_preface_and_nothing_else_is_http2() {
+    async fn only_the_full_preface_is_http2() {
         let http2 = [PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
         check(PREFACE, Protocol::Http2).await;
         check(&http2, Protocol::Http2).await;
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_is_read_than_tells_it() {
+    async fn protocol_detection_reads_no_more_than_it_needs() {
         let (mut client, server) = duplex(64);
         client.write_all(b"PO").await.unwrap();
         assert_eq!(detect(server).await.unwrap().0, Protocol::Http1);
     }
 
     #[tokio::test]
-    async fn what_follows_comes_in_the_same_read() {
+    async fn bytes_read_for_detection_and_the_rest_come_in_one_read() {
         let (mut client, server) = duplex(64);
         client
             .write_all(b"GET /v1/models HTTP/1.1\r\nhost: a\r\n")

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_listener_itself_is_refused_by_all_its_names() {
+    async fn rejects_its_own_listener_under_every_name() {
         check("127.0.0.1", "http://127.0.0.1:PORT/v1", true).await;
         check("127.0.0.1", "http://localhost:PORT/v1", true).await;
         check("127.0.0.1", "http://0.0.0.0:PORT", true).await;
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_port_or_machine_is_not() {
+    async fn accepts_another_port_or_host() {
         check("127.0.0.1", "http://127.0.0.1:1", false).await;
         check("0.0.0.0", "http://192.0.2.1:PORT", false).await;
         check("127.0.0.1", "http://does-not-exist.invalid:PORT", false).await;

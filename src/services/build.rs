@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mount_is_billed_as_its_own_upstream_bills() {
+    async fn mount_is_billed_at_the_prices_of_its_own_upstream() {
         let base = ("upstream.base", "http://127.0.0.1:9/v1");
         let mounted = || {
             let mut config = Config::default_with([base]).unwrap();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_has_the_fields_that_the_upstream_gave_the_same_origin() {
+    fn fault_repeats_the_cors_headers_the_upstream_gave_that_origin() {
         let fields = CrossOriginFields::default();
         let origin = HeaderValue::from_static("https://app.example");
         let mut reply = HeaderMap::new();

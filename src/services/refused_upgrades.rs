@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_repetition_without_http_is_let_through() {
+    fn allows_only_a_repeated_upgrade_without_http_in_between() {
         let refused = RefusedUpgrades::default();
         let scope = Scope::new(&[0; 32], &[b"a"]);
         let mut one = HeaderMap::new();

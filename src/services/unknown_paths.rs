@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_each_path_once_and_stops_at_its_bound() {
+    fn logs_each_unknown_path_once_up_to_a_limit() {
         let paths = UnknownPaths::default();
         let is_new = |path: &str| paths.should_log(StatusCode::NOT_FOUND, path);
         assert!(is_new("/a"));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_404_is_not_the_bases_once_something_was_found_under_it() {
+    fn ignores_a_404_once_another_path_succeeded() {
         let paths = UnknownPaths::default();
         assert!(!paths.should_log(StatusCode::UNAUTHORIZED, "/a"));
         assert!(paths.should_log(StatusCode::NOT_FOUND, "/a"));

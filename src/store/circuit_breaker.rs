@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_after_failures_in_a_row_and_lets_one_call_through_after_each_pause() {
+    async fn opens_after_failures_in_a_row_and_allows_one_call_per_pause() {
         let breaker = CircuitBreaker::default();
         assert!(!breaker.record_failure());
         assert!(!breaker.record_success());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_comes_and_goes_is_told_of_now_and_then_each_time_with_its_end() {
+    async fn recurring_outage_is_reported_at_intervals_with_its_end() {
         let breaker = CircuitBreaker::default();
         let fails = || {
             (0..MAX_FAILURES)
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_with_another_cause_close_it_and_end_no_outage() {
+    async fn failures_of_another_cause_close_the_breaker_but_end_no_outage() {
         let breaker = CircuitBreaker::default();
         for _ in 0..MAX_FAILURES {
             breaker.record_failure();

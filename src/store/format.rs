@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_again() {
+    fn sealed_record_opens_again() {
         for record in [record(), CompactionRecord::default()] {
             let sealed = seal(1).seal(key("k"), &record).unwrap();
             assert_eq!(

@@ -84,7 +84,7 @@ fn the_first_writer_wins() {
 }
 
 #[test]
-fn adopted_is_for_ever() {
+fn adopted_record_is_never_replaced() {
     let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b"]));
     store.adopt(key(&prefix_keys, 2), record("first"));
     store
@@ -94,7 +94,7 @@ fn adopted_is_for_ever() {
 }
 
 #[test]
-fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
+fn another_models_record_is_kept_under_a_longer_prefix() {
     let store = memory(ROOM);
     let of = |model: &str| {
         let text = r#"{"role":"user","content":"a"},{"role":"assistant","content":"b"}"#;
@@ -124,7 +124,7 @@ fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
 }
 
 #[test]
-fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
+fn uses_the_deepest_adopted_record_and_offers_a_deeper_ready_one() {
     let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b", "c", "d", "e", "f"]));
     store.adopt(key(&prefix_keys, 1), record("one"));
     store
@@ -142,7 +142,7 @@ fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
 }
 
 #[test]
-fn a_fork_and_an_undo_find_what_they_share() {
+fn fork_and_undo_find_the_records_of_their_common_prefix() {
     let store = memory(ROOM);
     let whole = prefix_keys(&["a", "b", "c", "d"]);
     store.adopt(key(&whole, 2), record("two"));
@@ -164,7 +164,7 @@ fn a_fork_and_an_undo_find_what_they_share() {
 }
 
 #[test]
-fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
+fn renews_a_record_before_it_leaves_the_lookup_range() {
     let store = memory(ROOM);
     let said = vec!["x"; 1_500];
     store.adopt(key(&prefix_keys(&said[..10]), 10), record("one"));
@@ -185,7 +185,7 @@ fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
 }
 
 #[test]
-fn a_record_that_is_kept_once_more_hides_none_that_was_made_for_more() {
+fn renewed_record_does_not_hide_one_that_covers_more() {
     let store = memory(ROOM);
     let prefix_keys = prefix_keys(&["x"; 400]);
     store.adopt(key(&prefix_keys, 10), record("one"));
@@ -202,7 +202,7 @@ fn a_record_that_is_kept_once_more_hides_none_that_was_made_for_more() {
 }
 
 #[test]
-fn one_that_waits_is_kept_once_more_too_and_hides_none_in_use_that_was_made_for_more() {
+fn renewed_ready_record_does_not_hide_an_adopted_one_covering_more() {
     let store = memory(ROOM);
     let prefix_keys = prefix_keys(&["x"; 400]);
     store
@@ -214,7 +214,7 @@ fn one_that_waits_is_kept_once_more_too_and_hides_none_in_use_that_was_made_for_
 }
 
 #[test]
-fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
+fn copies_a_record_only_if_the_number_of_system_messages_changed() {
     let store = memory(ROOM);
     let led_by = |head: usize| {
         let system = r#"{"role":"system","content":"x"},"#.repeat(head);
@@ -245,7 +245,7 @@ fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
 }
 
 #[test]
-fn another_caller_finds_nothing() {
+fn records_are_invisible_to_another_caller() {
     let store = memory(ROOM);
     let mine = chains_of(1, &["a", "b"]);
     store.adopt(key(&mine, 2), record("mine"));
@@ -255,7 +255,7 @@ fn another_caller_finds_nothing() {
 }
 
 #[test]
-fn a_conversation_is_met_by_any_of_its_prefixes() {
+fn mark_on_a_prefix_makes_its_continuations_seen() {
     let store = memory(ROOM);
     store.mark_seen(key(&prefix_keys(&["a", "b"]), 2));
     assert!(store.prior_records(&prefix_keys(&["a", "b", "c"])).seen);
@@ -263,7 +263,7 @@ fn a_conversation_is_met_by_any_of_its_prefixes() {
 }
 
 #[test]
-fn its_bytes_are_bounded_and_the_newest_stay() {
+fn memory_is_bounded_and_keeps_the_newest_records() {
     let room = 64 * 1024;
     let store = memory(room);
     let texts: Vec<String> = (0..100).map(|at| format!("{at:04096}")).collect();

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_for_the_same_waits_for_the_same() {
+    async fn equal_requests_wait_for_the_same_job() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let (two, _unused, _) = job(&starts);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_under_way_is_joined_by_who_asks_for_any_of_several() {
+    async fn running_job_can_be_joined_by_any_of_several_keys() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         assert!(jobs.join_any([key()]).is_none());
         let (one, finish, _) = job(&starts);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_ends_with_the_last_who_waits_for_it() {
+    async fn job_ends_when_its_last_waiter_leaves() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         let first = jobs.join(key(), one);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn asked_again_after_all_have_left_a_job_runs_to_its_end() {
+    async fn job_requested_again_after_all_left_runs_to_its_end() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, _) = job(&starts);
         drop(jobs.join(key(), one));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_aborted_job_leaves_its_successor_where_it_is() {
+    async fn aborted_job_does_not_remove_its_successor() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         drop(jobs.join(key(), one));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waited_for_a_job_that_has_ended_ends_no_other() {
+    async fn waiter_of_a_finished_job_does_not_end_its_successor() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let mut late = jobs.join(key(), one);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_in_the_background_needs_nobody() {
+    async fn detached_job_runs_without_waiters() {
         let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, dropped) = job(&starts);
         jobs.start_detached(key(), one);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_asked_for_while_the_process_ends_is_over_at_once() {
+    fn job_requested_during_shutdown_ends_at_once() {
         let jobs = SummaryJobs::default();
         let runtime = Builder::new_current_thread().build().unwrap();
         let asks = AsksAtItsEnd(jobs.clone());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_content_in_parts_the_text_is_read_and_no_thought() {
+    async fn reads_text_parts_without_reasoning() {
         let thoughts = r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"a goal"}]},
                           {"type":"thinking","thinking":[{"type":"text","text":"hm"}]}"#;
         let whole = format!(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_completion_is_no_answer() {
+    async fn reply_that_is_no_completion_yields_no_text() {
         for body in [
             "",
             "[0,0,0,0]",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn odd_values_cost_no_other_value() {
+    async fn odd_values_do_not_affect_other_values() {
         let end = r#""finish_reason":"stop""#;
         for odd in [
             "null",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_counted_is_read_wherever_it_stands() {
+    async fn reads_usage_in_streams_and_whole_replies() {
         let usage = "{\"prompt_tokens\":7,\"cost\":0.5}";
         let streamed =
             format!("{HELLO}data: {{\"choices\":[],\"usage\":{usage}}}\n\ndata: [DONE]\n\n");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_end_is_no_answer() {
+    async fn incomplete_reply_never_finishes_with_stop() {
         check(200, HELLO, Ok(("hello", FinishReason::Other))).await;
         let cut = format!("{HELLO}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
         check(200, &cut, Ok(("hello", FinishReason::Length))).await;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_in_place_of_an_answer_is_a_refusal_by_what_it_says() {
+    async fn error_body_under_a_success_status_is_a_refusal_by_its_content() {
         let refused =
             |status: u16| Err(SummaryError::Refused(StatusCode::from_u16(status).unwrap()));
         let busy = r#"{"error":{"code":429,"message":"Rate limited upstream"}}"#;
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn thoughts_in_a_field_of_their_own_are_no_text() {
+    async fn reasoning_fields_are_not_text() {
         let thought = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"## Goal\",\
                        \"reasoning\":\"## Goal\",\"content\":null}}]}\n\n";
         let end = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
@@ -324,14 +324,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_a_call_whatever_it_says_of_its_end() {
+    async fn tool_call_overrides_the_stated_finish_reason() {
         let call = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\
                     \"finish_reason\":\"stop\"}]}\n\n";
         check(200, call, Ok(("", FinishReason::ToolCalls))).await;
     }
 
     #[tokio::test]
-    async fn an_answer_is_read_up_to_a_bound_and_one_that_is_longer_is_none() {
+    async fn reply_beyond_the_size_limit_fails() {
         let end = "data: [DONE]\n\n";
         let bytes = MAX_REPLY_BYTES - HELLO.len() - end.len();
         for (bytes, expect) in [
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_known_by_its_status() {
+    async fn error_status_is_a_refusal() {
         check(
             429,
             "{}",

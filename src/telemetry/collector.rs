@@ -142,14 +142,14 @@ mod tests {
     const OWN: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
     #[test]
-    fn the_endpoint_of_all_signals_has_a_path_for_traces() {
+    fn general_endpoint_gets_the_traces_path_appended() {
         check(&[(ALL, "http://c:4318")], "http://c:4318/v1/traces");
         check(&[(ALL, "http://c:4318/")], "http://c:4318/v1/traces");
         check(&[(ALL, "https://c/otlp")], "https://c/otlp/v1/traces");
     }
 
     #[test]
-    fn the_endpoint_of_traces_alone_is_taken_as_it_is() {
+    fn traces_endpoint_is_used_unchanged() {
         check(
             &[(OWN, "http://c:4318/x"), (ALL, "http://d")],
             "http://c:4318/x",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_endpoint_nobody_wants_traces() {
+    fn tracing_is_disabled_without_an_endpoint() {
         assert_eq!(of(&[]), TraceDestination::Disabled);
         assert_eq!(
             of(&[(ALL, ""), ("OTEL_SERVICE_NAME", "x")]),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn who_switches_the_sdk_or_the_exporter_off_wants_none() {
+    fn sdk_or_exporter_switch_disables_tracing() {
         for off in [
             ("OTEL_SDK_DISABLED", "TRUE"),
             ("OTEL_TRACES_EXPORTER", "none"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_said_without_its_value() {
+    fn unusable_setting_is_reported_without_its_value() {
         for (name, value) in [
             (ALL, "c:4318/secret"),
             (ALL, "grpc://secret"),
@@ -218,7 +218,7 @@ mod tests {
 
     #[cfg(not(feature = "otlp"))]
     #[test]
-    fn a_build_without_traces_says_so() {
+    fn build_without_tracing_reports_the_missing_feature() {
         let env = BTreeMap::from([(ALL.to_owned(), "http://c".to_owned())]);
         let TraceDestination::Unusable(why) = TraceDestination::from_env(&env) else {
             panic!();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_little_weight_is_written_soon_though_none_follows() {
+    fn low_priority_line_is_written_without_a_following_one() {
         let (lines, _waits, written) = lines();
         put(&lines, b"one\n", false);
         assert_eq!(written.recv().unwrap(), b"one\n");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_should_be_seen_goes_at_once_behind_those_before_it() {
+    fn urgent_line_is_written_at_once_after_earlier_ones() {
         let (lines, _waits, written) = lines();
         put(&lines, b"one\n", false);
         put(&lines, b"two\n", true);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_is_written() {
+    fn pending_lines_are_written_at_shutdown() {
         let (lines, waits, written) = lines();
         put(&lines, b"one\n", false);
         drop(waits);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_reads_the_lines_go_on_and_the_end_comes() {
+    fn unread_output_blocks_neither_logging_nor_shutdown() {
         let (lines, waits, _reader, _) = unread();
         put(&lines, &vec![b'x'; MAX_BUFFERED_BYTES], false);
         for _ in 0..1000 {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn once_somebody_reads_again_it_is_told_how_many_lines_were_lost() {
+    fn reports_the_number_of_lost_lines_once_output_is_read_again() {
         let (lines, _waits, reader, lost) = unread();
         let all = overfill(&lines);
         let read = thread::spawn(|| {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_is_called_by_its_model_where_that_may_be_a_name() {
+    fn chat_span_is_named_by_its_model_if_valid() {
         check(
             &Operation::chat(Dialect::ChatCompletions, "openai/gpt-5", None),
             "POST",
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_makes_up_is_no_name() {
+    fn client_chosen_method_is_not_in_the_span_name() {
         check(
             &Operation::Other(Some("/models".into())),
             "GET",
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_the_schemes_where_none_is_said() {
+    fn port_defaults_by_scheme() {
         for (target, expect) in [
             ("https://x/v1", Some(443)),
             ("http://x/v1", Some(80)),

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn providers_are_called_as_the_convention_calls_them() {
+    fn provider_names_follow_the_convention() {
         assert_eq!(provider_name("api.openai.com"), "openai");
         assert_eq!(provider_name("x.openai.azure.com"), "azure.ai.openai");
         assert_eq!(provider_name("api.x.ai"), "x_ai");
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_known_is_called_by_the_dialect() {
+    fn unknown_provider_is_named_by_the_dialect() {
         assert_eq!(provider_name("127.0.0.1"), "openai");
         assert_eq!(provider_name("llm.example.com"), "openai");
     }

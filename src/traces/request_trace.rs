@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_without_traces_keeps_no_room_for_them() {
+    fn build_without_tracing_uses_no_memory_for_traces() {
         assert_eq!(size_of::<RequestTrace>(), 0);
         assert_eq!(size_of::<Option<ParentContext>>(), 0);
     }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scheme_has_its_proxy_and_else_that_of_all() {
+    fn each_scheme_uses_its_proxy_or_else_the_general_one() {
         let (http, https) = (("proxy.http", "p:1"), ("proxy.https", "p:2"));
         let all = ("proxy.all", "socks5://p:3");
         check(&[http, https], "http://a.example/v1", Some("http://p:1/"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_the_exceptions_are_reached_straight() {
+    fn loopback_and_exceptions_bypass_the_proxy() {
         let all = ("proxy.all", "http://p:1");
         for here in [
             "localhost:1",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_shown_to_a_proxy_in_the_request_only_where_there_is_no_tunnel() {
+    fn proxy_password_is_sent_in_the_request_only_without_a_tunnel() {
         let settings = [("proxy.all", "http://me:hunter2@p:1")];
         let config = Config::default_with(settings).unwrap();
         let rules = ProxyRules::from_settings(&config.upstream.proxies).unwrap();

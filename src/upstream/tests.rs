@@ -86,7 +86,7 @@ fn refusal(fields: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_leaves_nothing_behind_an_upstream_that_stands_still() {
+async fn abandoned_request_stops_sending_to_a_stalled_upstream() {
     let standing = Standing::new().await;
     let (request, told) = standing.request(LONG);
     let sending = standing.upstream.send(request);
@@ -101,7 +101,7 @@ async fn a_request_that_is_given_up_leaves_nothing_behind_an_upstream_that_stand
 }
 
 #[tokio::test]
-async fn a_refusal_that_was_read_ends_what_is_still_to_be_sent() {
+async fn refusal_that_was_read_stops_the_remaining_upload() {
     let standing = Standing::new().await;
     let (request, told) = standing.request(LONG);
     let (reply, mut socket) = tokio::join!(standing.upstream.send(request), async {
@@ -119,7 +119,7 @@ async fn a_refusal_that_was_read_ends_what_is_still_to_be_sent() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
+async fn early_success_reply_lets_the_request_continue() {
     let standing = Standing::new().await;
     let (request, _told) = standing.request(LONG);
     let (reply, mut socket) = tokio::join!(standing.upstream.send(request), async {
@@ -146,7 +146,7 @@ async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
 }
 
 #[tokio::test]
-async fn behind_an_answer_that_was_read_an_upstream_that_stands_still_is_given_up() {
+async fn stalled_upload_is_given_up_after_the_reply_was_read() {
     for status in ["200 OK", "304 Not Modified"] {
         let standing = Standing::new().await;
         let (request, told) = standing.request(LONG);
@@ -185,7 +185,7 @@ async fn closed_on(said: &str) -> Result<(StatusCode, Option<Bytes>), Fault> {
 }
 
 #[tokio::test]
-async fn a_refusal_is_heard_though_the_connection_was_reset_behind_it() {
+async fn refusal_is_read_despite_a_following_reset() {
     for fields in ["", "Connection: close\r\n"] {
         for _ in 0..20 {
             let heard = closed_on(&refusal(fields)).await;
@@ -196,7 +196,7 @@ async fn a_refusal_is_heard_though_the_connection_was_reset_behind_it() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_reset_is_not_taken_for_whole() {
+async fn reply_cut_by_a_reset_is_not_complete() {
     for _ in 0..20 {
         assert_eq!(closed_on("").await, Err(Fault::UpstreamBroke));
         let begun = "HTTP/1.1 200 OK\r\n\r\nbegun";

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_second_address_has_its_turn_where_the_first_is_silent() {
+    async fn tries_the_second_address_if_the_first_is_silent() {
         let (listening, _filling) = silent();
         let first = listening.local_addr().unwrap().as_socket().unwrap();
         let second = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), first.port()));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_certificates_is_trusted_beside_the_machines_own() {
+    fn accepts_a_file_of_additional_certificates() {
         let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         assert_eq!(check(&issued.cert.pem()), Ok(()));
     }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_always_roots() {
+    fn default_root_store_is_not_empty() {
         assert!(!root_store(None).unwrap().is_empty());
     }
 }

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_said_before_a_reset_is_read_behind_a_write_that_met_it() {
+    async fn reads_the_reply_sent_before_a_reset_after_a_failed_write() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connecting = TcpStream::connect(listener.local_addr().unwrap());
         let (client, server) = tokio::join!(connecting, listener.accept());

@@ -65,7 +65,7 @@ async fn is_unready(admin: SocketAddr) {
 }
 
 #[tokio::test]
-async fn a_process_that_serves_is_alive_and_ready_whoever_its_upstream_is() {
+async fn serving_process_is_live_and_ready_without_its_upstream() {
     // The upstream does not exist, and readiness must not depend on it.
     let program = Program::with_admin("http://127.0.0.1:9/v1", &[], Admin::Free);
     let admin = program.admin();
@@ -84,7 +84,7 @@ async fn a_process_that_serves_is_alive_and_ready_whoever_its_upstream_is() {
 }
 
 #[tokio::test]
-async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go_on() {
+async fn stopping_process_is_live_but_not_ready_and_streams_continue() {
     let upstream = Upstream::bind().await;
     // New connections are accepted until the test has seen the state.
     let delay = [("LONGHAUL_LIMITS_DRAIN_DELAY", "5m")];
@@ -132,7 +132,7 @@ async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go
 }
 
 #[tokio::test]
-async fn without_a_delay_the_drain_is_seen_too() {
+async fn readiness_shows_the_drain_even_without_a_delay() {
     let upstream = Upstream::bind().await;
     let mut program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
     let admin = program.admin();
@@ -153,7 +153,7 @@ async fn without_a_delay_the_drain_is_seen_too() {
 }
 
 #[tokio::test]
-async fn everything_that_happened_is_counted_by_its_labels() {
+async fn every_event_is_counted_under_its_labels() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -234,7 +234,7 @@ async fn everything_that_happened_is_counted_by_its_labels() {
 }
 
 #[tokio::test]
-async fn what_reached_nobody_was_not_saved() {
+async fn undelivered_chat_counts_as_no_savings() {
     let nobody = Nobody::bind();
     let program = Program::with_admin(
         &nobody.base("/v1"),
@@ -252,7 +252,7 @@ async fn what_reached_nobody_was_not_saved() {
 }
 
 #[tokio::test]
-async fn what_became_of_a_summary_is_told_apart() {
+async fn failed_summaries_are_counted_by_outcome() {
     for (conduct, outcome) in [
         (SummaryBehaviour::Empty, "empty"),
         (SummaryBehaviour::Fails, "refused"),
@@ -277,7 +277,7 @@ async fn what_became_of_a_summary_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_for_it() {
+async fn departed_client_and_its_aborted_summary_are_counted() {
     let mut options = ModelOptions::with_window(SMALL);
     options.summary = SummaryBehaviour::Hangs;
     let model = Model::start(options).await.unwrap();
@@ -325,7 +325,7 @@ async fn faults_and_unread_bodies_are_counted_by_their_reason() {
 }
 
 #[tokio::test]
-async fn no_page_tells_what_was_said_or_by_whom_or_a_secret_of_the_settings() {
+async fn no_page_shows_message_text_callers_or_secrets() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -352,7 +352,7 @@ async fn no_page_tells_what_was_said_or_by_whom_or_a_secret_of_the_settings() {
 }
 
 #[tokio::test]
-async fn the_settings_are_those_that_check_prints() {
+async fn config_page_matches_the_output_of_check() {
     let environment = [("LONGHAUL_WINDOW", "64000")];
     let program = Program::with_admin("http://127.0.0.1:9/v1", &environment, Admin::Free);
     let page = get(program.admin(), "/config").await;
@@ -375,7 +375,7 @@ async fn the_settings_are_those_that_check_prints() {
 }
 
 #[tokio::test]
-async fn an_address_that_nobody_asked_for_is_done_without() {
+async fn starts_without_the_default_admin_address_if_it_is_taken() {
     // The port is taken by this test or by another longhaul on this machine; either will do.
     let _taken = TcpListener::bind("127.0.0.1:8485");
     let upstream = Upstream::bind().await;
@@ -394,7 +394,7 @@ async fn an_address_that_nobody_asked_for_is_done_without() {
 }
 
 #[test]
-fn an_address_that_was_asked_for_and_cannot_be_had_ends_the_start() {
+fn start_fails_if_the_requested_admin_address_is_unavailable() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let serve = |arguments: &[&str], code: i32| {
@@ -417,7 +417,7 @@ fn an_address_that_was_asked_for_and_cannot_be_had_ends_the_start() {
 }
 
 #[test]
-fn health_says_why_it_cannot_ask() {
+fn health_command_reports_why_it_cannot_query() {
     check_health("off", &[], 64, "admin.listen is off");
     check_health("127.0.0.1:0", &[], 64, "port 0");
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -82,7 +82,7 @@ fn refused(body: &str) -> String {
 
 /// Each body is forwarded byte for byte, and the upstream's reply is returned unchanged.
 #[tokio::test]
-async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
+async fn malformed_chat_and_its_refusal_pass_unchanged() {
     let pair = Pair::start().await;
     let deep = |open: &str, close: &str| {
         let (open, close) = (open.repeat(100_000), close.repeat(100_000));
@@ -116,7 +116,7 @@ async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
 /// An agent sends a negative output limit if it subtracts its prompt from a window smaller than the
 /// model's.
 #[tokio::test]
-async fn what_is_said_of_a_clients_own_negative_output_is_relayed() {
+async fn refusal_of_a_negative_output_limit_is_relayed() {
     let pair = Pair::start().await;
     let turn = format!(
         r#"{{"role":"assistant","content":"{}"}},{{"role":"user","content":"go on"}}"#,
@@ -152,7 +152,7 @@ const LARGE: usize = 100 << 20;
 const COPIES: usize = 2;
 
 #[tokio::test]
-async fn a_hundred_megabytes_pass_and_are_held_few_times() {
+async fn hundred_megabyte_body_passes_with_few_copies_in_memory() {
     let upstream = Upstream::bind().await;
     let program = Program::start(&upstream.base(""), &[]);
     let mut client = Wire::to(program.address()).await;
@@ -183,7 +183,7 @@ async fn a_hundred_megabytes_pass_and_are_held_few_times() {
 }
 
 #[tokio::test]
-async fn a_client_that_drips_is_waited_for() {
+async fn slowly_sent_chat_is_waited_for() {
     let pair = Pair::start().await;
     let body = format!(r#"{{"messages":[{USER}]}}"#);
     let mut client = pair.proxy.connect().await;
@@ -198,7 +198,7 @@ async fn a_client_that_drips_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_dies_within_its_body_reaches_nobody() {
+async fn chat_aborted_within_its_body_is_not_forwarded() {
     let pair = Pair::start().await;
     for body in [
         "Content-Length: 100\r\n\r\n{\"mess",
@@ -213,7 +213,7 @@ async fn a_client_that_dies_within_its_body_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_framed_wrong_is_refused_in_the_apis_shape() {
+async fn misframed_body_is_refused_with_an_api_error() {
     let pair = Pair::start().await;
     let mut client = pair.proxy.connect().await;
     client
@@ -255,7 +255,7 @@ fn body_of(reply: &[u8]) -> &[u8] {
 }
 
 #[tokio::test]
-async fn replies_that_are_no_answers_pass_as_they_are() {
+async fn replies_that_are_no_completions_pass_unchanged() {
     let pair = Pair::start().await;
     let html = "<html><body>Welcome to the hotel</body></html>";
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
@@ -285,7 +285,7 @@ async fn replies_that_are_no_answers_pass_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_reply_that_lies_about_its_length_breaks_off_for_the_client_too() {
+async fn reply_shorter_than_its_length_breaks_off_for_the_client() {
     let pair = Pair::start().await;
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     for (status, kind) in [
@@ -305,7 +305,7 @@ async fn a_reply_that_lies_about_its_length_breaks_off_for_the_client_too() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_breaks_before_its_head_is_a_502_of_the_apis_shape() {
+async fn upstream_failure_before_its_head_is_a_502_api_error() {
     let pair = Pair::start().await;
     for (reply, end, code) in [
         ("", End::Close, "upstream_broke"),
@@ -332,7 +332,7 @@ async fn an_upstream_that_breaks_before_its_head_is_a_502_of_the_apis_shape() {
 }
 
 #[tokio::test]
-async fn a_client_may_leave_an_upstream_that_hangs() {
+async fn leaving_client_ends_the_request_to_a_hanging_upstream() {
     let pair = Pair::start().await;
     let body = format!(r#"{{"messages":[{USER}]}}"#);
     for head in [
@@ -349,7 +349,7 @@ async fn a_client_may_leave_an_upstream_that_hangs() {
 }
 
 #[tokio::test]
-async fn a_reply_that_inflates_without_end_passes_as_it_came() {
+async fn endlessly_inflating_reply_passes_unchanged() {
     let pair = Pair::start().await;
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
     bomb.write_all(&vec![b' '; 32 << 20]).unwrap();
@@ -369,7 +369,7 @@ async fn a_reply_that_inflates_without_end_passes_as_it_came() {
 // ---- with a history that is rewritten
 
 #[tokio::test]
-async fn what_stands_oddly_beside_an_overflow_does_not_keep_it_from_recovery() {
+async fn odd_fields_in_the_request_do_not_prevent_overflow_recovery() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();

@@ -6,7 +6,7 @@ use crate::redis_server::free_port;
 
 /// Each value is valid, but their combination is not.
 #[test]
-fn settings_that_do_not_go_together_are_told_at_once_too() {
+fn conflicting_settings_are_all_reported_at_once() {
     let wrong = [
         ("LONGHAUL_LISTEN", "127.0.0.1:7001"),
         ("LONGHAUL_ADMIN", "127.0.0.1:7001"),
@@ -41,7 +41,7 @@ fn settings_that_do_not_go_together_are_told_at_once_too() {
 }
 
 #[test]
-fn what_serve_refuses_check_does_and_all_of_it() {
+fn check_reports_everything_that_serve_refuses() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     std::fs::write(&file, "no directory").unwrap();
@@ -94,7 +94,7 @@ fn what_serve_refuses_check_does_and_all_of_it() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_no_store_and_stays_as_it_is() {
+fn foreign_file_is_refused_as_a_store_and_left_unchanged() {
     let place = tempfile::tempdir().unwrap();
     let notes = place.path().join("notes.txt");
     std::fs::write(&notes, "notes of mine").unwrap();
@@ -117,7 +117,7 @@ fn a_file_of_somebody_else_is_no_store_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_store_that_is_to_be_made_is_no_problem_and_is_not_made_by_check() {
+fn check_accepts_a_missing_store_without_creating_it() {
     let place = tempfile::tempdir().unwrap();
     let store = format!("file:{}", place.path().join("a/b/x.db").display());
     stdout(&["check", "--store", &store], &[]);

@@ -138,7 +138,7 @@ fn a_turn_gate_of_one_clears_in_an_unattended_session() {
 }
 
 #[test]
-fn the_result_that_crosses_the_line_is_cleared_with_all_older_ones() {
+fn result_that_crosses_the_protection_line_is_cleared_with_older_ones() {
     let talk = Talk::default().user().user();
     let talk = talk.step(sized(100)).step(sized(25_000));
     check(&talk.step(sized(20_000)), &standard(), &[3, 5]);
@@ -165,7 +165,7 @@ fn a_parallel_batch_is_newest_as_a_whole() {
 }
 
 #[test]
-fn an_incomplete_batch_makes_no_request() {
+fn incomplete_batch_does_not_count_as_a_request() {
     let talk = Talk::default().user().user().step(sized(30_000));
     let talk = talk.calls("read", &["a", "b"]).answer("a", sized(50_000));
     check(&talk, &standard(), &[]);
@@ -175,7 +175,7 @@ fn an_incomplete_batch_makes_no_request() {
 }
 
 #[test]
-fn results_that_answer_no_call_make_no_request() {
+fn results_without_a_call_do_not_count_as_a_request() {
     let talk = Talk::default().user().step(sized(99)).step(sized(9));
     let orphan = json!({"role": "tool", "tool_call_id": "none", "content": sized(50)});
     let stranger = json!({"role": "critic", "tool_calls": [{"id": "call z"}]});
@@ -190,7 +190,7 @@ fn results_that_answer_no_call_make_no_request() {
 }
 
 #[test]
-fn the_cut_moves_in_leaps_and_never_back() {
+fn cleared_results_grow_in_leaps_and_never_shrink() {
     let mut talk = Talk::default().user().user();
     let mut counts = Vec::new();
     for _ in 0..20 {
@@ -241,7 +241,7 @@ fn the_size_of_an_array_is_that_of_its_text_parts_joined() {
 }
 
 #[test]
-fn what_holds_no_text_stays() {
+fn result_without_text_is_not_cleared() {
     let image = json!([{"type": "image_url", "image_url": {"url": sized(99)}}]);
     for content in [json!(null), json!(""), json!([]), image] {
         let talk = Talk::default().user().step(content).step("new");
@@ -261,7 +261,7 @@ fn a_result_that_its_placeholder_would_not_shorten_stays() {
 }
 
 #[test]
-fn a_described_placeholder_that_is_longer_in_bytes_is_not_used() {
+fn keeps_a_result_shorter_in_bytes_than_its_described_placeholder() {
     let rule = Rule {
         described: true,
         ..greedy()
@@ -276,7 +276,7 @@ fn a_described_placeholder_that_is_longer_in_bytes_is_not_used() {
 }
 
 #[test]
-fn placeholders_are_known_whoever_wrote_them() {
+fn existing_placeholders_are_not_cleared_but_near_misses_are() {
     let described = format!(
         "[Old tool result content cleared: read {}, about 900 tokens]",
         "a".repeat(120)
@@ -307,7 +307,7 @@ fn a_described_placeholder_names_the_call_in_one_line() {
 }
 
 #[test]
-fn a_tool_name_of_any_length_leaves_a_placeholder_that_is_known_again() {
+fn placeholder_with_a_very_long_tool_name_is_not_cleared_again() {
     let rule = Rule {
         described: true,
         ..greedy()
@@ -318,7 +318,7 @@ fn a_tool_name_of_any_length_leaves_a_placeholder_that_is_known_again() {
 }
 
 #[test]
-fn exempt_tools_stay_and_still_count() {
+fn exempt_results_stay_but_count_towards_the_protected_tokens() {
     let rule = Rule {
         exempt_tools: vec!["read".to_owned()],
         ..standard()
@@ -330,7 +330,7 @@ fn exempt_tools_stay_and_still_count() {
 }
 
 #[test]
-fn errors_stay_where_they_are_to_be_kept() {
+fn error_results_stay_if_keep_errors_is_set() {
     let rule = Rule {
         keep_errors: true,
         ..greedy()
@@ -342,7 +342,7 @@ fn errors_stay_where_they_are_to_be_kept() {
 }
 
 #[test]
-fn a_legacy_function_result_is_cleared_and_completes_its_call() {
+fn legacy_function_result_is_cleared_unless_its_tool_is_exempt() {
     let call = json!({"name": "read", "arguments": "{}"});
     let talk = Talk::default().user();
     let talk = talk.says(json!({"role": "assistant", "function_call": call}));
@@ -356,7 +356,7 @@ fn a_legacy_function_result_is_cleared_and_completes_its_call() {
 }
 
 #[test]
-fn decoded_characters_count_however_they_are_written() {
+fn counts_decoded_characters_however_they_are_escaped() {
     let body = |text: &str| {
         let talk = Talk::default().user().step("TEXT").step("new");
         talk.body().replace("TEXT", text)
@@ -393,7 +393,7 @@ mod pins {
     }
 
     #[test]
-    fn a_stub_keeps_the_read_it_points_at() {
+    fn stub_pins_the_read_it_refers_to() {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "b", &sized(99));
         let stub = read(talk.clone(), "a", STUB);
@@ -407,7 +407,7 @@ mod pins {
     }
 
     #[test]
-    fn a_cleared_read_is_restored_from_the_stub_on_and_counted() {
+    fn stub_restores_its_cleared_read_and_the_restore_is_counted() {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "b", &sized(99));
         check(&talk, &greedy(), &[2]);
@@ -418,7 +418,7 @@ mod pins {
     }
 
     #[test]
-    fn a_stub_in_an_incomplete_batch_pins_nothing_yet() {
+    fn stub_in_an_incomplete_batch_pins_nothing_yet() {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "b", &sized(99)).calls("read", &["a", "c"]);
         let talk = talk.answer("a", STUB);
@@ -427,7 +427,7 @@ mod pins {
     }
 
     #[test]
-    fn the_latest_read_of_the_same_thing_by_the_same_tool_is_meant() {
+    fn stub_pins_the_latest_read_of_a_path_by_the_same_tool() {
         let talk = read(Talk::default().user(), "a", &sized(50));
         let talk = read(talk, "a", &sized(60));
         let talk = talk.calls("grep", &["a"]).answer("a", sized(70));
@@ -436,14 +436,14 @@ mod pins {
     }
 
     #[test]
-    fn a_stub_stays_with_the_read_that_it_keeps() {
+    fn a_stub_and_the_read_it_pins_both_stay() {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "a", &format!("{STUB}{}", sized(50)));
         check(&read(talk, "c", "new"), &greedy(), &[]);
     }
 
     #[test]
-    fn a_long_result_that_holds_the_words_is_no_stub() {
+    fn long_result_that_contains_the_stub_text_is_not_a_stub() {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "a", &format!("{STUB}{}", sized(125)));
         check(&read(talk, "c", "new"), &greedy(), &[2, 4]);
@@ -451,7 +451,7 @@ mod pins {
 }
 
 #[test]
-fn a_conversation_with_nothing_to_clear_goes_on_as_it_came() {
+fn bypasses_a_conversation_with_nothing_to_clear() {
     let body = Talk::default().user().body();
     let why = subject::forwarded(body.as_bytes(), &standard());
     assert_eq!(why, Err(Bypass::Nothing));

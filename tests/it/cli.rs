@@ -42,7 +42,7 @@ pub(crate) fn stdout(arguments: &[&str], env: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_default_file_is_what_defaults_prints() {
+fn defaults_command_prints_the_default_config_file() {
     assert_eq!(
         stdout(&["defaults"], &[]),
         include_str!("../../config/default.toml")
@@ -50,7 +50,7 @@ fn the_default_file_is_what_defaults_prints() {
 }
 
 #[test]
-fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
+fn defaults_table_command_prints_the_settings_page() {
     assert_eq!(
         stdout(&["defaults", "--table"], &[]),
         include_str!("../../docs/reference/settings.md")
@@ -58,7 +58,7 @@ fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
 }
 
 #[test]
-fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
+fn defaults_prompts_command_prints_each_prompt_under_its_setting() {
     let page = stdout(&["defaults", "--prompts"], &[]);
     let fresh = include_str!("../../crates/longhaul-core/src/summary/prompts/fresh.md").trim();
     let update = include_str!("../../crates/longhaul-core/src/summary/prompts/update.md").trim();
@@ -68,7 +68,7 @@ fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
 }
 
 #[test]
-fn the_default_file_changes_nothing() {
+fn default_config_file_changes_no_setting() {
     let values = |page: String| -> Vec<String> {
         page.lines()
             .map(|line| line.split_once("  # ").unwrap().0.trim_end().to_owned())
@@ -81,7 +81,7 @@ fn the_default_file_changes_nothing() {
 }
 
 #[test]
-fn each_layer_wins_over_the_one_before_and_is_named() {
+fn flag_overrides_env_overrides_file_and_check_names_the_source() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("l.toml");
     std::fs::write(
@@ -112,7 +112,7 @@ fn each_layer_wins_over_the_one_before_and_is_named() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn check_reports_all_problems_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("l.toml");
     std::fs::write(&file, "listn = \"x\"\n\n[limits]\nbody = \"9TB\"\n").unwrap();
@@ -153,7 +153,7 @@ fn setting(key: &str, arguments: &[&str], env: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn settings_of_conversations_have_environment_names_and_flags() {
+fn conversation_settings_have_environment_variables_and_flags() {
     let env = |key: &str, name: &str, value: &str, shown: &str| {
         assert_eq!(
             setting(key, &[], &[(name, value)]),
@@ -203,7 +203,7 @@ fn settings_of_conversations_have_environment_names_and_flags() {
 }
 
 #[test]
-fn switches_that_say_neither_yes_nor_no_are_refused() {
+fn rejects_switch_values_that_are_not_boolean() {
     for switch in [
         "DISABLE_PRUNE",
         "DISABLE_AUTOCOMPACT",
@@ -219,7 +219,7 @@ fn switches_that_say_neither_yes_nor_no_are_refused() {
 }
 
 #[test]
-fn a_soft_mark_above_the_hard_one_is_refused_with_both_places() {
+fn rejects_a_soft_mark_above_the_hard_mark_and_names_both_sources() {
     check_refused(
         &["check"],
         &[("LONGHAUL_COMPACT_HARD", "0.7")],
@@ -234,7 +234,7 @@ fn a_soft_mark_above_the_hard_one_is_refused_with_both_places() {
 }
 
 #[test]
-fn all_three_switches_are_the_mode_off() {
+fn all_three_disable_switches_turn_the_mode_off() {
     let off = "# the mode is off";
     let mut switches = vec![("DISABLE_PRUNE", "1"), ("DISABLE_AUTOCOMPACT", "on")];
     assert!(!stdout(&["check"], &switches).contains(off));
@@ -244,7 +244,7 @@ fn all_three_switches_are_the_mode_off() {
 }
 
 #[test]
-fn a_models_window_is_told_with_who_says_so_and_the_marks() {
+fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     let page = |arguments: &[&str]| stdout(&[&["check", "--model"], arguments].concat(), &[]);
     insta::assert_snapshot!(page(&["gpt-5"]), @r"
     model   gpt-5 at https://api.openai.com/v1
@@ -298,7 +298,7 @@ fn a_models_window_is_told_with_who_says_so_and_the_marks() {
 }
 
 #[test]
-fn the_help_names_the_flags_of_conversations() {
+fn help_lists_the_conversation_flags() {
     let help = stdout(&["--help"], &[]);
     for words in [
         "--window <TOKENS>",
@@ -336,7 +336,7 @@ fn the_docs_and_the_help_know_the_same_exit_codes() {
 }
 
 #[test]
-fn wrong_calls_end_with_64_and_say_what_to_do() {
+fn usage_errors_exit_with_64_and_a_hint() {
     check_refused(&["--listn", "x"], &[], &["--listen"]);
     check_refused(
         &["check", "--config", "/does/not/exist"],
@@ -354,7 +354,7 @@ fn wrong_calls_end_with_64_and_say_what_to_do() {
 }
 
 #[test]
-fn a_busy_port_says_whom_to_ask_and_how_to_take_a_free_one() {
+fn busy_port_error_explains_finding_the_owner_or_a_free_port() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let listen = format!("127.0.0.1:{port}");
@@ -368,7 +368,7 @@ fn a_busy_port_says_whom_to_ask_and_how_to_take_a_free_one() {
 }
 
 #[test]
-fn a_listener_that_strangers_can_reach_is_refused_unless_it_is_meant() {
+fn rejects_a_public_listen_address_unless_public_is_set() {
     let strangers = ["--listen", "0.0.0.0:0"];
     let ways = ["127.0.0.1:0", "client_tokens_file", "public = true"];
     check_refused(&strangers, &[], &ways);
@@ -377,7 +377,7 @@ fn a_listener_that_strangers_can_reach_is_refused_unless_it_is_meant() {
 }
 
 #[test]
-fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
+fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
     let mut child = command(
         &[
             "--listen",
@@ -420,7 +420,7 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
 }
 
 #[test]
-fn no_log_line_holds_a_key_a_query_or_a_content() {
+fn logs_contain_no_key_query_or_content() {
     let mut child = command(
         &[
             "--listen",
@@ -471,7 +471,7 @@ fn no_log_line_holds_a_key_a_query_or_a_content() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_answer_that_cannot_be_written_is_no_success() {
+fn exits_with_74_if_standard_output_cannot_be_written() {
     for arguments in [
         &["--help"][..],
         &["--version"],

@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(script::cases(12))]
 
     #[test]
-    fn who_goes_back_in_a_random_conversation_asks_what_he_asks(
+    fn going_back_in_a_random_conversation_forwards_the_newest_message(
         case in script::case(),
         wishes in script::wishes(),
         window in prop::sample::select(WINDOWS[..2].to_vec()),
@@ -69,7 +69,7 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
 }
 
 #[test]
-fn who_goes_back_in_a_recorded_session_asks_what_he_asked() {
+fn going_back_in_a_recorded_session_forwards_the_newest_message() {
     for session in sessions().filter(|session| session.body.len() < 120_000) {
         goes_back_soundly(&session.body, &policy(8_000), 4);
     }
@@ -78,7 +78,7 @@ fn who_goes_back_in_a_recorded_session_asks_what_he_asked() {
 /// A chat template that requires alternating roles accepts a merged summary of alternating
 /// messages.
 #[test]
-fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
+fn merged_digest_keeps_alternating_roles_alternating() {
     let alternates = ValidityRules::only("alternation").unwrap();
     let standard = ValidityRules::standard();
     let mut merged = 0;
@@ -118,7 +118,7 @@ fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
 /// With a configured window, the forwarded history depends only on the client's history. It grows
 /// with it, except at breaks that save enough.
 #[test]
-fn a_growing_session_is_forwarded_as_one_that_grows_but_at_breaks_that_gain() {
+fn forwarded_session_only_grows_except_at_breaks_that_save_enough() {
     let mut breaks = 0;
     for session in sessions().filter(|session| session.body.len() < 240_000) {
         for window in [8_000, 24_000] {

@@ -40,7 +40,7 @@ fn flags(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn bash_accepts_its_script_which_completes_every_command_and_flag() {
+fn bash_completion_script_is_valid_and_lists_every_command_and_flag() {
     let script = stdout(&["completions", "bash"]);
     let mut bash = Command::new("bash")
         .arg("-n")
@@ -66,7 +66,7 @@ fn bash_accepts_its_script_which_completes_every_command_and_flag() {
 }
 
 #[test]
-fn every_shell_has_a_script_with_every_command() {
+fn completion_script_of_every_shell_lists_every_command() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = stdout(&["completions", shell]);
         for command in commands() {
@@ -98,7 +98,7 @@ fn every_command_has_a_manual_page_with_its_flags() {
 }
 
 #[test]
-fn every_manual_page_that_another_names_can_be_had_by_that_name_and_by_its_words() {
+fn every_referenced_manual_page_prints_by_name_and_by_words() {
     let mut pages = vec![stdout(&["man"])];
     let mut met = Vec::new();
     while let Some(page) = pages.pop() {
@@ -118,7 +118,7 @@ fn every_manual_page_that_another_names_can_be_had_by_that_name_and_by_its_words
 }
 
 #[test]
-fn a_shell_or_a_command_that_is_unknown_is_refused() {
+fn rejects_an_unknown_shell_or_command() {
     for (arguments, words) in [
         (["completions", "tcsh"], "powershell"),
         (["man", "sreve"], "no command longhaul sreve"),

@@ -63,7 +63,7 @@ fn lasts(session: &str, steps: &[Step]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_counts_no_request_is_refused_where_without_them_one_is() {
+async fn provider_counts_prevent_refusals_that_occur_without_them() {
     let mut checks = JoinSet::new();
     for session in ["cli-0018", "cli-0057", "oh-my-posh-0277"] {
         checks.spawn(check(session));
@@ -74,7 +74,7 @@ async fn with_counts_no_request_is_refused_where_without_them_one_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_conversation_was_counted_as_serves_the_first_request_of_another() {
+async fn counts_of_one_conversation_apply_to_the_first_request_of_another() {
     let one = named("cli-0018").replay();
     let other = named("cli-0057").replay();
     let mut first = None;
@@ -97,7 +97,7 @@ async fn what_one_conversation_was_counted_as_serves_the_first_request_of_anothe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_in_chinese_is_not_refused_though_nothing_is_counted() {
+async fn chinese_session_without_counts_is_not_refused() {
     let text = "修改文件后运行测试，再看结果。".repeat(28);
     let turn = format!(
         r#"{{"role":"assistant","content":"{text}"}},{{"role":"user","content":"{text}"}}"#

@@ -92,7 +92,7 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
 }
 
 #[tokio::test]
-async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not_at_all() {
+async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
     const PRICE: u32 = 2_000;
     for price in [Some(PRICE), None] {
         let options = ModelOptions {
@@ -154,7 +154,7 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
 }
 
 #[tokio::test]
-async fn a_call_for_what_was_cleared_is_counted_once() {
+async fn rereading_a_cleared_result_is_counted_once() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
@@ -196,7 +196,7 @@ async fn a_call_for_what_was_cleared_is_counted_once() {
 }
 
 #[tokio::test]
-async fn what_keeps_summaries_from_being_asked_for_is_told() {
+async fn reports_that_throttled_summaries_are_paused() {
     let throttled = ModelOptions {
         summary: SummaryBehaviour::Throttled,
         ..ModelOptions::default()
@@ -207,7 +207,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_summary_is_shown_where_that_was_asked_for() {
+async fn shows_the_summary_text_if_show_content_is_set() {
     let (_model, program) = after_the_demo(&[("LONGHAUL_ADMIN_SHOW_CONTENT", "true")]).await;
     let all = json_of(program.admin(), "/conversations").await;
     let id = all["conversations"][0]["id"].as_str().unwrap();
@@ -217,7 +217,7 @@ async fn the_text_of_a_summary_is_shown_where_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made() {
+async fn shows_a_conversation_as_compacting_while_its_summary_is_pending() {
     let hangs = ModelOptions {
         summary: SummaryBehaviour::Hangs,
         ..ModelOptions::with_window(10_000_000)
@@ -244,7 +244,7 @@ async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made()
 }
 
 #[tokio::test]
-async fn no_more_conversations_are_kept_than_are_shown() {
+async fn keeps_the_64_newest_conversations() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
@@ -268,7 +268,7 @@ async fn no_more_conversations_are_kept_than_are_shown() {
 }
 
 #[tokio::test]
-async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
+async fn requests_a_title_per_conversation_with_the_callers_own_key() {
     let options = ModelOptions {
         price: Some(1_000),
         ..ModelOptions::with_window(10_000_000)
@@ -358,7 +358,7 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
 
 /// Alternates between more conversations than are shown: when one returns, the page has dropped it.
 #[tokio::test]
-async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
+async fn evicted_conversation_is_not_titled_again_on_its_return() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
@@ -384,7 +384,7 @@ async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
 }
 
 #[tokio::test]
-async fn without_an_answer_the_user_s_own_words_stay_the_title() {
+async fn title_stays_the_users_words_if_the_title_request_fails() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();

@@ -34,7 +34,7 @@ fn sum(rows: &[Value], column: &str) -> u64 {
 }
 
 #[test]
-fn the_session_dies_alone_and_is_finished_through_longhaul() {
+fn demo_session_fails_directly_and_completes_through_longhaul() {
     let report: Value = finished(&["--json"]).parse().unwrap();
     let (direct, longhaul) = (&report["direct"], &report["longhaul"]);
     let last = direct["rows"].as_array().unwrap().last().unwrap();
@@ -102,7 +102,7 @@ fn totals_are_the_sums_of_the_rows() {
 }
 
 #[test]
-fn the_table_is_the_same_each_time_and_all_has_every_row_of_it() {
+fn table_is_deterministic_and_all_prints_every_row() {
     let is_row = |line: &&str| {
         line.trim_start()
             .starts_with(|first: char| first.is_ascii_digit())
@@ -122,7 +122,7 @@ fn the_table_is_the_same_each_time_and_all_has_every_row_of_it() {
 }
 
 #[test]
-fn a_session_that_fits_the_window_is_no_show() {
+fn rejects_a_session_that_fits_the_window() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("short.json");
     std::fs::write(
@@ -138,7 +138,7 @@ fn a_session_that_fits_the_window_is_no_show() {
 }
 
 #[test]
-fn wrong_options_end_with_the_number_for_it() {
+fn invalid_options_and_files_exit_with_distinct_codes() {
     check_failed(&["--window", "12"], 64, "2048 or more");
     check_failed(&["--summary-model", "gpt"], 64, "own or none");
     check_failed(&["--session", "/does/not/exist"], 66, "/does/not/exist");
@@ -149,7 +149,7 @@ fn wrong_options_end_with_the_number_for_it() {
 }
 
 #[test]
-fn a_session_of_codex_dies_alone_and_is_finished_through_longhaul() {
+fn codex_session_fails_directly_and_completes_through_longhaul() {
     let report: Value = finished(&["--dialect", "responses", "--json"])
         .parse()
         .unwrap();

@@ -25,7 +25,7 @@ fn take_all(program: &Program) {
 }
 
 #[tokio::test]
-async fn who_finds_no_descriptor_left_is_told_so_whether_or_not_a_name_was_to_be_looked_up() {
+async fn replies_503_if_no_descriptor_is_left_with_or_without_dns_lookup() {
     for upstream in ["http://127.0.0.1:9/v1", "http://localhost:9/v1"] {
         let program = Program::with_descriptors(upstream, FEW, FEW);
         let mut client = Wire::to(program.address()).await;
@@ -62,7 +62,7 @@ async fn idle_connections_leave_descriptors_for_the_upstream() {
 }
 
 #[test]
-fn it_takes_as_many_as_the_system_lets_it_have() {
+fn raises_its_descriptor_limit_to_the_hard_limit() {
     let program = Program::with_descriptors("http://127.0.0.1:9/v1", FEW, 4 * FEW);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.process())).unwrap();
     let line = limits

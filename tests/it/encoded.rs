@@ -151,7 +151,7 @@ const SHORT: &[u8] =
     br#"{"model": "m", "messages": [ {"role": "user", "content": "hello, hello"} ]}"#;
 
 #[tokio::test]
-async fn what_is_not_changed_goes_on_as_the_bytes_that_came() {
+async fn forwards_unchanged_encoded_bodies_byte_for_byte() {
     let (upstream, proxy) = pair(&[]).await;
     let host = upstream.address();
     for coding in CODINGS {
@@ -182,7 +182,7 @@ fn noise() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_decoded_goes_on_as_it_came() {
+async fn forwards_undecodable_bodies_byte_for_byte() {
     let (upstream, proxy) = pair(&[("limits.body", "2MiB")]).await;
     for coding in CODINGS {
         let sound = encode(coding, SHORT);
@@ -220,7 +220,7 @@ async fn what_cannot_be_decoded_goes_on_as_it_came() {
 }
 
 #[tokio::test]
-async fn why_a_chat_was_not_decoded_is_told() {
+async fn logs_why_a_chat_was_not_decoded() {
     let upstream = Upstream::bind().await;
     let program = Program::told(&upstream.base(""), &[("LONGHAUL_LIMITS_BODY", "100000")]);
     let half = &encode("zstd", SHORT)[..20];
@@ -263,7 +263,7 @@ async fn ask(proxy: &Proxy, coding: Option<&str>, body: Vec<u8>) -> (u16, Bytes)
 }
 
 #[tokio::test]
-async fn what_is_past_its_window_goes_plain_as_if_it_had_come_so() {
+async fn compacted_encoded_request_is_sent_plain_like_a_plain_one() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
@@ -290,7 +290,7 @@ async fn what_is_past_its_window_goes_plain_as_if_it_had_come_so() {
 }
 
 #[tokio::test]
-async fn an_encoded_and_a_plain_request_of_one_conversation_share_its_records() {
+async fn encoded_and_plain_requests_of_a_conversation_share_its_records() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
@@ -309,7 +309,7 @@ async fn an_encoded_and_a_plain_request_of_one_conversation_share_its_records() 
 }
 
 #[tokio::test]
-async fn a_refused_chat_goes_encoded_first_and_plain_in_second_place() {
+async fn retry_of_a_refused_encoded_chat_is_sent_plain() {
     let text = bodies(&named("cli-0237").replay()).nth(15).unwrap();
     for coding in CODINGS {
         // A fresh proxy for each, without a window learned from an earlier refusal.
@@ -347,7 +347,7 @@ async fn a_refused_chat_goes_encoded_first_and_plain_in_second_place() {
 }
 
 #[tokio::test]
-async fn what_we_rewrote_and_was_refused_goes_again_as_the_bytes_that_came() {
+async fn resends_the_original_encoded_bytes_if_the_rewrite_is_refused() {
     let options = ModelOptions {
         validity: ValidityRules::standard().with("alternation").unwrap(),
         ..ModelOptions::with_window(10_000_000)
@@ -376,7 +376,7 @@ async fn what_we_rewrote_and_was_refused_goes_again_as_the_bytes_that_came() {
 }
 
 #[test]
-fn any_bytes_under_any_coding_go_on_as_they_came() {
+fn forwards_arbitrary_bytes_under_any_coding_unchanged() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (upstream, proxy) = runtime.block_on(pair(&[]));
     let framings = prop::sample::select(&FRAMINGS[..]);

@@ -85,12 +85,12 @@ const EVERY: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_table_says_of_each_message_what_would_be_done_and_why() {
+fn table_shows_the_action_and_reason_for_each_message() {
     insta::assert_snapshot!("every_fate", stdout(&[], EVERY, &every_fate()));
 }
 
 #[test]
-fn the_window_is_the_one_that_the_table_has_at_that_upstream() {
+fn window_comes_from_the_table_only_for_the_matching_upstream() {
     let body = br#"{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}"#;
     let window = |arguments: &[&str]| {
         let window = &report(arguments, &[], body)["window"];
@@ -103,7 +103,7 @@ fn the_window_is_the_one_that_the_table_has_at_that_upstream() {
 }
 
 #[test]
-fn a_table_for_the_model_counts_as_it_does_for_serve() {
+fn model_table_in_the_config_file_applies_like_flags() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("longhaul.toml");
     std::fs::write(
@@ -126,13 +126,13 @@ fn a_table_for_the_model_counts_as_it_does_for_serve() {
 }
 
 #[test]
-fn a_session_past_its_mark_shows_the_digest_that_stands_for_its_history() {
+fn session_above_the_mark_shows_the_digest_that_replaces_history() {
     let body = named("cli-0123").body;
     insta::assert_snapshot!("digest", stdout(&["--window", "6000"], &[], &body));
 }
 
 #[test]
-fn a_headless_session_is_told_of_the_setting_for_unattended_agents() {
+fn hints_at_the_min_user_turns_setting_for_a_headless_session() {
     let body = named("cli-0149").body;
     let local = ["--profile", "local", "--window", "12000"];
     insta::assert_snapshot!("headless", stdout(&local, &[], &body));
@@ -149,7 +149,7 @@ fn a_headless_session_is_told_of_the_setting_for_unattended_agents() {
 }
 
 #[test]
-fn the_help_shows_examples() {
+fn help_shows_examples() {
     let help = stdout(&["--help"], &[], b"");
     let examples = [
         "longhaul explain request.json",
@@ -165,7 +165,7 @@ fn the_help_shows_examples() {
 
 /// The rows' tokens add up to the totals, and the cleared results are the ones that the plan cuts.
 #[test]
-fn the_rows_add_up_to_what_the_plan_does() {
+fn rows_sum_to_the_totals_and_cleared_rows_match_the_plan() {
     let mut cleared = 0;
     let mut digests = 0;
     for (at, session) in sessions().enumerate() {
@@ -245,7 +245,7 @@ fn cut_results(body: &[u8], profile: &str, window: &str) -> Vec<usize> {
 }
 
 #[test]
-fn the_body_is_what_plan_and_splice_make_of_it() {
+fn body_output_equals_the_spliced_plan() {
     let mut changed = 0;
     for session in sessions().step_by(8) {
         for (profile, window) in [("auto", "200000"), ("local", "10000"), ("frugal", "32000")] {
@@ -273,7 +273,7 @@ fn check_verdict(env: &[(&str, &str)], body: &[u8], at: usize, verdict: &str, re
 }
 
 #[test]
-fn a_result_that_is_old_enough_says_what_it_waits_for() {
+fn old_result_shows_why_it_is_not_cleared_yet() {
     let body = every_fate();
     let with = |more: &[(&'static str, &'static str)]| [EVERY, more].concat();
     let turns = with(&[("LONGHAUL_PRUNE_MIN_USER_TURNS", "3")]);
@@ -301,7 +301,7 @@ fn a_result_that_is_old_enough_says_what_it_waits_for() {
 }
 
 #[test]
-fn pictures_do_not_help_results_over_the_minimum() {
+fn images_do_not_count_towards_the_minimum_to_free() {
     let picture = json!({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}});
     let steps = (0..9).flat_map(|id| {
         let [call, mut result] = step(id, "read", "");
@@ -321,7 +321,7 @@ fn pictures_do_not_help_results_over_the_minimum() {
 }
 
 #[test]
-fn a_read_that_a_later_result_points_at_is_pinned() {
+fn read_referenced_by_a_later_result_is_pinned() {
     let long = "0123".repeat(400);
     let [mut again, unchanged] = step(1, "read", "File unchanged since last read.");
     again["tool_calls"][0]["function"]["arguments"] = json!("{\"path\":\"call_0.rs\"}");
@@ -336,7 +336,7 @@ fn a_read_that_a_later_result_points_at_is_pinned() {
 }
 
 #[test]
-fn what_is_passed_untouched_says_why_and_keeps_its_bytes() {
+fn untouched_request_shows_its_reason_and_keeps_its_bytes() {
     let off = [("DISABLE_PRUNE", "1"), ("DISABLE_AUTOCOMPACT", "1")];
     let all = [&off[..], &[("DISABLE_COMPACT_ON_OVERFLOW", "1")]].concat();
     let chat = br#"{"messages":[{"role":"user","content":"hi"}]}"#.as_slice();
@@ -380,7 +380,7 @@ fn the_window_names_its_source() {
 }
 
 #[test]
-fn files_are_read_like_standard_input() {
+fn plain_and_gzipped_files_are_read_like_standard_input() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("request.json");
     std::fs::write(&file, every_fate()).unwrap();
@@ -395,7 +395,7 @@ fn files_are_read_like_standard_input() {
 }
 
 #[test]
-fn names_from_the_request_write_no_control_characters() {
+fn removes_control_characters_from_names_in_the_request() {
     let [call, result] = step(0, "\u{1b}[2J\n\u{202e}rm", "done");
     let body = json!({"messages": [{"role": "user", "content": "hi"}, call, result]}).to_string();
     let said = stdout(&[], &[], body.as_bytes());
@@ -406,7 +406,7 @@ fn names_from_the_request_write_no_control_characters() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_with_66_what_is_no_json_with_65_and_a_wrong_call_with_64() {
+fn unreadable_file_exits_66_invalid_json_65_and_wrong_usage_64() {
     let check = |arguments: &[&str], code: i32, words: &str| {
         let output = explain(arguments, &[], b"{}");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -39,7 +39,7 @@ async fn is_read(upstream: &Upstream, proxy: &Proxy, key: &str) -> bool {
 }
 
 #[tokio::test]
-async fn one_callers_unfinished_bodies_leave_room_for_the_chats_of_others() {
+async fn unfinished_bodies_of_one_caller_leave_room_for_chats_of_others() {
     let upstream = Upstream::bind().await;
     let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
     let proxy = Proxy::start(&upstream.base(""), &limits).await;
@@ -55,7 +55,7 @@ async fn one_callers_unfinished_bodies_leave_room_for_the_chats_of_others() {
 }
 
 #[tokio::test]
-async fn a_long_body_that_drips_gives_its_room_back() {
+async fn slowly_sent_long_body_is_streamed_on_before_its_end() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let mut client = proxy.connect().await;
@@ -77,7 +77,7 @@ async fn a_long_body_that_drips_gives_its_room_back() {
 }
 
 #[tokio::test]
-async fn requests_beyond_a_callers_share_are_refused_and_those_of_others_are_served() {
+async fn requests_beyond_a_callers_share_get_503_while_others_are_served() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.requests", "4")]).await;
     let ask = |key: &str| {

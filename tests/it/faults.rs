@@ -34,7 +34,7 @@ async fn ask(base: &str, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_upstream_that_refuses_is_unreachable() {
+async fn upstream_that_refuses_connections_is_reported_unreachable() {
     let nobody = Nobody::bind();
     check(
         &ask(&nobody.base(""), ASK).await,
@@ -44,7 +44,7 @@ async fn an_upstream_that_refuses_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_is_unresolved() {
+async fn host_name_without_an_address_is_reported_unresolved() {
     check(
         &ask("http://does-not-exist.invalid", ASK).await,
         "502",
@@ -53,14 +53,14 @@ async fn a_name_without_an_address_is_unresolved() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_hangs_in_its_handshake_times_out() {
+async fn upstream_that_hangs_in_the_tls_handshake_times_out() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("").replace("http:", "https:");
     check(&ask(&base, ASK).await, "504", "upstream_timeout");
 }
 
 #[tokio::test]
-async fn a_plain_upstream_asked_for_tls_says_so_and_that_repeating_is_useless() {
+async fn https_to_a_plain_upstream_is_a_tls_fault_marked_not_retryable() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("").replace("http:", "https:");
     let serve = tokio::spawn(async move {
@@ -75,7 +75,7 @@ async fn a_plain_upstream_asked_for_tls_says_so_and_that_repeating_is_useless() 
 }
 
 #[tokio::test]
-async fn an_upstream_that_speaks_something_else_is_malformed() {
+async fn upstream_that_does_not_speak_http_is_reported_malformed() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("");
     let serve = tokio::spawn(async move {
@@ -89,7 +89,7 @@ async fn an_upstream_that_speaks_something_else_is_malformed() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_closes_before_its_answer_broke_and_is_not_asked_again() {
+async fn upstream_closing_before_its_reply_is_a_fault_and_not_retried() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("");
     let serve = tokio::spawn(async move {
@@ -109,7 +109,7 @@ async fn an_upstream_that_closes_before_its_answer_broke_and_is_not_asked_again(
 }
 
 #[tokio::test]
-async fn a_chat_body_that_is_not_framed_as_http_asks_is_broken() {
+async fn rejects_a_chat_body_with_broken_chunk_framing() {
     let upstream = Upstream::bind().await;
     let broken = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                   Transfer-Encoding: chunked\r\n\r\nno chunk\r\n";
@@ -119,7 +119,7 @@ async fn a_chat_body_that_is_not_framed_as_http_asks_is_broken() {
 }
 
 #[tokio::test]
-async fn a_path_that_the_base_makes_too_long_for_a_url_is_an_invalid_target() {
+async fn rejects_a_target_that_is_too_long_with_the_base_path() {
     let upstream = Upstream::bind().await;
     // The HTTP library accepts targets of up to 65,534 bytes.
     let query = "x".repeat(65_520);
@@ -129,7 +129,7 @@ async fn a_path_that_the_base_makes_too_long_for_a_url_is_an_invalid_target() {
 }
 
 #[tokio::test]
-async fn a_forward_proxys_request_and_a_reserved_path_are_told_what_to_do() {
+async fn rejects_connect_requests_and_reserved_paths() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("");
     let connect = "CONNECT api.openai.com:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -139,7 +139,7 @@ async fn a_forward_proxys_request_and_a_reserved_path_are_told_what_to_do() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_the_listener_is_refused_at_start() {
+async fn refuses_to_start_if_the_upstream_is_its_own_listener() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!(
         "http://localhost:{}/v1",
@@ -151,7 +151,7 @@ async fn an_upstream_that_is_the_listener_is_refused_at_start() {
 }
 
 #[tokio::test]
-async fn a_transfer_coding_other_than_chunked_is_told_of() {
+async fn rejects_a_transfer_coding_other_than_chunked() {
     let upstream = Upstream::bind().await;
     let coded = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\
                  Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";

@@ -119,7 +119,7 @@ impl Compacted {
 }
 
 #[tokio::test]
-async fn ids_and_timestamps_made_anew_are_the_same_conversation() {
+async fn record_is_used_if_ids_and_timestamps_are_regenerated() {
     let mut compacted = Compacted::start().await;
     let mut messages = compacted.messages.clone();
     for (at, message) in messages.iter_mut().enumerate() {
@@ -138,7 +138,7 @@ async fn ids_and_timestamps_made_anew_are_the_same_conversation() {
 }
 
 #[tokio::test]
-async fn a_body_that_the_client_wrote_down_anew_is_the_same_conversation() {
+async fn record_is_used_if_the_client_reserialises_the_body() {
     let mut compacted = Compacted::start().await;
     let value: Value = serde_json::from_slice(&asked(&compacted.messages, "And now?")).unwrap();
     compacted
@@ -180,7 +180,7 @@ async fn a_body_that_the_client_wrote_down_anew_is_the_same_conversation() {
 }
 
 #[tokio::test]
-async fn an_edit_before_the_cut_is_another_conversation() {
+async fn record_is_not_used_after_an_edit_before_the_cut() {
     let mut compacted = Compacted::start().await;
     for at in [1, 4, compacted.cut - 1] {
         let mut messages = compacted.messages.clone();
@@ -196,7 +196,7 @@ async fn an_edit_before_the_cut_is_another_conversation() {
 }
 
 #[tokio::test]
-async fn an_edit_behind_the_cut_keeps_the_record() {
+async fn record_is_used_after_an_edit_behind_the_cut() {
     let mut compacted = Compacted::start().await;
     let mut messages = compacted.messages.clone();
     let last = messages.len() - 1;
@@ -207,7 +207,7 @@ async fn an_edit_behind_the_cut_keeps_the_record() {
 }
 
 #[tokio::test]
-async fn a_system_message_that_changes_keeps_the_record_and_goes_on_as_it_is() {
+async fn record_is_used_after_a_system_message_change_that_is_forwarded() {
     let mut compacted = Compacted::start().await;
     let mut messages = compacted.messages.clone();
     messages[0]["content"] = json!("You are an agent. Today is another day.");
@@ -217,7 +217,7 @@ async fn a_system_message_that_changes_keeps_the_record_and_goes_on_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_undo_to_behind_the_cut_keeps_the_record_and_one_to_before_it_does_not() {
+async fn record_is_used_after_an_undo_behind_but_not_before_the_cut() {
     let mut compacted = Compacted::start().await;
     let (messages, cut) = (compacted.messages.clone(), compacted.cut);
     compacted.hits(asked(&messages[..cut], "Or else?")).await;
@@ -233,7 +233,7 @@ async fn an_undo_to_behind_the_cut_keeps_the_record_and_one_to_before_it_does_no
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_compacted_is_not_compacted_again_at_its_next_turn() {
+async fn compacted_conversation_is_not_compacted_again_at_its_next_turn() {
     let mut compacted = Compacted::start().await;
     let mut messages = compacted.messages.clone();
     for at in TURNS..TURNS + 3 {
@@ -244,7 +244,7 @@ async fn a_conversation_that_was_compacted_is_not_compacted_again_at_its_next_tu
 }
 
 #[tokio::test]
-async fn a_client_that_takes_the_compacted_body_for_its_history_is_compacted_again() {
+async fn client_that_adopts_the_compacted_body_is_compacted_again() {
     let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let first = asked(&conversation("alpha", TURNS), "And now?");
     let first = compact(&journey.url(), &first).await.body;
@@ -272,7 +272,7 @@ fn summaries(seen: &[SeenRequest]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sub_agents_that_share_a_prefix_share_its_record_and_one_call_for_it() {
+async fn subagents_with_a_common_prefix_share_its_record_and_summary_call() {
     let mut journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let prefix = conversation("alpha", TURNS);
     let (one, other) = (asked(&prefix, "Do one."), asked(&prefix, "Do two."));
@@ -290,7 +290,7 @@ async fn sub_agents_that_share_a_prefix_share_its_record_and_one_call_for_it() {
 }
 
 #[tokio::test]
-async fn a_branch_left_behind_leaves_nothing_in_the_other() {
+async fn summary_of_an_abandoned_branch_does_not_leak_into_another() {
     let mut journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let shared = conversation("shared", 4);
     let branch = |topic: &str| {
@@ -318,7 +318,7 @@ async fn a_branch_left_behind_leaves_nothing_in_the_other() {
 }
 
 #[tokio::test]
-async fn a_summary_that_comes_for_a_history_that_was_replaced_is_not_used() {
+async fn summary_of_a_replaced_history_is_not_used() {
     let mut journey = Journey::start(ModelOptions::with_window(HUGE), |config| {
         config.window = Tokens::new(32_768);
     })

@@ -144,7 +144,7 @@ fn is_hello(reply: &str) -> bool {
 }
 
 #[tokio::test]
-async fn an_upstream_in_tls_is_reached_through_a_tunnel() {
+async fn https_upstream_is_reached_through_a_connect_tunnel() {
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
     for (scheme, port, http2) in [
@@ -180,7 +180,7 @@ async fn an_upstream_in_tls_is_reached_through_a_tunnel() {
 }
 
 #[tokio::test]
-async fn an_upstream_in_plain_http_is_asked_of_the_proxy_by_its_whole_url() {
+async fn http_upstream_is_requested_from_the_proxy_by_absolute_url() {
     let between = Between::start(Then::Answers(OK)).await;
     let settings = [("proxy.http", &*between.url("http://me:hunter2@"))];
     let reply = ask("http://upstream.test/v1", &settings).await;
@@ -194,7 +194,7 @@ async fn an_upstream_in_plain_http_is_asked_of_the_proxy_by_its_whole_url() {
 }
 
 #[tokio::test]
-async fn a_socks_proxy_is_told_the_name_and_the_port_that_the_scheme_implies() {
+async fn socks_proxy_receives_the_host_name_and_the_schemes_default_port() {
     for (before, expect) in [
         ("socks5://", "0 upstream.test:80"),
         ("socks://me:hunter2@", "2 upstream.test:80"),
@@ -219,7 +219,7 @@ async fn a_socks_proxy_is_told_the_name_and_the_port_that_the_scheme_implies() {
 }
 
 #[tokio::test]
-async fn an_upstream_on_this_machine_is_reached_without() {
+async fn loopback_upstream_is_reached_without_the_proxy() {
     let between = Between::start(Then::Answers(OK)).await;
     let straight = Between::start(Then::Answers(OK)).await;
     let settings = [("proxy.all", &*between.url("http://"))];
@@ -230,7 +230,7 @@ async fn an_upstream_on_this_machine_is_reached_without() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_does_not_let_through_is_a_fault_of_its_own() {
+async fn failing_forward_proxy_yields_the_upstream_proxy_fault() {
     let address = format!("127.0.0.1:{}", crate::redis_server::free_port());
     let mut ways = vec![
         ("https", format!("http://{address}")),
@@ -259,7 +259,7 @@ async fn a_proxy_that_does_not_let_through_is_a_fault_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_variables_of_every_other_program_are_heeded_and_no_password_is_told() {
+async fn honours_the_usual_proxy_variables_and_logs_no_password() {
     for (name, except, is_asked) in [
         ("HTTP_PROXY", "", true),
         ("http_proxy", "", true),
@@ -283,7 +283,7 @@ async fn the_variables_of_every_other_program_are_heeded_and_no_password_is_told
 }
 
 #[test]
-fn a_proxy_is_shown_without_its_password_and_a_wrong_one_not_at_all() {
+fn check_hides_proxy_passwords_and_invalid_proxy_urls() {
     let check = |url: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .env_clear()
@@ -313,7 +313,7 @@ fn a_proxy_is_shown_without_its_password_and_a_wrong_one_not_at_all() {
 }
 
 #[test]
-fn a_command_of_its_own_reaches_its_proxy_past_any_other() {
+fn run_adds_loopback_to_no_proxy_of_the_command() {
     for (given, expect) in [
         (None, "127.0.0.1\n"),
         (Some("a.example"), "a.example,127.0.0.1\n"),

@@ -135,7 +135,7 @@ proptest! {
     #![proptest_config(script::cases(24))]
 
     #[test]
-    fn whatever_leads_a_conversation_a_record_stands_for_what_it_was_made_of(
+    fn record_replaces_the_same_messages_whatever_instructions_come_first(
         steps in prop::sample::select(vec![Steps::Calls, Steps::Words]),
         heads in prop::collection::vec(0..4_usize, 1..20),
         wishes in script::wishes(),
@@ -174,7 +174,7 @@ async fn check_program(steps: Steps, before: usize, after: usize) {
 }
 
 #[tokio::test]
-async fn a_record_is_used_rightly_behind_more_and_fewer_instructions() {
+async fn record_stays_exact_if_leading_instructions_are_added_or_removed() {
     for steps in [Steps::Calls, Steps::Words] {
         for (before, after) in [(1, 2), (2, 1), (1, 0), (0, 1), (2, 3), (1, 1)] {
             check_program(steps, before, after).await;

@@ -24,7 +24,7 @@ const ELSEWHERE: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn a_token_opens_only_endpoints_under_the_base() {
+async fn client_token_grants_only_endpoints_under_the_base() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();
@@ -66,7 +66,7 @@ async fn a_token_opens_only_endpoints_under_the_base() {
 }
 
 #[tokio::test]
-async fn without_tokens_another_path_goes_on_with_the_clients_own_credentials() {
+async fn paths_without_the_proxys_key_carry_the_clients_own_credentials() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();

@@ -21,7 +21,7 @@ fn file(text: &str) -> NamedTempFile {
 }
 
 #[tokio::test]
-async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
+async fn only_a_valid_client_token_is_served_with_the_proxys_key() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();
@@ -91,7 +91,7 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
 }
 
 #[test]
-fn an_upstream_that_is_sent_no_key_by_anybody_is_told_of() {
+fn warns_if_the_upstream_receives_no_api_key() {
     let tokens = file(TOKEN);
     let path = tokens.path().to_str().unwrap();
     let upstream = "https://api.example.com/v1";
@@ -111,7 +111,7 @@ fn an_upstream_that_is_sent_no_key_by_anybody_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
+async fn foreign_pages_and_host_names_are_refused_the_proxys_key() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();
@@ -149,7 +149,7 @@ async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_environment_takes_the_place_of_what_the_client_has() {
+async fn upstream_key_from_the_environment_replaces_the_clients_key() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();

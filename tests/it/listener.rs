@@ -113,7 +113,7 @@ fn answers(upstream: Upstream) -> tokio::task::JoinHandle<Upstream> {
 }
 
 #[tokio::test]
-async fn clients_are_served_over_tls_in_the_protocol_they_agree_on() {
+async fn serves_clients_over_tls_in_the_negotiated_protocol() {
     let files = Files::new();
     let upstream = Upstream::bind().await;
     let proxy = files.proxy(&upstream.base("")).await;
@@ -151,7 +151,7 @@ async fn clients_are_served_over_tls_in_the_protocol_they_agree_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_plain_http_is_told_to_speak_tls() {
+async fn rejects_plain_http_on_the_tls_listener_with_a_hint() {
     let files = Files::new();
     let proxy = files.proxy("http://127.0.0.1:9").await;
     for said in [
@@ -175,7 +175,7 @@ async fn a_client_that_speaks_plain_http_is_told_to_speak_tls() {
 }
 
 #[tokio::test]
-async fn a_client_that_stalls_in_its_handshake_is_let_go() {
+async fn closes_a_client_that_stalls_in_the_tls_handshake() {
     let files = Files::new();
     let proxy = files.proxy("http://127.0.0.1:9").await;
     for said in [
@@ -195,7 +195,7 @@ async fn a_client_that_stalls_in_its_handshake_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_shown_once_its_files_have_changed() {
+async fn serves_a_renewed_certificate_after_its_files_change() {
     let mut files = Files::new();
     let upstream = Upstream::bind().await;
     let proxy = files.proxy(&upstream.base("")).await;
@@ -215,7 +215,7 @@ async fn a_new_certificate_is_shown_once_its_files_have_changed() {
 }
 
 #[tokio::test]
-async fn a_pair_that_cannot_be_used_is_told_of_and_the_old_one_stays() {
+async fn keeps_the_old_certificate_if_the_new_pair_is_unusable() {
     let mut files = Files::new();
     let (certificate, key) = (files.certificate(), files.key());
     let settings = [
@@ -258,7 +258,7 @@ async fn a_pair_that_cannot_be_used_is_told_of_and_the_old_one_stays() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_a_problem_of_the_settings() {
+fn unusable_certificate_files_are_a_configuration_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("chain.pem");
     write(&path, "hello").unwrap();
@@ -280,7 +280,7 @@ fn files_that_cannot_be_used_are_a_problem_of_the_settings() {
 }
 
 #[test]
-fn a_command_of_its_own_is_given_plain_http_whatever_the_settings_say() {
+fn run_gives_the_command_plain_http_despite_tls_settings() {
     let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -13,7 +13,7 @@ use drill::Size;
 use drill::tally::{Fate, Got, Tally};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_agents_lose_nothing_and_leave_nothing() {
+async fn two_hundred_agents_lose_no_request_and_leak_no_descriptor() {
     let size = Size {
         agents: 200,
         lasting: Duration::from_secs(6),
@@ -40,7 +40,7 @@ async fn two_hundred_agents_lose_nothing_and_leave_nothing() {
 }
 
 #[test]
-fn the_account_notices_what_is_lost_doubled_or_crossed() {
+fn tally_detects_lost_duplicated_and_swapped_replies() {
     let whole = 1;
     assert_eq!(Fate::of(whole), Fate::Whole);
     for (seen, got, right) in [

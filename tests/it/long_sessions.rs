@@ -144,7 +144,7 @@ const fn case(session: &'static str, turns: Turns, window: u64, density: TokenDe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_of_three_windows_of_32k_run_to_their_end() {
+async fn sessions_of_three_32k_windows_complete() {
     let (standard, dense) = (TokenDensity::STANDARD, TokenDensity::DENSE);
     let cases = [
         case("cli-0018", Turns::Many, 30_000, standard),
@@ -160,7 +160,7 @@ async fn sessions_of_three_windows_of_32k_run_to_their_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_of_three_smaller_windows_run_to_their_end() {
+async fn sessions_of_three_smaller_windows_complete() {
     let mut checks = JoinSet::new();
     for case in [
         case("cli-0237", Turns::Many, 16_384, TokenDensity::STANDARD),

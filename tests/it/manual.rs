@@ -90,24 +90,24 @@ async fn check_compacted(conduct: SummaryBehaviour, change: fn(&mut Config), act
 }
 
 #[tokio::test]
-async fn what_was_compacted_by_hand_is_what_the_next_request_starts_from() {
+async fn next_request_starts_from_the_manual_compaction() {
     check_compacted(SummaryBehaviour::Faithful, |_| (), "summary").await;
 }
 
 #[tokio::test]
-async fn without_a_model_a_digest_is_made_by_hand() {
+async fn manual_compaction_makes_a_digest_without_a_summary_model() {
     check_compacted(SummaryBehaviour::Faithful, digests, "digest").await;
 }
 
 #[tokio::test]
-async fn where_the_summariser_fails_a_digest_is_made_by_hand() {
+async fn manual_compaction_makes_a_digest_if_the_summariser_fails() {
     for conduct in [SummaryBehaviour::Fails, SummaryBehaviour::None] {
         check_compacted(conduct, |_| (), "digest").await;
     }
 }
 
 #[tokio::test]
-async fn a_digest_made_by_hand_for_whom_no_upstream_has_answered_is_not_kept() {
+async fn manual_digest_is_not_stored_before_an_upstream_has_answered() {
     let refusing = ModelOptions {
         summary: SummaryBehaviour::Fails,
         ..ModelOptions::with_window(HUGE)
@@ -124,7 +124,7 @@ async fn a_digest_made_by_hand_for_whom_no_upstream_has_answered_is_not_kept() {
 }
 
 #[tokio::test]
-async fn the_manual_way_is_open_where_compaction_by_itself_is_switched_off() {
+async fn manual_compaction_works_with_automatic_compaction_disabled() {
     let without_auto = |config: &mut Config| config.compaction.proactive = false;
     check_compacted(SummaryBehaviour::Faithful, without_auto, "summary").await;
     let without_overflow = |config: &mut Config| config.compaction.recover = false;
@@ -132,7 +132,7 @@ async fn the_manual_way_is_open_where_compaction_by_itself_is_switched_off() {
 }
 
 #[tokio::test]
-async fn compacting_twice_pays_once_and_says_the_same() {
+async fn compacting_twice_makes_one_summary_and_equal_bodies() {
     let journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let body = talk(20, 2_000);
     let one = compact(&journey.url(), &body).await;
@@ -142,7 +142,7 @@ async fn compacting_twice_pays_once_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_chat_that_is_sent_twice_to_be_compacted_pays_once_however_it_was_counted() {
+async fn repeated_compact_now_chat_makes_one_summary_and_equal_bodies() {
     let journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let (url, body) = (journey.url(), talk(24, 2_000));
     let place = (Method::POST, url.as_str(), "/v1/chat/completions");
@@ -158,7 +158,7 @@ async fn a_chat_that_is_sent_twice_to_be_compacted_pays_once_however_it_was_coun
 }
 
 #[tokio::test]
-async fn what_one_caller_compacted_another_does_not_get() {
+async fn manual_compaction_of_one_caller_is_not_used_for_another() {
     let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let (url, body) = (journey.url(), talk(20, 2_000));
     let of = |key: &'static str, path: &'static str| {
@@ -179,7 +179,7 @@ async fn what_one_caller_compacted_another_does_not_get() {
 }
 
 #[tokio::test]
-async fn a_chat_that_gains_nothing_comes_back_as_it_came() {
+async fn returns_the_body_unchanged_if_compaction_gains_nothing() {
     let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let body = talk(1, 10);
     let arrived = compact(&journey.url(), &body).await;
@@ -188,7 +188,7 @@ async fn a_chat_that_gains_nothing_comes_back_as_it_came() {
 }
 
 #[tokio::test]
-async fn where_replies_say_nothing_of_what_was_done_one_by_hand_says_nothing_either() {
+async fn manual_reply_omits_report_headers_if_they_are_switched_off() {
     let silent = |config: &mut Config| {
         digests(config);
         config.report_headers = false;
@@ -216,7 +216,7 @@ async fn check_refused(
 }
 
 #[tokio::test]
-async fn what_cannot_be_compacted_is_said_in_the_shape_of_the_api() {
+async fn rejects_invalid_manual_compactions_in_the_apis_error_shape() {
     let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let url = journey.url();
     let body = talk(20, 2_000);
@@ -232,7 +232,7 @@ async fn what_cannot_be_compacted_is_said_in_the_shape_of_the_api() {
 }
 
 #[tokio::test]
-async fn a_chat_past_a_bound_is_said_to_be_that_and_not_to_be_none() {
+async fn reports_a_chat_beyond_a_limit_as_too_large_or_crowded() {
     let (body, huge) = (talk(20, 2_000), ModelOptions::with_window(HUGE));
     let check = async |bound: fn(&mut Config), status, code| {
         let journey = Journey::start(huge.clone(), bound).await;
@@ -261,7 +261,7 @@ async fn a_chat_past_a_bound_is_said_to_be_that_and_not_to_be_none() {
 }
 
 #[tokio::test]
-async fn giving_up_names_the_manual_ways_to_the_letter() {
+async fn giving_up_logs_the_manual_options_verbatim() {
     let model = Model::start(ModelOptions::with_window(2_000))
         .await
         .unwrap();
@@ -289,7 +289,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn the_command_compacts_without_a_network() {
+fn compact_command_works_without_a_network() {
     let body = talk(20, 2_000);
     let output = run(&["--summary-model", "none"], &[], &body);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -298,7 +298,7 @@ fn the_command_compacts_without_a_network() {
 }
 
 #[test]
-fn the_command_can_have_the_agent_go_on() {
+fn continue_flag_appends_a_continue_message() {
     let body = talk(20, 2_000);
     let plain = run(&["--summary-model", "none"], &[], &body).stdout;
     let output = run(&["--summary-model", "none", "--continue"], &[], &body).stdout;
@@ -309,7 +309,7 @@ fn the_command_can_have_the_agent_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_asks_the_upstream_with_the_callers_key_and_tells_it_nobody() {
+async fn compact_command_uses_the_callers_key_and_never_logs_it() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let upstream = model.url();
     let body = talk(20, 2_000);
@@ -335,7 +335,7 @@ async fn the_command_asks_the_upstream_with_the_callers_key_and_tells_it_nobody(
 }
 
 #[test]
-fn the_command_says_what_is_wrong_and_ends_with_the_number_for_it() {
+fn compact_command_reports_each_error_with_its_exit_code() {
     let check = |arguments: &[&str], environment: &[(&str, &str)], body: &[u8], code, words| {
         let output = run(arguments, environment, body);
         let said = said(&output);
@@ -353,7 +353,7 @@ fn the_command_says_what_is_wrong_and_ends_with_the_number_for_it() {
 }
 
 #[test]
-fn an_upstream_that_is_not_reached_is_named_with_what_to_do() {
+fn compact_command_reports_an_unreachable_upstream_with_hints() {
     let away = [("LONGHAUL_UPSTREAM", "http://127.0.0.1:1/v1")];
     let output = run(&[], &away, &talk(20, 2_000));
     let told = said(&output);
@@ -382,7 +382,7 @@ fn an_upstream_that_is_not_reached_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_body_that_gains_nothing_is_printed_as_it_came() {
+fn compact_command_prints_the_body_unchanged_if_nothing_is_gained() {
     let body = talk(1, 10);
     let output = run(&["--summary-model", "none"], &[], &body);
     assert_eq!(output.status.code(), Some(0));
@@ -393,7 +393,7 @@ fn a_body_that_gains_nothing_is_printed_as_it_came() {
 // ---- marks by model
 
 #[tokio::test]
-async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not() {
+async fn per_model_marks_apply_to_matching_models_only() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
@@ -412,7 +412,7 @@ async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not()
 }
 
 #[tokio::test]
-async fn a_hard_mark_in_tokens_holds_in_a_window_that_is_far_larger() {
+async fn hard_mark_in_tokens_applies_in_a_far_larger_window() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let environment = [
         ("LONGHAUL_WINDOW", "1000000"),

@@ -59,7 +59,7 @@ fn content(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_session_of_several_windows_dies_of_it_and_passes_a_large_one() {
+async fn long_session_overflows_a_small_window_and_fits_a_large_one() {
     let model = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();
@@ -101,7 +101,7 @@ async fn a_growing_conversation_keeps_its_prefix_and_is_cached() {
 }
 
 #[tokio::test]
-async fn a_changed_prefix_is_written_down() {
+async fn records_a_changed_prefix_and_caches_only_the_shared_tokens() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let of = |first: &str| {
         let messages = [("user", "same"), ("assistant", first), ("user", "more")];
@@ -125,7 +125,7 @@ async fn a_changed_prefix_is_written_down() {
 }
 
 #[tokio::test]
-async fn the_output_asked_for_counts() {
+async fn requested_output_counts_against_the_window() {
     let model = Model::start(ModelOptions::with_window(100)).await.unwrap();
     let mut body: Value = serde_json::from_slice(&chat(&"a".repeat(33))).unwrap();
     for (name, output, status) in [("max_tokens", 86, 200), ("max_completion_tokens", 87, 400)] {
@@ -140,7 +140,7 @@ async fn the_output_asked_for_counts() {
 }
 
 #[tokio::test]
-async fn an_invalid_request_gets_its_rules_own_words() {
+async fn invalid_request_gets_the_message_of_the_broken_rule() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let orphan = json!({"model": "m", "messages": [
         {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "c", "content": "r"}]});
@@ -204,7 +204,7 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_events_needs_a_request_for_events() {
+async fn refuses_in_an_event_stream_only_if_streaming_was_requested() {
     let options = ModelOptions::with_window(10).refusing_as(Family::OpenRouterStream);
     let model = Model::start(options).await.unwrap();
     let (status, body) = ask(&model, chat(&"a".repeat(100))).await;
@@ -221,7 +221,7 @@ async fn a_refusal_in_events_needs_a_request_for_events() {
 }
 
 #[tokio::test]
-async fn its_window_is_in_no_list_of_models() {
+async fn models_listing_omits_the_window() {
     let model = Model::start(ModelOptions::with_window(54_321))
         .await
         .unwrap();
@@ -238,7 +238,7 @@ async fn its_window_is_in_no_list_of_models() {
 }
 
 #[tokio::test]
-async fn a_summary_is_made_of_what_was_sent() {
+async fn summary_contains_facts_of_the_request() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let (_, body) = ask(&model, summary_request(500)).await;
     let text = content(&body);
@@ -257,7 +257,7 @@ async fn a_summary_is_made_of_what_was_sent() {
 }
 
 #[tokio::test]
-async fn summaries_go_wrong_as_they_are_told_to() {
+async fn summaries_fail_in_the_configured_way() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     for (conduct, status, sign) in [
         (SummaryBehaviour::Empty, 200, r#""content":"""#),
@@ -293,7 +293,7 @@ async fn summaries_go_wrong_as_they_are_told_to() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_written_down() {
+async fn records_a_client_that_disconnects_before_the_reply() {
     let options = ModelOptions {
         chat: ChatBehaviour::HangsAtHead,
         ..ModelOptions::with_window(HUGE)
@@ -312,7 +312,7 @@ async fn a_client_that_leaves_is_written_down() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_midway_is_written_down() {
+async fn records_a_client_that_disconnects_during_the_reply() {
     let options = ModelOptions {
         chat: ChatBehaviour::HangsMidway,
         ..ModelOptions::with_window(HUGE)
@@ -330,7 +330,7 @@ async fn a_client_that_leaves_midway_is_written_down() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_breaks_for_the_client() {
+async fn reset_reply_fails_for_the_client() {
     let options = ModelOptions {
         chat: ChatBehaviour::ResetsMidway,
         ..ModelOptions::with_window(HUGE)
@@ -345,7 +345,7 @@ async fn a_reply_that_breaks_breaks_for_the_client() {
 }
 
 #[tokio::test]
-async fn a_slow_reply_and_a_call_come_whole() {
+async fn slow_reply_and_tool_call_arrive_complete() {
     let slow = ChatBehaviour::Slow(std::time::Duration::from_millis(1));
     let model = Model::start(ModelOptions {
         chat: slow,
@@ -369,7 +369,7 @@ async fn a_slow_reply_and_a_call_come_whole() {
 }
 
 #[tokio::test]
-async fn a_model_can_be_stricter() {
+async fn enforces_an_additional_validity_rule() {
     let validity = ValidityRules::standard().with("system-first").unwrap();
     let options = ModelOptions {
         validity,
@@ -386,7 +386,7 @@ async fn a_model_can_be_stricter() {
 }
 
 #[tokio::test]
-async fn a_stopped_model_listens_no_more() {
+async fn stopped_model_accepts_no_connection() {
     let model = Model::start(ModelOptions::default()).await.unwrap();
     let addr = model.addr();
     model.stop().await;

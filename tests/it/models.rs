@@ -66,7 +66,7 @@ fn breaks(forwarded: &[Vec<u8>]) -> usize {
 }
 
 #[tokio::test]
-async fn one_request_of_a_small_model_condenses_nothing_for_a_large_one() {
+async fn compaction_for_a_small_model_does_not_affect_a_large_one() {
     let [small, large] = play(40, |turn| turn == 30).await;
     assert!(is_condensed(&small[0]));
     assert!(!large.iter().any(|body| is_condensed(body)));
@@ -74,7 +74,7 @@ async fn one_request_of_a_small_model_condenses_nothing_for_a_large_one() {
 }
 
 #[tokio::test]
-async fn what_is_forwarded_to_each_of_two_models_breaks_as_seldom_as_it_would_alone() {
+async fn alternating_models_break_no_more_prefixes_than_each_alone() {
     let turns = 120;
     let alone = [play(turns, |_| true).await, play(turns, |_| false).await];
     let [[small, _], [_, large]] = alone;

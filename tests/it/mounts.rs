@@ -49,7 +49,7 @@ impl Mounted {
 }
 
 #[tokio::test]
-async fn what_one_upstream_has_shown_is_nothing_to_another() {
+async fn windows_and_records_of_one_upstream_do_not_apply_to_another() {
     let small = Model::start(ModelOptions::with_window(16_384))
         .await
         .unwrap();
@@ -88,7 +88,7 @@ async fn what_one_upstream_has_shown_is_nothing_to_another() {
 }
 
 #[tokio::test]
-async fn a_mount_that_overflows_is_compacted_by_itself() {
+async fn overflow_of_a_mount_uses_only_that_mounts_upstream() {
     let large = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();
@@ -107,7 +107,7 @@ async fn a_mount_that_overflows_is_compacted_by_itself() {
 }
 
 #[tokio::test]
-async fn no_key_goes_to_an_upstream_that_it_is_not_for() {
+async fn each_upstream_receives_only_its_own_key() {
     let general = Model::start(ModelOptions::with_window(32_768))
         .await
         .unwrap();
@@ -131,7 +131,7 @@ async fn no_key_goes_to_an_upstream_that_it_is_not_for() {
 }
 
 #[tokio::test]
-async fn a_path_leads_to_the_mount_that_it_is_written_as_and_to_no_other() {
+async fn routes_a_path_only_to_the_mount_it_literally_matches() {
     let (general, one, two) = (
         Upstream::bind().await,
         Upstream::bind().await,
@@ -181,7 +181,7 @@ async fn a_path_leads_to_the_mount_that_it_is_written_as_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn a_base_under_which_something_was_found_is_not_blamed_for_what_is_not() {
+async fn warns_of_a_wrong_base_only_before_any_success() {
     const UNKNOWN: &str =
         "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
     let (general, own) = (Upstream::bind().await, Upstream::bind().await);
@@ -210,7 +210,7 @@ async fn a_base_under_which_something_was_found_is_not_blamed_for_what_is_not() 
 }
 
 #[tokio::test]
-async fn requests_of_the_messages_api_go_to_their_own_upstream_without_its_neighbours_key() {
+async fn messages_api_requests_go_to_their_upstream_without_the_other_key() {
     let (general, messages) = (Upstream::bind().await, Upstream::bind().await);
     let (base, own) = (general.base("/v1"), messages.base("/v1"));
     let env = [
@@ -268,7 +268,7 @@ async fn requests_of_the_messages_api_go_to_their_own_upstream_without_its_neigh
 }
 
 #[tokio::test]
-async fn a_page_can_read_a_fault_where_it_can_read_the_upstream() {
+async fn page_can_read_a_fault_if_the_upstream_allowed_its_origin() {
     let upstream = Upstream::bind().await;
     let program = Program::told(&upstream.base("/v1"), &[]);
     let head = "GET /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n";

@@ -96,7 +96,7 @@ async fn comes<F: Future>(what: F) -> F::Output {
 }
 
 #[tokio::test]
-async fn uploads_that_nobody_reads_keep_no_other_from_moving() {
+async fn unread_uploads_do_not_block_other_requests() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let mut sender = client(&proxy).await;
@@ -123,7 +123,7 @@ async fn uploads_that_nobody_reads_keep_no_other_from_moving() {
 }
 
 #[tokio::test]
-async fn a_long_field_passes_both_ways_as_in_http_1_1() {
+async fn long_header_field_passes_in_both_directions() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let mut sender = client(&proxy).await;
@@ -145,7 +145,7 @@ async fn a_long_field_passes_both_ways_as_in_http_1_1() {
 }
 
 #[tokio::test]
-async fn cookies_that_came_apart_go_on_as_the_one_field_of_http_1_1() {
+async fn split_cookie_fields_are_forwarded_as_one() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let mut sender = client(&proxy).await;
@@ -167,7 +167,7 @@ async fn cookies_that_came_apart_go_on_as_the_one_field_of_http_1_1() {
 }
 
 #[tokio::test]
-async fn a_body_of_a_get_goes_on_though_no_field_announced_it() {
+async fn forwards_a_get_body_without_content_length_as_chunks() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let mut sender = client(&proxy).await;
@@ -257,7 +257,7 @@ async fn asks(proxy: &Proxy, path: &str) -> Wire {
 }
 
 #[tokio::test]
-async fn replies_that_nobody_reads_keep_no_other_from_moving() {
+async fn unread_replies_do_not_block_other_requests() {
     let endless = Endless::default();
     let (_dir, proxy, _) = multiplexed_upstream(endless.clone()).await;
     let mut standing = Vec::new();
@@ -274,7 +274,7 @@ async fn replies_that_nobody_reads_keep_no_other_from_moving() {
 }
 
 #[tokio::test]
-async fn an_upstream_connection_that_is_dead_is_found_out_and_another_takes_its_place() {
+async fn dead_upstream_connection_is_detected_and_replaced() {
     let (_dir, proxy, still) = multiplexed_upstream(Endless::default()).await;
     let asked = async || asks(&proxy, "/v1/models").await.rest().await;
     assert!(comes(asked()).await.starts_with("HTTP/1.1 200 "));

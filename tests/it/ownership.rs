@@ -133,7 +133,7 @@ async fn a_path_that_quotes_an_overflow_changes_no_other_caller() {
 }
 
 #[tokio::test]
-async fn listings_and_counts_of_one_caller_change_no_other() {
+async fn model_listings_and_counts_of_one_caller_affect_no_other() {
     for (prompt_tokens, chat) in [
         (
             2_040,
@@ -161,7 +161,7 @@ async fn listings_and_counts_of_one_caller_change_no_other() {
 }
 
 #[tokio::test]
-async fn a_large_request_of_one_caller_proves_nothing_for_another() {
+async fn accepted_size_of_one_caller_does_not_prevent_recovery_for_another() {
     let answer = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]}"#;
     let refused = r#"{"error":{"message":"This model's maximum context length is 20000 tokens. However, your messages resulted in 40000 tokens.","code":"context_length_exceeded"}}"#;
     let json = "content-type: application/json\r\n";

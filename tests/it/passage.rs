@@ -35,7 +35,7 @@ async fn asked(upstream: &Upstream, client: &mut Wire, says: &str) -> Wire {
 }
 
 #[tokio::test]
-async fn a_chat_arrives_with_its_names_as_spelt_and_in_their_order() {
+async fn chat_headers_keep_their_spelling_and_order() {
     let (upstream, proxy, mut client) = pair("/api/v1").await;
     client
         .send(
@@ -78,7 +78,7 @@ async fn events_reach_the_client_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_chat_is_not_waited_for() {
+async fn streams_a_non_chat_body_without_buffering() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, &post(FILES, 6, "one")).await;
     client.send("two").await;
@@ -86,7 +86,7 @@ async fn a_body_that_is_no_chat_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_chat_past_its_limit_is_streamed_on_whole() {
+async fn streams_a_chat_that_exceeds_the_body_limit() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.body", "8")]).await;
     let mut client = proxy.connect().await;
@@ -104,7 +104,7 @@ async fn a_chat_past_its_limit_is_streamed_on_whole() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_first_byte_ends_the_upstreams_request() {
+async fn client_disconnect_before_the_reply_ends_the_upstream_request() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, &post(CHATS, 1, "x")).await;
     drop(client);
@@ -112,7 +112,7 @@ async fn a_client_that_leaves_before_the_first_byte_ends_the_upstreams_request()
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_within_the_answer_ends_it_upstream() {
+async fn client_disconnect_during_the_reply_ends_the_upstream_reply() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;
     server
@@ -124,7 +124,7 @@ async fn a_client_that_leaves_within_the_answer_ends_it_upstream() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_breaks_off_breaks_the_client_off() {
+async fn upstream_reset_ends_the_reply_without_a_last_chunk() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;
     server
@@ -140,7 +140,7 @@ async fn an_upstream_that_breaks_off_breaks_the_client_off() {
 }
 
 #[tokio::test]
-async fn an_upgrade_becomes_a_tunnel_that_ends_at_both_ends() {
+async fn websocket_upgrade_becomes_a_tunnel_that_ends_with_the_upstream() {
     let (upstream, _proxy, mut client) = pair("/v1").await;
     client
         .send("GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -164,7 +164,7 @@ async fn an_upgrade_becomes_a_tunnel_that_ends_at_both_ends() {
 }
 
 #[tokio::test]
-async fn a_request_for_another_protocol_than_websocket_is_served_without_the_switch() {
+async fn strips_upgrades_to_protocols_other_than_websocket() {
     let (upstream, _proxy, mut client) = pair("/v1").await;
     client
         .send(
@@ -184,7 +184,7 @@ async fn a_request_for_another_protocol_than_websocket_is_served_without_the_swi
 }
 
 #[tokio::test]
-async fn an_idle_tunnel_does_not_hold_up_the_end() {
+async fn idle_tunnel_does_not_delay_shutdown() {
     /// Default of `limits.drain`.
     const DRAIN: Duration = Duration::from_secs(30);
     let (upstream, proxy, mut client) = pair("/v1").await;
@@ -209,7 +209,7 @@ async fn an_idle_tunnel_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn a_request_under_way_ends_before_the_proxy_does() {
+async fn shutdown_waits_for_a_request_in_flight() {
     let (upstream, proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;
     let stopped = tokio::spawn(proxy.stop());
@@ -221,7 +221,7 @@ async fn a_request_under_way_ends_before_the_proxy_does() {
 }
 
 #[tokio::test]
-async fn an_old_client_gets_a_chunked_reply_without_the_chunks() {
+async fn http_1_0_client_gets_a_chunked_reply_unchunked() {
     let (upstream, _proxy, mut client) = pair("").await;
     client.send("GET /v1/models HTTP/1.0\r\n\r\n").await;
     let mut server = upstream.accept().await;
@@ -235,7 +235,7 @@ async fn an_old_client_gets_a_chunked_reply_without_the_chunks() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_answers_early_and_closes_is_heard() {
+async fn relays_an_early_reply_of_an_upstream_that_closes() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, &post(FILES, 9, "one")).await;
     let reply = "HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
@@ -249,7 +249,7 @@ async fn an_upstream_that_answers_early_and_closes_is_heard() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_refuses_a_large_chat_unread_is_heard() {
+async fn relays_an_upstream_refusal_sent_before_a_large_chat_is_read() {
     let (upstream, _proxy, mut client) = pair("").await;
     let body = "x".repeat(8 << 20);
     let head = format!("Host: x\r\nContent-Length: {}", body.len());
@@ -268,7 +268,7 @@ async fn an_upstream_that_refuses_a_large_chat_unread_is_heard() {
 }
 
 #[tokio::test]
-async fn a_chat_in_an_unknown_coding_is_not_waited_for() {
+async fn streams_a_chat_in_an_unknown_coding_without_buffering() {
     let (upstream, _proxy, mut client) = pair("").await;
     client
         .send(
@@ -281,7 +281,7 @@ async fn a_chat_in_an_unknown_coding_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn with_the_mode_off_no_chat_is_waited_for() {
+async fn streams_chats_without_buffering_if_the_mode_is_off() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("mode", "off")]).await;
     let mut client = proxy.connect().await;
@@ -289,7 +289,7 @@ async fn with_the_mode_off_no_chat_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_connection_past_the_limit_waits_for_a_place() {
+async fn connection_beyond_the_limit_waits_for_a_free_slot() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.connections", "1")]).await;
     let mut first = proxy.connect().await;
@@ -322,7 +322,7 @@ async fn a_drain_ends_at_its_deadline() {
 const MUCH: usize = 24 << 20;
 
 #[tokio::test]
-async fn an_answer_of_ours_reaches_a_client_that_is_still_sending() {
+async fn local_reply_reaches_a_client_that_is_still_sending() {
     let (_upstream, _proxy, mut client) = pair("").await;
     let head = format!("POST /__longhaul__ HTTP/1.1\r\nHost: x\r\nContent-Length: {MUCH}\r\n\r\n");
     client.send(&head).await;
@@ -338,7 +338,7 @@ async fn an_answer_of_ours_reaches_a_client_that_is_still_sending() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_still_sending_after_an_early_reply_is_not_reset() {
+async fn client_still_sending_after_an_early_reply_is_not_reset() {
     let (upstream, _proxy, mut client) = pair("").await;
     let head = format!("POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: {MUCH}\r\n\r\n");
     client.send(&head).await;
@@ -354,7 +354,7 @@ async fn a_client_that_is_still_sending_after_an_early_reply_is_not_reset() {
 }
 
 #[tokio::test]
-async fn who_waits_to_be_told_to_go_on_is_not_where_the_answer_is_known() {
+async fn sends_no_100_continue_if_the_reply_is_already_known() {
     let (_upstream, _proxy, mut client) = pair("").await;
     client
         .send(
@@ -368,7 +368,7 @@ async fn who_waits_to_be_told_to_go_on_is_not_where_the_answer_is_known() {
 }
 
 #[tokio::test]
-async fn who_declares_much_and_sends_little_keeps_no_other_chat_from_being_read() {
+async fn declared_but_unsent_bytes_do_not_use_up_the_shared_buffer() {
     let upstream = Upstream::bind().await;
     let limits = [("limits.body", "1MiB"), ("limits.buffered", "1MiB")];
     let proxy = Proxy::start(&upstream.base(""), &limits).await;
@@ -398,7 +398,7 @@ async fn who_declares_much_and_sends_little_keeps_no_other_chat_from_being_read(
 }
 
 #[tokio::test]
-async fn the_beginning_of_a_reply_is_not_held_where_the_window_is_set() {
+async fn does_not_hold_the_reply_start_if_the_window_is_configured() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("window", "200000")]).await;
     let mut client = proxy.connect().await;

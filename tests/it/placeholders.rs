@@ -73,7 +73,7 @@ fn talk(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_index_placeholder_says_what_was_read_and_keeps_its_identifiers_in_a_tenth_of_its_size() {
+fn index_placeholder_keeps_call_and_identifiers_in_a_tenth_of_the_size() {
     let filler = "some words that nobody needs to see a second time\n".repeat(800);
     let text = format!("{filler}DATABASE_URL=postgres://db/main\n{filler}see lib/store/keys.rs");
     let cleared = &results(&forwarded(&talk(&text), Placeholder::Index))[0];
@@ -91,7 +91,7 @@ fn an_index_placeholder_says_what_was_read_and_keeps_its_identifiers_in_a_tenth_
 }
 
 #[test]
-fn a_result_without_identifiers_gets_the_line_alone() {
+fn result_without_identifiers_gets_the_described_placeholder() {
     let words = "nothing in here has a name\n".repeat(2_000);
     assert_eq!(
         results(&forwarded(&talk(&words), Placeholder::Index))[0],
@@ -100,7 +100,7 @@ fn a_result_without_identifiers_gets_the_line_alone() {
 }
 
 #[test]
-fn recorded_sessions_keep_each_index_placeholder_as_it_was_and_clear_none_twice() {
+fn index_placeholders_of_recorded_sessions_are_stable_and_idempotent() {
     let mut with_names = 0;
     for session in sessions().step_by(4) {
         let replay = SessionRecording::parse(&session.body).unwrap();

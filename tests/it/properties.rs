@@ -51,23 +51,23 @@ fn prefixes_agree(body: &str, rule: &Rule, every: usize) {
 
 proptest! {
     #[test]
-    fn pruning_is_the_literal_rule_and_touches_nothing_else(case in script::case()) {
+    fn pruning_follows_the_literal_rule_and_changes_nothing_else(case in script::case()) {
         prunes_by_the_rule(&render(&case), &case.rule);
     }
 
     #[test]
-    fn a_longer_history_only_adds_cuts(case in script::case()) {
+    fn longer_history_only_adds_cleared_results(case in script::case()) {
         prop_assume!(case.scale < 100);
         prefixes_agree(&render(&case), &case.rule, 1);
     }
 
     #[test]
-    fn random_conversations_are_read_as_a_tree_reads_them(case in script::case()) {
+    fn parser_agrees_with_the_tree_oracle_on_random_conversations(case in script::case()) {
         reads_alike(&render(&case));
     }
 
     #[test]
-    fn damaged_bodies_are_judged_rightly_and_left_alone_or_compacted(
+    fn damaged_bodies_are_judged_correctly_and_compacted_if_readable(
         case in script::case(),
         wishes in script::wishes(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), mutation()), 1..4),
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn a_member_that_comes_twice_is_told_wherever_it_stands(
+    fn detects_a_duplicate_member_in_any_object(
         case in script::case(),
         object: prop::sample::Index,
     ) {
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn json_with_a_token_changed_is_json_where_serde_says_so(
+    fn validity_of_json_with_changed_tokens_agrees_with_serde(
         (mut tokens, at, out, token) in (
             value(),
             any::<prop::sample::Index>(),
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_run_of_tokens_is_a_string_where_serde_says_so(
+    fn validity_of_random_string_tokens_agrees_with_serde(
         tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..12),
     ) {
         let inner = tokens.concat();
@@ -247,14 +247,14 @@ fn recorded_sessions_are_pruned_by_the_literal_rule() {
 }
 
 #[test]
-fn recorded_sessions_are_read_as_a_tree_reads_them() {
+fn parser_agrees_with_the_tree_oracle_on_recorded_sessions() {
     for session in sessions() {
         reads_alike(str::from_utf8(&session.body).unwrap());
     }
 }
 
 #[test]
-fn recorded_sessions_only_add_cuts_as_they_grow() {
+fn growing_recorded_sessions_only_add_cleared_results() {
     for session in sessions() {
         let body = String::from_utf8(session.body).unwrap();
         let tree = reader::tree(body.as_bytes()).unwrap();

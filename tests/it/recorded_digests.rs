@@ -226,17 +226,17 @@ fn check_facts(window: u32, percent: u32) {
 }
 
 #[test]
-fn a_planted_fact_is_kept_at_16k() {
+fn digest_keeps_90_percent_of_planted_facts_at_16k() {
     check_facts(16_000, 90);
 }
 
 #[test]
-fn a_planted_fact_is_kept_at_32k() {
+fn digest_keeps_95_percent_of_planted_facts_at_32k() {
     check_facts(32_000, 95);
 }
 
 #[test]
-fn a_planted_fact_is_kept_at_128k() {
+fn digest_keeps_95_percent_of_planted_facts_at_128k() {
     check_facts(128_000, 95);
 }
 
@@ -325,7 +325,7 @@ fn identifiers_kept(window: u32) -> (usize, usize) {
 }
 
 #[test]
-fn a_digest_keeps_most_of_the_identifiers_that_are_used_next() {
+fn digest_keeps_most_identifiers_that_are_used_next() {
     for (window, least) in [(16_000, 84), (32_000, 90), (128_000, 92)] {
         let (kept, bare) = identifiers_kept(window);
         println!("window {window}: {kept}% with the digest, {bare}% without");
@@ -341,7 +341,7 @@ fn a_digest_keeps_most_of_the_identifiers_that_are_used_next() {
 const WINDOWS: [u32; 6] = [2_000, 4_000, 8_000, 32_000, 128_000, 1_000_000];
 
 #[test]
-fn a_digest_is_never_larger_than_its_budgets() {
+fn digest_never_exceeds_its_budgets() {
     for (name, body) in sessions() {
         let bytes = body.to_string();
         let conversation = read(bytes.as_bytes()).expect("a conversation");
@@ -377,7 +377,7 @@ fn a_digest_is_never_larger_than_its_budgets() {
 }
 
 #[test]
-fn a_digest_is_a_function_of_what_it_covers() {
+fn digest_depends_only_on_the_messages_it_covers() {
     for (name, body) in sessions() {
         let policy = Policy::new(&CompactionSettings::default(), Tokens::new(32_000));
         let bytes = body.to_string();
@@ -404,7 +404,7 @@ fn a_digest_is_a_function_of_what_it_covers() {
 }
 
 #[test]
-fn a_brief_fits_its_summariser_for_every_session() {
+fn summary_requests_fit_the_summarisers_window_for_every_session() {
     for (name, body) in sessions() {
         let bytes = body.to_string();
         let conversation = read(bytes.as_bytes()).expect("a conversation");

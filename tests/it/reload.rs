@@ -48,7 +48,7 @@ fn protecting(tokens: u32) -> String {
 }
 
 #[tokio::test]
-async fn the_next_request_goes_by_the_settings_that_were_read_last() {
+async fn requests_use_the_last_valid_settings_after_a_reload() {
     let model = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();
@@ -98,7 +98,7 @@ async fn the_next_request_goes_by_the_settings_that_were_read_last() {
 }
 
 #[tokio::test]
-async fn summaries_that_are_not_to_be_shown_any_more_are_not() {
+async fn reload_can_hide_summaries_that_were_shown() {
     let model = Model::start(ModelOptions::default()).await.unwrap();
     let folder = Folder::new();
     folder.put("settings.toml", "[admin]\nshow_content = true\n");
@@ -124,7 +124,7 @@ async fn summaries_that_are_not_to_be_shown_any_more_are_not() {
 }
 
 #[tokio::test]
-async fn what_a_process_is_built_on_stays_and_is_named() {
+async fn reload_logs_settings_that_change_only_on_restart() {
     let folder = Folder::new();
     folder.put("settings.toml", "");
     let program = folder.program("http://127.0.0.1:9/v1", &[], Admin::Off);
@@ -139,7 +139,7 @@ async fn what_a_process_is_built_on_stays_and_is_named() {
 }
 
 #[tokio::test]
-async fn keys_and_tokens_are_read_again_from_the_files_that_hold_them() {
+async fn reload_rereads_key_and_token_files() {
     let folder = Folder::new();
     folder.put("settings.toml", "");
     folder.put("tokens", TOKEN);
@@ -206,7 +206,7 @@ fn keys(model: &Model) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
+async fn key_for_a_new_upstream_is_not_used_before_a_restart() {
     let (general, own, next) = (model().await, model().await, model().await);
     let folder = Folder::new();
     let set = |base: &str, mount: &str, key: &str| {
@@ -259,7 +259,7 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_summariser_that_is_set_no_more_hears_nothing_from_any_upstream() {
+async fn removed_summariser_receives_nothing_after_a_reload() {
     let (general, own, summariser) = (model().await, model().await, model().await);
     let folder = Folder::new();
     let mount = format!("[[mount]]\npath = \"/own\"\nupstream = \"{}\"\n", own.url());

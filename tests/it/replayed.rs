@@ -51,7 +51,7 @@ fn relative(new: u64, cached: u64) -> u64 {
 }
 
 #[test]
-fn a_session_of_four_windows_is_kept_whole_at_part_of_its_price() {
+fn report_on_a_session_of_four_windows_shows_completion_and_cost() {
     let told = told(&["--summary-model", "none"], &[]);
     let requests = named(LONG).replay().requests().len() as u64;
     assert_eq!(number(&told, "answered"), requests);
@@ -81,7 +81,7 @@ fn a_session_of_four_windows_is_kept_whole_at_part_of_its_price() {
 }
 
 #[test]
-fn the_same_settings_tell_the_same_and_others_tell_otherwise() {
+fn equal_settings_give_equal_reports_and_others_differ() {
     let none = ["--summary-model", "none"];
     let first = told(&none, &[]);
     assert_eq!(told(&none, &[]), first);
@@ -93,7 +93,7 @@ fn the_same_settings_tell_the_same_and_others_tell_otherwise() {
 }
 
 #[test]
-fn a_session_that_would_have_died_says_at_which_words() {
+fn report_quotes_the_refusal_that_ends_a_session() {
     let off = [
         ("DISABLE_PRUNE", "1"),
         ("DISABLE_AUTOCOMPACT", "1"),
@@ -109,7 +109,7 @@ fn a_session_that_would_have_died_says_at_which_words() {
 }
 
 #[test]
-fn keys_stores_and_other_upstreams_are_left_out_of_it() {
+fn replay_ignores_store_proxy_and_summariser_settings() {
     let env = [
         ("LONGHAUL_STORE", "file:/does/not/exist/store"),
         ("HTTP_PROXY", "http://127.0.0.1:1/"),
@@ -122,7 +122,7 @@ fn keys_stores_and_other_upstreams_are_left_out_of_it() {
 }
 
 #[test]
-fn several_sessions_have_a_line_each_and_one_together() {
+fn several_sessions_get_a_line_each_and_a_total_line() {
     let files = ["tau-airline-0112", "cli-0059"].map(recorded);
     let output = replay(&[], &[], &[&files[0], &files[1]]);
     assert_eq!(output.status.code(), Some(0));
@@ -136,7 +136,7 @@ fn several_sessions_have_a_line_each_and_one_together() {
 }
 
 #[test]
-fn a_file_that_is_no_session_is_told_of_before_any_is_played() {
+fn rejects_a_file_that_is_not_a_session_before_playing_any() {
     let check = |arguments: &[&str], files: &[&str], code: i32, words: &str| {
         let output = replay(arguments, &[], files);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -236,22 +236,22 @@ fn of_unknown_size(case: &Case<'_>) {
 }
 
 #[tokio::test]
-async fn each_reply_has_its_consequence_in_one_piece() {
+async fn each_recorded_reply_has_its_effect_in_one_piece() {
     play(Pieces::ALL[0], None, of_unknown_size).await;
 }
 
 #[tokio::test]
-async fn each_reply_has_its_consequence_byte_by_byte() {
+async fn each_recorded_reply_has_its_effect_byte_by_byte() {
     play(Pieces::ALL[1], None, of_unknown_size).await;
 }
 
 #[tokio::test]
-async fn each_reply_has_its_consequence_in_two_halves() {
+async fn each_recorded_reply_has_its_effect_in_two_halves() {
     play(Pieces::ALL[2], None, of_unknown_size).await;
 }
 
 #[tokio::test]
-async fn near_the_window_silence_is_an_overflow_and_nothing_else_changes() {
+async fn silent_refusal_near_the_window_counts_as_an_overflow() {
     play(Pieces::Whole, Some(64_000), |case| {
         if case.expected.answer == Answer::Compact && case.expected.silent {
             case.is_compacted();
@@ -263,7 +263,7 @@ async fn near_the_window_silence_is_an_overflow_and_nothing_else_changes() {
 }
 
 #[tokio::test]
-async fn far_from_a_set_window_silence_is_no_overflow() {
+async fn silent_refusal_far_from_a_configured_window_is_relayed() {
     play(Pieces::Whole, Some(200_000), |case| {
         if case.expected.silent {
             case.is_relayed();

@@ -120,7 +120,7 @@ async fn check(name: &str, head: &'static str, reply: &[u8], window: u32) {
 }
 
 #[tokio::test]
-async fn an_overflow_that_is_stated_behind_content_is_noted() {
+async fn overflow_stated_after_content_shrinks_the_next_request() {
     // The first request is estimated at 40,000 tokens; 20,000 is about half of it.
     let reply = stream(&[CONTENT, REFUSED]);
     check("a stream", EVENTS, &reply, 20_500).await;
@@ -137,7 +137,7 @@ async fn an_overflow_that_is_stated_behind_content_is_noted() {
 }
 
 #[tokio::test]
-async fn a_window_that_is_said_to_be_full_is_noted() {
+async fn full_window_finish_reason_shrinks_the_next_request() {
     let end = end("model_context_window_exceeded", 40_000, 1_000);
     check("a stream", EVENTS, &stream(&[CONTENT, &end]), 42_000).await;
     let body = end.replace(r#""content":"""#, r#""content":"Hello""#);
@@ -145,14 +145,14 @@ async fn a_window_that_is_said_to_be_full_is_noted() {
 }
 
 #[tokio::test]
-async fn a_limit_that_left_no_room_for_a_token_is_noted() {
+async fn length_stop_without_output_shrinks_the_next_request() {
     let end = end("length", 32_768, 0);
     check("a stream", EVENTS, &stream(&[&end]), 32_768).await;
     check("a body", JSON, end.as_bytes(), 32_768).await;
 }
 
 #[tokio::test]
-async fn an_error_before_a_break_is_noted() {
+async fn overflow_before_a_broken_reply_shrinks_the_next_request() {
     let upstream = Upstream::bind().await;
     let proxy = proxy(&upstream.base("/v1"), |_| ()).await;
     let caller = Caller::of(proxy.address);
@@ -171,7 +171,7 @@ async fn an_error_before_a_break_is_noted() {
 
 /// The Python SDK closes its connection at `[DONE]`.
 #[tokio::test]
-async fn what_a_client_heard_that_leaves_at_the_last_event_is_noted() {
+async fn full_window_is_learned_if_the_client_leaves_at_the_last_event() {
     let upstream = Upstream::bind().await;
     let proxy = proxy(&upstream.base("/v1"), |_| ()).await;
     let caller = Caller::of(proxy.address);
@@ -226,7 +226,7 @@ async fn answers(upstream: &Upstream) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_cut_without_a_word_is_noted_when_its_count_stands_still() {
+async fn silently_truncated_prompt_is_learned_from_a_stagnant_count() {
     let replies = [16_000, 15_900].map(|input| end("stop", input, 9).replace("\"\"", "\"on\""));
     let mut script: Vec<Reply> = replies
         .iter()
@@ -244,7 +244,7 @@ async fn a_prompt_that_is_cut_without_a_word_is_noted_when_its_count_stands_stil
 }
 
 #[tokio::test]
-async fn a_count_that_stands_still_for_a_request_that_does_too_changes_nothing() {
+async fn stagnant_count_of_a_repeated_request_changes_nothing() {
     let reply = end("stop", 16_000, 9).replace("\"\"", "\"on\"");
     let replies = (0..4).map(|_| Reply::new(200, JSON, reply.as_str()));
     let stage = Stage::start(replies.collect()).await;
@@ -255,7 +255,7 @@ async fn a_count_that_stands_still_for_a_request_that_does_too_changes_nothing()
 }
 
 #[tokio::test]
-async fn a_silence_that_comes_back_is_taken_for_an_overflow() {
+async fn repeated_silent_reply_counts_as_an_overflow() {
     let silent = || Reply::new(200, EVENTS, DONE);
     let replies = vec![silent(), silent(), Reply::new(200, JSON, ANSWER)];
     let stage = Stage::start(replies).await;
@@ -268,7 +268,7 @@ async fn a_silence_that_comes_back_is_taken_for_an_overflow() {
 }
 
 #[tokio::test]
-async fn what_a_silence_shows_is_its_conversations_alone() {
+async fn silent_replies_affect_only_their_own_conversation() {
     let silent = || Reply::new(200, EVENTS, DONE);
     let answer = || Reply::new(200, JSON, ANSWER);
     let stage = Stage::start(vec![silent(), silent(), answer(), answer()]).await;
@@ -279,7 +279,7 @@ async fn what_a_silence_shows_is_its_conversations_alone() {
 }
 
 #[tokio::test]
-async fn far_from_a_window_that_is_known_a_silence_that_comes_back_is_the_clients() {
+async fn relays_repeated_silent_refusals_far_from_a_known_window() {
     // So far from the window, a stream is not held back, but an error is examined.
     let replies = (0..3).map(|_| Reply::new(400, JSON, ""));
     let stage = Stage::with(replies.collect(), |config| {
@@ -294,7 +294,7 @@ async fn far_from_a_window_that_is_known_a_silence_that_comes_back_is_the_client
 }
 
 #[tokio::test]
-async fn a_silence_that_a_smaller_request_meets_too_is_not_for_its_size() {
+async fn silent_reply_to_a_smaller_retry_rules_out_an_overflow() {
     let replies = (0..5).map(|_| Reply::new(200, EVENTS, DONE));
     let stage = Stage::start(replies.collect()).await;
     for _ in 0..4 {
@@ -308,7 +308,7 @@ async fn a_silence_that_a_smaller_request_meets_too_is_not_for_its_size() {
 }
 
 #[tokio::test]
-async fn where_overflows_are_not_to_be_acted_on_nothing_is_noted() {
+async fn learns_nothing_from_replies_if_recovery_is_disabled() {
     let reply = stream(&[CONTENT, REFUSED]);
     let replies = vec![
         Reply::new(200, EVENTS, reply.as_slice()),
@@ -331,7 +331,7 @@ fn texts(body: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn whatever_a_model_says_is_noted_as_nothing() {
+async fn learns_nothing_from_any_recorded_model_text() {
     let mut streams = Vec::new();
     for session in sessions() {
         let texts = texts(&session.body);
@@ -363,7 +363,7 @@ async fn whatever_a_model_says_is_noted_as_nothing() {
 }
 
 #[tokio::test]
-async fn after_a_limit_was_learned_no_conversation_of_the_model_overflows() {
+async fn learned_limit_prevents_overflow_in_every_conversation_of_the_model() {
     let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let refused = journey.step(first()).await;
     assert_eq!(refused.upstream.len(), 2);

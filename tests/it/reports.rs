@@ -75,7 +75,7 @@ async fn play(reported: &Reported, tokens: usize, change: impl FnOnce(&mut Confi
 }
 
 #[tokio::test]
-async fn every_refusal_of_the_reports_is_met_by_a_smaller_request() {
+async fn every_reported_refusal_leads_to_a_smaller_request() {
     let all = reported(include_str!("../../fixtures/reports/refusals.jsonl"));
     assert_eq!(all.len(), 32);
     for reported in &all {
@@ -85,7 +85,7 @@ async fn every_refusal_of_the_reports_is_met_by_a_smaller_request() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_says_nothing_is_met_by_a_smaller_request_near_the_window() {
+async fn silent_refusal_near_the_window_leads_to_a_smaller_request() {
     let all = reported(include_str!("../../fixtures/reports/silent_400.jsonl"));
     for reported in &all {
         let sizes = play(reported, 119_000, |config| {

@@ -72,7 +72,7 @@ async fn compare(session: &str, change: fn(&mut Config)) -> usize {
 }
 
 #[tokio::test]
-async fn clearing_by_the_rule_is_repeated_after_a_restart() {
+async fn rule_based_clearing_is_identical_after_restarts() {
     let mut cleared = 0;
     for session in SESSIONS {
         cleared += compare(session, |config| {
@@ -85,7 +85,7 @@ async fn clearing_by_the_rule_is_repeated_after_a_restart() {
 }
 
 #[tokio::test]
-async fn clearing_at_the_mark_is_repeated_after_a_restart() {
+async fn clearing_at_the_mark_is_identical_after_restarts() {
     let mut cleared = 0;
     for session in SESSIONS {
         cleared += compare(session, |config| {

@@ -39,7 +39,7 @@ fn check_code(line: &str, code: i32) {
 }
 
 #[test]
-fn the_commands_exit_code_is_ours() {
+fn exits_with_the_commands_exit_code() {
     check_code("exit 0", 0);
     check_code("exit 7", 7);
     check_code("kill -TERM $$", 128 + 15);
@@ -47,7 +47,7 @@ fn the_commands_exit_code_is_ours() {
 }
 
 #[test]
-fn the_variables_that_agents_read_name_the_proxy() {
+fn sets_the_agents_base_url_variables_to_the_proxy() {
     let output = shell("echo $OPENAI_BASE_URL $OPENAI_API_BASE $OPENAI_HOST");
     let said = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = said.split_whitespace().collect();
@@ -63,7 +63,7 @@ fn the_variables_that_agents_read_name_the_proxy() {
 }
 
 #[test]
-fn the_command_finds_none_of_our_keys_and_passwords_in_its_environment() {
+fn command_environment_contains_no_longhaul_secrets() {
     let env = [
         ("LONGHAUL_UPSTREAM_API_KEY", "sk-hunter2"),
         (
@@ -90,7 +90,7 @@ fn the_command_finds_none_of_our_keys_and_passwords_in_its_environment() {
 }
 
 #[test]
-fn what_cannot_be_run_ends_as_in_a_shell() {
+fn unrunnable_command_exits_with_127_or_126_as_in_a_shell() {
     for (program, code, hint) in [
         ("/nowhere/agent", 127, "installed and on PATH?\n"),
         ("/", 126, "\n"),
@@ -117,7 +117,7 @@ fn endpoint(arguments: &[&str], env: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn where_serve_listens_is_nothing_to_the_proxy_of_a_command() {
+fn run_ignores_the_listen_settings_of_serve() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn where_serve_listens_is_nothing_to_the_proxy_of_a_command() {
 }
 
 #[test]
-fn the_flag_says_where_the_proxy_of_a_command_listens() {
+fn run_listens_on_the_address_of_the_listen_flag() {
     let help = run(&["--help"], &[]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("[default: 127.0.0.1:0]"), "{help}");
@@ -159,7 +159,7 @@ fn set_before(upstream: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
+fn rejects_a_preset_base_url_unless_upstream_is_given() {
     let variables = set_before(&["--upstream", "http://127.0.0.1:9/v1"]);
     assert_eq!(variables.len(), 8, "{variables:?}");
     let help = run(&["--help"], &[]).output().unwrap();
@@ -183,7 +183,7 @@ fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
 }
 
 #[test]
-fn an_endpoint_that_is_set_is_told_without_its_password() {
+fn preset_base_url_is_reported_without_its_password() {
     for (base, named) in [
         ("http://u:hunter2@h/v1", "--upstream http://h/v1,"),
         ("http://h/v1?key=hunter2", "--upstream http://h/v1,"),
@@ -231,7 +231,7 @@ fn anthropics_key_goes_to_no_other_provider() {
 }
 
 #[test]
-fn an_endpoint_of_the_messages_api_that_is_no_url_is_refused_by_its_name() {
+fn rejects_an_invalid_anthropic_base_url_by_name() {
     for base in ["foo", "https://u:hunter2@h"] {
         let mut command = run(&["--", "true"], &[("ANTHROPIC_BASE_URL", base)]);
         let output = command.output().unwrap();
@@ -243,7 +243,7 @@ fn an_endpoint_of_the_messages_api_that_is_no_url_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_command_keeps_the_endpoint_of_the_messages_api_that_it_had() {
+async fn run_forwards_messages_requests_to_the_preset_anthropic_base_url() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("/");
     let line = "echo $ANTHROPIC_BASE_URL; cat";
@@ -295,7 +295,7 @@ fn ended(mut child: Child) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chats_go_through_and_are_accounted_for() {
+async fn relays_chats_and_reports_them_at_the_end() {
     let upstream = Upstream::bind().await;
     let (child, base) = agent(&upstream.base("/v1"));
     let address = base.strip_prefix("http://").unwrap();
@@ -325,7 +325,7 @@ async fn chats_go_through_and_are_accounted_for() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_to_end_is_the_commands_to_answer() {
+fn forwards_sigterm_and_exits_with_the_commands_code() {
     let line = "trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
     let mut child = run(
         &["--upstream", "http://127.0.0.1:9", "--", "sh", "-c", line],

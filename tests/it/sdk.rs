@@ -23,13 +23,13 @@ struct Script {
 
 #[test]
 #[ignore = "needs the SDKs of tests/sdk/install"]
-fn the_python_sdk_gets_the_same_through_longhaul() {
+fn python_sdk_gets_identical_results_through_longhaul() {
     check(&Script::python("tests/sdk/python/talk.py"));
 }
 
 #[test]
 #[ignore = "needs the SDKs of tests/sdk/install"]
-fn the_node_sdk_gets_the_same_through_longhaul() {
+fn node_sdk_gets_identical_results_through_longhaul() {
     check(&Script::node("tests/sdk/node/talk.cjs"));
 }
 

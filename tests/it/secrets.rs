@@ -18,7 +18,7 @@ fn telling() -> String {
 }
 
 #[tokio::test]
-async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
+async fn logs_contain_no_conversation_text_or_key_at_any_level() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();

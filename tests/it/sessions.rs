@@ -105,13 +105,13 @@ fn every_session_obeys_the_standard_rules_at_every_tenth_request() {
 }
 
 #[test]
-fn the_demo_replays_one_of_them() {
+fn demo_replays_a_recorded_session() {
     let last = session().unwrap().requests().next_back().unwrap().body();
     assert_eq!(last, named("cli-0018").body);
 }
 
 #[test]
-fn every_session_obeys_it_headless_too() {
+fn every_headless_session_obeys_the_standard_rules() {
     let validity = ValidityRules::standard();
     for session in sessions() {
         let headless = session.replay().headless().unwrap();
@@ -123,7 +123,7 @@ fn every_session_obeys_it_headless_too() {
 }
 
 #[test]
-fn facts_are_planted_in_every_session_that_has_the_place() {
+fn plants_facts_in_every_session_with_a_suitable_position() {
     let validity = ValidityRules::standard();
     let mut deep = 0;
     for session in sessions() {
@@ -159,7 +159,7 @@ fn facts_are_planted_in_every_session_that_has_the_place() {
 }
 
 #[test]
-fn replays_ask_once_behind_each_user_message_and_each_batch() {
+fn replay_requests_are_bounded_by_user_messages_and_tool_results() {
     for session in sessions() {
         let replay = session.replay();
         let asked = replay.requests().len();
@@ -174,7 +174,7 @@ fn replays_ask_once_behind_each_user_message_and_each_batch() {
 
 /// Counts the real sessions that break each rule: the reason why these rules are off by default.
 #[test]
-fn the_rules_that_are_off_are_off_for_these_sessions() {
+fn counts_the_sessions_that_break_each_optional_rule() {
     let breaks = |id: &str| {
         let validity = ValidityRules::only(id).unwrap();
         sessions()

@@ -77,7 +77,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[tokio::test]
-async fn a_summary_outlives_a_kill_right_after_its_reply() {
+async fn summary_survives_a_kill_right_after_its_reply() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -111,7 +111,7 @@ async fn a_summary_outlives_a_kill_right_after_its_reply() {
 }
 
 #[tokio::test]
-async fn a_file_opens_whole_after_a_kill_at_any_moment() {
+async fn store_file_is_intact_after_a_kill_at_any_moment() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -170,7 +170,7 @@ fn apart(name: &str) -> Vec<u8> {
 const MANY: usize = 400;
 
 #[tokio::test]
-async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
+async fn full_disk_is_logged_once_and_affects_no_client() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -206,7 +206,7 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it_is() {
+async fn read_only_store_file_affects_no_client_and_stays_unchanged() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -245,7 +245,7 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
 }
 
 #[tokio::test]
-async fn that_the_secret_of_a_store_is_gone_is_told() {
+async fn warns_if_the_store_secret_is_missing_or_damaged() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -294,7 +294,7 @@ async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_over_which_the_library_stumbles_is_told_of_in_the_log_alone() {
+async fn damaged_store_is_set_aside_without_a_panic_message() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -316,7 +316,7 @@ async fn a_damaged_store_over_which_the_library_stumbles_is_told_of_in_the_log_a
 }
 
 #[tokio::test]
-async fn callers_are_told_apart_by_a_trusted_header_that_goes_no_further() {
+async fn separates_callers_by_a_trusted_header_that_is_not_forwarded() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();

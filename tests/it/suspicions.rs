@@ -75,7 +75,7 @@ fn named(name: &str, turns: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_refusal_in_unknown_words_is_met_by_a_smaller_request() {
+async fn refusal_in_unknown_wording_leads_to_a_smaller_request() {
     let stage = Stage::start(&[(400, UNKNOWN_WORDS), (200, ANSWER)], |_| ()).await;
     let reply = stage.ask(conversation("a"), 200, ANSWER).await;
     assert_eq!(reply.action(), "retry, digest");
@@ -84,7 +84,7 @@ async fn a_refusal_in_unknown_words_is_met_by_a_smaller_request() {
 }
 
 #[tokio::test]
-async fn a_wrong_suspicion_costs_one_request_in_an_hour_and_no_history() {
+async fn wrong_suspicion_costs_one_retry_and_no_history() {
     let refused = (400, OTHER_CAUSE);
     let replies = [refused, (400, "no"), refused, (200, ANSWER), (200, ANSWER)];
     let stage = Stage::start(&replies, |_| ()).await;
@@ -100,7 +100,7 @@ async fn a_wrong_suspicion_costs_one_request_in_an_hour_and_no_history() {
 }
 
 #[tokio::test]
-async fn a_byte_limit_without_old_images_is_met_by_a_smaller_request() {
+async fn byte_limit_without_old_images_leads_to_a_smaller_request() {
     let page = "<html><center><h1>413 Request Entity Too Large</h1></center></html>";
     let replies = [(413, page), (200, ANSWER), (200, ANSWER), (413, page)];
     let stage = Stage::start(&replies, |_| ()).await;
@@ -120,7 +120,7 @@ async fn a_byte_limit_without_old_images_is_met_by_a_smaller_request() {
 }
 
 #[tokio::test]
-async fn words_that_the_request_contains_are_no_evidence() {
+async fn refusal_text_quoted_from_the_request_is_no_evidence() {
     let quoted = "prompt is too long: 9000 tokens > 8000 maximum";
     let refusal = json!({"error": {"message": format!("bad value '{quoted}' in messages[1]")}});
     let refusal = refusal.to_string();
@@ -137,7 +137,7 @@ async fn words_that_the_request_contains_are_no_evidence() {
 }
 
 #[tokio::test]
-async fn a_code_counts_though_the_request_quotes_the_words() {
+async fn error_code_is_evidence_even_if_the_request_quotes_the_message() {
     let quoted = "prompt is too long: 9000 tokens > 8000 maximum";
     let refusal = json!({"error": {"message": quoted, "code": "context_length_exceeded"}});
     let refusal = refusal.to_string();
@@ -148,7 +148,7 @@ async fn a_code_counts_though_the_request_quotes_the_words() {
 }
 
 #[tokio::test]
-async fn a_limit_on_one_request_is_remembered_and_is_no_window() {
+async fn per_request_limit_is_remembered_for_other_conversations() {
     let replies = [(413, REQUEST_LIMIT), (200, ANSWER), (200, ANSWER)];
     let stage = Stage::start(&replies, |_| ()).await;
     let reply = stage.ask(conversation("a"), 200, ANSWER).await;
@@ -164,7 +164,7 @@ async fn a_limit_on_one_request_is_remembered_and_is_no_window() {
 }
 
 #[tokio::test]
-async fn throttling_that_reports_used_tokens_is_left_alone() {
+async fn relays_throttling_that_reports_used_tokens() {
     let used = REQUEST_LIMIT.replace("Limit 15000", "Limit 15000, Used 9000");
     for status in [429, 413] {
         let stage = Stage::start(&[(status, &used)], |_| ()).await;
@@ -174,7 +174,7 @@ async fn throttling_that_reports_used_tokens_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_request_above_a_set_window_is_made_to_fit_before_it_is_sent() {
+async fn request_above_a_configured_window_is_clipped_before_sending() {
     let stage = Stage::start(&[(200, ANSWER)], |config| {
         config.window = Tokens::new(15_000);
         config.window_origin = WindowOrigin::Setting("a test".into());
@@ -195,7 +195,7 @@ async fn a_request_above_a_set_window_is_made_to_fit_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_request_that_only_seems_to_fit_is_held_until_it_is_answered() {
+async fn holds_the_reply_of_a_request_that_only_seems_to_fit() {
     let refused = r#"{"error":{"message":"This endpoint's maximum context length is 18000 tokens. However, you requested about 20400 tokens","code":400}}"#;
     let stage = Stage::start(&[(200, ANSWER), (200, refused), (200, ANSWER)], |_| ()).await;
     let large_tools = |body: Vec<u8>| {
@@ -213,7 +213,7 @@ async fn a_request_that_only_seems_to_fit_is_held_until_it_is_answered() {
 }
 
 #[tokio::test]
-async fn accepted_sizes_outlive_a_restart_and_outweigh_a_refusal() {
+async fn accepted_sizes_survive_a_restart_and_override_a_lower_refusal() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file:{}", folder.path().join("store.db").display());
     let refusal = r#"{"error":{"message":"This model's maximum context length is 8000 tokens. However, your messages resulted in 20000 tokens.","code":"context_length_exceeded"}}"#;

@@ -146,7 +146,7 @@ async fn check_fold(environment: &[(&str, &str)], folds: bool) {
 }
 
 #[tokio::test]
-async fn old_results_are_cleared_where_nothing_is_switched_off() {
+async fn clears_old_results_if_nothing_is_switched_off() {
     check_fold(&[], true).await;
 }
 
@@ -166,8 +166,7 @@ async fn without_compact_on_overflow_old_results_are_cleared() {
 }
 
 #[tokio::test]
-async fn at_a_small_windows_mark_results_are_cleared_beside_a_digest_or_alone_where_that_is_enough()
-{
+async fn small_window_clears_results_at_its_mark_with_a_digest_if_needed() {
     for (environment, action) in [
         (&[TAKEN_FOR_SMALL, NO_MODEL][..], "prune, digest"),
         (&[TAKEN_FOR_SMALL], "prune"),
@@ -227,7 +226,7 @@ async fn without_autocompact_no_summary_is_made_or_used_before_an_overflow() {
 // ---- overflow: clear
 
 #[tokio::test]
-async fn an_overflow_is_cleared_where_clearing_is_enough() {
+async fn retry_after_an_overflow_only_clears_if_that_is_enough() {
     for environment in [&[][..], &[AUTO]] {
         let stage = Stage::start(SMALL, environment).await;
         let sent = stage.send(full_of_results()).await;
@@ -250,7 +249,7 @@ async fn without_prune_an_overflow_clears_nothing() {
 }
 
 #[tokio::test]
-async fn without_compact_on_overflow_the_refusal_is_the_clients() {
+async fn without_compact_on_overflow_the_refusal_is_relayed() {
     for body in [full_of_results(), full_of_words()] {
         let stage = Stage::start(SMALL, &[OVERFLOW]).await;
         let sent = stage.send(body).await;
@@ -304,7 +303,7 @@ async fn an_overflow_is_clipped_without_prune_and_without_autocompact() {
 }
 
 #[tokio::test]
-async fn without_autocompact_what_an_overflow_adopted_stays_in_use() {
+async fn without_autocompact_the_summary_of_an_overflow_stays_in_use() {
     let stage = Stage::start(SMALL, &[AUTO]).await;
     let first = stage.send(full_of_words()).await;
     assert_eq!(first.chats().len(), 2);
@@ -375,14 +374,14 @@ async fn check_wire(environment: &[(&str, &str)], fields: &str) {
 }
 
 #[tokio::test]
-async fn off_is_a_plain_wire_and_so_are_all_three_switches() {
+async fn mode_off_and_all_three_switches_stream_chats_unbuffered() {
     check_wire(&[OFF], "").await;
     check_wire(&[PRUNE, AUTO, OVERFLOW], "").await;
     check_wire(&[], "X-Longhaul-Mode: off\r\n").await;
 }
 
 #[tokio::test]
-async fn off_leaves_even_an_overflow_to_the_client() {
+async fn mode_off_relays_even_an_overflow_to_the_client() {
     for (environment, fields) in [
         (&[OFF][..], &[][..]),
         (&[PRUNE, AUTO, OVERFLOW], &[]),
@@ -410,7 +409,7 @@ fn check_said(name: &str, value: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn switches_know_eight_words_and_the_empty_one() {
+fn switches_accept_eight_boolean_words_and_the_empty_value() {
     for (name, key) in [
         (PRUNE.0, "prune.disabled"),
         (AUTO.0, "compact.auto_disabled"),

@@ -48,7 +48,7 @@ fn within(window: u64) -> impl Fn(&mut Config) + Copy {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_enforcing_model_refuses_one_edit_and_the_client_sees_none() {
+async fn enforcing_model_refuses_at_most_one_edit_unseen_by_the_client() {
     for session in SESSIONS {
         for window in [24_000, 32_768, 65_536, 131_072] {
             let name = format!("{session} at {window}");
@@ -65,7 +65,7 @@ async fn an_enforcing_model_refuses_one_edit_and_the_client_sees_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_an_overflow_the_retry_leaves_stale_thinking_out_at_once() {
+async fn retry_after_an_overflow_omits_stale_thinking_at_once() {
     for session in SESSIONS {
         let play = Play::start(options(32_768, ThinkingRules::Bound), digests).await;
         let steps = play.whole(&mut Agent::new(session, BINDING)).await;
@@ -74,7 +74,7 @@ async fn after_an_overflow_the_retry_leaves_stale_thinking_out_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn summaries_of_a_model_are_edits_like_any_other() {
+async fn conversation_with_summaries_shows_no_refusal_to_the_client() {
     let window = 32_768;
     let change = |config: &mut Config| config.window = Tokens::new(24_000);
     let play = Play::start(options(window, ThinkingRules::Bound), change).await;
@@ -126,7 +126,7 @@ async fn without_enforcement_all_thinking_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn manual_thinking_of_the_turn_under_way_stays() {
+async fn manual_thinking_of_the_current_turn_stays() {
     for session in SESSIONS {
         for window in [24_000, 32_768] {
             let name = format!("{session} at {window}");

@@ -80,7 +80,7 @@ async fn play(prune: bool, restarts: &[usize]) -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn full_again_within_three_requests_twice_in_a_row_clears_all_old_results() {
+async fn refilling_within_three_requests_twice_clears_all_old_results() {
     let steps = play(true, &[]).await;
     let made = compactions(&steps);
     assert!(made.len() >= 3, "{made:?}");
@@ -98,7 +98,7 @@ async fn full_again_within_three_requests_twice_in_a_row_clears_all_old_results(
 }
 
 #[tokio::test]
-async fn without_prune_the_largest_result_that_was_seen_is_clipped() {
+async fn without_prune_repeated_refilling_clips_the_largest_result() {
     let steps = play(false, &[]).await;
     let made = compactions(&steps);
     let largest = |step: &Step| {
@@ -115,7 +115,7 @@ async fn without_prune_the_largest_result_that_was_seen_is_clipped() {
 }
 
 #[tokio::test]
-async fn what_a_thrash_leads_to_follows_from_the_history_alone() {
+async fn thrash_handling_is_unaffected_by_restarts() {
     for prune in [true, false] {
         let expect = play(prune, &[]).await;
         let parted = play(prune, &[3, 5, 6, 9, 10, 11, 16]).await;
@@ -126,7 +126,7 @@ async fn what_a_thrash_leads_to_follows_from_the_history_alone() {
 }
 
 #[tokio::test]
-async fn the_operator_is_told_once_what_fills_the_window_and_not_what_it_says() {
+async fn warns_once_of_what_fills_the_window_without_quoting_it() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let environment = [
         ("LONGHAUL_WINDOW", "32768"),

@@ -103,7 +103,7 @@ fn check(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
 }
 
 #[test]
-fn no_source_file_is_longer_than_anyone_reads() {
+fn no_source_file_exceeds_the_line_limit() {
     check(&sources(), |file| {
         let lines = file.text.lines().count();
         let long = (lines > LINES).then(|| format!("{lines} lines, at most {LINES}"));
@@ -112,7 +112,7 @@ fn no_source_file_is_longer_than_anyone_reads() {
 }
 
 #[test]
-fn the_first_line_of_a_source_file_says_its_job() {
+fn every_source_file_starts_with_a_doc_comment() {
     check(&sources(), |file| {
         let says = file.text.starts_with("//! ");
         (!says)
@@ -123,7 +123,7 @@ fn the_first_line_of_a_source_file_says_its_job() {
 }
 
 #[test]
-fn modules_are_named_for_what_is_in_them() {
+fn no_module_has_a_generic_name() {
     check(&sources(), |file| {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         [
@@ -142,7 +142,7 @@ fn modules_are_named_for_what_is_in_them() {
 }
 
 #[test]
-fn the_source_has_no_loose_ends_and_no_history() {
+fn sources_contain_no_todos_and_no_ticket_references() {
     check(&products(), |file| {
         ["todo!", "unimplemented!", "TODO", "FIXME", "for now"]
             .into_iter()
@@ -171,7 +171,7 @@ fn tickets(file: &File) -> Vec<String> {
 }
 
 #[test]
-fn no_file_names_a_machine_or_the_host_of_a_registry() {
+fn no_file_contains_machine_paths_or_registry_hosts() {
     // Split in two, so that this file does not contain the names either.
     let banned: Vec<String> = [
         ("/wo", "rk/"),

@@ -56,7 +56,7 @@ async fn ask(port: u16, changes: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn a_private_authority_is_trusted_by_its_file() {
+async fn trusts_a_private_ca_from_the_configured_file() {
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
     for http2 in ["off", "auto"] {
@@ -75,7 +75,7 @@ async fn a_private_authority_is_trusted_by_its_file() {
 }
 
 #[tokio::test]
-async fn an_unknown_authority_is_not() {
+async fn rejects_an_upstream_certificate_of_an_unknown_ca() {
     let dir = tempfile::tempdir().unwrap();
     let (port, served) = upstream(&dir.path().join("ca.pem"), "localhost").await;
     let reply = ask(port, &[]).await;

@@ -44,7 +44,7 @@ fn program(ahead: &Ahead<'_>) -> Standing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_line_of_the_contract_holds() {
+async fn both_sides_receive_the_same_bytes_except_for_listed_exceptions() {
     let wanted = std::env::var("LONGHAUL_CONTRACT").unwrap_or_default();
     let mut running = JoinSet::new();
     let places = Arc::new(Semaphore::new(AT_ONCE));
@@ -103,7 +103,7 @@ async fn check(case: Case) -> Result<Vec<&'static str>, String> {
 }
 
 #[test]
-fn the_table_in_the_documents_is_the_one_that_is_tested() {
+fn documented_table_matches_the_tested_table() {
     let page = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/docs/reference/wire.md"
@@ -130,7 +130,7 @@ fn heard(request: &str, reply: &str) -> Transcript {
 }
 
 #[test]
-fn the_comparison_notices_every_kind_of_change() {
+fn comparison_detects_every_kind_of_change() {
     let request =
         "POST /v1/a HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nx-two: 2\r\nContent-Length: 2\r\n\r\nhi";
     let truth = heard(request, OK);

@@ -241,7 +241,7 @@ proptest! {
     #![proptest_config(script::cases(160))]
 
     #[test]
-    fn no_rule_that_held_is_broken_by_what_is_forwarded(
+    fn forwarded_bodies_break_no_rule_that_the_request_obeyed(
         history in history(),
         wishes in script::wishes(),
         window in prop::sample::select(vec![4_000_u32, 8_000, 16_000, 32_000]),
@@ -253,7 +253,7 @@ proptest! {
 /// Regression: the part to keep exceeded the window, so nothing was kept and the current run was
 /// cut.
 #[test]
-fn a_run_is_whole_where_more_is_to_be_kept_than_there_is_room_for() {
+fn keeps_the_current_run_whole_if_the_kept_part_exceeds_the_window() {
     let draws = vec![
         3_278_943_915,
         3_520_303_726,
@@ -313,7 +313,7 @@ fn opening() -> Vec<Value> {
 }
 
 #[test]
-fn a_run_of_reasoning_steps_goes_whole() {
+fn cut_does_not_split_a_run_of_reasoning_steps() {
     let mut messages = opening();
     // More than is kept, but less than twice that.
     messages.extend(run(0, 5, 100));
@@ -328,7 +328,7 @@ fn a_run_of_reasoning_steps_goes_whole() {
 }
 
 #[test]
-fn a_run_of_reasoning_steps_is_cut_where_nothing_else_fits() {
+fn cut_splits_a_run_of_reasoning_steps_if_nothing_else_fits() {
     let mut messages = opening();
     messages.extend(run(0, 60, 100));
     let (body, cut) = compacted(&messages, 8_000);
@@ -340,7 +340,7 @@ fn a_run_of_reasoning_steps_is_cut_where_nothing_else_fits() {
 }
 
 #[test]
-fn a_first_user_message_that_is_large_is_summarised_with_the_rest() {
+fn large_first_user_message_is_summarised_with_the_rest() {
     let mut messages = opening();
     messages[1]["content"] = json!("word ".repeat(1_200));
     messages.extend(run(0, 20, 100));

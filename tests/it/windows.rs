@@ -184,7 +184,7 @@ async fn check(model: &str, pages: Pages, asked: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_list_of_models_with_windows_is_all_that_is_asked() {
+async fn requests_nothing_else_if_the_models_listing_states_windows() {
     let pages = || vec![("/v1/models", recorded!("vllm.json"))];
     check("served", pages(), &["/v1/models"]).await;
     let pages = || vec![("/v1/models", recorded!("sglang.json"))];
@@ -194,7 +194,7 @@ async fn a_list_of_models_with_windows_is_all_that_is_asked() {
 }
 
 #[tokio::test]
-async fn a_list_is_followed_to_the_page_of_the_model() {
+async fn follows_listing_pages_to_the_model() {
     let next = "/v1/models?offset=500&limit=500";
     let pages = vec![
         ("/v1/models", recorded!("openrouter.json")),
@@ -204,7 +204,7 @@ async fn a_list_is_followed_to_the_page_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_local_server_whose_list_has_no_window_is_asked_in_its_own_way() {
+async fn queries_server_specific_endpoints_if_the_listing_has_no_window() {
     let props = ("/props", recorded!("llama-cpp-props.json"));
     let old = ("/v1/models", recorded!("llama-cpp-models-old.json"));
     check("any-name", vec![old, props], &["/v1/models", "/props"]).await;
@@ -218,7 +218,7 @@ async fn a_local_server_whose_list_has_no_window_is_asked_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_question_carries_the_callers_credentials_and_nothing_else_of_the_callers() {
+async fn listing_request_carries_only_the_callers_credentials() {
     let (server, proxy, caller) = begin(vec![("/v1/models", recorded!("vllm.json"))], &[]).await;
     let fields = [
         ("authorization", "Bearer caller"),
@@ -244,7 +244,7 @@ async fn a_question_carries_the_callers_credentials_and_nothing_else_of_the_call
 }
 
 #[tokio::test]
-async fn where_the_key_is_ours_a_question_carries_that_and_no_token_of_a_client() {
+async fn listing_request_carries_the_proxys_key_and_no_client_token() {
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TOKEN).unwrap();
@@ -271,7 +271,7 @@ async fn where_the_key_is_ours_a_question_carries_that_and_no_token_of_a_client(
 }
 
 #[tokio::test]
-async fn who_was_refused_asks_nothing_and_keeps_nobody_from_asking() {
+async fn refused_caller_triggers_no_listing_request_and_blocks_no_other() {
     let pages = vec![("/v1/models", recorded!("vllm.json"))];
     let (server, proxy, caller) = begin(pages, &[]).await;
     let body = large("served");
@@ -293,7 +293,7 @@ async fn who_was_refused_asks_nothing_and_keeps_nobody_from_asking() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_where_the_path_says_which_model_answers() {
+async fn sends_no_listing_request_if_the_path_selects_the_model() {
     let (server, proxy, caller) = begin(vec![("/v1/models", recorded!("vllm.json"))], &[]).await;
     let body = large("served");
     let url = format!("http://{}/v1", proxy.address);
@@ -308,7 +308,7 @@ async fn nothing_is_asked_where_the_path_says_which_model_answers() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_does_not_say_costs_nothing() {
+async fn failed_listing_request_affects_no_chat_and_is_not_repeated() {
     let garbage = Page::Body(b"<html>\xff");
     for page in [
         Page::Status(401),
@@ -330,7 +330,7 @@ async fn an_upstream_that_does_not_say_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_caller_asks_anew_where_another_was_refused() {
+async fn caller_repeats_the_listing_request_if_anothers_was_refused() {
     const LIST: &[u8] = include_bytes!("../../fixtures/models/vllm.json");
     let pages = vec![("/v1/models", Page::For("Bearer two", LIST))];
     let (server, proxy, caller) = begin(pages, &[]).await;
@@ -355,7 +355,7 @@ async fn a_caller_asks_anew_where_another_was_refused() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_where_the_window_is_set_or_asking_is_switched_off() {
+async fn sends_no_listing_request_with_a_set_window_or_asking_disabled() {
     for change in [("window", "200000"), ("upstream.ask", "off")] {
         let pages = vec![("/v1/models", recorded!("vllm.json"))];
         let (server, proxy, caller) = begin(pages, &[change]).await;
@@ -369,7 +369,7 @@ async fn nobody_is_asked_where_the_window_is_set_or_asking_is_switched_off() {
 }
 
 #[tokio::test]
-async fn check_asks_as_serve_does_with_the_key_of_the_environment() {
+async fn check_ask_queries_the_upstream_with_the_key_of_the_environment() {
     const LIST: &[u8] = include_bytes!("../../fixtures/models/vllm.json");
     let server = Server::start(vec![("/v1/models", Page::For("Bearer key", LIST))]).await;
     let base = format!("http://{}/v1", server.address);
@@ -415,7 +415,7 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
 }
 
 #[test]
-fn what_an_upstream_says_never_moves_what_is_cleared() {
+fn window_reported_by_the_upstream_never_changes_what_is_cleared() {
     let wishes = CompactionSettings::default();
     let mut some = 0;
     for session in sessions() {
@@ -438,7 +438,7 @@ fn what_an_upstream_says_never_moves_what_is_cleared() {
 }
 
 #[test]
-fn what_a_provider_counts_never_moves_what_is_cleared() {
+fn token_counts_of_the_provider_never_change_what_is_cleared() {
     let wishes = CompactionSettings::default();
     let mut some = 0;
     for session in sessions() {

@@ -19,7 +19,7 @@ fn check(variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn check_says_that_there_are_none_where_they_are_wanted() {
+fn check_reports_missing_trace_support_if_traces_are_requested() {
     let said = check(&[ENDPOINT]);
     assert!(said.contains(WHY) && !said.contains("hunter2"), "{said}");
     assert!(!check(&[]).contains("traces"));
@@ -27,7 +27,7 @@ fn check_says_that_there_are_none_where_they_are_wanted() {
 }
 
 #[tokio::test]
-async fn serve_says_so_once_and_serves() {
+async fn serve_logs_missing_trace_support_once_and_serves() {
     let model = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trailing_slash_belongs_to_the_dialects_path() {
+    fn split_path_removes_one_trailing_slash() {
         let split = |path| Dialect::split_path(path).map(|(folder, _)| folder);
         assert_eq!(split("/v1/chat/completions/"), Some("/v1"));
         assert_eq!(split("/v1/chat/completions"), Some("/v1"));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dialect_is_known_by_the_end_of_a_path() {
+    fn path_suffix_selects_the_dialect() {
         let chat = Some(Dialect::ChatCompletions);
         for (path, expect) in [
             ("/v1/chat/completions", chat),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_a_path_is_read_by_its_shape() {
+    fn body_shape_selects_the_dialect_without_a_path() {
         let read = |body: &str| Dialect::read_any(body.as_bytes()).map(|it| it.dialect());
         let dialect = Ok(Dialect::ChatCompletions);
         assert_eq!(read(r#"{"messages":[]}"#), dialect);

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_believed_before_the_next() {
+    fn window_sources_have_a_fixed_precedence() {
         let mut sources = NOTHING;
         check(sources, 200, SelectedSource::Default, 200);
         sources.table = Some(TableWindow::Total(Tokens::new(128_000)));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_a_refusal_disproves_gives_way() {
+    fn a_lower_stated_refusal_overrides_the_setting() {
         let sources = WindowSources {
             setting: Some(k(64)),
             refusal: Some(RefusalWindow::Stated {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_may_be_more_than_what_is_assumed() {
+    fn reported_window_may_exceed_the_assumed_default() {
         let sources = WindowSources {
             reported: Some(k(1_000)),
             ..NOTHING
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_on_input_leaves_the_output_its_own_room_where_the_table_is_believed() {
+    fn output_is_separate_only_if_the_tables_input_limit_applies() {
         let mut sources = WindowSources {
             table: Some(TableWindow::Input(Tokens::new(272_000))),
             ..NOTHING
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_a_refusal_confirms_stays_the_operators() {
+    fn a_setting_confirmed_by_a_refusal_stays_the_source() {
         let sources = WindowSources {
             setting: Some(k(32)),
             refusal: Some(RefusalWindow::Stated {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_of_a_provider_hangs_on_what_the_conversation_is_written_in() {
+    fn expected_ratio_depends_on_the_script_of_the_text() {
         let expected = |text: &str| {
             let body = one_message(text);
             expected_ratio(&read(body.as_bytes()).unwrap())
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_shows_the_window_in_the_units_of_the_estimate() {
+    fn refusal_window_is_converted_to_estimated_tokens() {
         let learned = |limit, used, excess| {
             let overflow = Overflow {
                 excess,
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_counts_beside_a_refusal_without_a_number() {
+    fn a_known_smaller_window_counts_beside_an_unnumbered_refusal() {
         let learned = |limit, known| {
             let overflow = Overflow {
                 limit,
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_conversation_was_shown_for_itself_counts_where_it_is_less() {
+    fn a_conversations_own_window_applies_if_it_is_smaller() {
         let refused = |sources: WindowSources, own| {
             sources
                 .with_conversation_window(own)
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_request_that_asks_for_much_output_shows_the_limit_and_no_density() {
+    fn a_short_request_teaches_the_limit_but_no_token_ratio() {
         let learned = |estimate, limit, used| {
             let overflow = Overflow {
                 evidence: Evidence::Stated,
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_near_its_marks_is_asked_how_it_is_counted_unless_a_refusal_said_so() {
+    fn calibration_applies_near_the_thresholds_except_to_estimated_windows() {
         let sources = WindowSources {
             default: k(8),
             ..NOTHING

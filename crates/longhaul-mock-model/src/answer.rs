@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_a_role_the_text_an_end_and_done() {
+    fn streams_role_text_finish_reason_and_done() {
         check(
             r#"{"stream": true}"#,
             &AnswerContent::TextCut("ééé, ééé".into()),

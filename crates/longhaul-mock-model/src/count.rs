@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_its_messages_and_its_tools() {
+    fn request_tokens_cover_messages_and_tools() {
         let body = br#"{"messages": [{"role": "user", "content": "abcdef"}], "tools": [{"a": 1}]}"#;
         assert_eq!(
             TokenDensity::from_tenths(10).request_tokens(body),

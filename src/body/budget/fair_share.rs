@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_leaves_as_much_as_it_holds() {
+    fn owner_must_leave_free_as_much_as_it_holds() {
         let share = FairShare::new(16);
         assert_eq!(share.take(Some(caller(1)), 8, 0), Ok(()));
         assert_eq!(share.take(Some(caller(1)), 1, 0), Err(Exhausted::Share));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_free_for_everyone() {
+    fn returned_bytes_are_free_for_every_owner() {
         let share = FairShare::new(16);
         assert_eq!(share.take(Some(caller(1)), 8, 0), Ok(()));
         share.give_back(Some(caller(1)), 8);

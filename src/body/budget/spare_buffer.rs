@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_room_of_a_long_body_is_the_next_ones() {
+    async fn long_body_buffer_is_reused_for_the_next_body() {
         let (spare, stood) = after(LONG);
         let room = spare.take(LONG as u64 + 1).unwrap();
         assert_eq!((room.as_ptr(), room.len()), (stood, 0));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_of_less_than_half_or_more_than_twice_as_much_takes_a_room_of_its_own() {
+    async fn denies_the_spare_to_bodies_under_half_or_over_twice_its_size() {
         let (spare, _) = after(3 * LONG);
         assert_eq!(spare.take(LONG as u64), None);
         assert_eq!(spare.take(6 * LONG as u64 + 2), None);
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_room_of_a_short_body_is_let_go_at_once() {
+    async fn short_buffer_is_freed_at_once() {
         let (spare, _) = after(LONG / 2);
         assert_eq!(spare.0.lock().buffer.capacity(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_is_kept() {
+    async fn keeps_the_longest_buffer() {
         let (spare, _) = after(LONG);
         drop(spare.recycle_on_drop(vec![b'x'; 2 * LONG]));
         drop(spare.recycle_on_drop(vec![b'x'; LONG]));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_room_that_nobody_wants_is_let_go() {
+    async fn unused_buffer_is_freed_after_its_lifetime() {
         let (spare, _) = after(LONG);
         tokio::time::sleep(SPARE_LIFETIME / 2).await;
         drop(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_runtime_nothing_is_kept() {
+    fn keeps_no_buffer_without_a_runtime() {
         let (spare, _) = after(LONG);
         assert_eq!(spare.0.lock().buffer.capacity(), 0);
     }

@@ -96,7 +96,7 @@ fn check(codings: &str, encoded: &[u8], expect: Result<(&[u8], bool), DecodeErro
 }
 
 #[test]
-fn every_coding_is_undone_whatever_the_chunks() {
+fn decodes_every_coding_in_any_chunking() {
     for codings in CODINGS_READ {
         for text in [text().as_slice(), b"{}", b""] {
             check(codings, &encode(codings, text), Ok((text, true)));
@@ -105,7 +105,7 @@ fn every_coding_is_undone_whatever_the_chunks() {
 }
 
 #[test]
-fn several_codings_are_undone_from_the_last_one_whether_in_one_field_or_in_several() {
+fn undoes_several_codings_last_first_from_one_or_more_fields() {
     let text = text();
     let encoded = encode("gzip, zstd", &text);
     for fields in [
@@ -119,7 +119,7 @@ fn several_codings_are_undone_from_the_last_one_whether_in_one_field_or_in_sever
 }
 
 #[test]
-fn what_is_not_encoded_is_given_back_uncopied() {
+fn passes_identity_coding_through_uncopied() {
     for fields in [&[][..], &["identity"], &["", "Identity, identity"]] {
         let mut decoder = named(fields).unwrap();
         assert!(decoder.is_identity() && decoder.is_ended());
@@ -131,7 +131,7 @@ fn what_is_not_encoded_is_given_back_uncopied() {
 }
 
 #[test]
-fn unknown_codings_and_more_than_three_are_not_undone() {
+fn rejects_unknown_codings_and_more_than_three() {
     for fields in [
         &["compress"][..],
         &["gzip", "dcz"],
@@ -144,7 +144,7 @@ fn unknown_codings_and_more_than_three_are_not_undone() {
 }
 
 #[test]
-fn deflate_without_its_wrapper_is_read_under_that_name() {
+fn decodes_raw_deflate_under_the_name_deflate() {
     for text in [text().as_slice(), b"{}", b""] {
         for level in [0, 9] {
             let bare = DeflateEncoder::new(Vec::new(), Compression::new(level));
@@ -155,7 +155,7 @@ fn deflate_without_its_wrapper_is_read_under_that_name() {
 }
 
 #[test]
-fn members_and_frames_in_a_row_are_read_as_one() {
+fn decodes_concatenated_gzip_members_and_zstd_frames() {
     for coding in ["gzip", "zstd"] {
         let two = [
             encode(coding, b"{\"a\":"),
@@ -167,7 +167,7 @@ fn members_and_frames_in_a_row_are_read_as_one() {
 }
 
 #[test]
-fn every_field_of_a_gzip_header_is_passed_over() {
+fn skips_every_optional_gzip_header_field() {
     let plain = encode("gzip", b"{}");
     let (head, rest) = plain.split_at(10);
     let fields: [(u8, &[u8]); 4] = [
@@ -190,7 +190,7 @@ fn every_field_of_a_gzip_header_is_passed_over() {
 }
 
 #[test]
-fn what_is_cut_off_is_not_at_its_end() {
+fn truncated_input_has_not_ended() {
     for codings in CODINGS_READ {
         let encoded = encode(codings, b"{\"messages\":[]}");
         for end in 0..encoded.len() {
@@ -201,7 +201,7 @@ fn what_is_cut_off_is_not_at_its_end() {
 }
 
 #[test]
-fn what_stands_behind_the_end_is_corrupt_or_not_at_its_end() {
+fn input_with_trailing_bytes_never_ends_cleanly() {
     for codings in CODINGS_READ {
         let longer = [encode(codings, b"{}"), b"x".to_vec()].concat();
         let got = decode(decoder(codings), &longer, usize::MAX);
@@ -210,7 +210,7 @@ fn what_stands_behind_the_end_is_corrupt_or_not_at_its_end() {
 }
 
 #[test]
-fn what_was_damaged_is_corrupt() {
+fn damaged_or_unencoded_input_never_decodes_cleanly() {
     for coding in ["deflate", "gzip"] {
         let mut encoded = encode(coding, &text());
         *encoded.last_mut().unwrap() ^= 1;
@@ -223,7 +223,7 @@ fn what_was_damaged_is_corrupt() {
 }
 
 #[test]
-fn a_zstd_frame_has_a_window_of_8_mib_at_the_most_and_no_dictionary() {
+fn rejects_zstd_dictionaries_and_windows_over_8_mib() {
     let frame = |head: &[u8]| [b"\x28\xb5\x2f\xfd", head, b"\x11\0\0{}"].concat();
     check("zstd", &frame(b"\x00\x68"), Ok((b"{}", true)));
     check("zstd", &frame(b"\x00\x69"), Err(DecodeError::Corrupt));
@@ -232,7 +232,7 @@ fn a_zstd_frame_has_a_window_of_8_mib_at_the_most_and_no_dictionary() {
 }
 
 #[test]
-fn a_brotli_stream_has_no_large_window() {
+fn rejects_brotli_large_windows() {
     let params = brotli::enc::BrotliEncoderParams {
         large_window: true,
         lgwin: 28,
@@ -244,7 +244,7 @@ fn a_brotli_stream_has_no_large_window() {
 }
 
 #[test]
-fn what_inflates_by_more_than_text_does_is_a_bomb() {
+fn expansion_beyond_that_of_text_is_a_bomb() {
     let spaces = vec![b' '; 32 << 20];
     for codings in CODINGS_READ {
         let bomb = encode(codings, &spaces);
@@ -256,7 +256,7 @@ fn what_inflates_by_more_than_text_does_is_a_bomb() {
 }
 
 #[test]
-fn the_bomb_may_be_in_any_of_the_codings() {
+fn detects_a_bomb_in_any_of_several_codings() {
     // Very many skippable frames, which hold no content.
     let skipped = [
         b"\x50\x2a\x4d\x18\x00\x00\x80\x00",
@@ -268,7 +268,7 @@ fn the_bomb_may_be_in_any_of_the_codings() {
 }
 
 #[test]
-fn a_short_run_is_no_bomb() {
+fn short_repetitive_text_is_no_bomb() {
     let spaces = vec![b' '; 60_000];
     for codings in CODINGS_READ {
         check(codings, &encode(codings, &spaces), Ok((&spaces, true)));
@@ -276,7 +276,7 @@ fn a_short_run_is_no_bomb() {
 }
 
 #[test]
-fn nothing_is_put_out_beyond_the_bound() {
+fn refuses_output_beyond_the_byte_limit() {
     let text = text();
     let bytes = text.len() as u64;
     for codings in CODINGS_READ {
@@ -321,7 +321,7 @@ fn flushed(coding: &str, event: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_event_is_there_when_its_last_byte_is() {
+fn decodes_a_flushed_event_without_waiting_for_more() {
     let long = text();
     for codings in CODINGS_READ {
         for event in [b"data: {}\n\n".as_slice(), &long] {
@@ -341,7 +341,7 @@ fn an_event_is_there_when_its_last_byte_is() {
 
 proptest! {
     #[test]
-    fn any_bytes_behind_a_sound_beginning_are_decoded_or_refused(
+    fn arbitrary_bytes_after_a_valid_prefix_stay_within_the_byte_limit(
         codings in prop::sample::select(&CODINGS_READ[..]),
         sound: prop::sample::Index,
         bytes in prop::collection::vec(any::<u8>(), 0..2_000),
@@ -354,7 +354,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_anywhere_is_decoded_or_refused_alike_whatever_the_chunks(
+    fn damaged_input_decodes_alike_in_any_chunking(
         codings in prop::sample::select(&CODINGS_READ[..]),
         at in any::<prop::sample::Index>(),
         flip in 1..=u8::MAX,

@@ -45,7 +45,7 @@ fn check_took(took: Duration, expect: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_behind_it() {
+async fn request_stops_waiting_after_the_set_time_and_the_call_continues() {
     for (wait, expect) in [
         ("300ms", Duration::from_millis(300)),
         ("5s", Duration::from_secs(5)),
@@ -72,7 +72,7 @@ async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_for_a_summary_that_hangs_is_given_up_after_two_minutes() {
+async fn hanging_summary_call_times_out_after_two_minutes() {
     let (_listener, base) = silent().await;
     let services = waiting(&base, "10m");
     let began = Instant::now();
@@ -92,7 +92,7 @@ async fn a_call_for_a_summary_that_hangs_is_given_up_after_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_a_compaction_alone_waits_for_as_long_as_a_call_may_take() {
+async fn explicit_compaction_waits_the_full_call_timeout() {
     let (_listener, base) = silent().await;
     let services = waiting(&base, "1s");
     let (head, ()) = http::Request::new(()).into_parts();
@@ -124,7 +124,7 @@ async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
 }
 
 #[tokio::test]
-async fn a_history_that_is_rewritten_each_time_has_three_summaries_made_ahead_and_no_fourth() {
+async fn prepares_at_most_three_summaries_for_an_edited_history() {
     let (model, services) = pair(&[("summary.max_per_hour", "100")]).await;
     let text = chat_body(12, 500);
     for edit in 0..5 {
@@ -136,14 +136,14 @@ async fn a_history_that_is_rewritten_each_time_has_three_summaries_made_ahead_an
 }
 
 #[tokio::test]
-async fn a_summary_that_was_made_while_a_request_was_on_its_way_is_not_made_again() {
+async fn summary_made_during_a_request_is_not_made_again() {
     let (model, services) = pair(&[]).await;
     prepare(&services, chat_body(12, 500), &[20, 18]).await;
     assert_eq!(model.seen().len(), 1);
 }
 
 #[tokio::test]
-async fn on_ones_own_machine_no_summary_is_made_ahead() {
+async fn local_profile_prepares_no_summary() {
     let (model, services) = pair(&[("profile", "local")]).await;
     prepare(&services, chat_body(12, 500), &[20]).await;
     assert_eq!(model.seen().len(), 0);

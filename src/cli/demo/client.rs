@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_no_error() {
+    fn successful_reply_yields_no_error() {
         check(200, "application/json", r#"{"choices": []}"#, None);
         check(
             200,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_found_in_every_place() {
+    fn finds_errors_in_every_reply_format() {
         let error = r#"{"error": {"message": "too long"}}"#;
         check(400, "application/json", error, Some("too long"));
         check(200, "application/json", error, Some("too long"));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_listed_with_commas_or_lines() {
+    fn parses_actions_across_commas_and_header_lines() {
         let mut headers = HeaderMap::new();
         headers.append(ACTION_HEADER, HeaderValue::from_static("prune, summary"));
         headers.append(ACTION_HEADER, HeaderValue::from_static("retry"));

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_user_message_that_was_not_sent() {
+    fn finds_a_forwarded_user_message_that_the_client_did_not_send() {
         check(
             r#"{"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "new"}]}"#,
             Some("new"),

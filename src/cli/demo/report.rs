@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_session_that_dies_alone_and_is_finished_through_longhaul_passes() {
+    fn passes_only_if_the_session_fails_alone_and_succeeds_through_longhaul() {
         let lived = || played(PlayRow::default());
         check(died(1), lived(), &[]);
         check(lived(), lived(), &["--window"]);

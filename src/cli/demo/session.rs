@@ -164,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn asks_in_one_piece_and_as_a_stream_in_turns() {
+    fn alternates_between_plain_and_streamed_requests() {
         check(TWO.as_bytes(), Ok(&[None, Some(true)]));
     }
 
     #[test]
-    fn a_recording_that_says_whether_it_streams_is_left_as_it_is() {
+    fn recorded_stream_setting_is_kept() {
         let says = TWO.replacen('{', r#"{"stream": false, "#, 1);
         check(says.as_bytes(), Ok(&[Some(false), Some(false)]));
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_with_a_file() {
+    fn rejects_an_invalid_session_file_with_the_reason() {
         check(b"no JSON", Err("give the last request body of a session"));
         check(b"{}", Err("messages"));
         check(b"{\"messages\": []}", Err("no messages"));

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_page_has_no_codes() {
+    fn plain_output_has_no_colour_codes() {
         assert_eq!(Paint::Plain.bad("x"), "x");
         assert_eq!(Paint::Colours.bad("x"), "\x1b[31mx\x1b[0m");
     }

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_every_column_and_saves_only_on_answered_requests() {
+    fn sums_every_column_and_the_savings_of_answered_requests_only() {
         let answered = PlayRow {
             tokens_sent: 100,
             tokens_forwarded: 40,

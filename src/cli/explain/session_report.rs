@@ -284,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_proxy_each_request_finds_the_one_before_it_in_the_cache() {
+    fn direct_cost_assumes_each_request_caches_the_previous_one() {
         let rows = [row(1_000, 1_000, 0), row(3_000, 3_000, 1_000)];
         let whole = 1_000 * 2_000 + 2_000 * 2_000 + 1_000 * 500;
         check(&rows, Some(listed()), (whole, whole), "100% of $0.01");
     }
 
     #[test]
-    fn with_longhaul_less_is_new_or_more_and_summaries_are_read_anew() {
+    fn longhaul_cost_counts_uncached_input_and_summary_tokens() {
         let mut cleared = row(3_000, 1_500, 500);
         cleared.tokens_for_summaries = 100;
         let rows = [row(1_000, 1_000, 0), cleared];
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_list_counts_a_tenth_where_it_was_cached() {
+    fn cached_tokens_cost_a_tenth_if_no_cached_price_is_listed() {
         let rows = [row(1_000, 1_000, 0), row(2_000, 2_000, 1_000)];
         check(&rows, None, (2_100_000, 2_100_000), "100%");
         let uncached = TokenPrices {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_costs_what_the_list_says_it_does() {
+    fn cache_writes_cost_the_listed_write_price() {
         let writes = TokenPrices {
             written: Price::from_dollars_per_million("4"),
             ..listed()
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn several_sessions_have_a_line_together_whose_cost_is_of_one_kind_or_none() {
+    fn total_row_shows_a_cost_only_if_all_sessions_use_one_unit() {
         let of = |prices: [Option<TokenPrices>; 2]| {
             let reports = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
             render_table(&reports)
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_broke_off_says_why() {
+    fn report_says_why_a_session_ended_early() {
         let mut lost = row(9_000, 0, 0);
         lost.error = Some("the words".to_owned());
         lost.status = 400;

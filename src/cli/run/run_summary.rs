@@ -71,7 +71,7 @@ mod tests {
     use longhaul_core::units::tokens::Tokens;
 
     #[test]
-    fn says_what_was_saved_and_how() {
+    fn run_summary_states_the_savings_and_actions() {
         let metrics = Metrics::default();
         metrics
             .chats
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn says_so_where_nothing_was_changed_and_where_nothing_came() {
+    fn run_summary_states_if_nothing_changed_or_no_chat_came() {
         let metrics = Metrics::default();
         let nothing = run_summary(&metrics, "http://127.0.0.1:9/v1", None);
         assert!(nothing.contains("no chat came through"), "{nothing}");

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_has_another_proxy_asks_ours_without_it() {
+    fn adds_its_own_address_to_no_proxy_if_a_proxy_is_set() {
         let proxy = ("https_proxy", "http://corp:3128");
         check(&[], "127.0.0.1", None);
         check(

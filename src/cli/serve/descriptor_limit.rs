@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_and_requests_leave_the_reserve() {
+    fn client_and_request_places_leave_a_descriptor_reserve() {
         for (open_files, expect) in [(0, 1), (64, 8), (1_024, 488), (1_048_576, 524_264)] {
             assert_eq!(places_within(open_files), expect, "{open_files}");
         }

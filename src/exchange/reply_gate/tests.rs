@@ -189,7 +189,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_shape_is_judged_and_relayed_byte_for_byte() {
+async fn judges_every_reply_format_and_relays_it_byte_for_byte() {
     let stream = format!("{COMMENT}{COMMENT}{ROLE}data: {REFUSED}\n\ndata: [DONE]\n\n");
     let answer = r#"{"id":"a","choices":[{"message":{"content":"prompt is too long"}}]}"#;
     check(400, None, REFUSED.as_bytes(), OVERFLOW).await;
@@ -235,7 +235,7 @@ async fn a_compressed_reply_is_judged_on_a_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_inflated_within_bounds_passes_unjudged() {
+async fn undecodable_or_bomb_reply_passes_unjudged() {
     let mut bomb = vec![b' '; 4 * 1024 * 1024];
     bomb.extend_from_slice(REFUSED.as_bytes());
     check(400, Some("gzip"), &gzip(&bomb), Verdict::Fine).await;
@@ -246,7 +246,7 @@ async fn what_cannot_be_inflated_within_bounds_passes_unjudged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_compressed_stream_is_judged_at_its_first_event_and_not_at_its_end() {
+async fn judges_a_compressed_stream_at_its_first_event() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder
         .write_all(format!("data: {REFUSED}\n\n").as_bytes())
@@ -263,7 +263,7 @@ async fn a_compressed_stream_is_judged_at_its_first_event_and_not_at_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_compressed_reply_is_judged_where_the_budget_has_room_for_its_decoder() {
+async fn judges_a_compressed_reply_only_if_the_budget_fits_its_decoder() {
     let budget = BufferBudget::new(17 << 20);
     let refused = || encoded(reply(400, [chunk(REFUSED_BROTLI)]), "br");
     let everything = HoldPolicy::Everything;
@@ -293,7 +293,7 @@ async fn check_let_go(holding: HoldPolicy, reply: Response<Script>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_waited_for_that_is_not_needed() {
+async fn releases_a_reply_at_once_if_holding_it_is_not_needed() {
     let answer = r#"{"id":"a","object":"chat.completion","choices":[{"message":{"content":"H"#;
     let everything = HoldPolicy::Everything;
     check_let_go(
@@ -315,7 +315,7 @@ async fn nothing_is_waited_for_that_is_not_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_answer_is_known_by_its_first_byte() {
+async fn recognises_a_non_api_reply_by_its_first_byte() {
     for first in ["<html>", "\x00\x01"] {
         let before = Instant::now();
         let reply = reply(200, [chunk(first), Act::Hang]);
@@ -325,13 +325,13 @@ async fn what_is_no_answer_is_known_by_its_first_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_held_when_a_200_is_not() {
+async fn errors_policy_still_judges_error_replies() {
     let judged = judge(reply(400, [chunk(REFUSED)]), HoldPolicy::Errors).await;
     assert_eq!(judged.verdict, OVERFLOW);
 }
 
 #[tokio::test(start_paused = true)]
-async fn comments_are_held_for_ten_seconds_and_lost_never() {
+async fn holds_stream_comments_for_ten_seconds_and_relays_them_all() {
     let second = || Act::Wait(Duration::from_secs(1));
     let acts = (0..20).flat_map(|_| [second(), chunk(COMMENT)]);
     let before = Instant::now();
@@ -359,7 +359,7 @@ async fn an_overflow_within_ten_seconds_of_comments_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_while_holding_is_delivered_in_its_place() {
+async fn relays_a_failure_during_holding_at_its_position() {
     for status in [200, 400] {
         let acts = [chunk(ROLE), Act::Fail, chunk("never")];
         let judged = judge(reply(status, acts), HoldPolicy::Everything).await;
@@ -373,7 +373,7 @@ async fn a_failure_while_holding_is_delivered_in_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trailers_pass_and_the_size_counts_what_is_held() {
+async fn relays_trailers_and_counts_held_bytes_in_the_size() {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-checksum", HeaderValue::from_static("1"));
     let judged = judge(
@@ -392,7 +392,7 @@ async fn trailers_pass_and_the_size_counts_what_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_read_in_part_announces_what_is_left_of_it() {
+async fn partly_read_body_announces_its_remaining_size() {
     let mut script = reply(200, [chunk("012"), chunk("3456"), chunk("789")]).into_body();
     script.announced = Some(3);
     let mut held = PeekedBody::new(script);

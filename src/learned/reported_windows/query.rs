@@ -289,7 +289,7 @@ mod tests {
     const MORE: &str = r#"{"data":[],"links":{"next":"/?more"}}"#;
 
     #[tokio::test]
-    async fn only_a_local_server_sees_a_path_that_is_none_of_the_api() {
+    async fn queries_non_api_paths_only_on_local_servers() {
         let list = || vec!["/v1/models".to_owned()];
         let none = |_: &str| None;
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_is_not_answered_ends() {
+    async fn unanswered_query_ends_as_failed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let question = question(&listener, HostKind::Local);
         let config = Config::default_with([]).unwrap();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_counts_as_far_as_it_is_read() {
+    async fn answer_beyond_the_byte_limit_fails() {
         for (bytes, says) in [
             (MAX_BYTES, WindowAnswer::Window(Tokens::new(32_768))),
             (MAX_BYTES + 1, WindowAnswer::Failed),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pages_of_a_list_share_what_is_read_of_it() {
+    async fn pages_of_a_list_share_the_byte_limit() {
         let page = |path: &str| {
             let text = if path.ends_with("more") { WINDOW } else { MORE };
             Some(padded(text, MAX_BYTES / 2 + 1))
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_names_a_next_page_for_ever_is_followed_so_far() {
+    async fn follows_an_endless_list_only_up_to_the_page_limit() {
         let (paths, answer) = asked(HostKind::Unknown, |_| Some(MORE.into())).await;
         assert_eq!((paths.len(), answer), (MAX_PAGES, WindowAnswer::NoWindow));
     }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_once_may_be_chance_and_twice_in_a_row_is_none() {
+    fn suspects_a_placement_only_at_the_second_refusal_in_a_row() {
         let doubts = RefusalSuspicions::default();
         assert!(!again(&doubts, &[1, 2]));
         doubts.resolve(one());
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn two_conversations_that_began_alike_have_each_a_chance_of_their_own() {
+    fn conversations_with_a_common_start_have_separate_suspicions() {
         let doubts = RefusalSuspicions::default();
         assert!(!again(&doubts, &[1, 2]));
         assert!(!again(&doubts, &[1, 3]));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_as_it_came_is_excused_until_what_we_make_of_it_is_answered() {
+    fn refused_original_stays_unresolved_until_a_rewrite_is_accepted() {
         let (doubts, one) = (RefusalSuspicions::default(), one());
         assert!(!doubts.was_original_refused(&one) && !doubts.is_unresolved(&one));
         doubts.record_original_refused(one.clone());

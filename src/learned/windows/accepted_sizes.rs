@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_the_same_tools_proves_what_is_a_tenth_smaller() {
+    fn accepted_request_proves_a_tenth_smaller_one_with_the_same_tools() {
         let mut sizes = AcceptedSizes::default();
         sizes.record(size(1_100, 7));
         assert!(sizes.prove(size(1_000, 7)));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_conversation_was_shown_of_a_model_is_known_as_it_grows_and_of_no_other() {
+    fn learned_window_applies_as_its_conversation_grows_and_to_no_other() {
         let own = ConversationWindows::default();
         let of = |model, words: &[&str]| own.get(&conversation(model, words));
         assert_eq!(of("m", &["a", "b"]), None);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_and_accepted_ends_it() {
+    fn larger_accepted_request_removes_the_conversation_window() {
         let own = ConversationWindows::default();
         let accepted = |words: &[&str], request| {
             let prefix_keys = conversation("m", words);

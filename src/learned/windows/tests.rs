@@ -54,7 +54,7 @@ fn overflow() -> Overflow {
 }
 
 #[test]
-fn a_refusal_teaches_the_window_in_our_own_units() {
+fn refusal_teaches_the_window_in_estimated_tokens() {
     let windows = LearnedWindows::default();
     windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     assert_eq!(
@@ -65,7 +65,7 @@ fn a_refusal_teaches_the_window_in_our_own_units() {
 }
 
 #[test]
-fn a_request_well_below_the_window_in_force_is_proven() {
+fn request_well_below_the_limit_is_known_to_fit() {
     let windows = LearnedWindows::default();
     let limit = Some(Tokens::new(40_000));
     let proves = |request, is_set| {
@@ -100,7 +100,7 @@ fn an_accepted_request_proves_smaller_ones_except_above_a_set_window() {
 }
 
 #[test]
-fn a_limit_on_one_request_lasts_an_hour() {
+fn learned_request_limit_expires_after_an_hour() {
     let windows = LearnedWindows::default();
     let limit = || windows.observations("m").request_limit();
     windows.learn_request_limit(
@@ -134,7 +134,7 @@ fn a_window_that_a_larger_request_disproves_is_forgotten() {
 }
 
 #[test]
-fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
+fn truncation_window_persists_until_a_reply_counts_a_larger_input() {
     let windows = LearnedWindows::default();
     let stop = |input| reply_end(input, 5, FinishReason::Stop);
     for (estimate, input, learned) in [(10_000, 4_000, None), (12_000, 3_900, Some(4_096))] {
@@ -154,7 +154,7 @@ fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
 }
 
 #[test]
-fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
+fn accepted_head_does_not_undo_the_window_from_the_reply_end() {
     let windows = LearnedWindows::default();
     windows.record_accepted("m", size(10_000));
     let full = reply_end(10_000, 2_000, FinishReason::WindowFull);
@@ -191,7 +191,7 @@ fn exchanged(one: &LearnedWindows, other: &LearnedWindows) -> [Option<Tokens>; 2
 }
 
 #[test]
-fn what_another_process_never_learned_erases_nothing_here() {
+fn merging_keeps_a_window_the_other_process_never_learned() {
     let (one, other) = (LearnedWindows::default(), LearnedWindows::default());
     one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     let learned = Some(Tokens::new(24_000));
@@ -219,7 +219,7 @@ fn a_window_disproved_in_one_process_is_forgotten_in_all() {
 }
 
 #[test]
-fn what_was_accepted_counts_for_more_than_what_an_error_states() {
+fn accepted_size_outweighs_a_limit_stated_in_an_error() {
     let windows = LearnedWindows::default();
     windows.record_accepted("m", size(32_001));
     windows.learn_from_refusal("m", Tokens::new(40_000), &overflow());
@@ -231,7 +231,7 @@ fn what_was_accepted_counts_for_more_than_what_an_error_states() {
 }
 
 #[test]
-fn a_refusal_is_believed_for_a_day_and_a_window_that_is_cut_to_for_good() {
+fn window_from_a_refusal_expires_after_a_day_a_truncating_one_never() {
     let taken_over = |ago: u64, holds| {
         let windows = LearnedWindows::default();
         let lesson = Timestamped::superseding(None, wall_clock::unix_millis() - ago, Some(holds));
@@ -247,7 +247,7 @@ fn a_refusal_is_believed_for_a_day_and_a_window_that_is_cut_to_for_good() {
 }
 
 #[test]
-fn what_was_learned_under_a_clock_that_ran_ahead_is_not_believed_and_gives_way() {
+fn ignores_and_replaces_windows_stamped_in_the_future() {
     const YEAR: u64 = 365 * REFUSAL_TTL_MS;
     for holds in [Some(LearnedWindow::at_most(Tokens::new(8_000))), None] {
         let windows = LearnedWindows::default();
@@ -264,7 +264,7 @@ fn what_was_learned_under_a_clock_that_ran_ahead_is_not_believed_and_gives_way()
 }
 
 #[test]
-fn what_pictures_and_files_are_counted_at_says_nothing_of_text() {
+fn images_and_files_do_not_affect_the_text_ratio() {
     let windows = LearnedWindows::default();
     let file = SentSize {
         is_text_only: false,
@@ -275,7 +275,7 @@ fn what_pictures_and_files_are_counted_at_says_nothing_of_text() {
 }
 
 #[test]
-fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
+fn republishes_the_average_ratio_once_it_moved_by_a_sixteenth() {
     let windows = LearnedWindows::default();
     let mut told = Vec::new();
     for input in [10_000, 10_100, 10_200, 20_000, 20_000] {
@@ -292,7 +292,7 @@ fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
 }
 
 #[test]
-fn a_suspicion_changes_nothing() {
+fn suspected_truncation_alone_changes_nothing() {
     let windows = LearnedWindows::default();
     windows.record_accepted("m", size(11_000));
     let ended =
@@ -314,7 +314,7 @@ fn refused_in_a_stream() -> ReplyEnd {
 }
 
 #[test]
-fn a_refusal_that_what_was_accepted_speaks_against_changes_what_is_held_alone() {
+fn refusal_contradicted_by_accepted_sizes_only_lowers_the_proven_size() {
     let windows = LearnedWindows::default();
     let proves = |request| {
         windows
@@ -339,7 +339,7 @@ fn a_refusal_that_what_was_accepted_speaks_against_changes_what_is_held_alone() 
 }
 
 #[test]
-fn a_size_is_doubted_for_a_day() {
+fn doubt_about_a_size_expires_after_a_day() {
     let doubted = |ago: u64| {
         let mut shown = ModelObservations {
             suspect_from: Some(Timestamped::superseding(
@@ -358,7 +358,7 @@ fn a_size_is_doubted_for_a_day() {
 }
 
 #[test]
-fn a_refusal_without_a_number_shows_no_less_than_was_accepted() {
+fn refusal_without_a_number_teaches_no_less_than_was_accepted() {
     let learned = |accepted, refused| {
         let windows = LearnedWindows::default();
         windows.record_accepted("m", size(accepted));

@@ -23,7 +23,7 @@ fn check(framing: BodyFraming, fields: &[(&str, &str)], expect: &[&str]) {
 }
 
 #[test]
-fn order_and_repeated_names_stay() {
+fn keeps_header_order_and_repeated_names() {
     check(
         BodyFraming::Unchanged,
         &[("b", "1"), ("host", "me"), ("a", "2"), ("b", "3")],
@@ -37,7 +37,7 @@ fn a_request_without_host_gets_one_first() {
 }
 
 #[test]
-fn what_is_about_the_connection_stays_behind() {
+fn removes_hop_by_hop_and_longhaul_headers() {
     check(
         BodyFraming::Unchanged,
         &[
@@ -56,7 +56,7 @@ fn what_is_about_the_connection_stays_behind() {
 }
 
 #[test]
-fn connection_names_fields_in_any_case_and_often() {
+fn removes_headers_named_by_connection_in_any_case() {
     check(
         BodyFraming::Unchanged,
         &[
@@ -71,7 +71,7 @@ fn connection_names_fields_in_any_case_and_often() {
 }
 
 #[test]
-fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
+fn joins_split_http_2_cookies_into_one_header() {
     let cookies = |version| {
         let built = Request::builder().version(version).header("host", "x");
         let built = built.header("cookie", "a=1").header("z", "1");
@@ -89,7 +89,7 @@ fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
 }
 
 #[test]
-fn connection_cannot_name_the_framing_away() {
+fn connection_header_cannot_remove_content_length_or_host() {
     check(
         BodyFraming::Unchanged,
         &[
@@ -102,7 +102,7 @@ fn connection_cannot_name_the_framing_away() {
 }
 
 #[test]
-fn only_trailers_of_te_go_on() {
+fn forwards_only_trailers_of_the_te_header() {
     check(BodyFraming::Unchanged, &[("te", "gzip")], &["host: up"]);
     check(
         BodyFraming::Unchanged,
@@ -116,7 +116,7 @@ fn only_trailers_of_te_go_on() {
 }
 
 #[test]
-fn a_body_that_was_read_goes_with_its_length_in_place_of_its_framing() {
+fn replaces_the_framing_of_a_buffered_body_with_its_length() {
     let counted = BodyFraming::Length(7);
     check(
         counted,
@@ -136,7 +136,7 @@ fn a_body_that_was_read_goes_with_its_length_in_place_of_its_framing() {
 }
 
 #[test]
-fn a_body_whose_coding_was_undone_goes_without_it() {
+fn removes_the_content_encoding_of_a_decoded_body() {
     let fields = [
         ("content-encoding", "gzip"),
         ("a", "1"),
@@ -158,7 +158,7 @@ fn a_body_whose_coding_was_undone_goes_without_it() {
 }
 
 #[test]
-fn a_summary_is_asked_for_in_no_coding() {
+fn summary_request_carries_no_content_encoding() {
     let mut fields = HeaderMap::new();
     fields.append(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
     fields.append(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
@@ -166,7 +166,7 @@ fn a_summary_is_asked_for_in_no_coding() {
 }
 
 #[test]
-fn a_call_of_ours_is_no_turn_of_the_users() {
+fn summary_request_changes_the_initiator_from_user_to_agent() {
     let summary = |fields: &[(&'static str, &'static str)]| {
         let mut came = HeaderMap::new();
         for (name, value) in fields {
@@ -180,7 +180,7 @@ fn a_call_of_ours_is_no_turn_of_the_users() {
 }
 
 #[test]
-fn an_upgrade_keeps_what_asks_for_it() {
+fn upgrade_request_keeps_its_upgrade_headers() {
     check(
         BodyFraming::Upgrade,
         &[
@@ -193,7 +193,7 @@ fn an_upgrade_keeps_what_asks_for_it() {
 }
 
 #[test]
-fn a_reply_keeps_its_framing_towards_http_1_1_only() {
+fn reply_keeps_its_framing_only_towards_http_1_1() {
     let fields = [
         ("transfer-encoding", "chunked"),
         ("connection", "keep-alive, x-hop"),
@@ -220,7 +220,7 @@ fn check_reply(fields: &[(&str, &str)], expect: &[&str]) {
 }
 
 #[test]
-fn a_length_beside_transfer_codings_does_not_pass() {
+fn drops_content_length_beside_transfer_encoding() {
     let coding = ("transfer-encoding", "chunked");
     for length in ["5", "", "nonsense"] {
         let length = ("content-length", length);
@@ -233,7 +233,7 @@ fn a_length_beside_transfer_codings_does_not_pass() {
 }
 
 #[test]
-fn the_codings_of_a_reply_end_in_chunks_and_identity_is_none() {
+fn reply_codings_end_in_chunked_and_omit_identity() {
     check_reply(&[("transfer-encoding", " Identity ,")], &[]);
     let chunked = "transfer-encoding: chunked";
     let both = ["transfer-encoding: gzip", chunked];
@@ -249,7 +249,7 @@ fn the_codings_of_a_reply_end_in_chunks_and_identity_is_none() {
 }
 
 #[test]
-fn only_plain_chunks_are_no_transfer_coding() {
+fn plain_chunked_is_not_a_transfer_coding() {
     for (codings, expect) in [
         ("", false),
         ("chunked", false),
@@ -268,7 +268,7 @@ fn only_plain_chunks_are_no_transfer_coding() {
 }
 
 #[test]
-fn a_body_that_http_2_alone_frames_goes_on_in_chunks() {
+fn http_2_body_without_a_length_is_forwarded_chunked() {
     let chunked = |version, length: Option<&str>, body: &'static str| {
         let mut builder = Request::get("/").version(version).header("host", "x");
         if let Some(length) = length {
@@ -289,7 +289,7 @@ fn a_body_that_http_2_alone_frames_goes_on_in_chunks() {
 }
 
 #[test]
-fn what_is_made_of_a_body_or_may_be_signs_it() {
+fn digests_and_signatures_mark_a_body_as_signed() {
     let signed = |name: &str, value: &str| {
         let request = Request::builder().header(name, value);
         is_signed(request.body(()).unwrap().headers())
@@ -310,7 +310,7 @@ fn what_is_made_of_a_body_or_may_be_signs_it() {
 }
 
 #[test]
-fn a_login_of_claude_is_told_from_a_key() {
+fn distinguishes_a_claude_login_from_an_api_key() {
     let bears = |name: &'static str, value: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));

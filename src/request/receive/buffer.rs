@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_declared_length_has_its_room_at_once_unless_it_is_long() {
+    fn allocates_the_declared_length_at_once_unless_it_is_long() {
         const MIB: usize = 1 << 20;
         check(Some(3_000_000), &[1, 2_999_999], &[3_000_000; 2]);
         check(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_no_declared_length_doubles_its_room() {
+    fn buffer_doubles_without_or_beyond_a_declared_length() {
         check(None, &[1, 16_384, 20_000], &[16_384, 32_768, 65_536]);
         check(Some(10), &[10, 1, 30], &[10, 20, 41]);
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_takes_of_the_budget_what_it_holds_and_stops_where_that_is_spent() {
+    fn buffer_reserves_what_it_holds_and_stops_if_the_budget_is_spent() {
         let budget = BufferBudget::new(10);
         let mut buffer = BodyBuffer::new(&budget, 1 << 20, Some(1 << 20));
         assert_eq!(buffer.append(b"0"), Ok(()));

@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_reads_as_it_was_before_it_was_encoded() {
+    async fn reads_an_encoded_body_decoded() {
         let budget = BufferBudget::new(64 << 20);
         let got = check(&zstd(b"{}"), 10, &budget).await;
         assert_eq!(got.as_deref(), Ok(&b"{}"[..]));
     }
 
     #[tokio::test]
-    async fn each_reason_not_to_read_on_has_its_name() {
+    async fn reports_each_reason_for_not_reading_a_body() {
         let budget = BufferBudget::new(64 << 20);
         let limit = 32 << 20;
         let spaces = zstd(&vec![b' '; 1 << 20]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_text_and_its_decoder_take_of_the_budget_and_give_back() {
+    async fn decoder_reserves_budget_and_releases_it() {
         assert_eq!(
             check(&zstd(b"{}"), 10, &BufferBudget::new(1 << 20)).await,
             Err(UnreadReason::Crowded),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_again() {
+    fn encoded_metadata_decodes_to_itself() {
         let met = EntryMeta {
             seen: true,
             ..EntryMeta::default()
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_cut_off_is_none() {
+    fn metadata_cut_within_a_field_is_rejected() {
         let bytes = mark().encode();
         // Bytes cut off after a note are valid metadata with fewer notes.
         let whole = [13, 13 + 8 + 2 + 3, bytes.len()];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_weigh_as_records_do() {
+    fn metadata_weight_includes_record_and_notes() {
         assert_eq!(EntryMeta::default().weight(), ENTRY_OVERHEAD_BYTES);
         assert_eq!(
             mark().weight(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_note_of_a_name_stays_and_the_oldest_names_go() {
+    fn keeps_the_newest_note_per_name_and_drops_the_oldest_names() {
         let mut mark = mark();
         mark.set_note(NoteName([1; 8]), Bytes::from_static(b"new"));
         assert_eq!(mark.notes.len(), 2);

@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_while_all_fit() {
+    fn removes_nothing_while_everything_fits() {
         check(&[], 1, &[]);
         check(&[3_000, 200, 0], 3, &[3_000, 200, 0]);
     }
 
     #[test]
-    fn the_least_recently_used_go_until_a_tenth_is_free() {
+    fn removes_the_least_recently_used_until_a_tenth_is_free() {
         let minutes: Vec<_> = (0..20).map(|minute| minute * 60 + 100).rev().collect();
         check(&minutes, 10, &minutes[11..]);
         check(&minutes, 20, &minutes);
@@ -225,31 +225,31 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stay_where_all_were_used_in_the_last_minute() {
+    fn keeps_the_newest_if_all_were_used_in_the_last_minute() {
         let seconds: Vec<_> = (0..20).rev().collect();
         check(&seconds, 10, &seconds[11..]);
     }
 
     #[test]
-    fn some_stay_where_all_were_used_at_once() {
+    fn keeps_some_if_all_were_used_at_once() {
         check(&[0; 20], 10, &[0; 9]);
         check(&[600; 20], 10, &[600; 9]);
     }
 
     #[test]
-    fn what_was_not_used_for_too_long_goes_first() {
+    fn removes_expired_entries_first() {
         check(&[3_601, 0, 3_600, 9_999], 3, &[3_600, 0]);
     }
 
     #[test]
-    fn what_was_used_in_the_future_counts_as_used_now() {
+    fn future_use_counts_as_used_now() {
         check(&[-9_999, 5, -1], 3, &[5, 0, 0]);
         check(&[-9_999; 20], 10, &[0; 9]);
         check(&[i64::MIN / 4, 5, 600], 2, &[0]);
     }
 
     #[test]
-    fn a_clock_that_is_not_set_makes_nothing_older() {
+    fn unset_clock_makes_no_entry_older() {
         let used = [NOW, NOW + 60];
         assert_eq!(swept(&used, u64::MAX, 1_000).0, used);
     }

@@ -216,7 +216,7 @@ mod tests {
     use longhaul_core::units::scope::Scope;
 
     #[test]
-    fn a_clock_that_is_behind_moves_no_use_back() {
+    fn slow_clock_never_moves_the_last_use_back() {
         let backend = InMemoryBackend::new();
         let database = Database::builder().create_with_backend(backend).unwrap();
         let key = Scope::new(&[0; 32], &[]).named_key("k");

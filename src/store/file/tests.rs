@@ -86,7 +86,7 @@ fn entry(record: &'static str) -> StoredEntry {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_when_it_is_opened_again() {
+async fn written_entries_survive_reopening() {
     let place = Place::new();
     let file = place.open();
     let note =
@@ -114,7 +114,7 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn the_first_record_stays_until_it_is_found_unreadable() {
+async fn first_record_stays_until_it_is_discarded_as_unreadable() {
     let place = Place::new();
     let file = place.open();
     let winner = |text: &'static str, adopted| Winner {
@@ -139,7 +139,7 @@ async fn the_first_record_stays_until_it_is_found_unreadable() {
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told_and_the_first_is_not_disturbed() {
+async fn second_opener_is_refused_without_disturbing_the_first() {
     let place = Place::new();
     let file = place.open();
     let problem = place.try_open("512MiB").err().unwrap().to_string();
@@ -149,7 +149,7 @@ async fn a_second_opener_is_told_and_the_first_is_not_disturbed() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_be_written_is_a_problem_that_names_it() {
+async fn error_names_a_path_that_cannot_be_written() {
     let place = Place::new();
     fs::write(
         place.0.path().join("a"),
@@ -204,7 +204,7 @@ async fn a_damaged_file_is_set_aside_and_a_new_one_is_begun() {
 }
 
 #[tokio::test]
-async fn a_file_with_flipped_bytes_is_read_right_or_not_at_all() {
+async fn file_with_flipped_bytes_is_read_correctly_or_set_aside() {
     let mut set_aside = 0;
     for step in 0..24_usize {
         let name = format!("step {step}");
@@ -236,7 +236,7 @@ async fn a_file_of_another_format_is_set_aside() {
 }
 
 #[tokio::test]
-async fn only_so_many_files_are_set_aside() {
+async fn sets_aside_at_most_nine_files() {
     let place = Place::new();
     for _ in 0..12 {
         place.open().close().await;
@@ -247,7 +247,7 @@ async fn only_so_many_files_are_set_aside() {
 }
 
 #[tokio::test]
-async fn the_secret_stays_and_one_that_is_damaged_is_drawn_anew() {
+async fn secret_persists_and_a_damaged_one_is_regenerated() {
     let place = Place::new();
     let open = async || {
         let (file, secret) = place.try_open("512MiB").unwrap();
@@ -265,7 +265,7 @@ async fn the_secret_stays_and_one_that_is_damaged_is_drawn_anew() {
 }
 
 #[tokio::test]
-async fn entries_are_listed_and_taken_away_by_scope() {
+async fn lists_and_purges_entries_by_scope() {
     let place = Place::new();
     let file = place.open();
     let scopes = [1, 2].map(|caller| Scope::new(&[caller; 32], &[]));
@@ -295,7 +295,7 @@ async fn entries_are_listed_and_taken_away_by_scope() {
 }
 
 #[tokio::test]
-async fn the_entries_of_a_file_are_bounded() {
+async fn entries_stay_within_the_size_limit_of_the_file() {
     let place = Place::new();
     let (file, _) = place.try_open("1MiB").unwrap();
     let text = Bytes::from(vec![b'x'; 64 << 10]);
@@ -352,7 +352,7 @@ async fn of_two_callers(place: &Place) -> (FileStore, [Scope; 2]) {
 }
 
 #[tokio::test]
-async fn what_is_purged_is_in_the_files_bytes_no_more() {
+async fn purged_text_is_gone_from_the_bytes_of_the_file() {
     let place = Place::new();
     let (file, [first, second]) = of_two_callers(&place).await;
     assert!(place.holds("ours") && place.holds("theirs"));
@@ -376,7 +376,7 @@ async fn what_is_purged_is_in_the_files_bytes_no_more() {
 }
 
 #[tokio::test]
-async fn a_purge_of_everything_removes_what_was_set_aside() {
+async fn purging_everything_removes_files_set_aside() {
     let place = Place::new();
     place.open().close().await;
     fs::write(place.path(), "damaged").unwrap();
@@ -387,7 +387,7 @@ async fn a_purge_of_everything_removes_what_was_set_aside() {
 }
 
 #[tokio::test]
-async fn a_copy_that_a_kill_left_unfinished_is_removed() {
+async fn removes_an_unfinished_copy_left_by_a_kill() {
     let place = Place::new();
     let (file, _) = of_two_callers(&place).await;
     file.close().await;

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_named_as_redis_clients_name_them() {
+    fn accepts_the_usual_redis_url_forms() {
         for url in [
             "redis://localhost",
             "redis://localhost:6380/3",
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_said_without_the_password() {
+    fn url_errors_omit_the_password() {
         for url in [
             "redis://",
             "redis+cluster://",
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_of_a_list_has_the_password_and_what_follows() {
+    fn every_seed_url_carries_the_password_and_query() {
         let seeds: Vec<String> = seed_urls("u:p@one:1,two:2/?protocol=2").collect();
         assert_eq!(seeds, ["u:p@one:1/?protocol=2", "u:p@two:2/?protocol=2"]);
     }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_again_by_its_name() {
+    fn redis_key_parses_back_to_its_record_key() {
         let name = redis_key(some_key());
         assert!(
             name.starts_with("longhaul:2:{0001020304050607}:0809"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_of_ours_is_none() {
+    fn foreign_or_malformed_replies_parse_to_no_entry() {
         for answer in [
             Value::Nil,
             Value::Okay,

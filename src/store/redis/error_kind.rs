@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_trouble_has_fixed_words() {
+    fn each_error_kind_has_a_fixed_message() {
         check(
             (ErrorKind::AuthenticationFailed, "no", "secret".to_owned()),
             "the server refuses the user name or the password",

@@ -77,7 +77,7 @@ async fn answered(tier: &RedisStore, key: RecordKey) -> Option<StoredEntry> {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
+async fn first_record_wins_and_later_writers_receive_it() {
     let server = RedisServer::start();
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let key = key(1, "a");
@@ -96,7 +96,7 @@ async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn of_many_writers_at_once_one_wins_and_all_are_told_which() {
+async fn one_of_many_concurrent_writers_wins_and_all_receive_its_record() {
     let server = RedisServer::start();
     let mut writers = JoinSet::new();
     for at in 0..50 {
@@ -113,7 +113,7 @@ async fn of_many_writers_at_once_one_wins_and_all_are_told_which() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn marks_and_notes_are_kept_and_the_last_note_of_a_name_stays() {
+async fn keeps_marks_and_the_last_note_of_each_name() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (key, other) = (key(1, "a"), key(2, "a"));
@@ -133,7 +133,7 @@ async fn marks_and_notes_are_kept_and_the_last_note_of_a_name_stays() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn an_entry_has_a_bound_on_its_notes_and_its_record() {
+async fn limits_the_notes_and_record_size_of_an_entry() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -147,7 +147,7 @@ async fn an_entry_has_a_bound_on_its_notes_and_its_record() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_record_that_cannot_be_read_makes_room_for_another_once() {
+async fn unreadable_record_is_replaced_once() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -163,14 +163,14 @@ async fn a_record_that_cannot_be_read_makes_room_for_another_once() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_record_of_a_server_takes_its_mark_along() {
+async fn discarding_a_redis_record_removes_its_adoption_mark() {
     let server = RedisServer::start();
     check_discard(&DurableStore::Redis(Box::new(tier(&server.url(), &[])))).await;
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn what_is_no_entry_is_not_there_and_gives_way() {
+async fn malformed_entry_reads_as_absent_and_is_overwritten() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (broken, whole) = (key(1, "a"), key(1, "b"));
@@ -186,7 +186,7 @@ async fn what_is_no_entry_is_not_there_and_gives_way() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn an_entry_lives_on_from_its_last_use() {
+async fn reading_an_entry_renews_its_expiry_and_listing_does_not() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[("store.ttl", "1h")]);
     let key = key(1, "a");
@@ -209,7 +209,7 @@ async fn an_entry_lives_on_from_its_last_use() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_lease_is_one_holders_until_it_ends() {
+async fn lease_belongs_to_one_holder_until_it_ends() {
     let server = RedisServer::start();
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
@@ -263,7 +263,7 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_server_that_was_started_again_is_used_as_if_it_had_not_been() {
+async fn keeps_working_after_a_server_restart() {
     let mut server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -279,7 +279,7 @@ async fn a_server_that_was_started_again_is_used_as_if_it_had_not_been() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_server_that_is_away_is_used_again_when_it_is_back() {
+async fn uses_a_server_again_after_an_outage() {
     let mut server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -294,7 +294,7 @@ async fn a_server_that_is_away_is_used_again_when_it_is_back() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_server_that_hangs_is_used_again_when_it_goes_on() {
+async fn uses_a_hung_server_again_once_it_resumes() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
@@ -316,7 +316,7 @@ async fn a_server_that_hangs_is_used_again_when_it_goes_on() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_password_that_is_refused_is_said_to_be_and_one_that_is_right_serves() {
+async fn reports_a_refused_password_and_works_with_the_right_one() {
     let server = RedisServer::with(&["--requirepass", "secret"]);
     let url = server.url();
     let why = async |url: &str| {
@@ -344,7 +344,7 @@ async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
+async fn finds_cluster_entries_on_whichever_node_holds_them() {
     let cluster = Cluster::start();
     let tier = tier(&cluster.url(), &[]);
     let keys: Vec<RecordKey> = (0..30).map(|scope| key(scope, "a")).collect();
@@ -375,7 +375,7 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn an_entry_that_exceeds_a_bound_is_not_read_and_makes_room() {
+async fn oversized_entry_reads_as_absent_and_is_replaced() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (large, wide) = (key(0, "large"), key(0, "wide"));

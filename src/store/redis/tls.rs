@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_authorities_are_all_that_is_trusted_without_a_file() {
+    fn trusts_only_the_machines_authorities_without_a_ca_file() {
         let machine = rustls_native_certs::load_native_certs().certs;
         let mut roots = RootCertStore::empty();
         let (usable, _) = roots.add_parsable_certificates(machine);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_certificates_is_named() {
+    fn error_names_a_ca_file_without_certificates() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         fs::write(&path, "hello").unwrap();

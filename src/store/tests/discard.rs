@@ -56,7 +56,7 @@ pub(crate) async fn check_discard(far: &DurableStore) {
 }
 
 #[tokio::test]
-async fn a_record_of_a_file_takes_its_mark_along() {
+async fn discarding_a_file_record_removes_its_adoption_mark() {
     let place = tempfile::tempdir().unwrap();
     let config = Config::default_with([]).unwrap().store;
     let (file, _) =
@@ -65,6 +65,6 @@ async fn a_record_of_a_file_takes_its_mark_along() {
 }
 
 #[tokio::test]
-async fn a_record_of_the_scripted_tier_takes_its_mark_along() {
+async fn discarding_a_scripted_record_removes_its_adoption_mark() {
     check_discard(&DurableStore::Scripted(ScriptedStore::new())).await;
 }

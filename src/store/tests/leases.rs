@@ -26,7 +26,7 @@ async fn is_ours(store: &Store, key: RecordKey) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_the_lease_taken_waits_for_the_record() {
+async fn process_that_finds_the_lease_taken_waits_for_the_record() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -46,7 +46,7 @@ async fn who_finds_the_lease_taken_waits_for_the_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_dies_costs_one_lease() {
+async fn dead_lease_holder_delays_others_by_one_lease() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let key = key(&prefix_keys(&["a"]), 1);
@@ -62,7 +62,7 @@ async fn a_holder_that_dies_costs_one_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_ends_without_a_record_is_the_next_ones() {
+async fn lease_released_without_a_record_is_free_at_once() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let key = key(&prefix_keys(&["a"]), 1);
@@ -74,7 +74,7 @@ async fn a_turn_that_ends_without_a_record_is_the_next_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_came_in_between_is_not_made_again() {
+async fn record_stored_in_the_meantime_is_not_made_again() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -84,7 +84,7 @@ async fn a_record_that_came_in_between_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_far_tier_each_process_goes_on_alone() {
+async fn each_process_proceeds_alone_without_the_durable_store() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let key = key(&prefix_keys(&["a"]), 1);
@@ -105,7 +105,7 @@ async fn without_the_far_tier_each_process_goes_on_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_held_for_ever_is_not_waited_for_for_ever() {
+async fn lease_held_forever_is_not_waited_for_forever() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let key = key(&prefix_keys(&["a"]), 1);

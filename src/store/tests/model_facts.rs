@@ -55,7 +55,7 @@ async fn asked(store: &Store) -> ModelFacts {
 }
 
 #[tokio::test]
-async fn what_one_learns_every_other_hears_and_what_is_known_is_not_written_again() {
+async fn learned_facts_are_shared_and_known_ones_not_rewritten() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, ModelFacts::default()).await;
@@ -70,7 +70,7 @@ async fn what_one_learns_every_other_hears_and_what_is_known_is_not_written_agai
 }
 
 #[tokio::test]
-async fn who_could_not_hear_of_a_window_does_not_erase_it() {
+async fn process_that_missed_a_window_does_not_erase_it() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, window(1, Some(8_000))).await;
@@ -85,7 +85,7 @@ async fn who_could_not_hear_of_a_window_does_not_erase_it() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_told_is_told_when_the_model_is_asked_for_next() {
+async fn facts_that_failed_to_publish_are_published_at_the_next_refresh() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, window(1, Some(8_000))).await;
@@ -98,7 +98,7 @@ async fn what_could_not_be_told_is_told_when_the_model_is_asked_for_next() {
 }
 
 #[tokio::test]
-async fn what_a_tier_has_lost_it_gets_back() {
+async fn facts_lost_by_the_durable_store_are_restored() {
     let far = ScriptedStore::new();
     let one = replica(&far);
     learns(&one, window(1, Some(8_000))).await;
@@ -118,7 +118,7 @@ async fn a_window_found_wrong_by_one_is_forgotten_by_all() {
 }
 
 #[tokio::test]
-async fn what_was_learned_under_a_clock_that_ran_ahead_gives_way_to_what_is_learned_now() {
+async fn facts_from_a_fast_clock_yield_to_newly_learned_ones() {
     let far = ScriptedStore::new();
     let one = replica(&far);
     let now = crate::wall_clock::unix_millis();
@@ -139,7 +139,7 @@ async fn what_was_learned_under_a_clock_that_ran_ahead_gives_way_to_what_is_lear
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tier_of_one_process_is_read_until_it_has_answered_and_then_no_more() {
+async fn unshared_store_is_read_until_it_answers_and_not_again() {
     let far = ScriptedStore::new();
     far.script().is_shared = false;
     learns(&replica(&far), window(1, Some(8_000))).await;

@@ -33,7 +33,7 @@ async fn reads(store: &Store, ended: Result<(), Unavailable>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_writes_are_refused_one_is_tried_after_each_pause() {
+async fn refused_writes_are_retried_once_per_pause() {
     let store = tiered();
     for _ in 0..MAX_FAILURES {
         assert!(writes(&store, Err(FAILED)).await);
@@ -52,7 +52,7 @@ async fn while_writes_are_refused_one_is_tried_after_each_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tier_that_is_away_refuses_nothing() {
+async fn unavailable_store_does_not_count_as_refusing_writes() {
     let store = tiered();
     for _ in 0..2 * MAX_FAILURES {
         assert!(writes(&store, Err(FAILED)).await);

@@ -41,7 +41,7 @@ async fn stores(store: &Store, keys: &PrefixKeys, removal: ThinkingRemoval) {
 }
 
 #[tokio::test]
-async fn removals_of_several_processes_unite_and_outlive_them() {
+async fn removals_of_several_processes_merge_and_persist() {
     let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     let keys = keys_of(0, "m", "c");
@@ -56,7 +56,7 @@ async fn removals_of_several_processes_unite_and_outlive_them() {
 }
 
 #[tokio::test]
-async fn another_caller_and_another_model_find_none() {
+async fn removals_are_separate_per_caller_and_model() {
     let far = ScriptedStore::new();
     let one = replica(&far);
     stores(&one, &keys_of(0, "m", "c"), removal(1, 3)).await;
@@ -69,7 +69,7 @@ async fn another_caller_and_another_model_find_none() {
 }
 
 #[test]
-fn without_a_durable_store_memory_keeps_them() {
+fn memory_keeps_removals_without_a_durable_store() {
     let (store, keys) = (memory(ROOM), keys_of(0, "m", "c"));
     store.record_removal(key(&keys, 2), "m", removal(1, 3));
     assert_eq!(store.prior_removals(&keys).newest_edits().len(), 1);

@@ -76,7 +76,7 @@ async fn settled(store: &Store) {
 }
 
 #[tokio::test]
-async fn what_one_replica_keeps_every_other_knows() {
+async fn every_replica_sees_what_one_replica_stores() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b", "c"]);
@@ -110,7 +110,7 @@ async fn what_one_replica_keeps_every_other_knows() {
 }
 
 #[tokio::test]
-async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
+async fn latest_rewrite_observation_counts_from_its_prefix_on() {
     let one = Fleet::new().replica();
     let [early, taken, late] = [
         &["a", "b"][..],
@@ -186,7 +186,7 @@ async fn of_two_replicas_the_first_writer_wins_on_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
+async fn durable_store_settles_records_kept_during_an_outage() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b", "c", "d"]);
@@ -212,7 +212,7 @@ async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
 }
 
 #[tokio::test]
-async fn behind_a_record_that_is_kept_once_more_others_are_asked_for_still() {
+async fn other_replicas_records_are_found_despite_a_renewed_record() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["x"; 400]);
@@ -227,7 +227,7 @@ async fn behind_a_record_that_is_kept_once_more_others_are_asked_for_still() {
 }
 
 #[tokio::test]
-async fn a_far_tier_that_lost_everything_gets_it_back() {
+async fn durable_store_that_lost_its_data_is_refilled() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -242,7 +242,7 @@ async fn a_far_tier_that_lost_everything_gets_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_lasts_and_what_was_forgotten_comes_back_from_who_knows_it() {
+async fn reads_extend_the_expiry_and_replicas_restore_lost_entries() {
     let fleet = Fleet::new();
     fleet.far.script().ttl = Duration::from_hours(2);
     let one = fleet.replica();
@@ -261,7 +261,7 @@ async fn what_is_asked_for_lasts_and_what_was_forgotten_comes_back_from_who_know
 }
 
 #[tokio::test]
-async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
+async fn entry_full_of_notes_still_accepts_other_changes() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -285,7 +285,7 @@ async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
 }
 
 #[tokio::test]
-async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
+async fn refresh_reads_only_entries_that_may_have_changed() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b", "c", "d", "e"]);
@@ -307,7 +307,7 @@ async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_nothing() {
+async fn hanging_store_costs_50_ms_per_read_and_nothing_after_three() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -338,7 +338,7 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
+async fn flush_stops_waiting_for_an_unavailable_store_after_two_turns() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     fleet.answers(ScriptedReply::Never);
@@ -364,7 +364,7 @@ async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
+async fn queued_writes_are_bounded_while_the_store_hangs() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a"]);
@@ -379,7 +379,7 @@ async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
 }
 
 #[tokio::test]
-async fn what_was_asked_for_is_written_before_the_end() {
+async fn queued_writes_finish_before_close_returns() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -390,7 +390,7 @@ async fn what_was_asked_for_is_written_before_the_end() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_a_miss_and_makes_room() {
+async fn unreadable_record_is_a_miss_and_is_discarded() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -408,7 +408,7 @@ async fn what_cannot_be_read_is_a_miss_and_makes_room() {
 }
 
 #[tokio::test]
-async fn an_own_record_takes_the_place_of_one_that_cannot_be_read() {
+async fn own_record_replaces_an_unreadable_one() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
@@ -423,7 +423,7 @@ async fn an_own_record_takes_the_place_of_one_that_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn another_caller_finds_nothing_in_the_far_tier_either() {
+async fn durable_records_are_invisible_to_another_caller() {
     let fleet = Fleet::new();
     let mine = chains_of(1, &["a", "b"]);
     let one = fleet.replica();
@@ -434,7 +434,7 @@ async fn another_caller_finds_nothing_in_the_far_tier_either() {
 }
 
 #[tokio::test]
-async fn with_nothing_behind_it_memory_starts_no_task() {
+async fn memory_store_without_a_durable_tier_starts_no_task() {
     let store = memory(ROOM);
     let prefix_keys = prefix_keys(&["a", "b"]);
     store

@@ -101,7 +101,7 @@ fn after_three_failures(failure: SummaryError) -> SummaryGuards {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() {
+async fn three_failures_open_the_breaker_for_the_cut_and_its_descendants() {
     let guards = after_three_failures(SummaryError::NotASummary(SummaryRejection::Empty));
     assert!(!guards.allows(&permit(&guards, 1, "x", 3)));
     assert!(!guards.allows(&permit(&guards, 1, "x", 9)), "a descendant");
@@ -116,7 +116,7 @@ async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
+async fn health_reports_why_summaries_are_withheld() {
     let quiet = GuardHealth::default();
     let guards = fresh();
     assert_eq!(guards.health(), quiet);
@@ -153,7 +153,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_breaker_lets_one_through_after_a_while() {
+async fn open_breaker_allows_one_call_after_five_minutes() {
     let guards = after_three_failures(SummaryError::TimedOut);
     tokio::time::advance(Duration::from_mins(5)).await;
     let next = permit(&guards, 1, "x", 4);
@@ -166,7 +166,7 @@ async fn an_open_breaker_lets_one_through_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_breaker_lets_one_through_after_growth() {
+async fn open_breaker_allows_a_call_after_the_conversation_has_grown() {
     let guards = after_three_failures(SummaryError::Unreachable);
     let grown = prefix_keys("x", 8);
     assert!(!guards.allows(&sized(&guards, 1, &grown, 11_999)));
@@ -174,7 +174,7 @@ async fn an_open_breaker_lets_one_through_after_growth() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
+async fn throttled_upstream_pauses_summaries_of_that_caller() {
     for status in [
         StatusCode::TOO_MANY_REQUESTS,
         StatusCode::SERVICE_UNAVAILABLE,
@@ -192,7 +192,7 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_to_ask_is_no_failure_and_success_forgives() {
+async fn nothing_to_summarise_is_no_failure_and_success_resets_the_count() {
     let guards = fresh();
     let end = |turns, outcome| guards.record_end(permit(&guards, 1, "x", turns), outcome);
     for _ in 0..10 {
@@ -206,7 +206,7 @@ async fn nothing_to_ask_is_no_failure_and_success_forgives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_at_a_time_is_made_behind_a_callers_back() {
+async fn only_one_background_summary_runs_per_caller() {
     let guards = fresh();
     let begin = |caller| guards.try_acquire_background(permit(&guards, caller, "x", 1));
     let first = begin(1).unwrap();
@@ -217,7 +217,7 @@ async fn one_at_a_time_is_made_behind_a_callers_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_ran_is_not_under_way() {
+async fn dropped_permit_frees_the_background_place() {
     let guards = fresh();
     let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
     drop(begin().unwrap());
@@ -225,7 +225,7 @@ async fn one_that_never_ran_is_not_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_is_under_way_however_long_it_takes() {
+async fn background_summary_keeps_its_place_however_long_it_takes() {
     let guards = fresh();
     let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
     let first = begin().unwrap();
@@ -236,7 +236,7 @@ async fn one_is_under_way_however_long_it_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
+async fn throttled_chat_pauses_background_summaries_of_the_caller() {
     let guards = fresh();
     let begin = |caller| guards.try_acquire_background(permit(&guards, caller, "x", 1));
     guards.record_throttled_chat(scope(1));
@@ -248,7 +248,7 @@ async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
+async fn foreground_summaries_neither_end_nor_count_as_background_ones() {
     let guards = fresh();
     let waited = || permit(&guards, 1, "y", 1);
     let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
@@ -269,7 +269,7 @@ async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_uses_is_not_made_again() {
+async fn unused_background_summaries_prevent_further_ones() {
     let guards = fresh();
     let begin = |turns| guards.try_acquire_background(permit(&guards, 1, "x", turns));
     let grown = prefix_keys("x", 9);
@@ -295,7 +295,7 @@ async fn what_nobody_uses_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_made() {
+async fn use_in_another_process_counts_only_for_the_newest_summary() {
     let guards = fresh();
     let begin = |turns| guards.try_acquire_background(permit(&guards, 1, "x", turns));
     let grown = prefix_keys("x", 9);
@@ -315,7 +315,7 @@ async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_mad
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
+async fn unused_summaries_of_many_conversations_stop_the_caller() {
     let guards = fresh();
     let begin =
         |first: u32| guards.try_acquire_background(permit(&guards, 1, &first.to_string(), 1));
@@ -335,7 +335,7 @@ async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_has_its_cap_an_hour() {
+async fn conversation_has_an_hourly_limit() {
     let guards = fresh();
     for turns in 1..=MOST {
         let permit = permit(&guards, 1, "x", turns);
@@ -349,7 +349,7 @@ async fn a_conversation_has_its_cap_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_begun_alike_have_a_cap_each() {
+async fn conversations_with_equal_starts_have_separate_limits() {
     let guards = fresh();
     let permit = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
     for turns in 0..MOST {
@@ -360,7 +360,7 @@ async fn conversations_that_are_begun_alike_have_a_cap_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_has_its_cap_an_hour() {
+async fn process_has_an_hourly_limit() {
     let guards = fresh();
     spend(&guards, true);
     assert!(!guards.allows(&permit(&guards, 2, "x", 1)));
@@ -369,7 +369,7 @@ async fn a_process_has_its_cap_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
+async fn caller_has_an_hourly_limit_and_leaves_the_rest_to_others() {
     let guards = fresh();
     for number in 0..hourly_caps::PER_CALLER {
         let permit = permit(&guards, 1, &number.to_string(), 1);
@@ -387,7 +387,7 @@ async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
 
 /// One caller with many keys uses up one share, however many its keys are.
 #[tokio::test(start_paused = true)]
-async fn new_callers_have_one_share_together_and_leave_the_rest_to_those_who_were_there() {
+async fn new_callers_share_one_limit_and_leave_the_rest_to_earlier_ones() {
     let guards = fresh();
     let victim = || permit(&guards, 1, "victim", 1);
     assert!(guards.allows(&victim()), "seen before the others");
@@ -411,7 +411,7 @@ async fn new_callers_have_one_share_together_and_leave_the_rest_to_those_who_wer
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
+async fn abandoned_calls_count_for_the_conversation_but_not_the_process() {
     let guards = fresh();
     for turns in 1..=MOST {
         let meter = Arc::new(CostMeter::new(
@@ -440,7 +440,7 @@ async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_answered_counts_only_while_it_is_under_way() {
+async fn unanswered_calls_count_only_while_they_run() {
     let guards = fresh();
     spend(&guards, false);
     assert!(guards.allows(&permit(&guards, 2, "x", 1)));
@@ -460,7 +460,7 @@ async fn what_nobody_answered_counts_only_while_it_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
+async fn refusals_under_a_success_status_do_not_count() {
     let guards = fresh();
     for number in 0..hourly_caps::PER_PROCESS {
         is_refused(&guards, &permit(&guards, 1, &number.to_string(), 1));
@@ -471,7 +471,7 @@ async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_withheld_is_counted_by_what_keeps_it() {
+async fn withheld_summaries_are_counted_by_reason() {
     let counted = |guards: &SummaryGuards| {
         let counts = guards.metrics.withheld.iter();
         let some = counts.filter(|(_, count)| *count > 0);

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_or_a_type_says_which_status_an_error_stands_for() {
+    fn error_code_or_type_determines_its_status() {
         check(r#"{"code":429,"message":"Rate limited"}"#, Some(429));
         check(r#"{"code":"402"}"#, Some(402));
         check(r#"{"code":null,"type":"rate_limit_error"}"#, Some(429));

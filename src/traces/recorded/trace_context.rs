@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_read_with_its_sampling() {
+    fn reads_the_parent_and_its_sampling_flag() {
         for (flags, sampled) in [("01", true), ("00", false), ("ff", true), ("02", false)] {
             let value = format!("00-{TRACE}-{SPAN}-{flags}");
             check(&[("traceparent", &value)], Some((TRACE, SPAN, sampled)));
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_may_say_more_behind_a_dash() {
+    fn later_version_may_append_fields_after_a_dash() {
         let later = format!("cc-{TRACE}-{SPAN}-01-what-is-yet-to-come");
         check(&[("traceparent", &later)], Some((TRACE, SPAN, true)));
         check(&[("traceparent", &later.replace("-what", "what"))], None);
     }
 
     #[test]
-    fn what_is_not_written_so_names_nobody() {
+    fn malformed_traceparent_is_ignored() {
         let zero_trace = "0".repeat(32);
         for garbage in [
             "",
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn two_parents_are_none() {
+    fn two_traceparents_are_ignored() {
         let value = format!("00-{TRACE}-{SPAN}-01");
         check(&[("traceparent", &value), ("traceparent", &value)], None);
     }
 
     #[test]
-    fn a_state_that_cannot_be_read_costs_the_state_alone() {
+    fn invalid_tracestate_is_dropped_and_the_parent_kept() {
         let value = format!("00-{TRACE}-{SPAN}-01");
         for (state, expect) in [
             ("a=1,b=2", "a=1,b=2"),

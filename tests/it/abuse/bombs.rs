@@ -33,7 +33,7 @@ fn gzip(layers: usize) -> Vec<u8> {
 /// A request body that inflates without end is forwarded unchanged and inflated only up to the
 /// bound.
 #[tokio::test]
-async fn a_chat_that_inflates_without_end_passes_unread() {
+async fn endlessly_inflating_chat_is_forwarded_unread() {
     let pair = Pair::start().await;
     let before = pair.peak();
     for (coding, layers) in [("gzip", 1), ("gzip, gzip", 2)] {

@@ -78,7 +78,7 @@ async fn cost(pair: &Pair, body: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn names_that_collide_elsewhere_cost_what_others_do() {
+async fn colliding_names_cost_no_more_than_others() {
     let pair = Pair::with(&[("LONGHAUL_SUMMARY_MODEL", "none")]).await;
     let ordinary = cost(&pair, &body(&names(["xy", "zw"]))).await;
     // The first pair collides under h·31 + c (strings in Java), the second under h·33 + c (tables
@@ -95,7 +95,7 @@ async fn names_that_collide_elsewhere_cost_what_others_do() {
 
 /// A history four times as long costs four times as much, not sixteen times.
 #[tokio::test]
-async fn a_history_of_very_many_steps_costs_in_proportion() {
+async fn cost_of_a_history_with_many_steps_is_proportional() {
     let pair = Pair::with(&[("LONGHAUL_SUMMARY_MODEL", "none")]).await;
     let names = names(["xy", "zw"]);
     let quarter = cost(&pair, &body(&names[..names.len() / 4])).await;
@@ -137,7 +137,7 @@ async fn a_long_list_of_connection_options_is_not_read_for_every_field() {
 /// Histories that exceed the window and cannot be cut, or not any further. Each earlier request of
 /// the history is looked up in the store, and the lookups must stay linear.
 #[tokio::test]
-async fn a_history_that_cannot_be_cut_costs_in_proportion() {
+async fn cost_of_a_history_that_cannot_be_cut_is_proportional() {
     let environment = [
         ("LONGHAUL_SUMMARY_MODEL", "none"),
         ("LONGHAUL_WINDOW", "8000"),
@@ -174,7 +174,7 @@ async fn a_history_that_cannot_be_cut_costs_in_proportion() {
 }
 
 #[test]
-fn no_table_has_a_hash_without_a_key() {
+fn no_source_uses_a_hasher_without_a_key() {
     fn walk(folder: &str, wrong: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path().to_str().unwrap().to_owned();

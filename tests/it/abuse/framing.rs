@@ -3,7 +3,7 @@
 use super::{CHAT, OK, ORDINARY, Pair, SMUGGLED, request};
 
 #[tokio::test]
-async fn conflicting_lengths_are_refused_and_closed() {
+async fn invalid_or_conflicting_framing_is_refused_and_closed() {
     let pair = Pair::start().await;
     for path in [ORDINARY, CHAT] {
         for fields in [
@@ -60,7 +60,7 @@ async fn conflicting_lengths_are_refused_and_closed() {
 /// RFC 9112, 6.1: `Transfer-Encoding` overrides `Content-Length`, and the connection closes after
 /// the reply.
 #[tokio::test]
-async fn a_length_beside_chunks_goes_no_further_and_ends_the_connection() {
+async fn content_length_beside_chunked_is_dropped_and_the_connection_closed() {
     let pair = Pair::start().await;
     let orders = [
         "Content-Length: 7\r\nTransfer-Encoding: chunked\r\n",
@@ -98,7 +98,7 @@ async fn a_length_beside_chunks_goes_no_further_and_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_is_none_is_refused_and_closed() {
+async fn malformed_chunk_is_refused_and_closed() {
     let pair = Pair::start().await;
     let chunked = "Transfer-Encoding: chunked\r\n";
     for chunks in [

@@ -53,7 +53,7 @@ const HEAD_BYTES: usize = 128 << 10;
 const ROOM: usize = 24 << 20;
 
 #[tokio::test]
-async fn an_oversize_head_is_refused_and_held_no_further_than_its_bound() {
+async fn oversized_head_is_refused_and_buffered_only_up_to_its_limit() {
     let pair = Pair::start().await;
     let before = pair.peak();
     let huge = "x".repeat(32 << 20);
@@ -77,7 +77,7 @@ async fn an_oversize_head_is_refused_and_held_no_further_than_its_bound() {
 }
 
 #[tokio::test]
-async fn a_target_past_what_a_url_may_have_is_refused_and_closed() {
+async fn overlong_target_is_refused_and_closed() {
     let pair = Pair::start().await;
     let long = "x".repeat(65_535);
     pair.refuses(request("GET", &format!("/v1/{long}"), "", ""), 414)
@@ -86,7 +86,7 @@ async fn a_target_past_what_a_url_may_have_is_refused_and_closed() {
 }
 
 #[tokio::test]
-async fn an_upstreams_head_that_folds_or_floods_is_malformed() {
+async fn upstream_head_with_folding_or_excessive_headers_is_malformed() {
     let pair = Pair::start().await;
     let huge = format!("X-Huge: {}\r\n", "x".repeat(1 << 20));
     for fields in ["X-One: a\r\n b\r\n", &fields(10_000), &huge] {

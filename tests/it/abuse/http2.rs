@@ -97,7 +97,7 @@ async fn check(times: usize, flood: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
 }
 
 #[tokio::test]
-async fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() {
+async fn rapid_stream_resets_end_the_connection() {
     let ended = check(1_000, |round| {
         let mut flood = Vec::new();
         for at in 0..100 {
@@ -112,7 +112,7 @@ async fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() 
 }
 
 #[tokio::test]
-async fn a_head_continued_without_end_ends_the_connection() {
+async fn endless_continuation_frames_end_the_connection() {
     // A literal field without indexing, with a value of 200 bytes.
     let mut field = vec![0, 1, b'a', 0x7f, 73];
     field.extend([b'x'; 200]);
@@ -129,7 +129,7 @@ async fn a_head_continued_without_end_ends_the_connection() {
 
 /// A large field in the table, then one-byte references to it: 15 kB expand to 40 MB.
 #[tokio::test]
-async fn a_head_that_refers_to_one_large_field_again_and_again_ends_the_connection() {
+async fn repeated_references_to_a_large_header_end_the_connection() {
     const LARGE: usize = 3_900;
     let mut head = GET.to_vec();
     // A literal field with indexing, name `a`. The value's length is encoded as 127 plus a
@@ -142,7 +142,7 @@ async fn a_head_that_refers_to_one_large_field_again_and_again_ends_the_connecti
 }
 
 #[tokio::test]
-async fn frames_that_are_none_end_the_connection() {
+async fn malformed_frames_end_the_connection() {
     for wrong in [
         frame(DATA, 0, 0, b"x"),
         frame(HEADERS, END_HEADERS, 2, GET),
@@ -159,7 +159,7 @@ async fn frames_that_are_none_end_the_connection() {
 const LONG: Duration = Duration::from_hours(1);
 
 #[tokio::test]
-async fn a_connection_that_opens_and_says_nothing_more_is_let_go() {
+async fn connection_that_stalls_after_its_preface_is_closed() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let half = &frame(HEADERS, END_HEADERS, 1, GET)[..10];

@@ -37,18 +37,18 @@ async fn check<'a>(said: impl Iterator<Item = &'a [u8]>) {
 }
 
 #[tokio::test]
-async fn a_head_that_drips_is_not_waited_for() {
+async fn slowly_sent_head_is_not_waited_for() {
     check(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n".chunks(1)).await;
     check(b"GET / HTTP/1.1\r\nX-A: b\r\nX-A: b\r\nX-A: b\r\nX-A: b\r\n".chunks(1)).await;
 }
 
 #[tokio::test]
-async fn the_first_24_bytes_that_drip_are_not_waited_for() {
+async fn slowly_sent_http2_preface_is_not_waited_for() {
     check(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".chunks(1)).await;
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_not_waited_for() {
+async fn silent_connection_is_not_waited_for() {
     check([&b""[..]; BYTES].into_iter()).await;
 }
 
@@ -70,7 +70,7 @@ async fn stranger() -> (Proxy, Wire) {
 }
 
 #[tokio::test]
-async fn a_body_that_drips_behind_its_refusal_is_not_waited_for() {
+async fn slowly_sent_body_after_a_refusal_is_not_waited_for() {
     /// `limits::LINGER` in seconds.
     const LINGER: usize = 5;
     let (_proxy, mut client) = stranger().await;
@@ -86,7 +86,7 @@ async fn a_body_that_drips_behind_its_refusal_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_long_body_behind_its_refusal_is_cut() {
+async fn long_body_after_a_refusal_is_cut_off() {
     /// MiB that the proxy drains after a refusal (32), plus room for unread socket buffers (16).
     const MOST: usize = 32 + 16;
     let (_proxy, mut client) = stranger().await;

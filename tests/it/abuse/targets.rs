@@ -20,7 +20,7 @@ async fn passed(pair: &Pair, target: &str, host: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_target_and_no_host_chooses_another_server() {
+async fn no_target_or_host_header_selects_another_server() {
     let pair = Pair::start().await;
     let decoy = Upstream::bind().await;
     let own = format!("\r\nHost: {}\r\n", pair.upstream.address());
@@ -70,7 +70,7 @@ async fn no_target_and_no_host_chooses_another_server() {
 }
 
 #[tokio::test]
-async fn targets_that_are_none_are_refused_and_closed() {
+async fn invalid_targets_are_refused_and_closed() {
     let pair = Pair::start().await;
     for target in [
         "@example.com/v1/models",
@@ -91,7 +91,7 @@ async fn targets_that_are_none_are_refused_and_closed() {
 
 /// Only the upstream can interpret such paths; longhaul serves no files.
 #[tokio::test]
-async fn paths_that_climb_pass_to_the_upstream_as_they_are() {
+async fn path_traversal_is_forwarded_unchanged() {
     let pair = Pair::start().await;
     for target in [
         "/v1/../../../etc/passwd",
@@ -112,7 +112,7 @@ async fn paths_that_climb_pass_to_the_upstream_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_ours_is_reached_by_its_own_name_only() {
+async fn reserved_paths_are_matched_literally_only() {
     let pair = Pair::start().await;
     for target in [
         "/__longhaul__/../v1/models",

@@ -3,7 +3,7 @@
 use super::{CHAT, OK, Pair, request};
 
 #[tokio::test]
-async fn a_line_end_within_a_value_is_refused_and_closed() {
+async fn malformed_header_lines_are_refused_and_closed() {
     let pair = Pair::start().await;
     for fields in [
         "X-One: a\rX-Two: b\r\n",
@@ -25,7 +25,7 @@ async fn a_line_end_within_a_value_is_refused_and_closed() {
 /// longhaul reads a bare LF as a line end (RFC 9112, 2.2) and forwards it as CRLF. No server behind
 /// it can take the LF for part of a value.
 #[tokio::test]
-async fn a_bare_line_feed_goes_on_as_a_line_end_and_nothing_else() {
+async fn bare_line_feed_is_forwarded_as_crlf() {
     let pair = Pair::start().await;
     let mut client = pair.connect().await;
     let ask = request(
@@ -47,7 +47,7 @@ async fn a_bare_line_feed_goes_on_as_a_line_end_and_nothing_else() {
 /// Encoded line ends, and line ends in a body, remain text even when longhaul copies them
 /// elsewhere.
 #[tokio::test]
-async fn what_stands_for_a_line_end_never_becomes_one() {
+async fn encoded_line_ends_never_become_real_ones() {
     let pair = Pair::start().await;
     let target = "/v1/models/%0d%0aX-Evil:%201?a=%0D%0A";
     let body = r#"{"model":"m\r\nX-Evil: 1\r\n\r\n","messages":[{"role":"user\r\nX-Evil: 1","content":"\r\nX-Evil: 1"}]}"#;
@@ -83,7 +83,7 @@ async fn what_stands_for_a_line_end_never_becomes_one() {
 }
 
 #[tokio::test]
-async fn an_upstreams_line_end_within_a_value_reaches_no_client() {
+async fn line_end_in_an_upstream_header_value_reaches_no_client() {
     let pair = Pair::start().await;
     for value in ["a\rSet-Cookie: evil", "a\0b", "a\r\r\nb"] {
         let mut client = pair.connect().await;

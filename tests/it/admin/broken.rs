@@ -66,7 +66,7 @@ async fn check(program: &Program, ending: &str, unknown: u32) {
 }
 
 #[tokio::test]
-async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
+async fn cost_is_unknown_if_the_client_leaves_before_the_reply() {
     let (upstream, program) = pair().await;
     let (client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
     drop(client);
@@ -76,7 +76,7 @@ async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
 
 /// The Python SDK closes its connection at `[DONE]`.
 #[tokio::test]
-async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
+async fn client_leaving_after_the_last_event_counts_as_complete() {
     for (events, ending) in [
         (EVENT.to_owned(), "client-left"),
         (format!("{EVENT}data: [DONE]\n\n"), "complete"),
@@ -92,7 +92,7 @@ async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_of_unknown_cost() {
+async fn cost_is_unknown_if_the_reply_breaks_off() {
     let (upstream, program) = pair().await;
     let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
     server.send(&format!("{EVENTS}{}", chunk(EVENT))).await;
@@ -103,7 +103,7 @@ async fn an_answer_that_breaks_off_is_of_unknown_cost() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_of_unknown_cost() {
+async fn cost_is_unknown_if_the_reply_cannot_be_decoded() {
     let (upstream, program) = pair().await;
     let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
     let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 7\r\n\r\n";
@@ -113,7 +113,7 @@ async fn an_answer_that_cannot_be_read_is_of_unknown_cost() {
 }
 
 #[tokio::test]
-async fn a_chat_whose_upstream_hangs_up_without_a_word_costs_nothing() {
+async fn no_cost_if_the_upstream_closes_without_a_reply() {
     let (upstream, program) = pair().await;
     let (mut client, server) = asked(&upstream, &program, &chat(1, 100)).await;
     drop(server);
@@ -124,7 +124,7 @@ async fn a_chat_whose_upstream_hangs_up_without_a_word_costs_nothing() {
 }
 
 #[tokio::test]
-async fn neither_does_a_second_form_whose_upstream_does() {
+async fn no_cost_if_the_upstream_closes_without_a_reply_to_the_retry() {
     let (upstream, program) = pair().await;
     let (mut client, mut server) = asked(&upstream, &program, &talk(20, 2_000)).await;
     let length = OVERFLOW.len();
@@ -141,7 +141,7 @@ async fn neither_does_a_second_form_whose_upstream_does() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_looks_at_is_of_unknown_cost() {
+async fn cost_is_unknown_if_the_reply_is_not_inspected() {
     let counted = r#"{"choices":[{"message":{"content":"ok"}}],"usage":{"prompt_tokens":90,"completion_tokens":1,"cost":0.5}}"#;
     for (setting, unknown) in [
         (("LONGHAUL_MODE", "on"), 0),
@@ -157,7 +157,7 @@ async fn an_answer_that_nobody_looks_at_is_of_unknown_cost() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_costs_what_was_said_or_counted_before_it() {
+async fn failed_reply_has_unknown_cost_only_after_output_or_usage() {
     let failed = r#"{"error":{"code":502,"message":"Provider returned error"}}"#;
     let thought = r#"{"choices":[{"delta":{"reasoning":"well"}}]}"#;
     let counts = r#"{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":0}}"#;

@@ -23,7 +23,7 @@ fn pairs_in(query: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn every_query_of_the_dashboard_is_for_metrics_and_labels_that_there_are() {
+fn dashboard_queries_use_only_existing_metrics_and_labels() {
     let dashboard = include_str!("../../../config/grafana/longhaul.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let docs = include_str!("../../../docs/reference/metrics.md");

@@ -3,7 +3,7 @@
 use super::{check_refused, longhaul, setting};
 
 #[test]
-fn two_names_of_one_setting_that_say_two_things_are_refused() {
+fn rejects_two_names_of_one_setting_with_different_values() {
     for [short, long, one, other] in [
         ["DISABLE_PRUNE", "LONGHAUL_PRUNE_DISABLED", "1", "0"],
         [
@@ -38,7 +38,7 @@ fn two_names_of_one_setting_that_say_two_things_are_refused() {
 
 /// A Compose file passes an unset variable as an empty one.
 #[test]
-fn a_name_that_is_set_to_nothing_does_not_contradict_the_other() {
+fn empty_name_of_a_setting_does_not_conflict_with_the_other_name() {
     let (short, long) = ("LONGHAUL_UPSTREAM", "LONGHAUL_UPSTREAM_BASE");
     for (said, empty) in [(short, long), (long, short)] {
         let both = [(said, "http://a/v1"), (empty, "")];
@@ -51,7 +51,7 @@ fn a_name_that_is_set_to_nothing_does_not_contradict_the_other() {
 }
 
 #[test]
-fn a_flag_decides_between_two_names_that_say_two_things() {
+fn flag_overrides_two_conflicting_environment_names() {
     let both = [
         ("LONGHAUL_UPSTREAM", "http://a/v1"),
         ("LONGHAUL_UPSTREAM_BASE", "http://b/v1"),
@@ -61,7 +61,7 @@ fn a_flag_decides_between_two_names_that_say_two_things() {
 }
 
 #[test]
-fn an_empty_variable_of_a_setting_that_cannot_be_empty_is_as_if_it_were_not_there() {
+fn ignores_empty_variables_of_settings_that_cannot_be_empty() {
     for (key, name) in [
         ("admin.listen", "LONGHAUL_ADMIN"),
         ("limits.drain", "LONGHAUL_LIMITS_DRAIN"),
@@ -81,7 +81,7 @@ fn an_empty_variable_of_a_setting_that_cannot_be_empty_is_as_if_it_were_not_ther
 }
 
 #[test]
-fn variables_that_look_like_settings_and_are_none_are_told_and_keep_nothing_from_starting() {
+fn warns_about_misspelt_setting_variables_and_still_starts() {
     let misspelt = [
         ("LONGHAUL_WINDOWS", "secret"),
         ("LONGHAUL_PORT", "tcp://x:1"),

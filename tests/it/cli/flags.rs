@@ -16,7 +16,7 @@ const ALL: [&str; 10] = [
 ];
 
 #[test]
-fn a_command_has_the_flags_that_it_reads_and_no_others() {
+fn help_of_a_command_lists_only_the_flags_it_reads() {
     let check = |command: &[&str], expect: &[&str]| {
         let help = stdout(&[command, &["--help"]].concat(), &[]);
         let options = help.split_once("\nOptions:\n").unwrap().1;
@@ -52,7 +52,7 @@ fn a_command_has_the_flags_that_it_reads_and_no_others() {
 }
 
 #[test]
-fn a_flag_that_would_be_of_no_effect_is_refused() {
+fn rejects_a_flag_that_would_have_no_effect() {
     check_refused(&["man", "--listen", "nonsense"], &[], &["--listen"]);
     check_refused(&["compact", "--admin", "127.0.0.1:5"], &[], &["--admin"]);
     for command in ["completions", "defaults", "demo", "man"] {
@@ -67,7 +67,7 @@ fn a_flag_that_would_be_of_no_effect_is_refused() {
 }
 
 #[test]
-fn a_flag_counts_before_the_command_as_behind_it() {
+fn flag_works_before_and_after_the_command() {
     let before = stdout(&["--window", "64000", "check"], &[]);
     assert!(before.contains("# flag --window"), "{before}");
     let line = setting("window", &["--window", "64000"], &[]);

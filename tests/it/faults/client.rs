@@ -31,7 +31,7 @@ async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
 }
 
 #[tokio::test]
-async fn a_client_that_resets_ends_what_it_asked_for() {
+async fn client_reset_ends_its_upstream_request() {
     let (upstream, proxy) = pair().await;
     // In the head, or in a body that is read whole: the upstream receives nothing.
     for said in [
@@ -70,7 +70,7 @@ async fn a_client_that_resets_ends_what_it_asked_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls() {
+async fn client_reset_ends_an_upload_to_a_stalled_upstream() {
     // More than socket buffers hold.
     const BYTES: usize = 16 << 20;
     let (upstream, proxy) = pair().await;
@@ -89,7 +89,7 @@ async fn a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls() {
 const LONG: Duration = Duration::from_hours(1);
 
 #[tokio::test]
-async fn a_client_that_stalls_in_its_head_is_let_go() {
+async fn closes_a_client_that_stalls_in_its_request_head() {
     let (upstream, proxy) = pair().await;
     for said in [
         "",
@@ -108,7 +108,7 @@ async fn a_client_that_stalls_in_its_head_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_client_that_stalls_within_its_chat_has_it_streamed_on() {
+async fn stalled_chat_body_is_streamed_on_to_the_upstream() {
     let (upstream, proxy) = pair().await;
     let mut client = proxy.connect().await;
     client
@@ -126,7 +126,7 @@ async fn a_client_that_stalls_within_its_chat_has_it_streamed_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_half_closes_has_left() {
+async fn half_closed_client_counts_as_disconnected() {
     let (upstream, proxy) = pair().await;
     let mut client = proxy.connect().await;
     client
@@ -148,7 +148,7 @@ async fn answered(proxy: &Proxy, said: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_something_else_is_refused_and_closed() {
+async fn rejects_and_closes_a_client_that_does_not_speak_http() {
     let (upstream, proxy) = pair().await;
     for said in [
         b"EHLO example.com\r\n\r\n".as_slice(),
@@ -165,7 +165,7 @@ async fn a_client_that_speaks_something_else_is_refused_and_closed() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_tls_is_refused_and_closed() {
+async fn rejects_and_closes_a_client_that_speaks_tls() {
     let (upstream, proxy) = pair().await;
     // The first bytes of a ClientHello: a handshake record of TLS 1.0 (RFC 8446, 5.1).
     let reply = answered(&proxy, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03").await;

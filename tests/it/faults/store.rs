@@ -54,44 +54,44 @@ async fn check_conduct(conduct: Conduct) {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_costs_no_client_anything() {
+async fn store_that_refuses_connections_affects_no_request() {
     check(&format!("redis://{}", Endpoint::nobody().await)).await;
 }
 
 #[tokio::test]
-async fn a_store_that_resets_costs_no_client_anything() {
+async fn store_that_resets_connections_affects_no_request() {
     check_conduct(Conduct::Resets).await;
 }
 
 #[tokio::test]
-async fn a_store_that_stalls_costs_no_client_anything() {
+async fn store_that_stalls_affects_no_request() {
     check_conduct(Conduct::Stalls).await;
 }
 
 #[tokio::test]
-async fn a_store_that_half_closes_costs_no_client_anything() {
+async fn store_that_half_closes_affects_no_request() {
     check_conduct(Conduct::HalfCloses).await;
 }
 
 #[tokio::test]
-async fn a_store_that_speaks_something_else_costs_no_client_anything() {
+async fn store_that_sends_garbage_affects_no_request() {
     check_conduct(Conduct::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n")).await;
     check_conduct(Conduct::Garbage(b"*-7\r\n$99999999999999999999\r\n\0\xff")).await;
 }
 
 #[tokio::test]
-async fn a_store_that_drips_costs_no_client_anything() {
+async fn store_that_drips_its_reply_affects_no_request() {
     check_conduct(Conduct::Drips(b"$999999\r\na")).await;
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_trusted_costs_no_client_anything() {
+async fn store_with_an_untrusted_certificate_affects_no_request() {
     let endpoint = Endpoint::start(Conduct::Uncertified).await;
     check(&format!("rediss://localhost:{}", endpoint.address.port())).await;
     endpoint.met().await;
 }
 
 #[tokio::test]
-async fn a_store_without_an_address_costs_no_client_anything() {
+async fn store_without_an_address_affects_no_request() {
     check(&format!("redis://{NOBODY}")).await;
 }

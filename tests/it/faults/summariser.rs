@@ -52,28 +52,28 @@ async fn check_conduct(conduct: Conduct, wait: &str, why: Option<&str>) {
 const UNREACHABLE: Option<&str> = Some("unreachable");
 
 #[tokio::test]
-async fn a_summariser_that_refuses_is_done_without() {
+async fn digest_replaces_the_summary_if_the_summariser_refuses_connections() {
     let nobody = Endpoint::nobody().await;
     check(&format!("http://{nobody}/v1"), LONG, UNREACHABLE).await;
 }
 
 #[tokio::test]
-async fn a_summariser_that_resets_is_done_without() {
+async fn digest_replaces_the_summary_if_the_summariser_resets() {
     check_conduct(Conduct::Resets, LONG, UNREACHABLE).await;
 }
 
 #[tokio::test]
-async fn a_summariser_that_stalls_is_waited_for_as_long_as_was_said() {
+async fn waits_for_a_stalled_summariser_no_longer_than_configured() {
     check_conduct(Conduct::Stalls, SHORT, None).await;
 }
 
 #[tokio::test]
-async fn a_summariser_that_half_closes_is_done_without() {
+async fn digest_replaces_the_summary_if_the_summariser_half_closes() {
     check_conduct(Conduct::HalfCloses, LONG, UNREACHABLE).await;
 }
 
 #[tokio::test]
-async fn a_summariser_that_speaks_something_else_is_done_without() {
+async fn digest_replaces_the_summary_if_the_summariser_sends_garbage() {
     let mail = Conduct::Garbage(b"220 mail.example.com ESMTP\r\n\r\n");
     check_conduct(mail, LONG, UNREACHABLE).await;
     let html = "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n<html>Welcome to the hotel</ht";
@@ -81,7 +81,7 @@ async fn a_summariser_that_speaks_something_else_is_done_without() {
 }
 
 #[tokio::test]
-async fn a_summariser_that_drips_is_waited_for_as_long_as_was_said() {
+async fn waits_for_a_dripping_summariser_no_longer_than_configured() {
     for begun in [
         "HTTP/1.1 200 OK\r\nX-Slow: a",
         "HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n{\"choices\": ",
@@ -91,7 +91,7 @@ async fn a_summariser_that_drips_is_waited_for_as_long_as_was_said() {
 }
 
 #[tokio::test]
-async fn a_summariser_that_cannot_be_trusted_is_told_nothing() {
+async fn digest_replaces_the_summary_if_the_certificate_is_untrusted() {
     let endpoint = Endpoint::start(Conduct::Uncertified).await;
     let upstream = format!("https://localhost:{}/v1", endpoint.address.port());
     check(&upstream, LONG, UNREACHABLE).await;
@@ -99,6 +99,6 @@ async fn a_summariser_that_cannot_be_trusted_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn a_summariser_without_an_address_is_done_without() {
+async fn digest_replaces_the_summary_if_the_summariser_has_no_address() {
     check(&format!("http://{NOBODY}/v1"), LONG, UNREACHABLE).await;
 }

@@ -14,7 +14,7 @@ async fn asked(upstream: &Upstream, proxy: &Proxy) -> (Wire, Wire) {
 }
 
 #[tokio::test]
-async fn an_upstream_that_half_closes_has_broken_off() {
+async fn half_closed_upstream_counts_as_broken_unless_eof_ends_the_reply() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     for (said, expect) in [
@@ -45,7 +45,7 @@ async fn an_upstream_that_half_closes_has_broken_off() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_drips_is_relayed_as_it_drips() {
+async fn relays_a_slow_reply_byte_by_byte() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let (mut client, mut server) = asked(&upstream, &proxy).await;
@@ -64,7 +64,7 @@ async fn an_upstream_that_drips_is_relayed_as_it_drips() {
 const LONG: usize = 16 << 20;
 
 #[tokio::test]
-async fn a_refusal_of_an_upstream_that_resets_within_the_request_is_heard() {
+async fn relays_the_refusal_of_an_upstream_that_resets_mid_request() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     let refusal = "HTTP/1.1 413 Payload Too Large\r\nContent-Length: 4\r\n\r\nlong";

@@ -10,7 +10,7 @@ use crate::sessions::named;
 const RESTART: usize = 70;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_window_that_is_set_a_restart_changes_no_byte() {
+async fn restart_changes_no_byte_if_the_window_is_configured() {
     let options = ModelOptions::with_window(32_768);
     let window_is_set = |config: &mut longhaul::Config| {
         digests(config);
@@ -31,7 +31,7 @@ async fn with_a_window_that_is_set_a_restart_changes_no_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_restart_forgot_is_learned_again_from_one_refusal() {
+async fn restarted_proxy_learns_the_window_from_one_refusal() {
     let options = ModelOptions {
         density: TokenDensity::DENSE,
         ..ModelOptions::with_window(32_768)

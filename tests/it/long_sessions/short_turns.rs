@@ -44,12 +44,12 @@ async fn check(long: usize, met: usize, turns: impl Iterator<Item = usize>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_summary_in_use_stays_in_use_however_many_turns_follow() {
+async fn summary_stays_in_use_over_hundreds_of_later_turns() {
     // More than twice the number of prefixes that are looked up.
     check(60, 1, (60..=660).step_by(6)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_summary_is_used_however_many_turns_are_kept_behind_it() {
+async fn summary_is_used_with_thousands_of_kept_turns_after_it() {
     check(0, 3_230, (3_460..=3_480).step_by(2)).await;
 }

@@ -18,7 +18,7 @@ use crate::time_limit::bounded;
 fn own_model(_: &mut Config) {}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_of_three_windows_run_to_their_end_with_summaries() {
+async fn sessions_of_three_windows_complete_with_summaries() {
     let cases: [Case; 3] = [
         case("cli-0018", Turns::Many, 30_000, TokenDensity::STANDARD),
         case("cli-0018", Turns::One, 32_768, TokenDensity::DENSE),
@@ -53,7 +53,7 @@ async fn check(conduct: SummaryBehaviour) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_summariser_that_fails_in_any_way_costs_the_client_nothing() {
+async fn summariser_failures_of_any_kind_do_not_reach_the_client() {
     let mut checks = JoinSet::new();
     for conduct in [
         SummaryBehaviour::Empty,
@@ -84,7 +84,7 @@ fn too_long() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
+async fn client_disconnect_cancels_the_summary_it_waits_for() {
     let options = ModelOptions {
         summary: SummaryBehaviour::Hangs,
         ..ModelOptions::with_window(32_768)
@@ -117,7 +117,7 @@ async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
 }
 
 #[tokio::test]
-async fn two_that_want_the_same_summary_have_it_made_once() {
+async fn identical_concurrent_requests_share_one_summary() {
     let journey = Journey::start(ModelOptions::with_window(32_768), own_model).await;
     let (url, body) = (journey.url(), too_long());
     let (one, other) = tokio::join!(ask(&url, &body), ask(&url, &body));
@@ -126,7 +126,7 @@ async fn two_that_want_the_same_summary_have_it_made_once() {
 }
 
 #[tokio::test]
-async fn without_a_model_for_summaries_none_is_asked() {
+async fn requests_no_summary_without_a_summary_model() {
     let mut journey = Journey::start(ModelOptions::with_window(16_384), digests).await;
     let steps = journey.play(bodies(&named("cli-0237").replay())).await;
     harmless("digests", &steps);

@@ -116,7 +116,7 @@ fn odd_bodies_are_read_and_rewritten_without_a_broken_rule() {
 
 proptest! {
     #[test]
-    fn a_damaged_body_is_left_alone_or_stays_json(
+    fn rewrite_of_a_readable_damaged_body_stays_readable_json(
         draws in prop::collection::vec(any::<u32>(), 4..20),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..5),
     ) {

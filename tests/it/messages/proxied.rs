@@ -82,7 +82,7 @@ pub(super) fn request(session: &Value, upto: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_of_several_windows_is_answered_to_its_end() {
+async fn session_of_several_windows_is_answered_completely() {
     let setup = Setup::start(64_000, |_| ()).await;
     let session = session();
     let messages = session["messages"].as_array().unwrap();
@@ -107,7 +107,7 @@ async fn a_session_of_several_windows_is_answered_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_sent_once_more_and_fits() {
+async fn retry_of_a_refused_request_fits_and_keeps_query_and_headers() {
     for stream in [true, false] {
         let setup = Setup::start(40_000, |config| {
             config.compaction.proactive = false;
@@ -136,7 +136,7 @@ async fn a_refused_request_is_sent_once_more_and_fits() {
 /// A login serves only requests like those of the live conversation. A request that waits for a summary
 /// takes a digest instead of a transcript call.
 #[tokio::test]
-async fn a_login_pays_for_no_transcript() {
+async fn login_token_causes_no_summary_call_unlike_an_api_key() {
     let login = ("authorization", "Bearer sk-ant-oat01-x");
     for (credential, calls) in [(("x-api-key", "k"), true), (login, false)] {
         let setup = Setup::start(40_000, |config| {
@@ -166,7 +166,7 @@ async fn a_request_that_fits_passes_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn requests_whose_history_the_provider_keeps_pass_byte_for_byte() {
+async fn requests_with_provider_side_history_pass_byte_for_byte() {
     for member in [
         json!({"thread": {"type": "create"}}),
         json!({"compaction": {"type": "summarize"}}),
@@ -186,7 +186,7 @@ async fn requests_whose_history_the_provider_keeps_pass_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_client_whose_provider_clears_results_keeps_its_results_and_its_recovery() {
+async fn provider_side_clearing_disables_pruning_but_not_recovery() {
     let setup = Setup::start(40_000, |_| ()).await;
     let mut body = session();
     body["context_management"] = json!({"edits": [{"type": "clear_tool_uses_20250919"}]});
@@ -213,7 +213,7 @@ async fn sibling_paths_are_never_changed() {
 }
 
 #[tokio::test]
-async fn an_own_error_has_the_format_of_the_api() {
+async fn longhaul_errors_have_the_messages_api_shape() {
     let nobody = crate::harness::Nobody::bind();
     let proxy = Proxy::start(&nobody.base(""), &[]).await;
     let body = json!({"model": "m", "max_tokens": 9, "messages": []}).to_string();
@@ -227,7 +227,7 @@ async fn an_own_error_has_the_format_of_the_api() {
 }
 
 #[tokio::test]
-async fn an_answer_that_fills_the_window_without_a_word_is_retried_smaller() {
+async fn retries_smaller_if_an_empty_reply_reports_a_full_window() {
     let json_head = "content-type: application/json\r\n";
     let full = r#"{"id":"m","type":"message","role":"assistant","content":[],"stop_reason":"model_context_window_exceeded","usage":{"input_tokens":202700,"output_tokens":0}}"#;
     let answer = r#"{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"on"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1}}"#;
@@ -250,7 +250,7 @@ async fn an_answer_that_fills_the_window_without_a_word_is_retried_smaller() {
 }
 
 #[tokio::test]
-async fn an_output_that_was_refused_once_is_lowered_before_the_next_send() {
+async fn refused_output_limit_is_lowered_before_the_next_send() {
     let setup = Setup::start(64_000, |_| ()).await;
     let mut body = request(&session(), 9);
     body["max_tokens"] = json!(63_000);
@@ -273,7 +273,7 @@ async fn an_output_that_was_refused_once_is_lowered_before_the_next_send() {
 }
 
 #[tokio::test]
-async fn an_output_is_not_lowered_below_the_thinking_that_it_holds() {
+async fn output_limit_is_not_lowered_below_the_thinking_budget() {
     let setup = Setup::start(64_000, |_| ()).await;
     let mut body = request(&session(), 9);
     body["max_tokens"] = json!(63_900);

@@ -26,7 +26,7 @@ fn rules() -> [Rule; 3] {
 }
 
 #[test]
-fn every_session_is_read_as_a_tree_reads_it() {
+fn parser_agrees_with_the_tree_oracle_on_every_session() {
     for (name, body) in sessions() {
         let tree: Value = serde_json::from_slice(&body).unwrap();
         let same = SameChat::of(&tree);
@@ -54,7 +54,7 @@ fn every_session_is_read_as_a_tree_reads_it() {
 }
 
 #[test]
-fn every_session_is_cleared_by_the_literal_rule_and_nothing_else_changes() {
+fn every_session_is_cleared_exactly_by_the_literal_rule() {
     let mut count = 0;
     for (name, body) in sessions() {
         let tree: Value = serde_json::from_slice(&body).unwrap();
@@ -93,7 +93,7 @@ fn earlier(body: &Value, upto: usize) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn no_session_breaks_a_rule_by_any_rewrite() {
+fn no_rewrite_of_a_session_breaks_a_rule() {
     let mut rewrites = 0;
     for (name, body) in sessions() {
         let tree: Value = serde_json::from_slice(&body).unwrap();

@@ -24,7 +24,7 @@ pub(crate) fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_rule_of_the_list_is_checked_or_has_a_reason() {
+fn every_listed_rule_is_checked_or_has_a_reason_not_to_be() {
     let list: Value =
         serde_json::from_str(include_str!("../../../fixtures/messages/validity.json")).unwrap();
     let list = list["rules"].as_array().unwrap();
@@ -234,7 +234,7 @@ const BREACHES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn each_rule_finds_its_breach() {
+fn each_rule_detects_its_violation() {
     assert!(broken_messages_rules(&valid()).is_empty());
     for (id, place, value) in BREACHES {
         let mut body = valid();
@@ -254,7 +254,7 @@ fn each_rule_finds_its_breach() {
 }
 
 #[test]
-fn rules_that_need_settings_find_their_breaches() {
+fn rules_that_depend_on_settings_detect_their_violations() {
     let check = |id: &str, changes: &[(&str, Value)]| {
         let mut body = valid();
         for (name, value) in changes {

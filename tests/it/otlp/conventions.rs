@@ -7,7 +7,7 @@ use crate::caller::{Caller, chat, talk};
 use crate::harness::Wire;
 
 #[tokio::test]
-async fn a_chat_is_told_by_the_conventions() {
+async fn chat_spans_follow_the_semantic_conventions() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let more = [
         (
@@ -64,7 +64,7 @@ async fn a_chat_is_told_by_the_conventions() {
 }
 
 #[tokio::test]
-async fn each_call_for_a_request_has_a_span_of_its_own() {
+async fn each_upstream_call_of_a_request_has_its_own_span() {
     let (model, collector) = (model(SMALL).await, Collector::start().await);
     let more = [("OTEL_SERVICE_NAME", "mine")];
     let program = start(&model.url(), &collector, &more);
@@ -114,7 +114,7 @@ async fn each_call_for_a_request_has_a_span_of_its_own() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_caller_says_or_gets_is_in_a_trace() {
+async fn traces_contain_no_text_or_secret_of_the_caller() {
     const SECRET: &str = "hunter2";
     let (model, collector) = (model(SMALL).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[]);
@@ -167,7 +167,7 @@ async fn nothing_that_a_caller_says_or_gets_is_in_a_trace() {
 }
 
 #[tokio::test]
-async fn what_is_no_chat_is_called_by_its_place_in_the_api() {
+async fn span_of_a_non_chat_request_is_named_by_its_route() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[]);
     for target in [

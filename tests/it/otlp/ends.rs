@@ -31,7 +31,7 @@ async fn streaming(upstream: &Upstream, program: &Program) -> (Wire, Wire) {
 }
 
 #[tokio::test]
-async fn the_span_of_a_stream_ends_with_it_and_has_its_usage() {
+async fn span_of_a_stream_ends_with_the_stream_and_has_its_usage() {
     let (upstream, collector) = (Upstream::bind().await, Collector::start().await);
     let program = start(&upstream.base("/v1"), &collector, &[]);
     let (mut client, mut served) = streaming(&upstream, &program).await;
@@ -63,7 +63,7 @@ async fn the_span_of_a_stream_ends_with_it_and_has_its_usage() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_its_spans() {
+async fn client_disconnect_ends_both_spans_without_an_error() {
     let (upstream, collector) = (Upstream::bind().await, Collector::start().await);
     let program = start(&upstream.base("/v1"), &collector, &[]);
     let (client, _served) = streaming(&upstream, &program).await;
@@ -76,7 +76,7 @@ async fn a_client_that_leaves_ends_its_spans() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_off_is_an_error() {
+async fn broken_reply_marks_both_spans_as_errors() {
     let (upstream, collector) = (Upstream::bind().await, Collector::start().await);
     let program = start(&upstream.base("/v1"), &collector, &[]);
     let (mut client, served) = streaming(&upstream, &program).await;
@@ -90,7 +90,7 @@ async fn a_reply_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_nobody_reaches_is_an_error_of_call_and_request() {
+async fn unreachable_upstream_marks_both_spans_as_errors() {
     let collector = Collector::start().await;
     let program = start("http://127.0.0.1:9/v1", &collector, &[]);
     let reply = Caller::of(program.address()).ask(chat(1, 10)).await;

@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::tls;
 
 #[tokio::test]
-async fn what_is_left_is_sent_at_the_end() {
+async fn exports_remaining_spans_on_shutdown() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[NEVER]);
     Caller::of(program.address()).ask(chat(1, 10)).await;
@@ -22,7 +22,7 @@ async fn what_is_left_is_sent_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_collector_that_takes_nothing_is_told_of_once_and_costs_nobody_anything() {
+async fn refusing_collector_is_logged_once_and_affects_no_request() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     collector.answer(StatusCode::FORBIDDEN);
     let program = start(&model.url(), &collector, &[]);
@@ -41,7 +41,7 @@ async fn a_collector_that_takes_nothing_is_told_of_once_and_costs_nobody_anythin
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_holds_no_end_up() {
+async fn unreachable_collector_does_not_block_shutdown() {
     let model = model(200_000).await;
     let nobody = Nobody::bind();
     let gone = nobody.base("");
@@ -55,7 +55,7 @@ async fn a_collector_that_is_not_there_holds_no_end_up() {
 }
 
 #[tokio::test]
-async fn a_collector_that_hangs_holds_no_end_up() {
+async fn hanging_collector_does_not_block_shutdown() {
     let (model, hangs) = (model(200_000).await, Upstream::bind().await);
     let program = Program::told(&model.url(), &[(ENDPOINT, &hangs.base("")), NEVER]);
     assert_eq!(
@@ -67,7 +67,7 @@ async fn a_collector_that_hangs_holds_no_end_up() {
 }
 
 #[tokio::test]
-async fn a_collector_with_a_certificate_of_its_own_is_trusted_by_its_file() {
+async fn trusts_a_collector_by_its_configured_certificate_file() {
     let model = model(200_000).await;
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
@@ -92,7 +92,7 @@ async fn a_collector_with_a_certificate_of_its_own_is_trusted_by_its_file() {
 }
 
 #[test]
-fn check_says_where_traces_go_without_what_may_be_a_secret() {
+fn check_shows_the_trace_endpoint_without_secrets() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command.arg("check").env_clear();
     command.env(ENDPOINT, "http://user:word@127.0.0.1:9/path");
@@ -102,7 +102,7 @@ fn check_says_where_traces_go_without_what_may_be_a_secret() {
 }
 
 #[tokio::test]
-async fn who_switches_traces_off_has_none() {
+async fn exports_no_traces_if_they_are_switched_off() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     for off in [
         ("OTEL_SDK_DISABLED", "true"),

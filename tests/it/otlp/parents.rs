@@ -8,7 +8,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
 #[tokio::test]
-async fn a_request_stands_under_the_span_that_it_was_sent_from() {
+async fn request_span_is_a_child_of_the_callers_span() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[]);
     let sent = format!("00-{TRACE}-{PARENT}-01");
@@ -33,7 +33,7 @@ async fn a_request_stands_under_the_span_that_it_was_sent_from() {
 }
 
 #[tokio::test]
-async fn a_request_whose_sender_is_not_sampled_leaves_no_span() {
+async fn request_of_an_unsampled_parent_leaves_no_span() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[NEVER]);
     let caller = Caller::of(program.address());
@@ -49,7 +49,7 @@ async fn a_request_whose_sender_is_not_sampled_leaves_no_span() {
 }
 
 #[tokio::test]
-async fn a_sender_that_cannot_be_read_is_none() {
+async fn invalid_traceparent_starts_a_new_trace() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[]);
     let caller = Caller::of(program.address());

@@ -78,7 +78,7 @@ async fn images_before_the_newest_user_turn_become_markers() {
 }
 
 #[tokio::test]
-async fn images_that_stay_dropped_are_told_of_and_cost_no_more() {
+async fn dropped_images_stay_dropped_and_the_saving_is_reported() {
     let first = [picture("old"), json!({"role": "assistant", "content": "a"})];
     let second = [
         picture("new"),
@@ -101,7 +101,7 @@ async fn images_that_stay_dropped_are_told_of_and_cost_no_more() {
 }
 
 #[tokio::test]
-async fn images_in_results_become_markers_too() {
+async fn images_in_tool_results_become_markers() {
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
     let body = chat(&[
@@ -123,7 +123,7 @@ async fn images_in_results_become_markers_too() {
 }
 
 #[tokio::test]
-async fn what_was_refused_without_its_images_is_not_sent_again() {
+async fn relays_the_refusal_if_the_images_are_already_dropped() {
     let first = [picture("old"), json!({"role": "assistant", "content": "a"})];
     let now = |words: &str| {
         let now = json!({"role": "user", "content": words});

@@ -55,7 +55,7 @@ async fn shrunk_to(window: u64) -> Journey {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_overflow_in_a_stream_costs_one_turn_whatever_else_was_accepted() {
+async fn stream_overflow_costs_one_turn_whatever_else_was_accepted() {
     // By the estimate, the accepted prose exceeds the limit that the refusal states.
     let options = ModelOptions {
         density: TokenDensity::from_tenths(60),
@@ -76,7 +76,7 @@ async fn an_overflow_in_a_stream_costs_one_turn_whatever_else_was_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_without_a_number_takes_back_nothing_that_the_last_one_taught() {
+async fn refusal_without_a_number_does_not_reset_the_learned_limit() {
     for warm in [false, true] {
         let mut journey = shrunk_to(24_000).await;
         if !warm {
@@ -95,7 +95,7 @@ async fn a_refusal_without_a_number_takes_back_nothing_that_the_last_one_taught(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_refusal_teaches_its_own_conversation_whatever_else_was_accepted() {
+async fn second_refusal_limits_its_conversation_despite_accepted_requests() {
     let mut journey = shrunk_to(3_500).await;
     let first = journey.step(talk(50, 1_020)).await;
     assert_eq!((first.arrived.status, first.upstream.len()), (400, 2));
@@ -106,7 +106,7 @@ async fn a_second_refusal_teaches_its_own_conversation_whatever_else_was_accepte
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_without_a_number_keeps_the_next_conversation_from_overflowing() {
+async fn refusal_without_a_number_prevents_overflows_of_later_conversations() {
     let options = ModelOptions::with_window(36_000).refusing_as(Family::Groq);
     let mut journey = Journey::start(options, digests).await;
     // Near the window, each turn adds less than a tenth.

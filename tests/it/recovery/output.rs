@@ -31,7 +31,7 @@ async fn check(key: &str, family: Family) {
 }
 
 #[tokio::test]
-async fn the_output_is_lowered_in_the_key_that_the_client_used() {
+async fn lowers_the_output_limit_under_the_key_the_client_used() {
     for key in ["max_tokens", "max_completion_tokens"] {
         for family in [Family::OpenAi, Family::Anthropic, Family::OpenRouter] {
             check(key, family).await;
@@ -40,7 +40,7 @@ async fn the_output_is_lowered_in_the_key_that_the_client_used() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_window_that_was_shown_so_is_not_met_again_with_every_turn() {
+async fn output_limit_is_refused_and_lowered_only_once_in_a_session() {
     let replay = named("cli-0155").replay().with_field("max_tokens", "4000");
     let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let steps = journey.play(bodies(&replay)).await;
@@ -51,7 +51,7 @@ async fn a_window_that_was_shown_so_is_not_met_again_with_every_turn() {
 }
 
 #[tokio::test]
-async fn history_makes_room_where_too_little_would_be_left_for_an_output() {
+async fn compacts_history_if_too_little_output_would_remain() {
     let replay = named("cli-0164").replay().with_field("max_tokens", "8000");
     let body = bodies(&replay).nth(30).unwrap();
     let size = super::size(&body, TokenDensity::STANDARD).await;
@@ -70,7 +70,7 @@ async fn history_makes_room_where_too_little_would_be_left_for_an_output() {
 }
 
 #[tokio::test]
-async fn an_output_is_not_lowered_to_what_the_client_grants_for_thought() {
+async fn output_limit_is_not_lowered_to_the_thinking_budget() {
     for (thought, expect) in [(1_000, "smaller-output"), (5_000, "retry")] {
         let thinking = format!(r#"{{"type":"enabled","budget_tokens":{thought}}}"#);
         let replay = named("cli-0164").replay();

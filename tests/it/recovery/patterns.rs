@@ -32,7 +32,7 @@ async fn requests(patterns: &str, replies: &[(u16, &'static str)]) -> (Vec<Vec<u
 }
 
 #[tokio::test]
-async fn a_configured_wording_is_compacted_to_the_window_that_it_tells() {
+async fn configured_wording_is_compacted_to_its_stated_window() {
     let pattern = "bucket, leaking\nbrim-full: (?<input>[0-9]+) drops, holds (?<limit>[0-9]+)";
     let (asked, arrived) = requests(pattern, &[(400, REFUSED), (200, ANSWER)]).await;
     assert_eq!(arrived, ANSWER);
@@ -40,7 +40,7 @@ async fn a_configured_wording_is_compacted_to_the_window_that_it_tells() {
 }
 
 #[tokio::test]
-async fn a_wording_that_nobody_knows_is_relayed() {
+async fn unknown_wording_is_relayed() {
     let (asked, arrived) = requests("[]", &[(400, REFUSED)]).await;
     assert_eq!((asked.len(), arrived.as_str()), (1, REFUSED));
 }

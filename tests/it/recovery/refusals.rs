@@ -56,7 +56,7 @@ async fn check(family: Family) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_is_refused_in_any_words_goes_on_after_one_retry() {
+async fn session_refused_in_any_known_wording_continues_after_one_retry() {
     let mut checks = tokio::task::JoinSet::new();
     for family in Family::ALL {
         checks.spawn(check(family));
@@ -67,7 +67,7 @@ async fn a_session_that_is_refused_in_any_words_goes_on_after_one_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_learned_from_one_session_keeps_the_next_from_overflowing() {
+async fn window_learned_in_one_session_prevents_overflow_in_the_next() {
     let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let first = journey.play(bodies(&named("cli-0155").replay())).await;
     harmless("the first", &first);
@@ -89,7 +89,7 @@ fn of_words(word: &str, times: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_dense_text_of_one_conversation_taught_cuts_no_other() {
+async fn dense_text_of_one_conversation_shortens_no_other() {
     let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let prose = of_words("some words ", 2_000);
     let dense = of_words("\u{8a9e}\u{8a00}", 6_500);

@@ -155,7 +155,7 @@ fn sends(turns: &[Turn]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn what_is_refused_in_both_forms_is_tried_in_neither_again() {
+async fn sends_the_original_after_both_placements_are_refused() {
     let scene = Scene::start(|messages| is_rewritten(messages).then_some(ALTERNATE)).await;
     let turns = scene.play("s").await;
     assert!(turns.iter().all(|turn| turn.status == 200));
@@ -169,7 +169,7 @@ async fn what_is_refused_in_both_forms_is_tried_in_neither_again() {
 
 /// Beyond the model's window, each turn sent unchanged would be refused once.
 #[tokio::test]
-async fn a_form_that_is_taken_after_an_overflow_is_used_from_there_on() {
+async fn placement_accepted_after_an_overflow_stays_in_use() {
     let mut chances = 2;
     let scene = Scene::start(move |messages| {
         let rewritten = is_rewritten(messages);
@@ -195,7 +195,7 @@ async fn a_form_that_is_taken_after_an_overflow_is_used_from_there_on() {
 /// The first two refusals fall back to the original, because a single one may be chance. Then the
 /// other placement is used.
 #[tokio::test]
-async fn what_is_refused_for_a_reason_that_nobody_knows_goes_as_it_came_and_then_elsewhere() {
+async fn unknown_refusals_fall_back_to_the_original_then_another_placement() {
     let scene = Scene::start(|messages| (!alternates(messages)).then_some(BAD)).await;
     let turns = scene.play("s").await;
     assert!(turns.iter().all(|turn| turn.status == 200));
@@ -213,7 +213,7 @@ async fn what_is_refused_for_a_reason_that_nobody_knows_goes_as_it_came_and_then
 }
 
 #[tokio::test]
-async fn what_is_refused_in_every_form_for_a_reason_that_nobody_knows_goes_as_it_came() {
+async fn unknown_refusals_of_both_placements_fall_back_to_the_original() {
     let scene = Scene::start(|messages| is_rewritten(messages).then_some(BAD)).await;
     let turns = scene.play("s").await;
     assert!(turns.iter().all(|turn| turn.status == 200));
@@ -227,7 +227,7 @@ async fn what_is_refused_in_every_form_for_a_reason_that_nobody_knows_goes_as_it
 
 /// A refusal that does not repeat is forgotten: the placement is tried again and stays in use.
 #[tokio::test]
-async fn a_refusal_by_chance_costs_one_request_and_teaches_nothing() {
+async fn single_unexplained_refusal_costs_one_retry_and_is_forgotten() {
     let mut chances = 1;
     let scene = Scene::start(move |messages| {
         let refused = is_rewritten(messages) && chances > 0;
@@ -250,7 +250,7 @@ async fn a_refusal_by_chance_costs_one_request_and_teaches_nothing() {
 
 /// If the original is refused as well, the conversation is not retried again.
 #[tokio::test]
-async fn a_refusal_with_a_cause_of_its_own_is_not_asked_for_twice_again() {
+async fn stops_retrying_if_the_original_is_refused_too() {
     let long = |messages: &[Value]| messages.len() > 30 || is_rewritten(messages);
     let scene = Scene::start(move |messages| long(messages).then_some(BAD)).await;
     let turns = scene.play("s").await;
@@ -261,7 +261,7 @@ async fn a_refusal_with_a_cause_of_its_own_is_not_asked_for_twice_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_whose_status_or_words_say_why_is_relayed() {
+async fn relays_refusals_explained_by_their_status_or_wording() {
     for refusal in [
         (404, "Bad list of messages."),
         (500, "Bad list of messages."),
@@ -290,7 +290,7 @@ fn asked_twice(turns: &[Turn]) -> &Turn {
 }
 
 #[tokio::test]
-async fn a_template_that_demands_alternation_costs_no_request_where_the_original_would_not_fit() {
+async fn alternation_refusal_merges_the_summary_if_the_original_cannot_fit() {
     let scene = Scene::set(|messages| (!alternates(messages)).then_some(ALTERNATE)).await;
     let turns = scene.play_asking("one", MUCH).await;
     assert!(turns.iter().all(|turn| turn.status == 200));
@@ -309,7 +309,7 @@ async fn a_template_that_demands_alternation_costs_no_request_where_the_original
 }
 
 #[tokio::test]
-async fn what_is_refused_in_both_forms_and_would_not_fit_says_nothing_of_the_model() {
+async fn refusal_of_both_placements_keeps_the_default_for_other_chats() {
     let scene = Scene::set(|messages| is_rewritten(messages).then_some(ALTERNATE)).await;
     let turns = scene.play_asking("one", MUCH).await;
     let sends = sends(&turns);
@@ -321,7 +321,7 @@ async fn what_is_refused_in_both_forms_and_would_not_fit_says_nothing_of_the_mod
 }
 
 #[tokio::test]
-async fn where_nobody_says_what_the_model_holds_the_original_is_sent_however_large_it_is() {
+async fn sends_an_oversized_original_if_the_window_is_unknown() {
     let scene = Scene::start(|messages| is_rewritten(messages).then_some(ALTERNATE)).await;
     let turns = scene.play_asking("one", MUCH).await;
     assert!(turns.iter().all(|turn| turn.status == 200));

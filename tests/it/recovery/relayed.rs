@@ -47,7 +47,7 @@ async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::ReceivedReply, Vec<V
 }
 
 #[tokio::test]
-async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
+async fn relays_every_unrelated_recorded_reply_after_one_request() {
     let mut journey = Journey::start(ModelOptions::with_window(10_000_000), digests).await;
     let body = long();
     let mut rows = 0;
@@ -71,7 +71,7 @@ async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_what_came_as_it_is_arrives() {
+async fn relays_the_refusal_of_an_unmodified_request() {
     let validity = ValidityRules::standard().with("system-first").unwrap();
     let options = ModelOptions {
         validity,
@@ -129,7 +129,7 @@ async fn refused_form(placing: PlacementSetting, check: impl Fn(&crate::journey:
 }
 
 #[tokio::test]
-async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
+async fn sends_the_original_after_a_refused_rewrite() {
     refused_form(PlacementSetting::Separate, |step| {
         assert_eq!(step.forwarded().body, step.sent);
     })
@@ -137,7 +137,7 @@ async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
 }
 
 #[tokio::test]
-async fn what_we_rewrote_and_was_refused_goes_in_another_form_if_there_is_one() {
+async fn uses_another_placement_after_a_refused_rewrite_if_set_to_auto() {
     refused_form(PlacementSetting::Auto, |step| {
         assert!(step.forwarded().body.len() < step.sent.len());
     })
@@ -145,7 +145,7 @@ async fn what_we_rewrote_and_was_refused_goes_in_another_form_if_there_is_one() 
 }
 
 #[tokio::test]
-async fn where_overflows_are_not_to_be_acted_on_they_arrive() {
+async fn relays_an_overflow_if_recovery_is_disabled() {
     let body = long();
     let mut journey = Journey::start(ModelOptions::with_window(16_384), |config| {
         digests(config);
@@ -162,7 +162,7 @@ async fn where_overflows_are_not_to_be_acted_on_they_arrive() {
 }
 
 #[tokio::test]
-async fn the_first_refusal_arrives_where_the_second_request_cannot_be_sent() {
+async fn relays_the_first_refusal_if_the_retry_cannot_be_sent() {
     let replies = vec![Reply::new(
         400,
         "content-type: application/json\r\n",
@@ -177,7 +177,7 @@ async fn the_first_refusal_arrives_where_the_second_request_cannot_be_sent() {
 }
 
 #[tokio::test]
-async fn a_compressed_refusal_is_understood() {
+async fn retries_after_a_compressed_refusal() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(OVERFLOW.as_bytes()).unwrap();
     let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
@@ -197,7 +197,7 @@ async fn a_compressed_refusal_is_understood() {
 
 /// The second reply goes to the client, even if it is a refusal.
 #[tokio::test]
-async fn the_second_refusal_is_not_answered_with_a_third_request() {
+async fn sends_no_third_request_after_a_second_refusal() {
     let second = OVERFLOW.replace("60000", "17000");
     let replies = [OVERFLOW, &second].map(|body| Reply::new(400, "", body));
     let (arrived, asked) = relay(&long(), replies.into()).await;
@@ -210,7 +210,7 @@ async fn the_second_refusal_is_not_answered_with_a_third_request() {
 
 /// A gateway that honours the key would replay the refusal that it stored under the key.
 #[tokio::test]
-async fn the_second_request_does_not_come_under_the_firsts_idempotency_key() {
+async fn retry_omits_the_idempotency_key() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("/v1");
     let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
@@ -247,7 +247,7 @@ async fn the_second_request_does_not_come_under_the_firsts_idempotency_key() {
 /// The first compaction of dense text removes too little; the second refusal's count corrects the
 /// next request.
 #[tokio::test]
-async fn what_the_second_refusal_counted_keeps_the_next_request_from_a_third() {
+async fn count_in_the_second_refusal_shrinks_the_next_request() {
     let second = OVERFLOW.replace("60000", "32768");
     let replies = vec![
         Reply::new(400, "", OVERFLOW),
@@ -264,7 +264,7 @@ async fn what_the_second_refusal_counted_keeps_the_next_request_from_a_third() {
 }
 
 #[tokio::test]
-async fn a_reply_that_broke_off_does_not_show_that_a_request_of_its_size_fits() {
+async fn reply_that_broke_off_does_not_prove_that_its_request_fits() {
     let stream = "content-type: text/event-stream\r\n";
     let replies = vec![
         Reply::broken_stream(),
@@ -300,7 +300,7 @@ async fn a_reply_that_broke_off_does_not_show_that_a_request_of_its_size_fits() 
 /// An error in a 200 is not an answer, so longhaul still recovers from a later overflow, even in a
 /// stream.
 #[tokio::test]
-async fn an_error_in_a_200_does_not_show_that_a_request_of_its_size_fits() {
+async fn error_in_a_200_does_not_prove_that_its_request_fits() {
     let stream = "content-type: text/event-stream\r\n";
     let json = "content-type: application/json\r\n";
     let page = "<html><body>Please sign in</body></html>";
@@ -329,7 +329,7 @@ async fn an_error_in_a_200_does_not_show_that_a_request_of_its_size_fits() {
 }
 
 #[tokio::test]
-async fn an_overflow_that_nothing_proves_cuts_no_request_that_fitted_before() {
+async fn unproven_overflow_does_not_shorten_requests_accepted_before() {
     let json = "content-type: application/json\r\n";
     let replies = vec![
         Reply::new(200, json, ANSWER),

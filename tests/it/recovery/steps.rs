@@ -46,7 +46,7 @@ async fn check(case: Case) {
 }
 
 #[tokio::test]
-async fn clearing_is_enough_where_old_results_are_much() {
+async fn retry_only_clears_if_old_results_are_large() {
     check(Case {
         session: "cli-0237",
         from: 15,
@@ -57,7 +57,7 @@ async fn clearing_is_enough_where_old_results_are_much() {
 }
 
 #[tokio::test]
-async fn a_digest_stands_for_history_where_clearing_is_not_enough() {
+async fn retry_uses_a_digest_if_clearing_is_not_enough() {
     check(Case {
         session: "cli-0018",
         from: 60,
@@ -68,7 +68,7 @@ async fn a_digest_stands_for_history_where_clearing_is_not_enough() {
 }
 
 #[tokio::test]
-async fn the_newest_results_are_clipped_where_they_are_what_is_too_long() {
+async fn retry_clips_the_newest_results_if_they_are_too_long() {
     check(Case {
         session: "cli-0077",
         from: 1,
@@ -79,7 +79,7 @@ async fn the_newest_results_are_clipped_where_they_are_what_is_too_long() {
 }
 
 #[tokio::test]
-async fn where_nothing_would_fit_the_refusal_arrives_as_it_came() {
+async fn relays_the_refusal_if_nothing_would_fit() {
     // The agent's instructions alone are 50,000 bytes.
     let options = ModelOptions::with_window(12_000);
     let mut journey = Journey::start(options.clone(), digests).await;

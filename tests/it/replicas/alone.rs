@@ -89,7 +89,7 @@ async fn used_again(fleet: &Fleet) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn one_process_forwards_the_same_whatever_becomes_of_its_server() {
+async fn single_process_forwards_the_same_bytes_if_its_server_fails() {
     let expect = check(1, Trouble::None, None).await;
     for trouble in [
         Trouble::Dies(Data::Kept),
@@ -102,7 +102,7 @@ async fn one_process_forwards_the_same_whatever_becomes_of_its_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn replicas_go_on_alone_without_their_server_and_no_client_sees_it() {
+async fn replicas_continue_without_their_server_and_no_client_notices() {
     for trouble in [
         Trouble::Dies(Data::Kept),
         Trouble::Dies(Data::Lost),
@@ -113,7 +113,7 @@ async fn replicas_go_on_alone_without_their_server_and_no_client_sees_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_without_the_server_is_told_of_and_costs_no_client_anything() {
+async fn start_without_the_server_is_logged_and_affects_no_client() {
     // The port of the discard service, which has no listener here.
     let fleet = Fleet::start(1, ModelOptions::default(), "redis://127.0.0.1:9", &SETTINGS).await;
     let log = fleet.replicas[0].said();

@@ -24,7 +24,7 @@ fn told(server: &RedisServer) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn a_window_outlives_the_first_reply_of_a_replica_that_could_not_read_it() {
+async fn learned_window_survives_writes_of_a_replica_that_could_not_read_it() {
     let server = RedisServer::start();
     let settings = [
         ("LONGHAUL_SUMMARY_MODEL", "none"),

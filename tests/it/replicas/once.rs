@@ -31,7 +31,7 @@ fn pending(seen: &[SeenRequest]) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn fifty_equal_requests_at_once_over_three_replicas_cost_one_summary() {
+async fn fifty_equal_requests_over_three_replicas_make_one_summary() {
     let server = RedisServer::start();
     let fleet = Fleet::start(3, boundless(), &server.url(), &[]).await;
     let mut asking = JoinSet::new();
@@ -54,7 +54,7 @@ async fn fifty_equal_requests_at_once_over_three_replicas_cost_one_summary() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn fifty_equal_requests_that_overflow_at_once_cost_one_summary() {
+async fn fifty_equal_overflowing_requests_make_one_summary() {
     let server = RedisServer::start();
     // A summary prepared in the background after a reply would cover more history and count as
     // another one.
@@ -113,7 +113,7 @@ async fn ask_in_vain(caller: &Caller) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_digest() {
+async fn replica_uses_a_digest_if_anothers_summary_takes_too_long() {
     let server = RedisServer::start();
     let hangs = ModelOptions {
         summary: SummaryBehaviour::Hangs,
@@ -141,7 +141,7 @@ async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_diges
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn what_one_replica_prepares_and_another_uses_is_prepared_again_and_again() {
+async fn keeps_preparing_summaries_that_another_replica_uses() {
     let server = RedisServer::start();
     let settings = [("LONGHAUL_WINDOW", "32768")];
     let mut fleet = Fleet::start(2, boundless(), &server.url(), &settings).await;

@@ -122,6 +122,6 @@ async fn replicas_forward_the_same_digests_as_one_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn replicas_forward_the_same_summaries_as_one_process_and_ask_for_no_more() {
+async fn replicas_forward_the_same_summaries_as_one_process_at_no_extra_call() {
     assert!(check(&[]).await > 0);
 }

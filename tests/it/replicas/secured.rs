@@ -32,7 +32,7 @@ async fn replicas_share_a_server_with_tls_and_a_password() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn a_password_that_is_refused_is_told_of_without_it_and_costs_no_client_anything() {
+async fn wrong_password_is_logged_without_its_text_and_affects_no_client() {
     let server = RedisServer::with(&["--requirepass", "right"]);
     let store = format!("{}?pass=hunter2", server.url());
     let fleet = check(&store, &[], false).await;
@@ -72,7 +72,7 @@ async fn check_unwritten(server: &RedisServer, user: &str, why: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn a_server_that_answers_and_takes_no_writes_is_told_of() {
+async fn warns_of_a_server_that_accepts_no_writes() {
     let server = RedisServer::start();
     let may = "+eval +hgetall +hlen +pexpire +ping +type".split(' ');
     let user = ["ACL", "SETUSER", "reader", "on", ">secret", "~*"];

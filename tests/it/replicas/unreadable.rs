@@ -54,7 +54,7 @@ async fn check(damage: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn what_is_damaged_is_not_there_and_gives_way() {
+async fn damaged_entries_count_as_absent_and_are_overwritten() {
     // Garbage as the whole entry, a truncated entry, an entry with another format version.
     for change in [
         "'garbage'",
@@ -71,6 +71,6 @@ async fn what_is_damaged_is_not_there_and_gives_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
-async fn what_is_of_the_wrong_type_is_not_there_and_gives_way() {
+async fn entries_of_the_wrong_type_count_as_absent_and_are_overwritten() {
     check("redis.call('SET', key, 'text')").await;
 }

@@ -53,7 +53,7 @@ fn check(reply: &str) {
 }
 
 #[test]
-fn no_text_of_any_session_is_taken_for_an_error() {
+fn no_recorded_text_is_mistaken_for_an_error() {
     let mut checked = 0;
     for session in sessions() {
         for text in texts(&session.body) {

@@ -96,7 +96,7 @@ fn odd_bodies_are_read_and_rewritten_without_a_broken_rule() {
 }
 
 #[test]
-fn every_session_is_read_as_a_tree_reads_it() {
+fn parser_agrees_with_the_tree_oracle_on_every_session() {
     for RecordedInput { name, body } in RecordedInput::all() {
         let same = SameChat::of(&body);
         let expect = reader::reading(&same.body).unwrap().messages;
@@ -122,7 +122,7 @@ fn every_session_is_read_as_a_tree_reads_it() {
 }
 
 #[test]
-fn every_session_is_cleared_by_the_literal_rule_and_nothing_else_changes() {
+fn every_session_is_cleared_exactly_by_the_literal_rule() {
     let mut count = 0;
     for RecordedInput { name, body } in RecordedInput::all() {
         let same = SameChat::of(&body);

@@ -80,7 +80,7 @@ fn chats(model: &Model) -> Vec<SeenRequest> {
 }
 
 #[tokio::test]
-async fn old_outputs_are_cleared_and_the_rest_stays_to_the_byte() {
+async fn clears_old_outputs_and_changes_nothing_else() {
     let settings = [("window", "200000"), ("profile", "standard")];
     let (model, proxy, caller) = started(1_000_000, &settings).await;
     let sent = body(12, 8_000, &json!({"stream": true}));
@@ -102,7 +102,7 @@ async fn old_outputs_are_cleared_and_the_rest_stays_to_the_byte() {
 }
 
 #[tokio::test]
-async fn a_recorded_session_ends_where_it_dies_without_longhaul() {
+async fn completes_a_recorded_session_that_is_refused_without_longhaul() {
     let sessions = RecordedInput::all();
     let session = sessions
         .iter()
@@ -195,7 +195,7 @@ async fn each_recorded_overflow_leads_to_one_smaller_request() {
 }
 
 #[tokio::test]
-async fn a_history_that_the_upstream_keeps_passes_unchanged() {
+async fn server_side_history_passes_unchanged() {
     let (model, proxy, caller) = started(2_000, &[("window", "2000")]).await;
     for members in [
         json!({"previous_response_id": "resp_1"}),
@@ -213,7 +213,7 @@ async fn a_history_that_the_upstream_keeps_passes_unchanged() {
 }
 
 #[tokio::test]
-async fn nothing_new_begins_where_the_provider_compacts_and_an_overflow_is_mended() {
+async fn provider_side_compaction_disables_all_but_overflow_recovery() {
     let managed =
         json!({"context_management": [{"type": "compaction", "compact_threshold": 9_000}]});
     let (model, proxy, caller) = started(100_000, &[("window", "12000")]).await;
@@ -231,7 +231,7 @@ async fn nothing_new_begins_where_the_provider_compacts_and_an_overflow_is_mende
 }
 
 #[tokio::test]
-async fn paths_beside_it_pass_unread() {
+async fn paths_below_responses_pass_unread() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base("/v1"), &[("window", "2000")]).await;
     let sent = String::from_utf8(body(12, 2_000, &json!({}))).unwrap();
@@ -293,7 +293,7 @@ async fn check_tunnelled(proxy: &Proxy, upstream: &Upstream, fields: &str) {
 }
 
 #[tokio::test]
-async fn a_websocket_is_refused_until_the_client_repeats_it_without_http() {
+async fn tunnels_a_websocket_only_if_repeated_without_an_http_request() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base("/v1"), &[]).await;
     check_refused(&proxy).await;
@@ -316,7 +316,7 @@ async fn a_websocket_is_refused_until_the_client_repeats_it_without_http() {
 }
 
 #[tokio::test]
-async fn a_websocket_is_tunnelled_where_longhaul_does_nothing() {
+async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_is_off() {
     let upstream = Upstream::bind().await;
     let tunnelling = [("responses.websocket", "tunnel")];
     let proxy = Proxy::start(&upstream.base("/v1"), &tunnelling).await;

@@ -11,7 +11,7 @@ n=0; trap 'n=$((n+1)); echo heard' INT; trap 'echo total $n; exit' TERM; echo re
 while :; do sleep 0.05; done";
 
 #[test]
-fn what_is_ignored_is_ignored_by_the_command_too() {
+fn command_inherits_ignored_signals() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
     let line = format!(
         "trap '' HUP QUIT; exec {ours} run --upstream http://127.0.0.1:9 -- \
@@ -77,7 +77,7 @@ impl Drop for Terminal {
 
 #[test]
 #[ignore = "needs script, of util-linux, and a pseudo-terminal"]
-fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
+fn terminal_interrupt_reaches_the_command_once_with_redirected_streams() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
     // All of the command's streams lead elsewhere, not to the terminal.
     let line = format!(
@@ -98,7 +98,7 @@ fn a_terminals_interrupt_is_heard_once_wherever_the_streams_lead() {
 
 #[test]
 #[ignore = "needs script, of util-linux, and a pseudo-terminal"]
-fn an_interrupt_that_no_terminal_sends_is_passed_on() {
+fn forwards_an_interrupt_that_is_not_from_the_terminal() {
     let ours = env!("CARGO_BIN_EXE_longhaul");
     // Runs as a background job, so that only the shell receives typed interrupts.
     let line = format!(

@@ -15,13 +15,13 @@ const TASK: &str = "Read the parts, one after the other, to the last one. Then s
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the SDKs of tests/sdk/install"]
-async fn the_python_sdk_works_on_for_three_windows() {
+async fn python_sdk_completes_a_session_of_three_windows() {
     check(Script::python("tests/clients/sessions/openai_python.py")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the SDKs of tests/sdk/install"]
-async fn the_node_sdk_works_on_for_three_windows() {
+async fn node_sdk_completes_a_session_of_three_windows() {
     check(Script::node("tests/clients/sessions/openai_node.cjs")).await;
 }
 

@@ -29,7 +29,7 @@ fn json(place: &Place, arguments: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_listed_without_what_was_said_and_taken_away_by_caller() {
+async fn lists_records_without_content_and_purges_them_by_caller() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -91,7 +91,7 @@ async fn what_is_kept_is_listed_without_what_was_said_and_taken_away_by_caller()
 }
 
 #[test]
-fn a_file_that_is_not_there_is_refused_and_not_made() {
+fn rejects_a_missing_store_file_without_creating_it() {
     let place = Place::new();
     for what in ["list", "stats", "purge"] {
         let output = store(&place, &[what]);
@@ -105,7 +105,7 @@ fn a_file_that_is_not_there_is_refused_and_not_made() {
 }
 
 #[test]
-fn there_is_nothing_to_show_of_memory() {
+fn rejects_store_commands_for_a_memory_store() {
     let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .env_clear()
         .args(["store", "list"])
@@ -117,7 +117,7 @@ fn there_is_nothing_to_show_of_memory() {
 }
 
 #[tokio::test]
-async fn a_second_proxy_on_the_same_file_is_told_so() {
+async fn second_proxy_on_the_same_file_is_rejected() {
     let model = Model::start(ModelOptions::with_window(SMALL))
         .await
         .unwrap();
@@ -135,7 +135,7 @@ async fn a_second_proxy_on_the_same_file_is_told_so() {
 }
 
 #[test]
-fn passwords_and_secrets_are_not_printed() {
+fn check_prints_no_store_password_or_secret() {
     let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .env_clear()
         .env("LONGHAUL_STORE", "rediss://me:hunter2@example.org:6380/1")

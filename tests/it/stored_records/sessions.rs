@@ -70,7 +70,7 @@ async fn check(options: ModelOptions, change: fn(&mut Config)) {
 }
 
 #[tokio::test]
-async fn a_restart_changes_no_byte_where_digests_serve_and_the_window_was_learned() {
+async fn restart_changes_no_byte_with_digests_and_a_learned_window() {
     let options = ModelOptions {
         density: TokenDensity::DENSE,
         ..ModelOptions::with_window(32_768)

@@ -24,7 +24,7 @@ async fn overtaken(wait: &str) -> (Slow, Proxy, Caller) {
 }
 
 #[tokio::test]
-async fn a_request_waits_for_a_summary_that_is_under_way_and_buys_no_second() {
+async fn waits_for_a_pending_summary_without_requesting_another() {
     let (upstream, _proxy, caller) = overtaken("100ms").await;
     let arrived = caller.ask(talk(FULL, 1_000)).await;
     assert_eq!((arrived.status, arrived.action()), (200, "digest"));
@@ -32,7 +32,7 @@ async fn a_request_waits_for_a_summary_that_is_under_way_and_buys_no_second() {
 }
 
 #[tokio::test]
-async fn what_was_made_ahead_serves_who_waited_for_it() {
+async fn waiting_request_uses_the_summary_made_ahead() {
     let (upstream, _proxy, caller) = overtaken("1h").await;
     let finish = async {
         // By then, the request is either in flight or finds the finished summary.
@@ -46,7 +46,7 @@ async fn what_was_made_ahead_serves_who_waited_for_it() {
 
 /// A manual compaction must replace as much as possible, and the pending summary covers less.
 #[tokio::test]
-async fn who_compacts_by_hand_waits_for_a_summary_of_all_that_came() {
+async fn manual_compaction_waits_for_a_summary_of_the_whole_history() {
     let (mut upstream, _proxy, caller) = overtaken("1h").await;
     let now = [("x-longhaul-compact", "now")];
     let both_are_asked_for = async {

@@ -20,7 +20,7 @@ async fn throttled(chats: &Slow, settings: &[(&str, &str)]) -> Program {
 }
 
 #[tokio::test]
-async fn a_throttled_upstream_is_asked_for_no_summary() {
+async fn requests_no_summary_from_a_throttled_upstream() {
     let chats = Slow::start().await;
     let program = throttled(&chats, &[]).await;
     let throttled = [("reason", "throttled")];
@@ -34,7 +34,7 @@ async fn a_throttled_upstream_is_asked_for_no_summary() {
 }
 
 #[tokio::test]
-async fn a_summariser_elsewhere_has_its_own_say() {
+async fn throttled_chats_do_not_stop_a_dedicated_summariser() {
     let (chats, mut other) = (Slow::start().await, Slow::start().await);
     let base = other.base();
     let settings = [

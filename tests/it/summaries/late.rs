@@ -21,7 +21,7 @@ async fn proxy(upstream: &Slow, store: &str) -> (Proxy, Caller) {
 }
 
 #[tokio::test]
-async fn a_summary_that_comes_too_late_is_waited_for_at_the_end_and_used_by_the_next_process() {
+async fn shutdown_waits_for_a_late_summary_that_the_next_process_uses() {
     let mut upstream = Slow::start().await;
     let dir = tempfile::tempdir().unwrap();
     let store = format!("file:{}", dir.path().join("kept/longhaul.db").display());

@@ -23,7 +23,7 @@ fn before() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_client_that_gives_up_too_soon_has_its_summary_for_one_more_call() {
+async fn impatient_client_gets_its_summary_after_one_more_call() {
     let mut upstream = Slow::start().await;
     let proxy = Proxy::start(&upstream.base(), &[]).await;
     let caller = Caller::of(proxy.address);
@@ -49,7 +49,7 @@ async fn a_client_that_gives_up_too_soon_has_its_summary_for_one_more_call() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_no_warning() {
+async fn client_disconnect_during_a_summary_logs_no_warning() {
     let options = ModelOptions {
         summary: SummaryBehaviour::Hangs,
         ..ModelOptions::with_window(32_768)

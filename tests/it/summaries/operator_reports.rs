@@ -10,7 +10,7 @@ use crate::program::{Admin, Program};
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
 #[tokio::test]
-async fn who_refused_a_summary_and_how_is_told() {
+async fn logs_the_status_model_and_host_of_a_refused_summary() {
     let options = ModelOptions {
         summary: SummaryBehaviour::Throttled,
         ..ModelOptions::with_window(10_000_000)
@@ -27,7 +27,7 @@ async fn who_refused_a_summary_and_how_is_told() {
 }
 
 #[tokio::test]
-async fn a_cap_that_is_reached_is_told_and_what_it_withholds_is_counted() {
+async fn logs_a_reached_summary_limit_once_and_counts_withheld_summaries() {
     let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();

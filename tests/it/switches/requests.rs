@@ -9,7 +9,7 @@ use super::{
 use crate::caller::chat;
 
 #[tokio::test]
-async fn a_request_can_go_without_prune() {
+async fn prune_header_off_disables_clearing_for_one_request() {
     let stage = Stage::start(HUGE, &[BY_RULE]).await;
     let sent = stage
         .send_with(&[("x-longhaul-prune", "off")], foldable())
@@ -23,7 +23,7 @@ async fn a_request_can_go_without_prune() {
 }
 
 #[tokio::test]
-async fn a_request_can_go_without_compaction() {
+async fn compact_header_off_disables_compaction_for_one_request() {
     let stage = Stage::start(SMALL, &[]).await;
     let sent = stage
         .send_with(&[("x-longhaul-compact", "off")], full_of_words())
@@ -37,7 +37,7 @@ async fn a_request_can_go_without_compaction() {
 }
 
 #[tokio::test]
-async fn compaction_at_once_is_a_digest_where_no_model_is_asked() {
+async fn compact_now_makes_a_digest_without_a_summary_model() {
     let stage = Stage::start(HUGE, &[NO_MODEL]).await;
     let now = [("x-longhaul-compact", "now")];
     let sent = stage.send_with(&now, full_of_words()).await;
@@ -50,7 +50,7 @@ async fn compaction_at_once_is_a_digest_where_no_model_is_asked() {
 }
 
 #[tokio::test]
-async fn compaction_at_once_is_a_summary_and_stays() {
+async fn compact_now_makes_a_summary_that_stays_in_use() {
     for environment in [&[][..], &[AUTO], &[PRUNE, OVERFLOW]] {
         let stage = Stage::start(HUGE, environment).await;
         let now = [("x-longhaul-compact", "now")];
@@ -66,7 +66,7 @@ async fn compaction_at_once_is_a_summary_and_stays() {
 }
 
 #[tokio::test]
-async fn a_request_can_ask_for_more_than_the_mode() {
+async fn mode_header_on_overrides_shadow_mode() {
     let stage = Stage::start(HUGE, &[BY_RULE, SHADOW]).await;
     let sent = stage
         .send_with(&[("x-longhaul-mode", "on")], foldable())
@@ -75,7 +75,7 @@ async fn a_request_can_ask_for_more_than_the_mode() {
 }
 
 #[tokio::test]
-async fn none_of_our_fields_goes_upstream() {
+async fn forwards_no_longhaul_header() {
     let stage = Stage::start(HUGE, &[NO_MODEL]).await;
     let fields = [
         ("x-longhaul-mode", "on"),
@@ -103,7 +103,7 @@ async fn none_of_our_fields_goes_upstream() {
 const FIELDS: [&str; 3] = ["action", "tokens-before", "tokens-after"];
 
 #[tokio::test]
-async fn a_reply_says_what_was_done_and_only_then() {
+async fn reply_has_report_headers_only_if_something_was_done() {
     let stage = Stage::start(HUGE, &[BY_RULE]).await;
     let acted = stage.send(foldable()).await;
     assert!(
@@ -116,7 +116,7 @@ async fn a_reply_says_what_was_done_and_only_then() {
 }
 
 #[tokio::test]
-async fn a_reply_can_be_made_to_say_nothing() {
+async fn report_headers_can_be_switched_off() {
     let stage = Stage::start(HUGE, &[BY_RULE, ("LONGHAUL_REPORT_HEADERS", "off")]).await;
     let acted = stage.send(foldable()).await;
     assert!(acted.last_chat().contains(PLACEHOLDER));
@@ -130,7 +130,7 @@ async fn a_reply_can_be_made_to_say_nothing() {
 // ---- shadow
 
 #[tokio::test]
-async fn a_shadow_changes_nothing_and_asks_nobody() {
+async fn shadow_mode_changes_nothing_and_requests_no_summary() {
     for (environment, fields) in [
         (&[SHADOW][..], &[][..]),
         (&[], &[("x-longhaul-mode", "shadow")]),
@@ -151,7 +151,7 @@ async fn a_shadow_changes_nothing_and_asks_nobody() {
 }
 
 #[tokio::test]
-async fn a_shadow_leaves_a_refusal_in_events_as_it_comes() {
+async fn shadow_mode_relays_a_refusal_in_events() {
     let options = ModelOptions::with_window(SMALL).refusing_as(Family::OpenRouterStream);
     let stage = Stage::with(options, &[SHADOW]).await;
     let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
@@ -162,7 +162,7 @@ async fn a_shadow_leaves_a_refusal_in_events_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_reply_that_nobody_looked_at_proves_nothing() {
+async fn unexamined_reply_does_not_prove_that_its_request_fits() {
     let options = ModelOptions::with_window(SMALL).refusing_as(Family::OpenRouterStream);
     let stage = Stage::with(options, &[NO_MODEL]).await;
     let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();

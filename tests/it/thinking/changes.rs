@@ -15,7 +15,7 @@ const WINDOW: u64 = 32_768;
 const OFF: (&str, &str) = ("x-longhaul-mode", "off");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forks_and_undos_find_or_lose_their_removals_without_a_refusal() {
+async fn forks_and_undos_show_no_refusal_to_the_client() {
     let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
     let mut agent = Agent::new("cli-0018", BINDING);
     let (half, whole) = (agent.len() / 2, agent.len());
@@ -31,7 +31,7 @@ async fn forks_and_undos_find_or_lose_their_removals_without_a_refusal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_model_drops_the_thinking_and_the_first_goes_on_with_its_own() {
+async fn switching_between_models_shows_no_refusal_to_the_client() {
     let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
     let mut agent = Agent::new("cli-0018", BINDING);
     let mut steps = Vec::new();
@@ -48,7 +48,7 @@ async fn another_model_drops_the_thinking_and_the_first_goes_on_with_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_longhaul_such_a_conversation_is_refused_and_with_it_goes_on() {
+async fn edited_conversation_is_refused_with_mode_off_and_continues_with_on() {
     let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
     let mut agent = Agent::new("cli-0018", BINDING);
     let whole = agent.len();
@@ -85,7 +85,7 @@ async fn a_refusal_that_longhaul_did_not_cause_is_relayed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_asks_the_provider_to_drop_thinking_keeps_all_of_it() {
+async fn client_that_requests_drop_block_keeps_all_thinking() {
     let play = Play::start(
         options(WINDOW, ThinkingRules::Unenforced),
         |config: &mut Config| {
@@ -106,7 +106,7 @@ async fn a_client_that_asks_the_provider_to_drop_thinking_keeps_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_switch_leaves_all_thinking_and_the_original_is_sent() {
+async fn disabled_thinking_removal_sends_the_original_after_a_refusal() {
     let change = |config: &mut Config| {
         within(WINDOW)(config);
         config.compaction.remove_thinking = false;
@@ -126,7 +126,7 @@ async fn the_switch_leaves_all_thinking_and_the_original_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_promises_no_binding_costs_one_refusal() {
+async fn model_name_without_known_binding_costs_one_refusal() {
     let play = Play::start(options(WINDOW, ThinkingRules::Bound), super::digests).await;
     let mut agent = Agent::new("cli-0018", "claude-opus-4-5");
     let (mut steps, mut refused) = (Vec::new(), 0);
@@ -147,7 +147,7 @@ const STREAMED_REFUSAL: &str = ": PROCESSING\n\ndata: {\"error\":{\"code\":400,\
 const ANSWER: &str = r#"{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}]}"#;
 
 #[tokio::test]
-async fn a_refusal_within_a_stream_is_recognised_even_where_the_request_surely_fits() {
+async fn recognises_a_streamed_refusal_even_if_the_request_surely_fits() {
     let mut agent = Agent::new("cli-0018", BINDING);
     agent.sign_all();
     agent.set("stream", "true");

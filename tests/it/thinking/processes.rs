@@ -16,7 +16,7 @@ const WINDOW: u64 = 32_768;
 const EVERY: usize = 17;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_that_forgets_everything_costs_a_retry_each() {
+async fn restarts_without_stored_state_cost_at_most_one_retry_per_request() {
     let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
     let mut agent = Agent::new("cli-0018", BINDING);
     let mut steps = Vec::new();
@@ -30,7 +30,7 @@ async fn a_restart_that_forgets_everything_costs_a_retry_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_edits_are_lost_too_all_thinking_goes_once() {
+async fn lost_edits_cost_one_refusal_that_the_client_does_not_see() {
     let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
     let mut agent = Agent::new("cli-0018", BINDING);
     let (most, whole) = (agent.len() * 3 / 4, agent.len());
@@ -50,7 +50,7 @@ async fn where_the_edits_are_lost_too_all_thinking_goes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stored_removal_outlives_the_process_and_a_purged_one_costs_a_retry() {
+async fn stored_removals_survive_restarts_and_a_purge_costs_a_retry() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("store");
     let stored = |config: &mut Config| {

@@ -30,7 +30,7 @@ pub(super) fn tests(file: &File, name: &str) -> bool {
 }
 
 #[test]
-fn every_complaint_names_tests_that_there_are() {
+fn every_complaint_names_existing_tests() {
     let sources = sources();
     let rows = rows();
     assert!(!rows.is_empty());

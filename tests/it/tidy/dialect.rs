@@ -187,7 +187,7 @@ fn words(file: &File) -> Vec<&'static str> {
 }
 
 #[test]
-fn keys_of_an_api_stand_in_the_dialect_room() {
+fn dialect_keys_occur_only_in_dialect_modules() {
     check(&product(), |file| {
         let is_exempt = |word: &&str| EXEMPT.iter().any(|it| is_exempt(&file.path, word, it));
         let wrong = words(file).into_iter().filter(|word| !is_exempt(word));
@@ -209,7 +209,7 @@ fn every_exemption_of_a_key_is_in_use() {
 }
 
 #[test]
-fn a_key_is_found_in_every_form_of_a_literal_and_not_elsewhere() {
+fn finds_dialect_keys_in_every_form_of_literal_and_nowhere_else() {
     let found = |text: &str| {
         words(&File {
             path: "src/chat.rs".to_owned(),

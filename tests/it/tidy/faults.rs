@@ -15,7 +15,7 @@ fn every_fault_has_its_row_at_every_stage() {
 }
 
 #[test]
-fn every_row_of_the_faults_names_tests_and_every_test_of_them_is_named() {
+fn every_fault_row_names_tests_and_every_fault_test_has_a_row() {
     let sources = sources();
     let mut named = Vec::new();
     for row in FAULTS {
@@ -44,7 +44,7 @@ fn every_row_of_the_faults_names_tests_and_every_test_of_them_is_named() {
 }
 
 #[test]
-fn the_table_in_the_documents_is_the_one_that_is_tested() {
+fn documented_table_matches_the_tested_table() {
     let documents = files("docs");
     let page = documents
         .iter()

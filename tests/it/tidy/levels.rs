@@ -193,7 +193,7 @@ fn in_braces(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_uses_its_own_room_and_lower_levels_only() {
+fn files_use_only_their_own_module_and_lower_levels() {
     PROGRAM.check();
     CORE.check();
 }
@@ -238,7 +238,7 @@ fn file(path: &str, text: &str) -> File {
 }
 
 #[test]
-fn paths_are_seen_in_every_way_they_are_written() {
+fn finds_module_paths_in_every_notation() {
     let seen = |path: &str, text: &str| PROGRAM.named(&file(path, text));
     assert_eq!(seen("src/store.rs", "use crate::proxy::X;"), ["proxy"]);
     assert_eq!(seen("src/store.rs", "    let x = crate::cli::X;"), ["cli"]);
@@ -261,7 +261,7 @@ fn paths_are_seen_in_every_way_they_are_written() {
 }
 
 #[test]
-fn a_use_upwards_or_sideways_and_a_room_without_a_level_are_violations() {
+fn upward_and_sideways_uses_and_unlevelled_modules_are_violations() {
     let wrong = |levels: &Levels, path: &str, text: &str| levels.violations(&file(path, text));
     for (path, text, expect) in [
         (

@@ -26,7 +26,7 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 #[test]
-fn every_path_exists() {
+fn every_path_in_architecture_md_exists() {
     let page = page();
     // Blocks of code have three backticks on each side, which would shift the pairs.
     let text: String = page.split("```").step_by(2).collect();
@@ -39,7 +39,7 @@ fn every_path_exists() {
 }
 
 #[test]
-fn every_bound_is_in_a_file_of_its_row() {
+fn every_listed_bound_occurs_in_a_file_of_its_row() {
     let page = page();
     let source = products();
     let tables = page.split(BOUNDS).skip(1);
@@ -71,7 +71,7 @@ fn every_bound_is_in_a_file_of_its_row() {
 }
 
 #[test]
-fn every_module_of_the_core_has_its_place() {
+fn every_core_module_is_listed() {
     let page = page();
     let (_, list) = page
         .split_once("The modules of `crates/longhaul-core/src`")

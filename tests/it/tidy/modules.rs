@@ -25,7 +25,7 @@ fn looks_in(file: &File, folder: &Path, by_path: &[String]) -> bool {
 }
 
 #[test]
-fn every_source_file_is_named_by_a_module() {
+fn every_source_file_is_declared_as_a_module() {
     let sources = sources();
     let lines = sources.iter().flat_map(|file| file.text.lines());
     let by_path: Vec<String> = lines

@@ -41,7 +41,7 @@ fn is_counted(file: &File) -> bool {
 }
 
 #[test]
-fn a_type_s_name_has_two_owners_at_most() {
+fn type_name_is_declared_in_at_most_two_files() {
     let files = products();
     let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for file in files.iter().filter(|file| is_counted(file)) {
@@ -55,7 +55,7 @@ fn a_type_s_name_has_two_owners_at_most() {
 }
 
 #[test]
-fn types_are_seen_in_every_way_they_are_declared() {
+fn finds_types_in_every_form_of_declaration() {
     let text = "pub(crate) struct A<'a> {\n    enum B {\ntype C = u8;\n    type D = u8;\n\
                 pub(in crate::x) union E {\npub trait F: Send {\n#[cfg(test)]\nmod tests {\nstruct G;";
     assert_eq!(declared(text), ["A", "B", "C", "E", "F"]);

@@ -90,7 +90,7 @@ fn begins_with(line: &str, words: &str) -> bool {
 }
 
 #[test]
-fn doc_comments_begin_with_their_subject_or_its_verb() {
+fn doc_comments_do_not_begin_with_a_pointing_word() {
     let mut sources: Vec<File> = FOLDERS.into_iter().flat_map(files).collect();
     // The doc comments of settings are user documentation.
     sources.retain(|file| has_ending(&file.path, "rs") && file.path != "src/config/settings.rs");
@@ -143,7 +143,7 @@ fn a_sentence_is_measured_across_lines_and_without_its_code() {
 }
 
 #[test]
-fn only_the_first_line_of_a_doc_comment_is_read() {
+fn checks_only_the_first_line_of_a_doc_comment() {
     let text = "//! A file.\n\n/// Reads.\n/// What was read.\nfn a() {}\n/// Its end.\n";
     assert_eq!(first_lines(text), ["A file.", "Reads.", "Its end."]);
     assert!(begins_with("Its end.", "Its") && !begins_with("Its end.", "It"));

@@ -110,17 +110,17 @@ fn check_listed(names: &[&str], listed: &[Listed]) {
 }
 
 #[test]
-fn nothing_sleeps_in_a_test_but_what_is_listed() {
+fn tests_contain_only_the_listed_sleeps() {
     check_listed(&["sleep"], &SLEEPS);
 }
 
 #[test]
-fn nothing_is_timed_in_a_test_but_what_is_listed() {
+fn tests_contain_only_the_listed_time_measurements() {
     check_listed(&["elapsed", "timeout"], &TIMES);
 }
 
 #[test]
-fn every_reason_to_sleep_or_to_look_at_the_time_is_told_to_contributors() {
+fn contributing_md_explains_every_listed_sleep_and_time_measurement() {
     let told = include_str!("../../../CONTRIBUTING.md");
     let sources = sources();
     for (path, _, why) in SLEEPS.into_iter().chain(TIMES) {

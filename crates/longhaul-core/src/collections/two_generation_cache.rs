@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_last_is_kept_and_the_rest_is_bounded() {
+    fn keeps_recently_used_values_within_a_bounded_size() {
         let mut cache = TwoGenerationCache::<_, _>::new(10);
         for number in 0..100 {
             cache.insert(number, number);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_takes_the_place_of_the_one_before() {
+    fn insert_replaces_the_earlier_value_of_a_key() {
         let mut cache = TwoGenerationCache::<_, _>::new(1);
         cache.insert("a", 1);
         cache.insert("b", 2);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_turn_are_matched_as_any_are() {
+    fn results_in_call_order_match_like_those_of_the_general_path() {
         let many: Vec<u8> = (0..=u8::try_from(MAX_PAIRWISE_CALLS).unwrap()).collect();
         for count in 1..=many.len() {
             check(&many[..count], &many[..count]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_id_in_two_spellings_is_one() {
+    fn two_spellings_of_one_id_are_the_same_id() {
         let spell = |id: u8| ["a", r"\u0061"][usize::from(id)].to_owned();
         let calls: Vec<_> = batches(&[0, 1], &[0, 1], spell)
             .iter()
@@ -197,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answers_are_matched_alike((calls, answers) in answered()) {
+        fn both_matching_paths_agree_on_any_results((calls, answers) in answered()) {
             check(&calls, &answers);
         }
     }

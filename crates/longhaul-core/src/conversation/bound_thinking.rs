@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_goes_with_one_comma_wherever_it_stands() {
+    fn removing_thinking_leaves_no_stray_comma() {
         let details = r#""reasoning_details" : [{"signature":"s"}]"#;
         let blocks = r#""thinking_blocks":[{"signature":"s"}]"#;
         let left = r#"{"role":"assistant","content":"c"}"#;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_thinking_alone_goes_whole_unless_it_is_the_last() {
+    fn removes_a_message_of_thinking_alone_unless_it_is_last() {
         let alone = r#"{"role":"assistant","thinking_blocks":[{"signature":"s"}]}"#;
         check(alone, "");
         let body = format!(r#"{{"messages":[{{"role":"user","content":"u"}},{alone}]}}"#);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn images_before_the_newest_turn_may_go() {
+    fn images_before_the_newest_user_turn_are_droppable() {
         check("Uau", Some(2));
         check("UaU", Some(2));
         check("UauaUat", Some(4));
@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_turn_begins_with_the_first_of_its_user_messages() {
+    fn newest_turn_starts_at_its_first_user_message() {
         check("UaUuU", Some(2));
         check("UUau", Some(3));
     }
 
     #[test]
-    fn where_only_the_newest_turn_has_images_none_may_go() {
+    fn no_image_is_droppable_if_only_the_newest_turn_has_images() {
         check("uaU", None);
         check("uaUu", None);
         check("uauaT", None);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_image_or_a_user_there_is_none_to_replace() {
+    fn nothing_is_droppable_without_an_image_or_a_user_message() {
         check("uau", None);
         check("aT", None);
         check("", None);

@@ -34,7 +34,7 @@ fn check(messages: &[&str], expect: &[usize]) {
 }
 
 #[test]
-fn history_may_be_cut_behind_the_head_and_between_units() {
+fn boundaries_lie_after_the_head_and_between_units() {
     check(&[], &[0]);
     check(&[SYSTEM, SYSTEM], &[2]);
     check(&[SYSTEM, USER, CALLS, RESULT, SAYS, USER], &[1, 2, 4, 5, 6]);
@@ -67,13 +67,13 @@ fn an_aborted_step_joins_the_unit_after_it() {
 }
 
 #[test]
-fn a_result_of_no_call_is_parted_from_nothing_before_it() {
+fn no_boundary_lies_beside_a_result_without_a_call() {
     check(&[USER, RESULT, SAYS], &[0, 3]);
     check(&[SAYS, RESULT, USER], &[0, 3]);
 }
 
 #[test]
-fn an_assistant_message_that_says_nothing_closes_nothing() {
+fn an_empty_assistant_message_ends_no_unit() {
     let assistant = |content: &str| format!(r#"{{"role":"assistant"{content}}}"#);
     for nothing in [
         "",
@@ -92,7 +92,7 @@ fn an_assistant_message_that_says_nothing_closes_nothing() {
 }
 
 #[test]
-fn a_batch_is_a_run_of_results_and_complete_once_each_call_is_answered() {
+fn batch_is_a_run_of_results_complete_when_all_calls_are_answered() {
     let batches = |messages: &[&str]| {
         let body = body(messages);
         let conversation = read(body.as_bytes()).unwrap();
@@ -122,7 +122,7 @@ fn a_batch_is_a_run_of_results_and_complete_once_each_call_is_answered() {
 }
 
 #[test]
-fn each_result_knows_the_call_that_it_answers() {
+fn each_result_is_matched_to_its_call() {
     let places = |messages: &[&str]| {
         let body = body(messages);
         let conversation = read(body.as_bytes()).unwrap();
@@ -141,7 +141,7 @@ fn each_result_knows_the_call_that_it_answers() {
 }
 
 #[test]
-fn the_model_is_what_the_body_spells() {
+fn model_name_is_unescaped_and_empty_if_absent() {
     let model = |body: &str| read(body.as_bytes()).unwrap().model().into_owned();
     assert_eq!(
         model(r#"{"model":"openai\/gpt-5","messages":[]}"#),
@@ -152,7 +152,7 @@ fn the_model_is_what_the_body_spells() {
 }
 
 #[test]
-fn each_role_has_a_name_of_its_own_in_logs() {
+fn role_labels_are_distinct() {
     let roles = [
         Role::Assistant,
         Role::Developer,
@@ -169,7 +169,7 @@ fn each_role_has_a_name_of_its_own_in_logs() {
 }
 
 #[test]
-fn what_was_worked_out_of_a_message_is_there_when_it_is_met_again() {
+fn memo_of_a_message_survives_into_the_next_request() {
     let scope = Scope::new(&[1; 32], &[]);
     let cache = ParseCache::new(scope);
     let body = body(&[USER, SAYS]);

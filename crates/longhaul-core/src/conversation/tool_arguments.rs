@@ -121,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_call_is_named_by_its_first_argument_that_says_something() {
+    fn primary_argument_prefers_known_keys_then_any_non_empty_string() {
         for (arguments, main) in [
             (json!({"query": "x", "path": "a.rs"}), Some("a.rs")),
             (json!({"path": "", "file": "b.rs"}), Some("b.rs")),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_string_is_one_value() {
+    fn brackets_and_commas_in_a_string_do_not_count_as_values() {
         let text = r#"[{,\\\"{"#.repeat(MAX_VALUES);
         let arguments = format!(r#"{{"content":"{text}","path":"a.rs"}}"#);
         assert_eq!(path(&arguments).as_deref(), Some("a.rs"));

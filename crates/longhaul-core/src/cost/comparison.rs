@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_would_have_been_read_from_the_cache() {
+    fn removed_tokens_are_charged_at_the_cached_price() {
         let saved = Some(20_000 * CACHED);
         let steady = Some(prior(59_000, 39_000));
         check(
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_went_cold_by_itself_would_have_been_cold_without_longhaul() {
+    fn removed_tokens_are_charged_in_full_if_the_cache_went_cold() {
         let saved = Some(20_000 * FULL);
         let steady = Some(prior(59_000, 39_000));
         check(
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewrite_pays_for_what_stayed_and_was_missed() {
+    fn rewrite_cost_covers_retained_tokens_that_missed_the_cache() {
         // 1,000 tokens are new; of the other 39,000, 10,000 precede the first cut.
         let saved = Some(20_000 * CACHED);
         let lost = Some(29_000 * (FULL - CACHED));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_to_the_cache_anew_is_paid_for_as_that() {
+    fn rewrite_cost_uses_the_cache_write_price_if_the_usage_reports_writes() {
         let sold = TokenPrices {
             written: Price::from_dollars_per_million("2.5"),
             ..prices()
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_in_use_where_something_came_from_it_or_went_in() {
+    fn cache_counts_as_used_after_any_cache_read_or_write() {
         let caches = |cached, written| {
             let usage = Usage {
                 input: 10,
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_without_a_cache_would_have_billed_it_all() {
+    fn removed_tokens_are_charged_in_full_if_the_provider_has_no_cache() {
         let uncached = TokenPrices {
             cached: None,
             ..prices()
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_have_fitted_would_not_have_been_billed() {
+    fn tokens_beyond_the_window_are_not_charged() {
         let saved = Some(60_000 * CACHED);
         check(
             billed(900_000, 40_000),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_price_nothing_is_known_and_without_a_change_nothing_is_saved() {
+    fn amounts_are_unknown_without_prices_and_zero_without_removal() {
         let before = Some(prior(59_000, 59_000));
         check(
             billed(60_000, 40_000),

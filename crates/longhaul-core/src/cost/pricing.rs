@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_known_where_it_was_said_or_is_listed() {
+    fn amount_is_known_if_reported_or_listed() {
         let amount = Usd::from_nanos(7);
         assert_eq!(Cost::Reported(amount).amount(), Some(amount));
         assert_eq!(Cost::Listed(amount).amount(), Some(amount));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_of_nothing_is_not_known() {
+    fn a_zero_or_invalid_price_is_rejected() {
         assert_eq!(
             Price::from_dollars_per_million("0.0435"),
             Some(Price(43_500))
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_provider_s_own_word_wins_and_what_nobody_knows_is_no_amount() {
+    fn reported_cost_precedes_list_prices_and_unpriced_usage_has_no_amount() {
         let prices = prices("2", "", "");
         let reported = Usage {
             cost: Some(Usd::from_nanos(7)),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn input_costs_what_its_parts_do() {
+    fn input_cost_adds_up_uncached_cached_and_written_tokens() {
         let check = |prices: TokenPrices, usage: Usage, nanos: Option<i64>| {
             assert_eq!(
                 prices.input_cost(&usage),

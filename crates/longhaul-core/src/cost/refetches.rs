@@ -175,7 +175,7 @@ mod tests {
     const B: (&str, &str) = ("read", r#"{"path":"b","line":1}"#);
 
     #[test]
-    fn a_call_like_one_whose_result_was_cleared_is_a_reread() {
+    fn a_repeated_call_whose_result_was_cleared_is_a_refetch() {
         check(&[A, B, A], 1, 0, 1);
         check(&[A, B, A], 0, 3, 1);
         let spelt = ("read", r#"{ "line": 1, "path": "a" }"#);
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_result_still_stands_is_none() {
+    fn a_repeated_call_whose_latest_result_is_visible_is_no_refetch() {
         check(&[A, B, A], 0, 0, 0);
         check(&[B, A, A], 1, 0, 0);
         check(&[A, B, A, A], 1, 0, 0);
     }
 
     #[test]
-    fn another_call_is_none() {
+    fn a_call_with_another_tool_or_other_arguments_is_no_refetch() {
         check(&[A, B, ("read", r#"{"path":"c"}"#)], 2, 0, 0);
         check(&[A, B, ("list", A.1)], 2, 0, 0);
         // The byte sum is equal: same letters in a different order.
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_much_is_read_to_find_one() {
+    fn search_for_equal_arguments_stops_at_the_parse_budget() {
         // The byte sums are equal, so only parsing can tell the arguments apart.
         let spelt = |at: usize| {
             let (before, behind) = ("a".repeat(at), "a".repeat(MAX_PARSED_BYTES - 20 - at));
@@ -230,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_counts_where_it_is_new_and_not_again() {
+    fn only_calls_of_the_newest_assistant_message_count() {
         check(&[A, B, A, B], 3, 0, 1);
         check(&[A, B, A, ("list", "{}")], 3, 0, 0);
     }
 
     #[test]
-    fn of_a_message_with_very_many_calls_only_some_are_asked_about() {
+    fn at_most_max_calls_of_one_message_are_checked() {
         let many = MAX_CALLS + 4;
         let calls: Vec<_> = (0..many)
             .map(|at| {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_known_in_every_provider_s_words() {
+    fn parses_the_finish_reasons_of_every_provider() {
         for (finish, reasons) in [
             (FinishReason::Length, &["length", "max_tokens"][..]),
             (

@@ -61,7 +61,7 @@ mod tests {
     use crate::dialect::chat_completions::read;
 
     #[test]
-    fn what_is_granted_for_thought_counts_where_thought_is_not_switched_off() {
+    fn reasoning_budget_counts_unless_thinking_is_disabled() {
         for (wish, output, may) in [
             (
                 r#""thinking":{"type":"enabled","budget_tokens":5000}"#,

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_model_shows_its_version() {
+    fn model_name_determines_thinking_binding() {
         use ThinkingBinding::{Never, Possible};
         for (model, expect) in [
             ("claude-opus-5-5", Possible),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_of_the_request_decides_first() {
+    fn thinking_option_of_the_request_takes_precedence() {
         use ThinkingBinding::{Dropped, Enforced, Never, Possible};
         let binding = |behaviour: &str| {
             format!(

@@ -93,12 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cues_are_in_order() {
+    fn cues_are_sorted() {
         assert!(CUES.is_sorted());
     }
 
     #[test]
-    fn a_cue_is_a_cue_in_capitals_and_before_a_colon_too() {
+    fn recognises_cues_in_capitals_and_before_a_colon() {
         for cue in CUES {
             let bytes = cue.to_be_bytes();
             let word = std::str::from_utf8(&bytes).unwrap().trim_end_matches('\0');

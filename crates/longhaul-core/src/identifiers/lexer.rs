@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_past_the_longest_is_data_unless_it_is_an_address() {
+    fn an_overlong_run_is_skipped_unless_it_is_a_url() {
         let run = |length: usize| format!("{}-77", "x".repeat(length - 3));
         check(&run(MAX_RUN_BYTES), &[&run(MAX_RUN_BYTES)]);
         check(&run(MAX_RUN_BYTES + 1), &[]);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_that_is_an_address_by_its_ends_alone_is_not_taken_apart() {
+    fn an_overlong_run_with_a_misplaced_scheme_is_skipped() {
         // Without the limit, each of these parts would trigger a search of the whole rest.
         let parts = "a=".repeat(2_000_000);
         check(&format!("://{parts}:x"), &[]);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_parted_where_its_punctuation_parts_it() {
+    fn a_run_is_split_at_its_punctuation() {
         check("https://a.example/x?y=1,", &["https://a.example/x?y=1"]);
         check("://b a://bcd", &[]);
         check("a://bcde", &["a://bcde"]);
@@ -387,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_identifier_is_read_by_its_folders() {
+    fn a_path_that_is_no_identifier_is_split_at_its_slashes() {
         check("QX1/and", &["QX1"]);
         check("QX-1\\QX-2", &["QX-1", "QX-2"]);
         check("/QX", &[]);
     }
 
     #[test]
-    fn a_drive_s_path_ends_at_the_next_colon() {
+    fn a_windows_path_ends_at_the_next_colon() {
         check(r"C:\src\main.rs:12", &[r"C:\src\main.rs"]);
         check("c:/src/main.rs", &["c:/src/main.rs"]);
         check(r"9:\QX-1", &["QX-1"]);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_by_someone_stands_out() {
+    fn stronger_sources_and_cues_score_higher() {
         let of = |source| IdentifierStats { source, ..code() };
         check_order(&[
             of(IdentifierSource::User),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_and_specific_stands_out() {
+    fn rare_and_specific_identifiers_score_higher() {
         let met = |messages| IdentifierStats { messages, ..code() };
         check_order(&[met(3), met(4)]);
         let of = |figures| IdentifierStats {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alone_of_its_sort_stands_out() {
+    fn identifiers_with_few_similar_ones_score_higher() {
         let among = |crowd| IdentifierStats {
             family_in_text: crowd,
             ..code()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_stands_out_where_nobody_would_look_around() {
+    fn paths_in_small_absolute_trees_score_higher() {
         let path = |tree, neighbours| IdentifierStats {
             kind: IdentifierKind::Path,
             tree,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_writes_again_and_again_is_worked_with() {
+    fn frequent_agent_use_raises_the_working_set_score() {
         let path = |used, messages| IdentifierStats {
             kind: IdentifierKind::Path,
             agent_uses: used,
@@ -254,7 +254,7 @@ mod tests {
 
     /// Scores determine forwarded bytes, so the expected values are calculated independently.
     #[test]
-    fn scores_are_what_they_are_on_every_machine() {
+    fn scores_match_independently_computed_values() {
         let cued = IdentifierStats {
             cued: true,
             family_in_text: 3,

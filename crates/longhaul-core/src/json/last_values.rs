@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_stands_near_the_top_the_last_first() {
+    fn finds_values_near_the_top_last_first() {
         check(r#"{"usage":1}"#, &[json!(1)]);
         check(r#"{"usage" : {"a":[1]} , "x":"}"}"#, &[json!({"a": [1]})]);
         check(r#"tail of a text"},"usage":1}]}"#, &[json!(1)]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_no_key() {
+    fn text_that_looks_like_a_key_is_ignored() {
         check(r#"{"content":"\"usage\":1"}"#, &[]);
         check(r#"{"content":"say \"usage","b":1}"#, &[]);
         check(r#"{"content":"usage"}"#, &[]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_text_quotes_opens_and_closes_nothing() {
+    fn brackets_and_quotes_in_a_string_are_ignored() {
         check(r#"{"usage":1,"b":"say \"}}}}\" twice"}"#, &[json!(1)]);
         check(r#"{"usage":1,"b":"say \"{[\" twice"}"#, &[json!(1)]);
         check(r#"{"usage":1,"b":"a path ends in \\"}"#, &[json!(1)]);
@@ -141,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_may_have_made_is_too_deep() {
+    fn values_too_deep_for_reply_fields_are_ignored() {
         check(r#"{"choices":[{"message":{"usage":1}}]}"#, &[]);
     }
 
     #[test]
-    fn a_sequence_is_none_of_these_values() {
+    fn an_array_value_is_ignored() {
         check(r#"{"usage": [100,5]}"#, &[]);
     }
 
     #[test]
-    fn what_was_cut_off_is_not_read() {
+    fn truncated_values_are_ignored() {
         check(r#"{"usage":{"a":1"#, &[]);
         check(r#"{"usage":1"#, &[]);
         check(r#"{"usage":1,"b":"open}"#, &[]);

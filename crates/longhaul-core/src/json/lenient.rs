@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_false_and_what_has_no_element_is_empty() {
+    fn null_false_and_empty_containers_are_empty() {
         let check = |json: &str, expect: bool| {
             let json: &RawValue = serde_json::from_str(json).unwrap();
             assert_eq!(is_non_empty(json), expect, "{json}");
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_absent() {
+    fn a_value_of_another_type_reads_as_none() {
         let read = |json: &str| serde_json::from_str::<Lenient<u64>>(json).unwrap().0;
         assert_eq!(read("7"), Some(7));
         for odd in ["null", "true", "-7", "0.5", r#""7""#, "{}", "[7]"] {

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_quoted_as_json_has_it() {
+    fn quotes_like_serde_json() {
         for byte in 0..=u8::MAX {
             let text = format!("before {} behind", char::from(byte));
             let quoted = serde_json::to_string(&text).unwrap();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn content_of_a_choice_makes_an_answer() {
+    fn non_empty_content_of_a_choice_is_an_answer() {
         check(r#"{"choices":[{"message":{"content":"a"#, true);
         check(
             r#"{"id":"a\"b","usage":{"a":[1]}, "choices" : [ {"text" : "a"#,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_within_a_member_or_a_text_make_none() {
+    fn choices_in_a_nested_member_or_a_string_are_no_answer() {
         check(r#"{"error":{"choices":[1]}}"#, false);
         check(r#"{"error":"\"choices\":[1]"}"#, false);
         check(r#"{"error":"choices","a":[1]}"#, false);

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_to_other_bytes_is_recognised_by_its_words() {
+    fn recognises_a_binding_mismatch_by_its_wording() {
         let at = "messages.1.content.0: Invalid `signature` in `thinking` block.";
         for (more, expect) in [
             (" The block is bound to a different conversation.", true),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_alone_suffices() {
+    fn the_binding_mismatch_code_alone_suffices() {
         let mut details = ErrorDetails::default();
         details.add_value(
             &json!({ "error": { "message": "refused", "code": "prefix_binding_mismatch" } }),

@@ -70,7 +70,7 @@ fn every_wording_has_its_verdict_and_its_numbers() {
 }
 
 #[test]
-fn other_numbers_give_the_same_verdict_with_those_numbers() {
+fn renumbered_fixtures_keep_their_verdict() {
     for fixture in fixtures() {
         check(&fixture.renumbered());
     }
@@ -121,7 +121,7 @@ fn inner(body: &str) -> Option<Value> {
 }
 
 #[test]
-fn every_error_is_known_in_every_envelope() {
+fn every_error_is_recognised_in_every_envelope() {
     let mut moved = 0;
     for fixture in fixtures() {
         let Some(error) = inner(&fixture.body) else {
@@ -181,7 +181,7 @@ fn every_error_is_known_in_every_envelope() {
 }
 
 #[test]
-fn what_the_model_says_never_triggers() {
+fn model_output_never_triggers_a_verdict() {
     for fixture in fixtures().iter().filter(|fixture| !fixture.body.is_empty()) {
         let text = &fixture.body;
         let call = json!([{ "function": { "name": "log", "arguments": text } }]);
@@ -208,7 +208,7 @@ fn what_the_model_says_never_triggers() {
 }
 
 #[test]
-fn every_split_of_every_fixture_reads_the_same() {
+fn every_fixture_has_the_same_verdict_in_any_split() {
     for fixture in fixtures() {
         let bytes = fixture.body.as_bytes();
         let whole = read(fixture.status, [bytes]);
@@ -250,7 +250,7 @@ fn refused_lists() -> impl Iterator<Item = (u16, String)> {
 }
 
 #[test]
-fn every_refused_message_list_is_malformed() {
+fn every_refused_message_list_is_classified_as_malformed() {
     for (status, body) in refused_lists() {
         assert_eq!(
             read(status, [body.as_bytes()]),
@@ -262,13 +262,13 @@ fn every_refused_message_list_is_malformed() {
 
 proptest! {
     #[test]
-    fn any_bytes_have_a_verdict(status in 100u16..600, bytes: Vec<u8>) {
+    fn classifies_any_bytes_without_panic(status in 100u16..600, bytes: Vec<u8>) {
         read(status, [bytes.as_slice()]);
         classify_stated_error(Dialect::ChatCompletions, Event { name: b"error", data: &bytes, dropped: 0 }, RuleSet::table_only(ClassifierRules::standard()));
     }
 
     #[test]
-    fn a_damaged_fixture_has_one_verdict_in_any_pieces(
+    fn a_damaged_fixture_has_the_same_verdict_in_any_chunking(
         which: prop::sample::Index,
         at: prop::sample::Index,
         byte: u8,

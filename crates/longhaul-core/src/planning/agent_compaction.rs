@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_of_agents_are_known_at_either_end_of_a_message() {
+    fn recognises_agent_compaction_orders_at_either_end_of_a_message() {
         let long = "work ".repeat(2_000);
         check(
             "user",
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_looked_for_in_so_many_characters_from_each_end() {
+    fn searches_a_limited_number_of_characters_at_each_end() {
         // The middle of a long text is pasted content.
         let check_between = |before: &str, chars_before, chars_after, expect| {
             let (before, after) = (before.repeat(chars_before), "z".repeat(chars_after));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_new_is_begun_for_an_agents_own_compaction() {
+    fn an_agent_compaction_request_is_not_changed() {
         let reply = message("assistant", &"word ".repeat(6_000));
         let order = message("user", "Summarize the conversation so far.");
         assert!(is_changed(&format!("{reply},{}", message("user", "go on"))));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_new_is_begun_where_it_comes_in_the_middle_of_a_turn() {
+    fn an_agent_compaction_request_within_a_turn_is_not_changed() {
         let result = "word ".repeat(6_000);
         let step = format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}"#
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_known_before_reminders_of_the_agents_program() {
+    fn recognises_an_order_before_trailing_reminders() {
         let order = "Your task is to create a detailed summary of the conversation so far.";
         let reminder = "<system-reminder>rules</system-reminder>";
         for (texts, expect) in [
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_asks_is_not_taken_for_one() {
+    fn a_users_own_request_is_not_taken_for_a_compaction_order() {
         check(
             "user",
             "summarize the README and fix the title of the page",

@@ -25,7 +25,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_message_stands_behind_the_last_and_nothing_else_changes() {
+    fn appends_a_user_message_and_changes_nothing_else() {
         check(
             r#"{"messages": [ {"role":"assistant","content":"a"} ] , "n":1}"#,
             Some(
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_message_is_none_is_added() {
+    fn appends_nothing_without_messages() {
         check(r#"{"messages":[]}"#, None);
         check("[]", None);
     }

@@ -248,7 +248,7 @@ mod tests {
     use crate::units::tokens::Tokens;
 
     #[test]
-    fn an_output_is_lowered_beside_another_cut_wherever_it_stands() {
+    fn output_limit_is_lowered_beside_another_replacement_in_any_key_order() {
         let messages = |result: &str| {
             format!(
                 r#""messages":[{{"role":"user","content":"u"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}]"#
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound_is_not_spliced() {
+    fn rejects_empty_growing_and_duplicate_replacements() {
         check(vec![result("-")], true);
         check(vec![result("as long as it")], true);
         check(vec![], false);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_outside_the_cuts_that_differs_is_a_stray() {
+    fn every_changed_byte_outside_the_replacements_counts_as_corrupted() {
         let conversation = read(CHAT.as_bytes()).unwrap();
         let plan = Replacements::new(vec![result("-")]);
         let splice = Splice::new(&conversation, &plan).unwrap();

@@ -82,7 +82,7 @@ mod tests {
 
     /// The rooms follow from the formula, within a thousand tokens.
     #[test]
-    fn a_room_is_the_cheapest_for_its_class() {
+    fn room_of_each_price_class_matches_the_cost_formula() {
         for (class, share) in [
             (CachePrice::Fiftieth, 0.02_f64),
             (CachePrice::Tenth, 0.1),

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn of_its_own_it_stands_between_the_two() {
+    fn separate_summary_is_its_own_message_between_both_sides() {
         check(
             &json!([user(&"a".into()), long(), user(&"b".into())]),
             (1, 2),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_it_joins_the_user_messages_on_both_sides() {
+    fn merged_summary_joins_the_user_messages_on_both_sides() {
         check(
             &json!([user(&"a\"".into()), long(), user(&"\\b".into()), model("c")]),
             (1, 2),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_it_joins_the_one_that_there_is() {
+    fn merged_summary_joins_the_only_adjacent_user_message() {
         let system = json!({"role": "system", "content": "s"});
         check(
             &json!([user(&"a".into()), long(), model("c")]),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_messages_beside_it_take_it_in_and_nothing_else_does() {
+    fn summary_merges_only_into_adjacent_user_messages() {
         let messages = json!([model("a"), user(&"b".into()), long(), user(&"c".into())]);
         let body = json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_in_one_place_goes_to_the_other_and_then_to_the_plain_one() {
+    fn a_refused_placement_switches_to_the_other_and_then_back() {
         use Placement::{Merged, Separate};
         let none = PlacementRefusals::default();
         assert_eq!(none.placement(), Separate);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_have_seen_refused_is_refused_wherever_either_says() {
+    fn merging_placement_refusals_keeps_the_stronger() {
         use PlacementRefusals::{Both, Nowhere, Separate};
         for (one, other, expect) in [
             (Nowhere, Nowhere, Nowhere),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stay_parts() {
+    fn merged_content_parts_stay_separate_parts() {
         let image = json!({"type": "image_url", "image_url": {"url": "u"}});
         let text = |text: &str| json!({"type": "text", "text": text});
         check(

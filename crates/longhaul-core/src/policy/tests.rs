@@ -7,7 +7,7 @@ fn policy(window: u32) -> Policy {
 }
 
 #[test]
-fn what_is_asked_moves_the_marks_and_never_the_rule() {
+fn reported_window_moves_the_thresholds_but_not_the_pruning_rule() {
     for window in [32_000, 200_000] {
         for asked in [8_000, 64_000, 1_000_000] {
             let plain = policy(window);
@@ -25,7 +25,7 @@ fn what_is_asked_moves_the_marks_and_never_the_rule() {
 }
 
 #[test]
-fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
+fn a_counted_window_moves_thresholds_only_if_they_no_longer_fit() {
     let settings = CompactionSettings::default();
     let plain = policy(32_000);
     let near = plain
@@ -49,7 +49,7 @@ fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
 }
 
 #[test]
-fn output_is_not_taken_off_a_limit_on_input_alone() {
+fn separate_output_is_not_deducted_from_the_input_limit() {
     let output = Some(Tokens::new(20_000));
     let shared = policy(200_000);
     assert_eq!(shared.thresholds.max_input(output), Tokens::new(180_000));
@@ -77,7 +77,7 @@ const DEFAULT: (ThresholdSetting, ThresholdSetting) = (
 );
 
 #[test]
-fn a_huge_window_can_be_compacted_at_a_number_of_tokens() {
+fn absolute_thresholds_apply_in_a_huge_window() {
     let million = 1_000_000;
     assert_eq!(marks(DEFAULT.0, DEFAULT.1, million), (836_073, 885_254));
     assert_eq!(marks(at(150_000), DEFAULT.1, million), (142_500, 150_000));
@@ -86,13 +86,13 @@ fn a_huge_window_can_be_compacted_at_a_number_of_tokens() {
 }
 
 #[test]
-fn a_number_of_tokens_above_a_small_window_is_its_default_share() {
+fn an_absolute_threshold_above_a_small_window_uses_the_default_share() {
     let (soft, hard) = marks(at(150_000), at(140_000), 32_000);
     assert_eq!((soft, hard), marks(DEFAULT.0, DEFAULT.1, 32_000));
 }
 
 #[test]
-fn the_soft_mark_never_stands_above_the_hard_one() {
+fn soft_mark_never_exceeds_the_hard_mark() {
     for window in [2_000, 32_000, 200_000, 1_000_000] {
         for hard in [ThresholdSetting::Percent(50), at(1_000), at(60_000)] {
             for soft in [ThresholdSetting::Percent(100), at(1_000), at(900_000)] {
@@ -104,7 +104,7 @@ fn the_soft_mark_never_stands_above_the_hard_one() {
 }
 
 #[test]
-fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
+fn keep_recent_and_budgets_follow_an_absolute_hard_mark() {
     let settings = CompactionSettings {
         hard: at(30_000),
         ..CompactionSettings::default()
@@ -116,7 +116,7 @@ fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
 }
 
 #[test]
-fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
+fn relief_mark_is_below_the_hard_mark() {
     for percent in [20, 50, 70, 90, 100] {
         let settings = CompactionSettings {
             hard: ThresholdSetting::Percent(percent),
@@ -128,7 +128,7 @@ fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
 }
 
 #[test]
-fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
+fn recovery_target_is_60_percent_or_less_beside_a_large_output() {
     let check = |window, output: Option<u32>, expect| {
         let target = policy(window)
             .thresholds
@@ -148,7 +148,7 @@ fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
 }
 
 #[test]
-fn a_summary_is_taken_to_fill_all_its_parts() {
+fn nominal_summary_size_is_the_sum_of_its_budgets() {
     let check = |window, [prose, activity, index, said]: [u32; 4]| {
         let policy = policy(window);
         let expect = SummaryBudgets {
@@ -170,7 +170,7 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
 }
 
 #[test]
-fn a_rule_asked_at_the_mark_alone_clears_nothing_by_itself() {
+fn hard_mark_trigger_does_not_prune_between_cuts() {
     let check = |prune, when, expect| {
         let settings = CompactionSettings {
             prune,
@@ -187,7 +187,7 @@ fn a_rule_asked_at_the_mark_alone_clears_nothing_by_itself() {
 }
 
 #[test]
-fn where_compacting_alone_does_not_help_half_as_much_is_kept() {
+fn tightened_policy_keeps_half_as_much() {
     let plain = policy(32_000);
     let tightened = plain.tightened();
     assert_eq!(plain.keep_recent, Tokens::new(2_240));
@@ -204,7 +204,7 @@ fn where_compacting_alone_does_not_help_half_as_much_is_kept() {
 }
 
 #[test]
-fn only_the_local_profile_has_a_window_of_its_own() {
+fn only_the_local_profile_has_its_own_default_window() {
     let check = |profile, expect| {
         let window = Policy::default_window(profile);
         assert_eq!(window, Tokens::new(expect), "{profile:?}");
@@ -216,7 +216,7 @@ fn only_the_local_profile_has_a_window_of_its_own() {
 }
 
 #[test]
-fn frugal_leaves_a_conversation_the_room_of_its_price_class() {
+fn frugal_profile_sizes_the_room_by_cache_price() {
     let marks = |window, class, hard| {
         let settings = CompactionSettings {
             profile: Profile::Frugal,
@@ -246,7 +246,7 @@ fn frugal_leaves_a_conversation_the_room_of_its_price_class() {
 }
 
 #[test]
-fn clearing_is_weighed_unless_the_operator_set_its_numbers() {
+fn clearing_is_weighed_unless_profile_or_settings_fix_its_numbers() {
     let weighs =
         |settings: CompactionSettings| Policy::new(&settings, Tokens::new(200_000)).weighs_clearing;
     let usual = CompactionSettings::default();

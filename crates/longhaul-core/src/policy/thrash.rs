@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn full_again_within_three_requests_twice_in_a_row_is_a_thrash() {
+    fn two_quick_compactions_in_a_row_are_thrashing() {
         check(&[9], 0);
         check(&[9, 15], 1);
         check(&[9, 15, 21], 2);
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fourth_request_between_two_compactions_ends_the_row() {
+    fn a_fourth_request_between_compactions_resets_the_count() {
         check(&[9, 15, 23], 0);
         check(&[9, 17, 23], 1);
     }
 
     #[test]
-    fn requests_past_a_length_are_the_same_ones() {
+    fn request_points_after_a_length_equal_the_later_request_points() {
         let turn = r#"{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":""}},{"id":"2","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"1","content":"y"},{"role":"tool","tool_call_id":"2","content":"z"}"#;
         let body = format!(r#"{{"messages":[{turn},{turn},{turn}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_compaction_and_a_history_taken_back_are_not_quick() {
+    fn first_compaction_and_a_rewound_history_are_not_quick() {
         check(&[3], 0);
         check(&[31, 9], 0);
         check(&[9, 9], 0);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mended_overflow_starts_the_row_afresh_from_where_it_was() {
+    fn recovery_restarts_the_thrash_count_at_its_length() {
         let pace = ThrashDetector::restarted_at(9);
         assert_eq!(pace.compacted_len(), 9);
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_moves_with_the_places_of_its_conversation() {
+    fn thrash_positions_shift_with_the_conversation() {
         let moved = after(ThrashDetector::default(), &[9, 15, 21]).map_position(|at| at + 2);
         assert!(moved.was_compacted_at(23) && moved.is_thrashing());
         // A conversation that was never compacted stays that way.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_result_that_was_seen_and_still_stands_is_clipped() {
+    fn clips_the_largest_seen_result_that_is_still_visible() {
         let sizes = [(0, 9_000), (1, 9_000), (2, 6_000), (4, 5_000), (6, 9_000)];
         assert_eq!(clip(8_000, &sizes, 0, &[]), Some(ends(2, 2_000)));
         assert_eq!(clip(8_000, &sizes, 0, &[2]), Some(ends(4, 2_000)));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_it_is_at_most_half_of_what_is_kept() {
+    fn a_clip_keeps_at_most_half_of_keep_recent() {
         let check = |keep, expect| {
             let clip = clip(keep, &[(2, 9_000)], 0, &[]);
             assert_eq!(clip, expect, "{keep}");

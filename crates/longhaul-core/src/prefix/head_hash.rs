@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_a_text_does_not_count_and_the_rest_of_the_head_does() {
+    fn text_splitting_does_not_change_the_hash_but_other_content_does() {
         let parts = |texts: &[&str]| {
             let parts: Vec<Value> = texts
                 .iter()

@@ -57,7 +57,7 @@ fn a_line_end_cut_in_two_is_one_line_end() {
 }
 
 #[test]
-fn only_one_space_after_the_colon_is_not_data() {
+fn only_one_space_after_the_colon_is_removed() {
     check(
         "data:a\n\ndata:  b \n\ndata: \n\n",
         &[("", "a"), ("", " b "), ("", "")],
@@ -104,7 +104,7 @@ fn an_event_cut_off_by_the_end_is_an_event() {
 }
 
 #[test]
-fn what_is_past_the_bound_is_counted_and_not_kept() {
+fn bytes_past_the_event_limit_are_counted_but_not_kept() {
     let line = format!(
         "data: {}\ndata: tail\ndata: end\ndata: end\n\ndata: next\n\n",
         "x".repeat(MAX_EVENT_BYTES)
@@ -135,7 +135,7 @@ fn a_line_without_end_costs_no_more_than_the_bound() {
 
 proptest! {
     #[test]
-    fn any_chunking_of_any_bytes_gives_the_events_of_a_plain_reading(
+    fn any_chunking_matches_the_reference_parser(
         stream in "(data|event|:|[a-c]|\u{feff}|\r\n|[\r\n :]){0,60}",
         piece in 1usize..9,
     ) {

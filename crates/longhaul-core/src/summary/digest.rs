@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_turn_the_steps_done_for_it_stand_apart() {
+    fn within_a_turn_its_steps_are_listed_separately() {
         check(
             0..5,
             "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed\n\n## Turn So Far\n- looking → read(a.rs)",
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_said_on_the_way_is_kept_within_what_the_user_has() {
+    fn system_messages_share_the_budget_of_user_messages() {
         let message = |role: &str, text: String| serde_json::json!({"role": role, "content": text});
         let mut messages = vec![
             message("user", "help me".to_owned()),

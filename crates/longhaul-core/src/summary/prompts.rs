@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_prompt_says_which_headings_are_looked_for() {
+    fn a_custom_prompt_defines_the_required_headings() {
         let own = Prompts::new(Some("Write:\n## Stand der Dinge\n…\n"), Some("Again."));
         assert!(own.requests_heading("## Stand der Dinge:") && !own.requests_heading("## Goal"));
         assert_eq!(own.min_headings(), 1);

@@ -29,12 +29,12 @@ fn check(text: &str, expect: Result<&str, SummaryRejection>) {
 }
 
 #[test]
-fn a_summary_in_form_is_taken_as_it_is() {
+fn a_well_formed_summary_is_accepted_unchanged() {
     check(GOOD, Ok(GOOD));
 }
 
 #[test]
-fn thoughts_prefaces_and_fences_are_taken_off() {
+fn reasoning_prefaces_and_fences_are_stripped() {
     check(&format!("<think>hm ## Goal</think>\n{GOOD}"), Ok(GOOD));
     check(&format!("hm</thinking>{GOOD}"), Ok(GOOD));
     check(&format!("```markdown\n{GOOD}\n```"), Ok(GOOD));
@@ -42,7 +42,7 @@ fn thoughts_prefaces_and_fences_are_taken_off() {
 }
 
 #[test]
-fn thoughts_are_taken_off_however_many_there_are() {
+fn any_number_of_reasoning_blocks_is_stripped() {
     let said = "a<thinker>b< think>c</b>";
     let thought = "<think><analysis></think><reasoning>\n</reasoning>";
     assert_eq!(
@@ -54,7 +54,7 @@ fn thoughts_are_taken_off_however_many_there_are() {
 }
 
 #[test]
-fn the_files_of_the_model_give_way_to_ours() {
+fn model_written_file_sections_are_removed() {
     check(
         &format!("{GOOD}\n\n## Files Touched\n### Read\n- guessed.rs"),
         Ok(GOOD),
@@ -62,7 +62,7 @@ fn the_files_of_the_model_give_way_to_ours() {
 }
 
 #[test]
-fn a_heading_of_ours_is_known_however_a_model_spells_it() {
+fn reserved_headings_are_recognised_in_any_spelling() {
     for heading in [
         "## What the User Said:",
         "##  what the  user said ##",
@@ -79,7 +79,7 @@ fn a_heading_of_ours_is_known_however_a_model_spells_it() {
 }
 
 #[test]
-fn what_is_no_summary_is_refused() {
+fn text_that_is_no_summary_is_rejected() {
     check("", Err(SummaryRejection::Empty));
     check("<think>only thought", Err(SummaryRejection::Empty));
     check(
@@ -101,7 +101,7 @@ fn what_is_no_summary_is_refused() {
 }
 
 #[test]
-fn what_did_not_end_by_itself_is_refused() {
+fn an_unfinished_reply_is_rejected() {
     for (finish, refusal) in [
         (FinishReason::Length, SummaryRejection::CutOff),
         (FinishReason::Other, SummaryRejection::CutOff),
@@ -121,7 +121,7 @@ fn what_did_not_end_by_itself_is_refused() {
 }
 
 #[test]
-fn what_is_not_smaller_is_refused() {
+fn a_summary_that_is_not_smaller_is_rejected() {
     assert_eq!(
         accept(
             GOOD,
@@ -156,7 +156,7 @@ fn over_budget_the_oldest_finished_items_go() {
 }
 
 #[test]
-fn what_is_composed_gives_back_the_models_own_words() {
+fn model_sections_are_recovered_from_a_composed_summary() {
     let body = r#"{"messages":[{"role":"user","content":"use PORT=8443"},{"role":"assistant","content":"yes"}]}"#;
     let conversation = read(body.as_bytes()).unwrap();
     let prose = accept(
@@ -178,7 +178,7 @@ fn what_is_composed_gives_back_the_models_own_words() {
 }
 
 #[test]
-fn of_an_operators_prompt_the_headings_are_looked_for_and_no_others() {
+fn a_custom_prompts_headings_are_the_only_ones_required() {
     let accepted = |prompts: &Prompts, text: &str| {
         accept(
             text,
@@ -226,7 +226,7 @@ fn prose_may_be_three_times_its_budget_and_not_a_token_more() {
 }
 
 #[test]
-fn of_the_finished_items_no_more_go_than_have_to() {
+fn no_more_finished_items_are_dropped_than_needed() {
     let items = "- [x] one\n- [x] two\n- [x] six\n";
     let text = |items: &str, filler: usize| {
         let filler = "a".repeat(filler);
@@ -252,7 +252,7 @@ fn of_the_finished_items_no_more_go_than_have_to() {
 }
 
 #[test]
-fn what_stands_in_a_code_block_is_no_heading_and_the_block_no_fence_of_the_whole() {
+fn headings_in_code_blocks_are_ignored_and_inner_blocks_kept() {
     let block = "## Critical Context\n```\n## Files Touched\n- kept.rs\n```";
     let kept = format!("{GOOD}\n\n{block}");
     check(&kept, Ok(&kept));

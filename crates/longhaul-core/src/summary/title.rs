@@ -91,7 +91,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_title_is_asked_for_with_little_of_the_conversation_and_none_of_its_results() {
+    fn title_request_contains_a_short_excerpt_without_results() {
         let long = "word ".repeat(2_000);
         let call =
             json!({"id": "1", "type": "function", "function": {"name": "read", "arguments": "{}"}});
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_two_lines_of_plain_text() {
+    fn title_reply_is_parsed_as_two_lines_of_plain_text() {
         let check = |answer: &str, expect: Option<(&str, &str)>| {
             let found = parse(answer);
             let found = found

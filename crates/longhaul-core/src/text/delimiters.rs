@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_is_shown_to_the_letter_and_ends_nothing() {
+    fn delimited_text_is_verbatim_and_cannot_close_its_tags() {
         let mut text = "</transcript>\n</transcript-0000000000000000>\n<x> & \"y\"".to_owned();
         for _ in 0..3 {
             let fenced = delimited("transcript", &text);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_looks_like_one_of_ours_is_indented_wherever_lines_end() {
+    fn lines_that_look_like_labels_are_indented_after_any_line_end() {
         for end in LINE_ENDS {
             for forged in [
                 "[User]: x",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_clipped_text_begins_no_line_of_ours() {
+    fn the_tail_of_a_clipped_text_cannot_start_with_a_label() {
         let text = format!("{}[User]: x", "é ".repeat(100));
         for (tail, expect) in [(9, "  [User]: x"), (8, "User]: x"), (10, " [User]: x")] {
             let clipped = clip_escaped(&text, 20, tail);

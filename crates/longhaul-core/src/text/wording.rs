@@ -298,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_a_cleared_result_is_estimated_as_any_text() {
+    fn cleared_tokens_equal_the_text_estimate() {
         assert_eq!(CLEARED_TOKENS, Tokens::estimate_text(CLEARED));
     }
 
     #[test]
-    fn a_result_that_points_at_an_earlier_read_is_known_in_any_case() {
+    fn recognises_references_to_an_earlier_read_in_any_case() {
         let check = |text: &'static str, expect: bool| {
             let points = points_at_earlier_read(Tokens::estimate_text(text), || text.into());
             assert_eq!(points, expect, "{text}");
@@ -318,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapped_text_is_known_again() {
+    fn a_wrapped_summary_is_recognised_and_unwrapped() {
         assert!(is_wrapped_summary(&wrap_summary("x")) && !is_wrapped_summary("x"));
         assert_eq!(unwrap_summary(&wrap_summary("the words")), "the words");
         assert_eq!(unwrap_summary("the words"), "the words");
     }
 
     #[test]
-    fn nobody_but_us_ends_or_begins_a_record() {
+    fn summary_text_cannot_forge_the_record_delimiters() {
         for forged in [
             SUMMARY_SUFFIX,
             "[end of the RECORD]",
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_is_never_longer_than_it_may_be() {
+    fn one_line_never_exceeds_its_limit() {
         assert_eq!(one_line(" a\n b  c ", 10), "a b c");
         assert_eq!(one_line("aaaa bbbb", 6), "aaaa…");
         assert_eq!(one_line("aaaaaaaaaa", 6), "aaaaa…");

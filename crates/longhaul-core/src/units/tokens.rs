@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_rounded_up_by_less_than_an_eighth() {
+    fn round_up_to_eighth_adds_less_than_an_eighth() {
         for (tokens, expect) in [
             (0, 0),
             (1, 1),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amount_is_read_to_the_billionth_and_written_in_dollars() {
+    fn amounts_are_read_in_nanodollars_and_written_in_dollars() {
         let check = |dollars: f64, expect: Option<&str>| {
             let found = Usd::from_dollars(dollars).map(|usd| usd.to_string());
             assert_eq!(found.as_deref(), expect, "{dollars}");

@@ -69,7 +69,7 @@ mod tests {
     const LARGE: Tokens = Tokens::new(200);
 
     #[test]
-    fn a_second_silence_at_that_size_may_be_for_its_size() {
+    fn a_second_empty_reply_at_that_size_is_likely_due_to_size() {
         let mut silence = EmptyReplyTracker::default();
         assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::PossiblySize);
         assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::LikelySize);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_at_that_size_ends_it_and_a_smaller_one_does_not() {
+    fn an_answer_resets_the_tracker_only_at_that_size() {
         let mut silence = EmptyReplyTracker::default();
         silence.record_empty(LARGE);
         silence.record_answer(SMALL);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_smaller_request_does_not_cure_is_left_until_any_is_answered() {
+    fn an_empty_retry_rules_out_size_until_any_answer() {
         let mut silence = EmptyReplyTracker::default();
         silence.record_empty(LARGE);
         silence.record_empty_retry();

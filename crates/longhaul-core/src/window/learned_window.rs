@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learned_later_counts_whatever_the_clock_says() {
+    fn a_later_value_supersedes_despite_clock_differences() {
         let first = Timestamped::superseding(None, 1_000, Some(1));
         let slow = Timestamped::superseding(Some(first), 10, None);
         assert!(slow > first);

@@ -75,21 +75,21 @@ mod tests {
     }
 
     #[test]
-    fn latin_text_is_taken_for_what_the_estimate_says() {
+    fn latin_text_has_a_ratio_of_one() {
         check(&[&"word ".repeat(200)], 100);
         check(&[&"tab\\tand\\nline".repeat(200)], 100);
         check(&[], 100);
     }
 
     #[test]
-    fn each_script_is_taken_for_what_it_was_measured_at() {
+    fn each_script_has_its_measured_ratio() {
         check(&[&"界".repeat(400)], 316);
         check(&[&"か".repeat(400)], 296);
         check(&[&"한".repeat(400)], 384);
     }
 
     #[test]
-    fn escapes_are_characters() {
+    fn escapes_count_as_their_characters() {
         // A sample may begin within an escape.
         check(&[&"\\u754c".repeat(400)], 301);
     }
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_a_message_speaks_for_it() {
+    fn the_middle_of_a_message_is_sampled() {
         let text = format!("{}{}", "a".repeat(200), "界".repeat(4_000));
         check(&[&text], 316);
     }
 
     #[test]
-    fn of_a_message_in_parts_the_longest_text_speaks() {
+    fn the_longest_text_part_is_sampled() {
         let image = r#"{"type":"image_url","image_url":{"url":"data:,a"},"text":"aaaa"}"#;
         let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
         let (short, long) = (text("in Latin letters"), text(&"界".repeat(400)));

@@ -155,53 +155,53 @@ mod tests {
     }
 
     #[test]
-    fn without_a_count_the_window_is_the_providers() {
+    fn without_counts_the_window_is_unchanged() {
         check(None, None, 100_000);
     }
 
     #[test]
-    fn the_average_of_the_model_scales_the_window() {
+    fn the_models_average_ratio_scales_the_window() {
         check(None, Some((10_000, 16_000)), 62_500);
     }
 
     #[test]
-    fn a_fixed_part_of_the_count_is_taken_off_once() {
+    fn fixed_overhead_in_a_count_is_deducted_once() {
         // 22,000 plus the estimate, rather than 3.2 times the estimate at every size.
         check(Some((10_000, 32_000)), None, 78_000);
         check(Some((50_000, 72_000)), None, 78_000);
     }
 
     #[test]
-    fn what_came_after_the_count_is_scaled_by_the_model() {
+    fn growth_since_the_count_is_scaled_by_the_models_ratio() {
         check(Some((50_000, 60_000)), Some((50_000, 80_000)), 75_000);
     }
 
     #[test]
-    fn a_count_above_the_window_leaves_less_than_was_sent() {
+    fn a_count_above_the_window_shrinks_it_below_the_sent_size() {
         check(Some((90_000, 120_000)), None, 70_000);
     }
 
     #[test]
-    fn no_count_moves_a_window_out_of_its_range() {
+    fn counts_keep_the_window_within_its_range() {
         check(Some((90_000, u32::MAX)), None, 25_000);
         check(None, Some((4_000, u32::MAX)), 25_000);
         check(Some((500_000, 301_000)), None, 133_333);
     }
 
     #[test]
-    fn small_requests_say_nothing_of_the_model() {
+    fn small_requests_do_not_update_the_models_ratio() {
         check(None, Some((3_999, 10_000)), 100_000);
     }
 
     #[test]
-    fn a_cut_prompt_is_no_count() {
+    fn a_truncated_prompt_yields_no_sample() {
         let of = |counted| CountSample::new(Tokens::new(10_000), counted);
         assert_eq!(of(6_000), None);
         assert!(of(6_001).is_some());
     }
 
     #[test]
-    fn an_average_follows_without_leaping() {
+    fn moving_average_follows_gradually() {
         let pair = |counted| CountSample::new(Tokens::new(10_000), counted).unwrap();
         let first = TokenRatio::moving_average(None, pair(10_000));
         assert_eq!(first, Some(TokenRatio(1_000)));
@@ -217,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_counted_as_dense_as_its_model() {
+    fn estimates_convert_to_counts_by_the_ratio() {
         let pair = CountSample::new(Tokens::new(10_000), 16_000).unwrap();
         let density = TokenRatio::moving_average(None, pair).unwrap();
         assert_eq!(density.to_counted(Tokens::new(500)), Tokens::new(800));
     }
 
     #[test]
-    fn a_request_may_reach_a_mark_at_a_quarter_of_it() {
+    fn may_reach_holds_from_a_quarter_of_the_mark() {
         let may_reach = |request| TokenRatio::may_reach(Tokens::new(request), WINDOW);
         assert_eq!([24_999, 25_000, 25_001].map(may_reach), [false, true, true]);
     }
 
     #[test]
-    fn a_density_has_moved_once_it_is_more_than_a_sixteenth_off() {
+    fn is_far_from_holds_beyond_a_sixteenth() {
         let (told, denser) = (TokenRatio(1_600), TokenRatio(3_200));
         for (told, step) in [(told, 100), (denser, 200)] {
             let moved = |to: u32| TokenRatio(to).is_far_from(told);

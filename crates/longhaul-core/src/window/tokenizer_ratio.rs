@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_counted_by_the_vocabulary_of_the_model() {
+    fn tokens_are_counted_with_the_models_vocabulary() {
         // The example of OpenAI's cookbook, four times: six tokens each in either vocabulary.
         let english = "antidisestablishmentarianism".repeat(4);
         for model in [
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_half_a_mebibyte_speaks_for_what_is_older() {
+    fn only_the_newest_half_mebibyte_is_measured() {
         let density_of = |texts: &[&str]| {
             let messages = texts
                 .iter()
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn of_other_models_and_of_nothing_there_is_no_count() {
+    fn other_models_and_empty_text_have_no_count() {
         check("claude-sonnet-4", "hello", None);
         check("gpt-4o", "", None);
     }
 
     #[test]
-    fn chinese_is_denser_than_the_estimate_and_less_so_than_its_script_alone_says() {
+    fn measured_chinese_ratio_is_between_one_and_the_script_ratio() {
         let text = "上下文窗口已经满了，需要压缩较早的对话内容。".repeat(50);
         let messages = serde_json::json!([{"role": "user", "content": text}]);
         let body = serde_json::json!({"model": "gpt-4o", "messages": messages}).to_string();

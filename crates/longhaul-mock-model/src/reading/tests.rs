@@ -17,7 +17,7 @@ fn check(name: &str, parameters: &Value, arguments: Option<Value>) {
 }
 
 #[test]
-fn a_reader_is_told_the_path_and_nothing_that_it_does_not_require() {
+fn a_read_call_gets_the_path_and_only_required_arguments() {
     let schema = json!({"properties": {"filePath": {"type": "string"}, "offset": {"type": "number"}},
         "required": ["filePath"]});
     check("Read", &schema, Some(json!({"filePath": "/a/part-01.txt"})));
@@ -28,7 +28,7 @@ fn a_reader_is_told_the_path_and_nothing_that_it_does_not_require() {
 }
 
 #[test]
-fn a_shell_is_told_a_command() {
+fn a_shell_tool_gets_a_command() {
     let schema = json!({"properties": {"command": {"type": "string"}, "description": {"type": "string"},
         "is_background": {"type": "boolean"}},
         "required": ["command", "description", "is_background"]});
@@ -38,12 +38,12 @@ fn a_shell_is_told_a_command() {
 }
 
 #[test]
-fn without_a_tool_to_read_with_nothing_is_asked() {
+fn makes_no_call_without_a_reading_tool() {
     check("write_file", &json!({"required": ["path"]}), None);
 }
 
 #[test]
-fn a_part_counts_once_it_stood_whole_in_an_accepted_chat() {
+fn a_part_counts_once_and_only_whole_in_an_accepted_chat() {
     let folder = tempfile::tempdir().unwrap();
     let reading = FileReading::write(folder.path(), 2).unwrap();
     let text = fs::read_to_string(reading.files.first().unwrap()).unwrap();

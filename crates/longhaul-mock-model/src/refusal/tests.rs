@@ -55,7 +55,7 @@ fn leaves_numbers_alone_that_are_part_of_a_word() {
 }
 
 #[test]
-fn a_floor_stays_a_floor() {
+fn a_lower_bound_stays_a_lower_bound() {
     let body = "at least 91, 10 beside it, 100 holds, 101 in all, 90 left";
     check(
         body,
@@ -65,7 +65,7 @@ fn a_floor_stays_a_floor() {
 }
 
 #[test]
-fn no_family_leaves_a_name_unfilled() {
+fn no_refusal_contains_an_unfilled_placeholder() {
     // A misspelt placeholder stays in the text.
     let names = regex::Regex::new("<[a-z]+>").unwrap();
     for family in Family::ALL {

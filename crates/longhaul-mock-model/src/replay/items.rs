@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_asks_after_what_it_made() {
+    fn requests_follow_user_messages_and_complete_batches() {
         let body = r#"{"input":[{"role":"developer","content":"d"},{"role":"user","content":"a"},
             {"type":"reasoning"},{"type":"function_call","call_id":"1"},
             {"type":"custom_tool_call","call_id":"2"},

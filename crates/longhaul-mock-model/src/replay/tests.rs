@@ -32,7 +32,7 @@ fn roles(body: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn asks_behind_each_user_message_and_each_complete_batch() {
+fn requests_follow_user_messages_and_complete_batches() {
     let session = session();
     let counts: Vec<usize> = session
         .requests()
@@ -62,7 +62,7 @@ fn each_request_begins_with_the_one_before() {
 }
 
 #[test]
-fn names_the_recorded_reply() {
+fn returns_the_recorded_reply_of_each_request() {
     let session = session();
     let replies: Vec<Option<&[u8]>> = session.requests().map(|request| request.reply()).collect();
     assert!(
@@ -112,7 +112,7 @@ fn headless_has_one_user_message_and_all_steps() {
 }
 
 #[test]
-fn plants_in_all_four_places() {
+fn plants_facts_in_all_four_positions() {
     let (planted, facts) = session().planted(&PlantedFact::one_each()).unwrap();
     assert_eq!(facts.len(), 4);
     let body: Value =
@@ -152,7 +152,7 @@ fn plants_only_where_there_is_room() {
 }
 
 #[test]
-fn what_is_no_session_is_refused() {
+fn rejects_a_body_that_is_no_session() {
     for body in [
         "",
         "[]",

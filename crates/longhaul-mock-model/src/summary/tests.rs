@@ -13,7 +13,7 @@ fn chat(system: &str, last: &str, tools: &str) -> ChatBody {
 }
 
 #[test]
-fn knows_a_request_for_a_summary() {
+fn recognises_a_summary_request() {
     assert!(is_summary_request(
         &chat("You summarize.", "[User]: hi", "[]"),
         None
@@ -39,7 +39,7 @@ fn knows_a_request_for_a_summary() {
 }
 
 #[test]
-fn is_made_of_the_transcript() {
+fn summary_is_made_from_the_transcript() {
     let text = write(
         &chat("x", TRANSCRIPT, "[]"),
         SummaryBehaviour::Faithful,
@@ -72,7 +72,7 @@ fn carries_goal_and_facts_of_the_previous_summary() {
 }
 
 #[test]
-fn takes_no_placeholder_for_a_goal() {
+fn does_not_take_a_placeholder_as_goal() {
     let asked = format!("## Goal\n[what the user wants]\n{TRANSCRIPT}");
     let text = write(&chat("x", &asked, "[]"), SummaryBehaviour::Faithful, 3_000);
     assert!(
@@ -82,13 +82,13 @@ fn takes_no_placeholder_for_a_goal() {
 }
 
 #[test]
-fn gives_way_in_length_but_not_in_facts() {
+fn shortens_the_summary_but_keeps_the_facts() {
     let text = write(&chat("x", TRANSCRIPT, "[]"), SummaryBehaviour::Faithful, 1);
     assert!(text.contains("FACT-b2") && !text.contains("- [x]") && !text.contains("main.rs"));
 }
 
 #[test]
-fn gives_up_the_oldest_step_first() {
+fn drops_the_oldest_step_first() {
     let asked = format!("{TRANSCRIPT}\n[Assistant]: {}", "x".repeat(60));
     let whole = write(&chat("x", &asked, "[]"), SummaryBehaviour::Faithful, 3_000);
     let text = write(
@@ -107,7 +107,7 @@ fn gives_up_the_oldest_step_first() {
 }
 
 #[test]
-fn forgets_if_told_to() {
+fn forgetful_and_none_behaviours_omit_facts() {
     let forgetful = write(
         &chat("x", TRANSCRIPT, "[]"),
         SummaryBehaviour::Forgetful,

@@ -37,7 +37,7 @@ fn bare(message: &mut Value) {
 }
 
 #[test]
-fn what_was_signed_is_accepted_and_marks_and_order_do_not_count() {
+fn signed_thinking_is_accepted_despite_marks_and_key_order() {
     assert_eq!(broken(ThinkingRules::Bound, |_| ()), None);
     let marked = |body: &mut Value| {
         body["messages"][0] = json!({"content": "go", "role": "user"});
@@ -48,7 +48,7 @@ fn what_was_signed_is_accepted_and_marks_and_order_do_not_count() {
 }
 
 #[test]
-fn an_edit_breaks_the_thinking_behind_it_until_it_is_removed() {
+fn an_edit_invalidates_later_thinking_until_it_is_removed() {
     let edit = |body: &mut Value| body["messages"][2]["content"] = json!("[cleared]");
     assert_eq!(broken(ThinkingRules::Bound, edit), Some(STALE_THINKING));
     assert_eq!(broken(ThinkingRules::Unenforced, edit), None);
@@ -61,7 +61,7 @@ fn an_edit_breaks_the_thinking_behind_it_until_it_is_removed() {
 }
 
 #[test]
-fn the_kept_blocks_are_an_unbroken_run() {
+fn kept_thinking_blocks_must_be_contiguous() {
     let without = |gone: &'static [usize]| {
         move |body: &mut Value| gone.iter().for_each(|at| bare(&mut body["messages"][*at]))
     };
@@ -81,7 +81,7 @@ fn the_kept_blocks_are_an_unbroken_run() {
 }
 
 #[test]
-fn a_changed_block_is_forged_and_that_of_another_model_is_dropped() {
+fn a_changed_block_is_forged_but_another_models_is_dropped() {
     let forge = |body: &mut Value| {
         body["messages"][1]["reasoning_details"][0]["text"] = json!("another thought");
     };
@@ -94,7 +94,7 @@ fn a_changed_block_is_forged_and_that_of_another_model_is_dropped() {
 }
 
 #[test]
-fn manual_thinking_must_start_the_turn_under_way() {
+fn manual_thinking_must_start_the_open_turn() {
     let edit = |body: &mut Value| body["messages"][2]["content"] = json!("[cleared]");
     assert_eq!(broken(ThinkingRules::Manual, edit), None);
     let start = |body: &mut Value| bare(&mut body["messages"][1]);

@@ -312,7 +312,7 @@ fn rule_names_are_unique_and_unknown_ones_refused() {
 }
 
 #[test]
-fn an_added_rule_is_asked_first_and_a_removed_one_never() {
+fn an_added_rule_is_checked_first_and_a_removed_one_never() {
     let body = messages([user(), calling(&["abcdefgh1"]), user()]).to_string();
     let broken = |validity: ValidityRules| validity.broken_by(body.as_bytes()).map(|rule| rule.id);
     assert_eq!(broken(ValidityRules::standard()), Some("tool-pair-fwd"));
@@ -327,7 +327,7 @@ fn an_added_rule_is_asked_first_and_a_removed_one_never() {
 }
 
 #[test]
-fn answers_in_the_shape_of_whose_rule_it_is() {
+fn refusal_has_the_error_format_of_the_rules_provider() {
     for (id, place) in [
         ("tool-pair-fwd", "/error/message"),
         ("tool-pair-anthropic-fwd", "/error/message"),

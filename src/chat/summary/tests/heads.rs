@@ -105,7 +105,7 @@ async fn a_transcript_shows_no_system_prompt_and_its_summary_is_shared() {
 }
 
 #[tokio::test]
-async fn a_cached_summary_stays_behind_its_system_prompt() {
+async fn cached_summary_is_not_shared_across_system_prompts() {
     let model = Quoting::default();
     let base = model.start().await;
     let services = services(&base, &[("summary.style", "cached")]);
@@ -125,7 +125,7 @@ async fn a_cached_summary_stays_behind_its_system_prompt() {
 }
 
 #[tokio::test]
-async fn an_update_of_a_cached_summary_stays_behind_its_system_prompt() {
+async fn updated_cached_summary_is_not_shared_across_system_prompts() {
     let model = Quoting::default();
     let base = model.start().await;
     let services = services(&base, &[("summary.style", "cached")]);
@@ -141,7 +141,7 @@ async fn an_update_of_a_cached_summary_stays_behind_its_system_prompt() {
 }
 
 #[tokio::test]
-async fn after_a_change_of_style_a_cached_summary_is_not_found() {
+async fn changed_summary_style_does_not_reuse_the_other_styles_summary() {
     let model = Quoting::default();
     let base = model.start().await;
     let file = tempfile::tempdir().unwrap();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_message_the_middle_is_left_out_unless_all_is_wanted() {
+    fn omits_the_middle_of_a_long_message_unless_all_is_selected() {
         let numbers: Vec<String> = (1..=100).map(|number| number.to_string()).collect();
         let text = numbers.join("\n");
         let all: Vec<String> = numbers.iter().map(|line| format!("  │ {line}")).collect();

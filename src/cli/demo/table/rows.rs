@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_stretches_are_one_line() {
+    fn collapses_similar_rows_into_one_line() {
         let mut rows: Vec<PlayRow> = (1..=5).map(row).collect();
         let retried = PlayRow {
             refused: 1,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_there_where_all_are_wanted() {
+    fn shows_every_row_if_all_are_selected() {
         let rows: Vec<PlayRow> = (1..=40).map(row).collect();
         let mut page = String::new();
         write_table(&mut page, &rows, RowSelection::All, Paint::Plain);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_summaries_are_told() {
+    fn row_shows_errors_and_the_number_of_summaries() {
         let failed = PlayRow {
             summaries: 2,
             action: vec!["gave-up".to_owned()],

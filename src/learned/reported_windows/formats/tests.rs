@@ -17,7 +17,7 @@ fn listed(bytes: &[u8], model: &str) -> Option<Tokens> {
 }
 
 #[test]
-fn lists_of_models_say_the_window() {
+fn reads_the_window_from_model_lists() {
     assert_eq!(listed(recorded!("vllm.json"), "served"), HOLDS);
     assert_eq!(listed(recorded!("sglang.json"), "served"), HOLDS);
     assert_eq!(
@@ -32,7 +32,7 @@ fn lists_of_models_say_the_window() {
 }
 
 #[test]
-fn openrouters_list_says_the_smaller_window_and_where_it_goes_on() {
+fn reads_the_smaller_window_and_the_next_page_from_openrouter() {
     let page = recorded!("openrouter.json");
     let of = |model| listed(page, model).map(Tokens::get);
     assert_eq!(of("example/wide"), Some(131_072));
@@ -46,13 +46,13 @@ fn openrouters_list_says_the_smaller_window_and_where_it_goes_on() {
 }
 
 #[test]
-fn llama_cpp_answers_to_any_name_and_says_what_a_slot_holds() {
+fn llama_cpp_accepts_any_model_name_and_reports_the_slot_size() {
     assert_eq!(listed(recorded!("llama-cpp-models.json"), "gpt-4"), HOLDS);
     assert_eq!(llama_cpp(recorded!("llama-cpp-props.json"), "gpt-4"), HOLDS);
 }
 
 #[test]
-fn what_a_model_was_trained_for_is_not_what_it_holds() {
+fn training_context_length_is_not_the_window() {
     assert_eq!(
         listed(recorded!("llama-cpp-models-old.json"), "example.gguf"),
         None
@@ -61,7 +61,7 @@ fn what_a_model_was_trained_for_is_not_what_it_holds() {
 }
 
 #[test]
-fn other_local_servers_say_it_in_their_own_way() {
+fn reads_the_window_from_other_local_servers() {
     assert_eq!(lm_studio(recorded!("lm-studio.json"), "served"), HOLDS);
     assert_eq!(
         listed(recorded!("ollama-models.json"), "served:latest"),
@@ -77,7 +77,7 @@ fn other_local_servers_say_it_in_their_own_way() {
 }
 
 #[test]
-fn odd_values_are_not_known_and_cost_no_other_value() {
+fn ignores_odd_values_without_losing_valid_ones() {
     let of = |entry: &str| listed(format!(r#"{{"data":[{entry}]}}"#).as_bytes(), "m");
     for value in ["null", "0", "-1", "1.5", "\"32768\"", "[]", "99999999999"] {
         let entry = format!(

@@ -60,7 +60,7 @@ fn foreign(name: &str) -> Place {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_refused_and_left_as_it_is() {
+fn foreign_file_is_refused_and_left_unchanged() {
     for text in [&b"x"[..], b"notes of mine", &vec![0; 1 << 16]] {
         let place = with(text);
         assert!(refused_to_all(&place).contains("move what is there away"));
@@ -72,7 +72,7 @@ fn a_file_of_somebody_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_database_of_another_program_gets_no_table_of_ours() {
+fn foreign_database_is_refused_and_gets_no_table() {
     for name in ["theirs", "about"] {
         let place = foreign(name);
         assert!(refused_to_all(&place).contains("another program"));
@@ -90,7 +90,7 @@ fn a_database_of_another_program_gets_no_table_of_ours() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn refuses_a_path_that_is_not_a_regular_file() {
     let place = Place::new();
     fs::create_dir_all(place.path()).unwrap();
     assert!(refused_to_all(&place).contains("not a regular file"));
@@ -103,7 +103,7 @@ fn what_is_no_file_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_a_file_of_somebody_else_is_refused() {
+fn refuses_a_link_to_a_foreign_file() {
     let place = with("");
     let theirs = place.0.path().join("theirs");
     fs::write(&theirs, "theirs").unwrap();
@@ -114,7 +114,7 @@ fn a_link_to_a_file_of_somebody_else_is_refused() {
 }
 
 #[test]
-fn a_secret_of_somebody_else_is_not_overwritten() {
+fn does_not_overwrite_a_foreign_secret() {
     for there in [false, true] {
         let place = with("");
         if !there {
@@ -136,7 +136,7 @@ fn an_empty_file_may_be_used() {
 }
 
 #[tokio::test]
-async fn what_a_kill_leaves_of_a_store_that_is_being_made_is_made_again() {
+async fn store_left_half_created_by_a_kill_is_created_again() {
     // The secret is written first, and then the database without its first bytes, or its tables.
     let bare = with("");
     drop(Database::create(bare.path()).unwrap());
@@ -152,7 +152,7 @@ async fn what_a_kill_leaves_of_a_store_that_is_being_made_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_look_sets_nothing_aside_and_makes_nothing() {
+async fn inspection_sets_nothing_aside_and_creates_nothing() {
     let place = Place::new();
     assert!(matches!(place.look(), Err(Problem::NoStore(_))));
     assert!(!place.path().parent().unwrap().exists());
@@ -175,7 +175,7 @@ async fn a_look_sets_nothing_aside_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_set_aside_and_may_be_somebodys_is_not_overwritten() {
+async fn refuses_to_overwrite_a_set_aside_file_that_may_be_foreign() {
     let place = Place::new();
     for at in 0..9 {
         place.open().close().await;

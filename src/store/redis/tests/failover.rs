@@ -83,7 +83,7 @@ async fn after_a_failover_behind_one_name_the_new_primary_is_used() {
 
 #[tokio::test]
 #[ignore = "needs redis-server"]
-async fn a_copy_is_read_and_is_written_to_once_it_is_none() {
+async fn reads_from_a_replica_and_writes_once_it_is_promoted() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");

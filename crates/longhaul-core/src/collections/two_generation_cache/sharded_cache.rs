@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_bounded_and_what_is_used_stays() {
+    fn keeps_used_values_within_a_bounded_size() {
         let cache = ShardedCache::<u64, u64>::new(1_600);
         let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for number in 0..10_000 {

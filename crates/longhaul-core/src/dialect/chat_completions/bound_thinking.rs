@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_thinking_alone_is_found_whole() {
+    fn whole_message_is_bound_if_it_holds_only_thinking() {
         let alone = r#"{"role":"assistant","content":null,"thinking_blocks":[{"type":"thinking","thinking":"t","signature":"s"}],"tool_calls":[]}"#;
         check(alone, &[alone]);
     }
 
     #[test]
-    fn plain_reasoning_and_that_of_other_makers_is_not_bound() {
+    fn unsigned_and_other_vendors_reasoning_is_not_bound() {
         for member in [
             r#""reasoning":"t""#,
             r#""reasoning_details":[]"#,

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_negative_number_is_known_in_either_key() {
+    fn detects_a_negative_limit_in_either_key() {
         for (body, expect) in [
             (r#"{"messages":[],"max_tokens":-7232}"#, true),
             (r#"{"max_tokens":null,"max_completion_tokens" : -1}"#, true),

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_stays_a_string_and_an_array_becomes_one_part() {
+    fn replacement_keeps_a_string_and_turns_an_array_into_one_part() {
         check(r#""12 files""#, Some(r#""say \"x\"""#));
         let part = r#"[{"type":"text","text":"say \"x\""}]"#;
         check("[]", Some(part));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_cache_mark_of_an_array_stays_as_it_was_written() {
+    fn replacement_keeps_the_last_cache_mark_of_an_array() {
         check(
             r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type": "ephemeral", "ttl":"1h"}},{"type":"text","text":"c"}]"#,
             Some(
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_content_gets_none() {
+    fn null_content_is_not_replaced() {
         check("null", None);
     }
 }

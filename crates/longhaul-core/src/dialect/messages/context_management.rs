@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_edits_decide_who_keeps_the_history() {
+    fn context_edits_select_the_history_keeper() {
         use HistoryKeeper::{ClearingProvider, Client, Provider};
         for (value, expect) in [
             ("null", Client),

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_negative_number_is_known() {
+    fn detects_a_negative_limit() {
         for (body, expect) in [
             (r#"{"messages":[],"max_tokens":-7232}"#, true),
             (r#"{"max_tokens":7232}"#, false),

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_of_reminders_alone_is_one() {
+    fn text_is_a_reminder_only_if_it_consists_of_reminders() {
         for (raw, expect) in [
             (r"<system-reminder>\nx\n</system-reminder>", true),
             (r"\n <system-reminder>x</system-reminder>\n\n", true),

@@ -21,7 +21,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_keeps_its_shape_and_the_last_mark_within() {
+    fn replacement_keeps_the_result_shape_and_its_last_cache_mark() {
         check(r#""content":"12 files","#, Some(r#""say \"x\"""#));
         check("", None);
         check(

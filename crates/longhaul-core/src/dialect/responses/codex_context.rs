@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_messages_that_consist_of_context_are_context() {
+    fn a_message_is_context_only_if_all_its_parts_are() {
         let context = "<environment_context>\\n  <cwd>/home/user</cwd>";
         let agents = "# AGENTS.md instructions for /home/user";
         assert!(is_context([context]));

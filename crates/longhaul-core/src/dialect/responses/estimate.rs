@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_encrypted_text_holds_nothing() {
+    fn short_encrypted_text_is_estimated_at_zero() {
         for (chars, expect) in [
             (0, 0),
             (400, 0),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_types_pair_by_the_end_of_their_names() {
+    fn unknown_item_types_are_classified_by_suffix() {
         for (name, has_call_id, expect) in [
             ("function_call", true, ItemType::Call),
             ("dream_call", true, ItemType::Call),

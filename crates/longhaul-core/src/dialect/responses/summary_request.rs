@@ -127,7 +127,7 @@ mod tests {
     const BODY: &str = r#"{"model":"m","instructions":"be brief","store":true,"stream":false,"tool_choice":"required","context_management":[{"type":"compaction"}],"background":true,"prompt_cache_key":"k","user":"u","reasoning":{"effort":"low"},"tools":[ {"x":1} ],"input":[ {"role":"user","content":"do"} ,{"role":"assistant","content":"done"},{"role":"user","content":"more"}],"metadata":{}}"#;
 
     #[test]
-    fn a_call_stores_nothing_and_limits_its_output_as_the_client_does() {
+    fn summary_request_is_not_stored_and_limited_only_if_the_client_limits() {
         let conversation = Dialect::Responses.read(BODY.as_bytes()).unwrap();
         let own = RequestTemplate::from_request(&conversation, None);
         let call: Value = serde_json::from_str(&body(&own, "s", "u", Tokens::new(9))).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_only_the_provider_has_are_looked_up_as_the_client_asks() {
+    fn store_follows_the_client_if_items_exist_only_at_the_provider() {
         for (item, members, expect) in [
             (r#"{"type":"item_reference","id":"rs_1"}"#, "", None),
             (

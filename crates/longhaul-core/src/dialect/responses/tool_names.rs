@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_of_a_namespace_are_named_too() {
+    fn lists_namespaces_and_their_tools() {
         let item = r#"{"tools":[{"type":"namespace","name" : "app","tools":[{"name":"update",
             "parameters":{"properties":{"name":{"type":"string"}}}}]}]}"#;
         assert_eq!(tool_names(item).collect::<Vec<_>>(), ["app", "update"]);

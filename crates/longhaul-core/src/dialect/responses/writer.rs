@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_keeps_its_shape() {
+    fn replacement_keeps_the_output_shape() {
         let output = |output: &str| {
             format!(r#"{{"type":"function_call_output","call_id":"c","output":{output}}}"#)
         };
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_keep_their_outcomes() {
+    fn replacement_keeps_the_outcome_of_each_shell_chunk() {
         let output = r#"[{"stdout":"","stderr":"warn","outcome":{"type":"exit","exit_code":0}}, {"outcome":{"type":"timeout"},"stderr":"e","stdout":"long"}]"#;
         let item = format!(r#"{{"type":"shell_call_output","call_id":"c","output":{output}}}"#);
         check(
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_longhaul_does_not_read_stay() {
+    fn opaque_outputs_are_not_replaced() {
         for kind in [
             "local_shell_call_output",
             "computer_call_output",

@@ -15,13 +15,13 @@ fn check_all(expect: Option<IdentifierKind>, words: &[&str]) {
 }
 
 #[test]
-fn a_word_has_three_letters_or_figures_at_least() {
+fn words_need_at_least_three_letters_or_digits() {
     check_all(None, &["", "QX", "a-1", "7/7", "__x9__"]);
     check_all(Some(IdentifierKind::Code), &["QX9", "Q-X9"]);
 }
 
 #[test]
-fn codes_are_told_from_names() {
+fn distinguishes_codes_from_names() {
     let codes = [
         "QX-9917-ZETA",
         "FACT-83412",
@@ -60,7 +60,7 @@ fn codes_are_told_from_names() {
 }
 
 #[test]
-fn ordinary_words_are_nothing() {
+fn ordinary_words_are_no_identifiers() {
     let words = [
         "well-known",
         "Well-known",
@@ -79,7 +79,7 @@ fn ordinary_words_are_nothing() {
 }
 
 #[test]
-fn what_has_figures_alone_is_told_by_its_joints() {
+fn numeric_words_are_classified_by_their_separators() {
     check_all(Some(IdentifierKind::Number), &["8443", "123", "#4711"]);
     check_all(Some(IdentifierKind::Location), &["10.0.3.17"]);
     let versions = ["1.2.3", "1.2.3.4.5", "2026-06-18"];
@@ -98,7 +98,7 @@ fn what_has_figures_alone_is_told_by_its_joints() {
 }
 
 #[test]
-fn digests_are_told_by_their_figures() {
+fn classifies_hashes() {
     let digests = [
         "4f9c2ab7e1",
         "abcde12",
@@ -111,7 +111,7 @@ fn digests_are_told_by_their_figures() {
 }
 
 #[test]
-fn versions_and_quantities_begin_with_a_figure() {
+fn versions_and_quantities_start_with_a_digit() {
     let versions = [
         "v1.12.0",
         "v12",
@@ -125,13 +125,13 @@ fn versions_and_quantities_begin_with_a_figure() {
 }
 
 #[test]
-fn an_address_has_someone_at_a_host() {
+fn an_email_address_needs_a_user_and_a_dotted_host() {
     check("me@a.example", Some(IdentifierKind::Location));
     check_all(None, &["@a.example", "me@host"]);
 }
 
 #[test]
-fn paths_are_told_from_alternatives() {
+fn distinguishes_paths_from_alternatives() {
     let paths = [
         "src/rewrite/span.rs",
         "/usr/bin",
@@ -169,7 +169,7 @@ fn a_constant_is_in_capitals() {
 }
 
 #[test]
-fn settings_are_told_from_source_code() {
+fn distinguishes_assignments_from_source_code() {
     for (key, value) in [
         ("ORION_TOKEN", "violet-7731"),
         ("retries", "5"),
@@ -195,7 +195,7 @@ fn settings_are_told_from_source_code() {
 }
 
 #[test]
-fn an_endpoint_is_told_from_a_line_of_a_file() {
+fn distinguishes_endpoints_from_file_line_numbers() {
     for (host, port) in [
         ("localhost", "80"),
         ("a.b.example", "80"),
@@ -222,7 +222,7 @@ fn an_endpoint_is_told_from_a_line_of_a_file() {
 }
 
 #[test]
-fn a_family_is_what_a_listing_has_in_common() {
+fn similar_identifiers_share_a_family_key() {
     let one = |kind, words: &[&str]| {
         let first = family_key(words[0], kind);
         assert!(
@@ -270,7 +270,7 @@ fn a_family_is_what_a_listing_has_in_common() {
 }
 
 #[test]
-fn figures_are_those_of_the_value() {
+fn unguessable_chars_count_digits_of_the_value_and_a_whole_hash() {
     assert_eq!(
         unguessable_chars("RETRIES_2=4711", IdentifierKind::Assignment),
         4
@@ -280,7 +280,7 @@ fn figures_are_those_of_the_value() {
 }
 
 #[test]
-fn a_tree_is_the_first_two_folders_from_the_root() {
+fn tree_key_is_the_first_two_folders_of_an_absolute_path() {
     let of = |word| tree_key(word, IdentifierKind::Path);
     assert_eq!(of("/etc/app/a.toml"), of("/etc/app/keys/b.pem"));
     assert_ne!(of("/etc/app/a.toml"), of("/etc/other/a.toml"));
@@ -290,6 +290,6 @@ fn a_tree_is_the_first_two_folders_from_the_root() {
 }
 
 #[test]
-fn the_endings_are_in_order() {
+fn file_extensions_are_sorted() {
     assert!(FILE_EXTENSIONS.is_sorted());
 }

@@ -18,7 +18,7 @@ fn check(json: &str) {
 }
 
 #[test]
-fn what_a_literal_holds_does_not_hang_on_where_it_stands() {
+fn string_literals_decode_like_serde_json_at_any_offset_and_length() {
     for length in 0..2 * BLOCK_BYTES + 2 {
         let plain = "x".repeat(length);
         for special in [
@@ -58,7 +58,7 @@ fn check_value(json: &str) {
 }
 
 #[test]
-fn a_number_is_one_by_the_grammar() {
+fn numbers_follow_the_json_grammar() {
     for sign in ["", "-", "+", "--"] {
         for whole in ["", "0", "7", "10", "01", "987"] {
             for fraction in ["", ".", ".0", ".25", ".2.5"] {
@@ -73,7 +73,7 @@ fn a_number_is_one_by_the_grammar() {
 }
 
 #[test]
-fn a_value_is_one_by_the_grammar() {
+fn values_follow_the_json_grammar() {
     for value in [
         "",
         " ",
@@ -114,13 +114,13 @@ fn a_value_is_one_by_the_grammar() {
 }
 
 #[test]
-fn a_character_by_its_number_is_told_in_what_is_escaped() {
+fn detects_unicode_escapes() {
     assert!(has_unicode_escape(r"a\u0041"));
     assert!(!has_unicode_escape(r"a\n") && !has_unicode_escape("u"));
 }
 
 #[test]
-fn a_literal_moves_with_its_text() {
+fn a_literal_can_be_shifted() {
     let read = |text: &str, at| {
         let mut scanner = Scanner::new(text);
         scanner.advance(at).unwrap();
@@ -133,7 +133,7 @@ fn a_literal_moves_with_its_text() {
 
 /// RFC 8259 does not define unpaired surrogates; `serde_json` rejects them.
 #[test]
-fn half_a_pair_is_one_character() {
+fn an_unpaired_surrogate_decodes_to_one_replacement_character() {
     for (json, expect) in [
         (r#""\ud83dabcdefgh""#, "\u{fffd}abcdefgh"),
         (r#""\ud83d\u0041x""#, "\u{fffd}Ax"),

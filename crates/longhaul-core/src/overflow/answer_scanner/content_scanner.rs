@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_under_a_key_of_content_is_content() {
+    fn a_value_under_a_content_key_is_content() {
         check(r#"{"message":{"role":"a","content":"x"#, true);
         check(r#"{"message":{"content":null,"tool_calls":[{"#, true);
         check(r#"{"message":{"content" : [ {"#, true);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_or_another_key_is_none() {
+    fn an_empty_value_or_another_key_is_no_content() {
         check(r#"{"message":{"content":"","tool_calls":[]}}"#, false);
         check(r#"{"message":{"content":null,"a\"content":"x"}}"#, false);
         check(

@@ -12,7 +12,7 @@ fn check_states(expect: bool, replies: &[Value]) {
 }
 
 #[test]
-fn an_error_stands_under_a_key_of_errors_or_in_a_type() {
+fn recognises_errors_by_key_or_by_type() {
     check_states(
         true,
         &[
@@ -38,7 +38,7 @@ fn an_error_stands_under_a_key_of_errors_or_in_a_type() {
 }
 
 #[test]
-fn an_error_that_says_nothing_is_none() {
+fn an_empty_error_is_no_error() {
     check_states(
         false,
         &[
@@ -54,7 +54,7 @@ fn an_error_that_says_nothing_is_none() {
 }
 
 #[test]
-fn what_only_looks_like_an_error_is_none() {
+fn values_that_only_resemble_errors_are_no_errors() {
     check_states(
         false,
         &[
@@ -83,7 +83,7 @@ fn check_normalised(text: &str, expect: &str) {
 }
 
 #[test]
-fn a_separator_of_thousands_is_no_part_of_a_number() {
+fn thousands_separators_are_removed() {
     check_normalised("208,732 tokens", "208732 tokens");
     check_normalised("12,345,678", "12345678");
     check_normalised("1_048_576", "1048576");
@@ -91,7 +91,7 @@ fn a_separator_of_thousands_is_no_part_of_a_number() {
 }
 
 #[test]
-fn a_separator_of_anything_else_stays() {
+fn other_separators_are_kept() {
     check_normalised("1,2345", "1,2345");
     check_normalised("10,2345", "10,2345");
     check_normalised("10,23", "10,23");
@@ -103,7 +103,7 @@ fn a_separator_of_anything_else_stays() {
 }
 
 #[test]
-fn case_space_and_curled_apostrophes_make_no_difference() {
+fn normalises_case_whitespace_and_apostrophes() {
     check_normalised(" Model\u{2019}s\n\t MAXIMUM  É ", "model's maximum É");
 }
 
@@ -116,7 +116,7 @@ fn check_read(expect: bool, envelope: &Value) {
 }
 
 #[test]
-fn an_envelope_is_walked_whatever_its_keys() {
+fn reads_details_from_every_error_envelope() {
     for envelope in [
         json!({"Message": "too long"}),
         json!({"error_msg": "too long"}),
@@ -131,7 +131,7 @@ fn an_envelope_is_walked_whatever_its_keys() {
 }
 
 #[test]
-fn neither_the_request_nor_the_output_nor_a_name_is_read() {
+fn reads_no_details_from_request_output_or_names() {
     for envelope in [
         json!({"choices": [{"message": {"content": "too long"}, "text": "too long"}]}),
         json!({"message": {"role": "assistant", "content": "too long"}}),

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_its_measure_and_an_excess_name_an_overflow() {
+    fn codes_that_combine_prompt_measure_and_excess_name_an_overflow() {
         for code in [
             "context_length_exceeded",
             "ContextWindowExceededError",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_about_anything_else_names_none() {
+    fn other_codes_name_no_overflow() {
         for code in [
             "",
             "invalid_request_error",

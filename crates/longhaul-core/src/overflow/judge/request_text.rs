@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_stay() {
+    fn text_that_the_request_does_not_contain_is_kept() {
         for text in [
             "Prompt is too large: 300000 tokens",
             "too long",
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_those_of_the_decoded_texts() {
+    fn counts_the_characters_of_decoded_texts() {
         let request = RequestText::new(br#"{"a":"b\u4e0a\n","c":"data:image/png;base64,x"}"#, "");
         assert_eq!(request.characters(), 5);
         assert_eq!(RequestText::new(b"not JSON", "").characters(), 8);

@@ -28,7 +28,7 @@ fn check(status: u16, text: &str, strength: Strength) {
 }
 
 #[test]
-fn two_numbers_decide_alone_and_words_only_with_size() {
+fn a_pair_of_numbers_suffices_but_words_need_a_large_request() {
     check(400, "got 150321 tokens, allowed 131072", Strength::Strong);
     check(
         400,
@@ -47,7 +47,7 @@ fn two_numbers_decide_alone_and_words_only_with_size() {
 }
 
 #[test]
-fn a_request_is_large_near_the_window_or_above_what_was_accepted() {
+fn a_request_is_large_near_the_window_or_well_above_accepted_sizes() {
     let facts = |window, largest_accepted| RequestFacts {
         tokens: 80_000,
         window: Some(window),
@@ -68,7 +68,7 @@ fn a_request_is_large_near_the_window_or_above_what_was_accepted() {
 }
 
 #[test]
-fn strong_evidence_outweighs_a_refused_credential_and_nothing_a_payment() {
+fn strong_evidence_overrides_a_401_but_not_a_vetoed_status() {
     check(401, "context_length_exceeded", Strength::Strong);
     check(401, "k3 supports only 256K context.", Strength::Words);
     check(401, "the message is too long", Strength::Nothing);
@@ -117,7 +117,7 @@ fn a_limit_in_characters_is_converted() {
 }
 
 #[test]
-fn neither_a_name_nor_help_vetoes_or_names_an_overflow() {
+fn model_names_links_and_help_are_no_evidence_or_veto() {
     check(
         400,
         "The model acme/long-context-exceeded-7b is down",
@@ -138,7 +138,7 @@ fn neither_a_name_nor_help_vetoes_or_names_an_overflow() {
 }
 
 #[test]
-fn a_limit_far_above_the_request_is_the_range_of_a_parameter() {
+fn a_limit_far_above_the_request_is_no_evidence() {
     check(
         400,
         "The context length cannot exceed 10000000",
@@ -147,7 +147,7 @@ fn a_limit_far_above_the_request_is_the_range_of_a_parameter() {
 }
 
 #[test]
-fn a_year_and_a_number_of_a_model_are_no_sizes() {
+fn years_and_model_numbers_are_not_sizes() {
     let details = |text: &str| {
         let mut details = ErrorDetails::default();
         details.add_text(text);
@@ -171,7 +171,7 @@ fn a_year_and_a_number_of_a_model_are_no_sizes() {
 }
 
 #[test]
-fn an_output_limit_is_no_window() {
+fn an_excessive_output_limit_is_not_an_overflow() {
     let text =
         "input has 150000 tokens and max_completion_tokens: 65536 exceeds the context of 163840";
     let verdict = weigh_text(400, text).verdict(&FACTS);
@@ -184,7 +184,7 @@ fn an_output_limit_is_no_window() {
 }
 
 #[test]
-fn characters_of_a_rewritten_request_are_a_share_of_the_body() {
+fn a_character_limit_scales_with_the_share_forwarded() {
     let rewritten = RequestFacts {
         tokens: 30_000,
         ..FACTS
@@ -204,7 +204,7 @@ fn characters_of_a_rewritten_request_are_a_share_of_the_body() {
 }
 
 #[test]
-fn words_that_only_the_request_states_count_as_silence_does() {
+fn words_only_quoted_from_the_request_count_like_an_empty_refusal() {
     let mut details = ErrorDetails::default();
     details.add_text("Bad content: 'the prompt exceeds the context of 4096 tokens'");
     let unquoted = LazyCell::new(ErrorDetails::default);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_breaks_off_counts() {
+    fn an_unterminated_event_counts_as_the_last() {
         let mut start = EventStart::new(64);
         start.push(b"data: {\"a\":1}\n\ndata: {\"b\"");
         assert_eq!(start.last(), b"data: {\"b\"");

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_a_stream_are_so_many_events() {
+    fn stream_ends_span_a_fixed_number_of_events() {
         for feed in ["\n", "\r\n"] {
             let one = events(1, feed).len();
             let many = events(10, feed);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stream_is_all_of_it_at_both_ends() {
+    fn a_short_stream_is_covered_by_both_ends() {
         for count in 0..FIRST_EVENTS {
             let few = events(count, "\n");
             assert_eq!(first_events_len(few.as_bytes()), few.len());
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn only_objects_without_those_words_are_plain() {
+    fn only_unnamed_objects_without_error_words_are_plain() {
         for plain in [
             "",
             "\n\n",

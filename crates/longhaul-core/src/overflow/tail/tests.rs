@@ -194,7 +194,7 @@ fn the_usage_of_every_provider_is_read_from_the_end_of_a_body() {
 }
 
 #[test]
-fn the_last_count_of_a_stream_is_the_one_that_counts() {
+fn the_last_usage_of_a_stream_wins() {
     let counts = |n: u32| format!(r#"{{"choices":[],"usage":{{"prompt_tokens":{n}}}}}"#);
     let reply = stream(&[&counts(1), CONTENT, &counts(2), "[DONE]"]);
     let found = read(reply.as_bytes(), 10);
@@ -202,7 +202,7 @@ fn the_last_count_of_a_stream_is_the_one_that_counts() {
 }
 
 #[test]
-fn the_reasons_of_every_form_are_told_apart() {
+fn finish_reasons_are_read_in_every_format() {
     let reasons = [
         (r#""finish_reason":"length""#, FinishReason::Length),
         (r#""finish_reason":"stop""#, FinishReason::Stop),
@@ -239,7 +239,7 @@ fn the_reasons_of_every_form_are_told_apart() {
 }
 
 #[test]
-fn an_error_behind_content_is_judged_as_any_other() {
+fn an_error_after_content_is_classified_like_any_other() {
     let overflow = reply_end(None, None, OVERFLOW);
     check("an event", &stream(&[CONTENT, REFUSED, "[DONE]"]), overflow);
     let named = format!(
@@ -262,7 +262,7 @@ fn an_error_behind_content_is_judged_as_any_other() {
 }
 
 #[test]
-fn what_the_model_says_tells_nothing() {
+fn model_output_yields_neither_usage_nor_verdict() {
     let quoted = serde_json::to_string(&stream(&[CONTENT, REFUSED, EVENTS[0].1])).unwrap();
     let delta = format!(r#"{{"choices":[{{"delta":{{"content":{quoted}}}}}]}}"#);
     let call = format!(
@@ -286,7 +286,7 @@ fn what_the_model_says_tells_nothing() {
 }
 
 #[test]
-fn what_is_neither_json_nor_a_stream_is_no_answer() {
+fn text_that_is_neither_json_nor_a_stream_is_a_failure() {
     let page = ReplyEnd {
         has_content: false,
         ..reply_end(None, None, Verdict::Failed)
@@ -296,7 +296,7 @@ fn what_is_neither_json_nor_a_stream_is_no_answer() {
 }
 
 #[test]
-fn a_reply_without_a_word_is_seen_to_have_none() {
+fn an_empty_reply_has_no_content() {
     let silent = |usage| ReplyEnd {
         has_content: false,
         ..reply_end(usage, None, Verdict::Fine)
@@ -320,7 +320,7 @@ fn a_reply_without_a_word_is_seen_to_have_none() {
 }
 
 #[test]
-fn a_stream_is_read_from_its_first_whole_event_on() {
+fn reading_starts_at_the_first_complete_event() {
     let long = format!(
         r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#,
         "a".repeat(5_000)
@@ -342,7 +342,7 @@ fn a_stream_is_read_from_its_first_whole_event_on() {
 }
 
 #[test]
-fn a_stream_is_whole_where_nothing_more_is_to_be_told() {
+fn a_stream_is_complete_after_done_or_finish_reason_and_usage() {
     let is_whole = |reply: &str| {
         let mut tail = ReplyTail::new(Dialect::ChatCompletions);
         tail.push(reply.as_bytes());
@@ -366,7 +366,7 @@ fn a_stream_is_whole_where_nothing_more_is_to_be_told() {
 
 proptest! {
     #[test]
-    fn any_bytes_end_in_the_same_parting_however_they_are_cut(
+    fn any_chunking_gives_the_same_reply_end(
         pieces in prop::collection::vec(prop_oneof![
             any::<Vec<u8>>(),
             prop::sample::select(EVENTS).prop_map(|(_, event, _)| stream(&[event]).into_bytes()),
@@ -384,7 +384,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_left_out_of_a_stream_tells_nothing(
+    fn skipped_events_do_not_change_the_reply_end(
         events in prop::collection::vec(prop_oneof![
             30 => Just(stream(&[r#"{"choices":[{"delta":{"content":"b"},"finish_reason":null}]}"#])),
             3 => prop::sample::select(EVENTS).prop_map(|(_, event, _)| stream(&[event])),

@@ -41,38 +41,38 @@ fn smaller(limit: u32, input: Option<u32>, output: u32) -> Verdict {
 }
 
 #[test]
-fn a_prompt_below_the_window_fits_with_a_smaller_output() {
+fn a_prompt_below_the_window_makes_the_output_too_large() {
     assert_eq!(weighed(1000, 999, 500), smaller(1000, Some(999), 500));
     assert_eq!(weighed(1000, 1000, 500), overflow(1000, Some(1000), 500));
 }
 
 #[test]
-fn a_sum_that_fits_is_refused_for_another_reason_than_its_output() {
+fn a_fitting_sum_is_an_overflow_not_an_output_error() {
     assert_eq!(weighed(1000, 500, 500), overflow(1000, Some(500), 500));
     let past_any_number = weighed(1000, 999, u32::MAX);
     assert_eq!(past_any_number, smaller(1000, Some(999), u32::MAX));
 }
 
 #[test]
-fn a_prompt_one_past_what_is_accepted_was_not_counted_to_its_end() {
+fn prompt_size_is_unknown_if_the_sum_exceeds_the_limit_by_one() {
     assert_eq!(weighed(1000, 501, 500), overflow(1000, None, 500));
     assert_eq!(weighed(1000, 502, 500), smaller(1000, Some(502), 500));
 }
 
 #[test]
-fn an_output_as_large_as_the_window_is_too_large_whatever_the_prompt() {
+fn output_as_large_as_the_window_is_too_large_for_any_prompt() {
     assert_eq!(weighed(1000, 1, 1000), smaller(1000, None, 1000));
     assert_eq!(weighed(1000, 2, 999), overflow(1000, None, 999));
 }
 
 #[test]
-fn refusals_begin_at_400() {
+fn statuses_below_400_are_no_refusals() {
     let body = json!({ "message": WORDS });
     assert!(is_overflow(400, &body) && !is_overflow(399, &body));
 }
 
 #[test]
-fn sixteen_steps_down_are_taken() {
+fn reads_at_most_sixteen_nested_levels() {
     let mut body = json!({ "message": WORDS });
     for _ in 0..7 {
         body = json!({ "error": body.to_string() });
@@ -83,7 +83,7 @@ fn sixteen_steps_down_are_taken() {
 }
 
 #[test]
-fn sixteen_objects_in_one_text_are_read() {
+fn reads_at_most_sixteen_objects_in_one_text() {
     let is_overflow_behind = |objects: usize| {
         let inner = json!({ "code": "tokens_limit_reached" });
         let text = format!("upstream said {}{inner}", r#"{"id":1} "#.repeat(objects));
@@ -93,7 +93,7 @@ fn sixteen_objects_in_one_text_are_read() {
 }
 
 #[test]
-fn sixteen_elements_of_an_array_are_read() {
+fn reads_at_most_sixteen_elements_of_an_array() {
     let among = |before: usize| {
         let mut errors = vec![json!({ "message": "no" }); before];
         errors.push(json!({ "message": WORDS }));
@@ -109,7 +109,7 @@ fn sixteen_elements_of_an_array_are_read() {
 }
 
 #[test]
-fn four_places_of_a_text_are_looked_at_for_json() {
+fn tries_at_most_four_positions_of_a_text_for_json() {
     let behind = |openings: usize| {
         let inner = json!({ "code": "tokens_limit_reached" });
         json!({ "error": format!("{}{inner}", "{ ".repeat(openings)) })
@@ -118,7 +118,7 @@ fn four_places_of_a_text_are_looked_at_for_json() {
 }
 
 #[test]
-fn sixty_four_texts_and_as_many_codes_are_kept() {
+fn keeps_at_most_64_texts_and_64_codes() {
     for (key, filler, last) in [
         ("message", "no", WORDS),
         ("code", "no", "tokens_limit_reached"),
@@ -136,7 +136,7 @@ fn sixty_four_texts_and_as_many_codes_are_kept() {
 }
 
 #[test]
-fn four_kibibytes_of_a_text_are_read() {
+fn reads_at_most_four_kibibytes_of_a_text() {
     let at_the_end = |bytes: usize| {
         let filler = "x".repeat(bytes - WORDS.len() - 1);
         json!({ "message": format!("{filler} {WORDS}") })

@@ -24,7 +24,7 @@ fn overflow() -> Overflow {
 }
 
 #[test]
-fn an_invented_wording_is_an_overflow_with_its_numbers_once_it_is_configured() {
+fn a_configured_pattern_recognises_an_unknown_wording_with_its_numbers() {
     assert_eq!(verdict(WORDING, &[]), Verdict::Unexplained);
     let bare = Verdict::Overflow(overflow());
     assert_eq!(verdict(WORDING, &["brim-full"]), bare);
@@ -43,7 +43,7 @@ fn an_invented_wording_is_an_overflow_with_its_numbers_once_it_is_configured() {
 }
 
 #[test]
-fn sums_and_excesses_are_read_as_the_table_reads_them() {
+fn configured_total_and_excess_groups_are_read() {
     for (wording, pattern, excess) in [
         (
             "17000 of 16384 drops",
@@ -64,7 +64,7 @@ fn sums_and_excesses_are_read_as_the_table_reads_them() {
 }
 
 #[test]
-fn the_arithmetic_holds_for_a_configured_wording_too() {
+fn a_configured_pattern_can_find_an_excessive_output() {
     let numbers = r"brim-full: (?<limit>\d+) drops and (?<output>\d+) to come, holds (?<input>\d+)";
     let smaller = Verdict::OutputTooLarge {
         limit: 60_000,
@@ -76,7 +76,7 @@ fn the_arithmetic_holds_for_a_configured_wording_too() {
 }
 
 #[test]
-fn a_configured_pattern_says_the_numbers_before_the_table_does() {
+fn numbers_of_a_configured_pattern_precede_those_of_the_table() {
     let known = "This model's maximum context length is 128000 tokens, or 99 drops.";
     let Verdict::Overflow(found) = verdict(known, &[r"or (?<limit>\d+) drops"]) else {
         panic!("{known}")
@@ -85,13 +85,13 @@ fn a_configured_pattern_says_the_numbers_before_the_table_does() {
 }
 
 #[test]
-fn a_veto_comes_first() {
+fn a_veto_overrides_a_configured_pattern() {
     let throttled = format!("Rate limit reached. {WORDING}");
     assert_eq!(verdict(&throttled, &["brim-full"]), Verdict::Fine);
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_its_position() {
+fn rejects_an_invalid_pattern_with_its_position() {
     let check = |pattern: &str, expect: &str| {
         let refused = ClassifierRules::with_patterns(&["a".into(), pattern.into()]).unwrap_err();
         assert_eq!(refused.to_string(), expect);

@@ -13,7 +13,7 @@ fn check(body: &str, expect: Verdict) {
 const ROLE: &str = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#;
 
 #[test]
-fn an_error_that_is_no_overflow_is_no_answer() {
+fn an_error_that_is_no_overflow_is_a_failure() {
     for error in [
         r#"{"error":{"code":429,"message":"Rate limit exceeded: tokens per minute"}}"#,
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
@@ -37,7 +37,7 @@ fn an_error_that_is_no_overflow_is_no_answer() {
 }
 
 #[test]
-fn a_page_and_a_body_without_an_answer_are_none() {
+fn a_web_page_or_a_body_without_an_answer_is_a_failure() {
     check(
         "<!doctype html><html>Please sign in</html>",
         Verdict::Failed,
@@ -58,7 +58,7 @@ fn a_page_and_a_body_without_an_answer_are_none() {
 }
 
 #[test]
-fn an_answer_is_one_in_any_form() {
+fn an_answer_in_any_format_is_fine() {
     for body in [
         r#"{"choices":[{"message":{"content":"on"}}]}"#,
         r#"{"choices":[{"message":{"content":null},"finish_reason":"content_filter"}]}"#,

@@ -71,13 +71,13 @@ fn check(part: &str, replies: &[Reply]) {
 }
 
 #[test]
-fn unseen_wordings_are_judged() {
+fn reaches_the_required_recall_on_unseen_wordings() {
     check("development", &fixture!("unseen/development.jsonl"));
     check("held out", &fixture!("unseen/held_out.jsonl"));
 }
 
 #[test]
-fn wordings_of_authors_who_had_seen_no_rule_are_judged() {
+fn reaches_the_required_recall_on_blind_wordings() {
     check("first author", &fixture!("unseen/blind_1.jsonl"));
     check("second author", &fixture!("unseen/blind_2.jsonl"));
     check("third author", &fixture!("unseen/blind_3.jsonl"));
@@ -87,7 +87,7 @@ fn wordings_of_authors_who_had_seen_no_rule_are_judged() {
 }
 
 #[test]
-fn words_about_a_small_request_teach_nothing() {
+fn words_about_a_small_request_raise_no_suspicion() {
     let replies = fixture!("unseen/development.jsonl");
     let words = replies
         .iter()

@@ -76,7 +76,7 @@ fn every_reply_leads_to_its_action() {
 }
 
 #[test]
-fn the_numbers_of_a_refusal_are_read() {
+fn stated_limits_of_refusals_are_read() {
     let states_both = |reply: &&Recorded| {
         let body = reply.body();
         let states = |number: Option<u32>| number.is_some_and(|it| body.contains(&it.to_string()));
@@ -101,7 +101,7 @@ fn the_numbers_of_a_refusal_are_read() {
 }
 
 #[test]
-fn a_full_window_is_known_at_the_end_of_an_answer() {
+fn a_full_window_is_recognised_at_the_end_of_a_reply() {
     let full = recorded();
     let says_so = |it: &&Recorded| it.body().contains(FinishReason::WINDOW_FULL);
     let full = full.iter().filter(|it| it.action == "mark_full_no_retry");
@@ -117,7 +117,7 @@ fn a_full_window_is_known_at_the_end_of_an_answer() {
 }
 
 #[test]
-fn a_context_beyond_the_subscription_is_too_long_only_if_it_is_long() {
+fn extra_usage_refusal_is_an_overflow_only_for_a_long_request() {
     let unpaid = r#"{"type":"error","error":{"type":"rate_limit_error","message":"Extra usage is required for long context requests."}}"#;
     let judge = |tokens: u32, body: &str| {
         let reply = Recorded {

@@ -228,7 +228,7 @@ fn check(mutants: impl Iterator<Item = Mutant>) {
 }
 
 #[test]
-fn every_row_is_needed() {
+fn every_rule_is_needed() {
     check(PATTERNS.iter().chain(CODES).flat_map(Part::without_each));
 }
 
@@ -268,7 +268,7 @@ fn every_piece_of_every_pattern_is_needed() {
 }
 
 #[test]
-fn every_piece_of_an_enumeration_is_needed() {
+fn every_piece_of_the_output_pattern_is_needed() {
     let outputs = pieces_less(TABLE.output_part).into_iter().map(|pattern| {
         let output_part = pattern.leak();
         let table = RuleTable {

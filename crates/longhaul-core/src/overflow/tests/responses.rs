@@ -87,7 +87,7 @@ fn every_recorded_reply_has_its_verdict_in_any_chunking() {
 }
 
 #[test]
-fn the_end_of_a_recorded_stream_tells_a_full_window_from_an_end() {
+fn the_end_of_a_recorded_stream_shows_a_full_window() {
     for reply in fixture!("reports/responses_overflow.jsonl") {
         let body = reply.body.as_deref().unwrap_or_default();
         let mut tail = ReplyTail::new(Dialect::Responses);
@@ -117,7 +117,7 @@ fn quoting(event: &str) -> String {
 }
 
 #[test]
-fn what_a_reply_repeats_of_the_request_is_no_error() {
+fn request_text_echoed_in_a_reply_is_not_an_overflow() {
     let item =
         r#"{"type":"message","content":[{"type":"output_text","text":"context_length_exceeded"}]}"#;
     for body in [

@@ -8,7 +8,7 @@ use crate::overflow::tests::{judged, read};
 use crate::overflow::*;
 
 #[test]
-fn an_answer_is_let_go_at_its_first_content() {
+fn a_body_is_released_at_its_first_content() {
     let mut reading =
         ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     let head = br#" {"id":"\"choices\":[1","a":["choices",[2]],"b":{"choices":[3]},"c":"choices","#;
@@ -23,7 +23,7 @@ fn an_answer_is_let_go_at_its_first_content() {
 }
 
 #[test]
-fn a_stream_is_let_go_at_its_first_content_and_not_before() {
+fn a_stream_is_released_at_its_first_content_and_not_before() {
     let mut reading =
         ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
     for held in [
@@ -42,7 +42,7 @@ fn a_stream_is_let_go_at_its_first_content_and_not_before() {
 }
 
 #[test]
-fn throttling_inside_another_status_is_left_alone() {
+fn throttling_inside_a_400_is_not_an_overflow() {
     for body in [
         json!({ "error": { "message": "Prompt is too long", "code": 429 } }),
         json!({ "error": { "message": "Prompt is too long", "code": "402" } }),
@@ -58,7 +58,7 @@ fn throttling_inside_another_status_is_left_alone() {
 }
 
 #[test]
-fn a_reply_without_a_word_is_suspect_and_no_more() {
+fn an_empty_reply_is_a_suspected_overflow_only_under_some_statuses() {
     let silent = Verdict::Overflow(Overflow::from_empty_reply());
     for (status, body) in [
         (200, ""),
@@ -98,7 +98,7 @@ fn a_reply_without_a_word_is_suspect_and_no_more() {
 }
 
 #[test]
-fn a_stream_without_room_for_a_token_is_suspect_in_any_provider_s_words() {
+fn a_stream_without_generated_tokens_is_a_suspected_overflow() {
     for reason in ["length", "max_tokens"] {
         let reply = format!(
             "data: {{\"choices\":[{{\"delta\":{{}},\"finish_reason\":\"{reason}\"}}],\
@@ -114,7 +114,7 @@ fn a_stream_without_room_for_a_token_is_suspect_in_any_provider_s_words() {
 }
 
 #[test]
-fn a_server_error_needs_words_and_not_a_number() {
+fn a_server_error_is_an_overflow_only_by_its_words() {
     let numbered = json!({ "error": { "code": "1261", "message": "internal" } }).to_string();
     assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
     let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
@@ -128,7 +128,7 @@ fn a_server_error_needs_words_and_not_a_number() {
 }
 
 #[test]
-fn a_refusal_that_nobody_knows_is_unexplained_where_its_status_blames_the_request() {
+fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
     let check = |status, message: &str, param: &str, expect| {
         let body = json!({ "error": { "message": message, "param": param } }).to_string();
         assert_eq!(judged(status, [body.as_bytes()]), expect, "{status} {body}");
@@ -182,7 +182,7 @@ fn every_pattern_is_written_for_normalised_text() {
 }
 
 #[test]
-fn wrapping_without_end_has_an_end() {
+fn nested_wrapping_is_read_only_to_a_limit() {
     let mut body = json!({ "message": "prompt is too long" });
     for _ in 0..12 {
         body = json!({ "error": body.to_string() });
@@ -193,7 +193,7 @@ fn wrapping_without_end_has_an_end() {
 }
 
 #[test]
-fn a_request_quoted_by_its_refusal_is_not_read() {
+fn a_refusal_that_quotes_the_request_is_not_an_overflow() {
     let quoted = "This model's maximum context length is 128000 tokens.";
     let pages = "x ".repeat(4096);
     for error in [

@@ -32,7 +32,7 @@ const TOO_LONG: Verdict = Verdict::Overflow(Overflow {
 });
 
 #[test]
-fn an_event_named_error_is_one_whatever_it_holds() {
+fn an_event_named_error_is_an_error_with_any_data() {
     check("error", WORDS, TOO_LONG);
     check("error", &json!(WORDS).to_string(), TOO_LONG);
     check("error", &json!({ "message": WORDS }).to_string(), TOO_LONG);
@@ -40,7 +40,7 @@ fn an_event_named_error_is_one_whatever_it_holds() {
 }
 
 #[test]
-fn any_other_event_has_to_state_its_error() {
+fn an_unnamed_event_must_state_an_error() {
     for name in ["", "message"] {
         check(name, &json!({ "error": WORDS }).to_string(), TOO_LONG);
         check(name, &json!([{ "error": WORDS }]).to_string(), TOO_LONG);
@@ -56,7 +56,7 @@ fn any_other_event_has_to_state_its_error() {
 }
 
 #[test]
-fn an_error_beside_content_is_none() {
+fn an_error_beside_content_is_ignored() {
     let with = |content: &str| {
         json!({ "error": WORDS, "choices": [{ "delta": { "content": content } }] }).to_string()
     };
@@ -65,7 +65,7 @@ fn an_error_beside_content_is_none() {
 }
 
 #[test]
-fn a_body_of_an_accepted_request_has_to_state_its_error() {
+fn a_body_with_status_200_must_state_an_error() {
     let body = |body: Value| read(200, [body.to_string().as_bytes()]);
     assert_eq!(body(json!({ "message": WORDS })), Verdict::Fine);
     assert_eq!(body(json!({ "error": WORDS })), TOO_LONG);
@@ -73,7 +73,7 @@ fn a_body_of_an_accepted_request_has_to_state_its_error() {
 }
 
 #[test]
-fn an_error_that_came_as_a_stream_is_read_by_its_events() {
+fn an_error_sent_as_a_stream_is_read_by_event() {
     let halves = "data: {\"message\":\ndata: \"prompt is\\u0020too long\"}\n\n";
     for begin in [
         "",
@@ -90,7 +90,7 @@ fn an_error_that_came_as_a_stream_is_read_by_its_events() {
 }
 
 #[test]
-fn neither_a_keep_alive_nor_the_head_of_an_answer_ends_the_hold() {
+fn keep_alives_and_empty_events_do_not_end_the_hold() {
     let refused = r#"{"error":{"message":"prompt is too long: 208732 tokens > 200000 maximum"}}"#;
     for before in [
         ": OPENROUTER PROCESSING",
@@ -116,7 +116,7 @@ fn neither_a_keep_alive_nor_the_head_of_an_answer_ends_the_hold() {
 }
 
 #[test]
-fn an_answer_in_the_shape_of_another_api_is_no_error() {
+fn an_answer_in_another_api_format_is_not_an_error() {
     let said = "Your error means: prompt is too long: 208732 tokens > 200000 maximum";
     for body in [
         json!({"response": said, "done": true}),

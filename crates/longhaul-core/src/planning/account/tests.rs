@@ -29,7 +29,11 @@ fn check_sums(account: &RequestAccount) {
     assert_eq!(end, account.messages);
     let sum = |of: fn(&AccountRow) -> Tokens| account.rows.iter().map(of).sum::<Tokens>();
     assert_eq!(sum(|row| row.before) + account.tools, account.before);
-    let summary = account.summary.as_ref().map(|it| it.tokens).unwrap_or_default();
+    let summary = account
+        .summary
+        .as_ref()
+        .map(|it| it.tokens)
+        .unwrap_or_default();
     assert_eq!(
         sum(|row| row.after) + account.tools + summary,
         account.after

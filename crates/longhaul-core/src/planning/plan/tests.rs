@@ -69,7 +69,7 @@ fn size_of(messages: usize) -> Tokens {
 }
 
 #[test]
-fn a_summary_is_prepared_from_the_soft_mark_on_to_the_token() {
+fn a_background_summary_starts_exactly_at_the_soft_mark() {
     let size = size_of(21);
     let mut policy = policy();
     policy.thresholds.soft = size;
@@ -82,7 +82,7 @@ fn a_summary_is_prepared_from_the_soft_mark_on_to_the_token() {
 }
 
 #[test]
-fn it_is_waited_for_only_where_the_request_does_not_fit() {
+fn waits_for_a_summary_only_if_the_request_does_not_fit() {
     let mut policy = policy();
     let body = body(25);
     let size = read(body.as_bytes()).unwrap().tokens();
@@ -98,7 +98,7 @@ fn it_is_waited_for_only_where_the_request_does_not_fit() {
 }
 
 #[test]
-fn the_output_that_is_asked_for_has_to_fit_too_where_it_shares_the_window() {
+fn requested_output_must_fit_only_if_it_shares_the_window() {
     let body = body(25).replacen('{', r#"{"max_tokens":100,"#, 1);
     let conversation = read(body.as_bytes()).unwrap();
     let size = conversation.tokens();
@@ -118,7 +118,7 @@ fn the_output_that_is_asked_for_has_to_fit_too_where_it_shares_the_window() {
 }
 
 #[test]
-fn nothing_is_prepared_that_could_not_help() {
+fn no_summary_is_prepared_if_it_could_not_help() {
     let mut policy = policy();
     policy.thresholds.soft = ONE;
     assert!(matches!(
@@ -131,7 +131,7 @@ fn nothing_is_prepared_that_could_not_help() {
 }
 
 #[test]
-fn nothing_is_prepared_that_a_record_in_use_covers_already() {
+fn no_summary_is_prepared_if_the_record_in_use_covers_the_cut() {
     let mut policy = policy();
     policy.thresholds.soft = ONE;
     let SummaryNeed::InBackground(cut) = need_of(21, &policy, &seen()) else {
@@ -152,7 +152,7 @@ fn nothing_is_prepared_that_a_record_in_use_covers_already() {
 }
 
 #[test]
-fn a_summary_counts_as_large_as_it_is_where_it_was_made_for_a_larger_window() {
+fn a_large_adopted_summary_counts_at_its_actual_size() {
     let with = |tokens: usize| {
         let record = CompactionRecord {
             text: Some("x".repeat(4 * tokens).into()),
@@ -176,7 +176,7 @@ fn a_summary_counts_as_large_as_it_is_where_it_was_made_for_a_larger_window() {
 }
 
 #[test]
-fn a_conversation_met_first_past_its_mark_gets_a_digest_at_once() {
+fn a_new_conversation_past_the_mark_gets_a_digest_at_once() {
     let known = PriorRecords::default();
     for (messages, past) in [(4, false), (40, true)] {
         let body = body(messages);
@@ -188,7 +188,7 @@ fn a_conversation_met_first_past_its_mark_gets_a_digest_at_once() {
 }
 
 #[test]
-fn one_that_was_met_waits_for_its_summary_and_a_digest_stands_in_where_none_comes() {
+fn seen_conversation_waits_for_a_summary_or_falls_back_to_a_digest() {
     let body = body(40);
     let conversation = read(body.as_bytes()).unwrap();
     let out = plan(&conversation, &policy(), &seen(), SummarySource::Model);
@@ -201,7 +201,7 @@ fn one_that_was_met_waits_for_its_summary_and_a_digest_stands_in_where_none_come
 }
 
 #[test]
-fn nothing_is_made_where_that_is_switched_off() {
+fn nothing_is_compacted_if_proactive_compaction_is_off() {
     let mut policy = policy();
     policy.proactive = false;
     for known in [PriorRecords::default(), seen()] {
@@ -229,7 +229,7 @@ fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, Summary
 }
 
 #[test]
-fn a_summary_that_is_ready_is_used_from_the_hard_mark_on_and_not_before() {
+fn a_ready_summary_is_used_from_the_hard_mark_on() {
     let policy = policy();
     let size = |messages| read(body(messages).as_bytes()).unwrap().tokens();
     assert!(size(24) >= policy.thresholds.soft && size(24) < policy.thresholds.hard);
@@ -260,7 +260,7 @@ fn used_at(instructions: usize) -> Option<Tokens> {
 }
 
 #[test]
-fn a_summary_that_is_ready_is_used_at_the_hard_mark_however_large_the_instructions() {
+fn ready_summary_is_used_at_the_hard_mark_for_any_instruction_size() {
     let policy = policy();
     // On both sides of a power of two.
     for instructions in [7_000, 8_000, 8_300, 9_000] {
@@ -272,7 +272,7 @@ fn a_summary_that_is_ready_is_used_at_the_hard_mark_however_large_the_instructio
 }
 
 #[test]
-fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
+fn ready_summary_with_little_gain_is_used_only_if_nothing_else_fits() {
     let mut policy = policy();
     let (used, need) = with_ready(26, 3, &policy);
     assert!(!used && matches!(need, SummaryNeed::InBackground(_)));
@@ -285,7 +285,7 @@ fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
 }
 
 #[test]
-fn by_hand_a_conversation_is_compacted_whatever_the_marks_say() {
+fn explicit_compaction_ignores_the_marks() {
     let body = body(11);
     let conversation = read(body.as_bytes()).unwrap();
     let now =
@@ -315,7 +315,7 @@ fn by_hand_a_conversation_is_compacted_whatever_the_marks_say() {
 }
 
 #[test]
-fn by_hand_nothing_is_compacted_that_would_not_become_smaller() {
+fn explicit_compaction_requires_a_smaller_result() {
     let known = seen();
     let gains = |characters| {
         let body = body_of(11, characters);
@@ -334,7 +334,7 @@ fn by_hand_nothing_is_compacted_that_would_not_become_smaller() {
 }
 
 #[test]
-fn cuts_are_placed_by_message_and_part_and_the_envelope_s_comes_last() {
+fn replacements_sort_by_message_and_part_with_the_output_last() {
     let history = Replacement::History {
         from: 1,
         to: 7,

@@ -106,7 +106,7 @@ fn ninth_more(tokens: Tokens) -> Tokens {
 }
 
 #[test]
-fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
+fn clearing_suffices_if_it_reaches_the_target_and_saves_a_tenth() {
     let cleared = of_steps(|it| it.tokens_of(0..ALL)) - times(FREES, 4);
     let clears = Policy {
         recovery_protect: Some([Tokens::ZERO; 2]),
@@ -153,7 +153,7 @@ fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
 }
 
 #[test]
-fn no_more_is_cleared_than_the_rule_would_where_that_is_enough() {
+fn clears_only_what_the_rule_allows_if_that_reaches_the_target() {
     let whole = of_steps(|it| it.tokens_of(0..ALL));
     let protecting = PruneRule {
         protect: Tokens::new(600),
@@ -186,7 +186,7 @@ fn times(tokens: Tokens, times: u32) -> Tokens {
 }
 
 #[test]
-fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
+fn a_ready_record_is_used_if_it_suffices_and_can_be_sent() {
     let with = |covers, text| {
         of_steps(|it| it.tokens_of(0..2) + Tokens::new(text) + it.tokens_of(covers..ALL))
     };
@@ -204,7 +204,7 @@ fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
 }
 
 #[test]
-fn a_model_is_asked_only_where_a_summary_could_be_enough() {
+fn requests_a_summary_only_if_it_could_reach_the_target() {
     // The summary is assumed to take a hundred tokens.
     let with = |cut| of_steps(|it| it.tokens_of(0..2) + Tokens::new(100) + it.tokens_of(cut..ALL));
     let check = |target, summaries, expect: &str| {
@@ -220,7 +220,7 @@ fn a_model_is_asked_only_where_a_summary_could_be_enough() {
 }
 
 #[test]
-fn a_digest_stands_for_no_more_than_is_needed() {
+fn a_digest_covers_no_more_history_than_needed() {
     let digest_at = |cut, target| {
         let policy = aiming(&cutting(), target, FAR);
         let told = climbs(&policy, &nothing(), SummarySource::Digest);
@@ -250,7 +250,7 @@ fn a_digest_stands_for_no_more_than_is_needed() {
 }
 
 #[test]
-fn what_a_record_in_use_covers_is_not_summarised_again() {
+fn history_covered_by_the_record_in_use_is_not_summarised_again() {
     let known = |covers| PriorRecords {
         adopted: Some(found(ALL, saying(summary(covers), 300))),
         ..nothing()
@@ -274,7 +274,7 @@ fn what_a_record_in_use_covers_is_not_summarised_again() {
 }
 
 #[test]
-fn a_digest_that_is_longer_than_its_history_is_none() {
+fn a_digest_longer_than_its_history_is_not_used() {
     let short = [(2, "a"), (3, "b"), (4, "c")];
     for (says, expect) in [
         (&[][..], "clipped 5, 6 at 2000"),
@@ -305,7 +305,7 @@ fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
 }
 
 #[test]
-fn of_the_newest_step_the_largest_result_is_clipped_no_more_than_is_needed() {
+fn clips_the_newest_result_no_more_than_needed() {
     // The target is `over` tokens below the size with `end` tokens kept at each end, not counting
     // the note.
     let left = |characters: usize, end: u32, over: u32, expect: &str| {
@@ -328,7 +328,7 @@ fn of_the_newest_step_the_largest_result_is_clipped_no_more_than_is_needed() {
 }
 
 #[test]
-fn the_largest_is_clipped_first_and_only_results_are() {
+fn clips_the_largest_result_first_and_never_a_user_message() {
     let [small, large, medium] = [12_000, 40_000, 24_000].map(|it| "x".repeat(it));
     let body = body_saying("sucttt", &[(3, &small), (4, &large), (5, &medium)]);
     let all = read(body.as_bytes()).unwrap().tokens().get();
@@ -351,7 +351,7 @@ fn unseen_results_are_clipped_and_never_summarised() {
 }
 
 #[test]
-fn what_gains_less_than_a_tenth_mends_nothing() {
+fn gives_up_if_the_rewrite_saves_less_than_a_tenth() {
     let newest = "x".repeat(1_700);
     let body = body_saying("suct", &[(3, &newest)]);
     check(&body, &policy(), 0, "clipped 2, 3 at 200");
@@ -372,7 +372,7 @@ fn what_gains_less_than_a_tenth_mends_nothing() {
 }
 
 #[test]
-fn what_would_go_on_as_it_came_mends_nothing() {
+fn gives_up_if_the_retry_would_be_the_original_request() {
     let body = body("suct");
     let conversation = read(body.as_bytes()).unwrap();
     let policy = aiming(&policy(), FAR.percent(10), FAR);

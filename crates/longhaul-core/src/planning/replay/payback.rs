@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_break_pays_if_a_part_of_the_past_earns_it_back() {
+    fn a_cache_break_pays_if_the_expected_requests_earn_it_back() {
         let check = |requests, reread, freed, expect| {
             let pays = is_likely_to_pay(requests, Tokens::new(reread), Tokens::new(freed));
             assert_eq!(pays, expect, "{requests}");

@@ -139,7 +139,7 @@ fn times(tokens: Tokens, times: u32) -> Tokens {
 }
 
 #[test]
-fn its_size_is_that_of_what_is_forwarded() {
+fn replay_size_reflects_summary_clearing_and_clips() {
     let check = |policy: &Policy, record: CompactionRecord, expect| {
         let size = noted(policy, Some(&found(ALL, record.clone()))).size;
         assert_eq!(size, expect, "{record:?}");
@@ -183,7 +183,7 @@ fn its_size_is_that_of_what_is_forwarded() {
 }
 
 #[test]
-fn a_clip_saves_as_long_as_its_result_stands_however_far_the_rule_has_come() {
+fn a_clip_saves_tokens_unless_its_result_is_actually_cleared() {
     let exempt = PruneRule {
         exempt_tools: vec!["f".to_owned()],
         ..rule()
@@ -205,7 +205,7 @@ fn a_clip_saves_as_long_as_its_result_stands_however_far_the_rule_has_come() {
 }
 
 #[test]
-fn small_changes_in_the_instructions_move_nothing() {
+fn small_instruction_changes_do_not_change_the_size() {
     let size_with = |instructions: usize| {
         let body = resized(0, instructions);
         let conversation = read(body.as_bytes()).unwrap();
@@ -221,7 +221,7 @@ fn small_changes_in_the_instructions_move_nothing() {
 }
 
 #[test]
-fn the_rule_is_asked_at_each_point_and_clears_only_for_more_than_its_least() {
+fn always_trigger_applies_the_rule_at_each_point_above_its_minimum() {
     let check = |minimum, expect: &[usize]| {
         let rule = PruneRule { minimum, ..rule() };
         let standing = noted(&clearing(PruneTrigger::Always, rule), None);
@@ -234,7 +234,7 @@ fn the_rule_is_asked_at_each_point_and_clears_only_for_more_than_its_least() {
 }
 
 #[test]
-fn under_pressure_it_is_asked_above_that_mark() {
+fn pressure_trigger_applies_the_rule_only_above_the_pressure_mark() {
     let check = |pressure, base: Option<&RecordMatch>, expect: &[usize]| {
         let mut policy = clearing(PruneTrigger::Pressure, rule());
         policy.prune_thresholds.pressure = pressure;
@@ -248,7 +248,7 @@ fn under_pressure_it_is_asked_above_that_mark() {
 }
 
 #[test]
-fn at_its_own_mark_it_clears_where_that_is_enough() {
+fn hard_mark_trigger_clears_if_that_reaches_the_relief_mark() {
     let check = |hard, relief, base: Option<&RecordMatch>, expect: &[usize]| {
         let mut policy = clearing(PruneTrigger::HardMark, rule());
         (policy.prune_thresholds.hard, policy.prune_thresholds.relief) = (hard, relief);
@@ -277,7 +277,7 @@ fn seen(letters: &str, places: &[usize]) -> String {
 }
 
 #[test]
-fn a_picture_that_was_dropped_of_covered_history_saves_nothing_beside() {
+fn an_image_dropped_from_summarised_history_saves_nothing_more() {
     let body = seen("suuctctct", &[2]);
     let conversation = read(body.as_bytes()).unwrap();
     let [none, dropped] = [0, 5].map(|images_before| {
@@ -293,7 +293,7 @@ fn a_picture_that_was_dropped_of_covered_history_saves_nothing_beside() {
 
 /// However short a result has become, the conversation has the same size once it is cleared.
 #[test]
-fn what_a_record_saved_of_a_result_is_not_freed_again() {
+fn tokens_already_saved_by_a_record_are_not_freed_again() {
     let body = seen(STEPS, &[5, 7, ALL - 1]);
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = clearing(PruneTrigger::HardMark, rule());
@@ -337,7 +337,7 @@ fn what_a_record_saved_of_a_result_is_not_freed_again() {
 }
 
 #[test]
-fn a_rule_that_is_asked_at_each_point_or_under_pressure_is_not_asked_at_the_mark_too() {
+fn always_and_pressure_triggers_do_not_prune_at_the_hard_mark() {
     for when in [PruneTrigger::Always, PruneTrigger::Pressure] {
         let minimum = times(FREES, 4);
         let mut policy = clearing(when, PruneRule { minimum, ..rule() });
@@ -348,7 +348,7 @@ fn a_rule_that_is_asked_at_each_point_or_under_pressure_is_not_asked_at_the_mark
 }
 
 #[test]
-fn at_its_own_mark_it_clears_nothing_where_what_can_never_go_leaves_no_room() {
+fn hard_mark_trigger_clears_nothing_if_fixed_content_leaves_no_room() {
     let leaves = size(ALL) - OUTSIDE - run(1..2);
     for (summary, expect) in [(leaves - ONE, &RESULTS[..4]), (leaves, &[])] {
         let mut policy = clearing(PruneTrigger::HardMark, rule());
@@ -359,7 +359,7 @@ fn at_its_own_mark_it_clears_nothing_where_what_can_never_go_leaves_no_room() {
 }
 
 #[test]
-fn where_no_record_is_made_it_clears_what_is_a_tenth() {
+fn without_proactive_compaction_hard_mark_pruning_needs_a_tenth_gain() {
     // The added text takes the size to where four results are a tenth of it, or just not.
     let ten = times(times(FREES, 4), 10);
     for (proactive, wanted, expect) in [
@@ -385,7 +385,7 @@ fn where_no_record_is_made_it_clears_what_is_a_tenth() {
 }
 
 #[test]
-fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
+fn a_compaction_request_starts_nothing_new_and_keeps_earlier_clearing() {
     let stands = |said: &str| {
         let body = and_then(STEPS, said);
         let conversation = read(body.as_bytes()).unwrap();
@@ -415,7 +415,7 @@ fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
 }
 
 #[test]
-fn it_says_where_only_the_number_of_turns_keeps_the_rule_from_clearing() {
+fn blocked_by_turns_is_set_only_if_turns_alone_prevent_clearing() {
     let check = |when, minimum, user_turns, waits: bool| {
         let rule = PruneRule {
             minimum,

@@ -87,12 +87,12 @@ fn ranges(
 }
 
 #[test]
-fn nothing_goes_without_an_edit() {
+fn no_thinking_is_removed_without_an_edit() {
     assert_eq!(ranges(4, 0, &[]), (vec![], None));
 }
 
 #[test]
-fn an_edit_removes_what_stands_behind_it_and_later_thinking_stays() {
+fn an_edit_removes_existing_thinking_after_it_and_keeps_newer() {
     // The results 2 and 4 are cleared: thinking 1 stands before the first.
     let (removed, first) = ranges(4, 5, &[]);
     assert_eq!(removed, [2..8]);
@@ -102,7 +102,7 @@ fn an_edit_removes_what_stands_behind_it_and_later_thinking_stays() {
 }
 
 #[test]
-fn a_further_edit_removes_from_its_own_position() {
+fn a_further_edit_removes_thinking_from_its_own_position() {
     let (_, first) = ranges(4, 5, &[]);
     let first = first.unwrap();
     let (removed, second) = ranges(9, 13, &[&first]);
@@ -128,7 +128,7 @@ fn a_further_edit_removes_from_its_own_position() {
 }
 
 #[test]
-fn an_edit_that_is_undone_removes_from_the_first_of_all() {
+fn an_undone_edit_removes_thinking_from_the_first_edit_on() {
     let (_, first) = ranges(4, 5, &[]);
     let first = first.unwrap();
     let (removed, again) = ranges(6, 0, &[&first]);
@@ -139,7 +139,7 @@ fn an_edit_that_is_undone_removes_from_the_first_of_all() {
 }
 
 #[test]
-fn a_lost_removal_takes_all_behind_the_first_edit_once() {
+fn a_lost_removal_record_removes_all_after_the_first_edit_once() {
     let (removed, stored) = ranges(6, 5, &[]);
     assert_eq!(removed, [2..12]);
     let (removed, none) = ranges(8, 5, &[&stored.unwrap()]);
@@ -155,7 +155,7 @@ fn removals_of_several_processes_unite() {
 }
 
 #[test]
-fn a_refusal_removes_all_behind_the_first_edit_and_without_one_everything() {
+fn a_refusal_removes_thinking_after_the_first_edit_or_all_of_it() {
     let body = body(4);
     let conversation = read(body.as_bytes()).unwrap();
     let none = PriorRemovals::default();
@@ -166,7 +166,7 @@ fn a_refusal_removes_all_behind_the_first_edit_and_without_one_everything() {
 }
 
 #[test]
-fn removed_thinking_counts_as_gain() {
+fn removed_thinking_reduces_the_view_size() {
     let body = body(4);
     let conversation = read(body.as_bytes()).unwrap();
     let prior = |stale| PriorThinking {
@@ -187,7 +187,7 @@ fn removed_thinking_counts_as_gain() {
 }
 
 #[test]
-fn a_ready_summary_is_used_at_a_message_of_the_user_where_thinking_is_bound() {
+fn with_bound_thinking_a_ready_summary_is_used_at_a_user_message() {
     let text = "x".repeat(1_000);
     let message = |at: usize| {
         if at.is_multiple_of(2) {

@@ -83,7 +83,7 @@ const CLIPS: Tokens = Tokens::new(250 - 50 - 40);
 const SUMMARY: Tokens = Tokens::new(6);
 
 #[test]
-fn what_is_cleared_clipped_and_stood_for_is_cut_and_saved() {
+fn view_replaces_cleared_clipped_and_summarised_content() {
     check(|it| cleared(it, 0), &[], Tokens::ZERO);
     check(
         |it| cleared(it, 6),
@@ -142,7 +142,7 @@ fn a_later_clip_of_a_result_takes_the_place_of_an_earlier_one() {
 }
 
 #[test]
-fn nothing_stands_for_history_where_none_goes() {
+fn no_replacement_is_made_if_the_summary_covers_no_messages() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     for upto in 0..=3 {
@@ -159,7 +159,7 @@ fn nothing_stands_for_history_where_none_goes() {
 }
 
 #[test]
-fn the_output_is_lowered_behind_all_else() {
+fn output_limit_is_the_last_replacement() {
     let output = |it: &Conversation<'_>, before| {
         let mut view = cleared(it, before);
         view.set_output_limit(Tokens::new(100));
@@ -170,7 +170,7 @@ fn the_output_is_lowered_behind_all_else() {
 }
 
 #[test]
-fn it_says_what_it_clears_of_what_still_stands() {
+fn pruned_totals_exclude_summarised_results() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     for (covers, pruned) in [
@@ -192,7 +192,7 @@ fn it_says_what_it_clears_of_what_still_stands() {
 }
 
 #[test]
-fn what_is_cleared_or_stood_for_is_forgotten() {
+fn hides_results_that_are_cleared_or_summarised() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 8);
@@ -207,7 +207,7 @@ fn what_is_cleared_or_stood_for_is_forgotten() {
 }
 
 #[test]
-fn it_reaches_as_far_as_the_last_message_that_it_changes() {
+fn changed_prefix_ends_after_the_last_changed_message() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let reaches = |covers, cleared_before, clipped: &[usize], images| {
@@ -228,7 +228,7 @@ fn it_reaches_as_far_as_the_last_message_that_it_changes() {
 }
 
 #[test]
-fn what_it_does_is_kept_and_the_next_one_starts_from_it() {
+fn a_record_reproduces_the_view_in_the_next_request() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 6);
@@ -327,7 +327,7 @@ fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
 }
 
 #[test]
-fn images_go_as_far_as_is_said_and_never_those_of_the_instructions() {
+fn images_are_dropped_up_to_the_limit_except_in_instructions() {
     let as_it_is = |view, _: &Conversation<'_>| view;
     check_images(0, as_it_is, &[]);
     check_images(1, as_it_is, &[]);
@@ -339,7 +339,7 @@ fn images_go_as_far_as_is_said_and_never_those_of_the_instructions() {
 }
 
 #[test]
-fn an_image_goes_with_the_content_that_it_is_in() {
+fn an_image_in_a_cleared_or_clipped_result_is_removed_with_it() {
     let rest = |result| ["1 image 1", result, "5 image 1"];
     check_images(6, |_, it| cleared(it, 5), &rest("4 cleared"));
     let clipped = |mut view: ForwardedView, _: &Conversation<'_>| {
@@ -350,7 +350,7 @@ fn an_image_goes_with_the_content_that_it_is_in() {
 }
 
 #[test]
-fn a_message_that_takes_in_what_stands_for_history_keeps_its_images() {
+fn a_message_merged_with_the_summary_keeps_its_images() {
     let covered = |placement, upto| {
         move |view: ForwardedView, _: &Conversation<'_>| {
             let mut view = view.with_placement(placement);

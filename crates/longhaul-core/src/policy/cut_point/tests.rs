@@ -59,7 +59,7 @@ fn four_times(tokens: Tokens) -> Tokens {
 const ONE: Tokens = Tokens::new(1);
 
 #[test]
-fn what_is_to_be_kept_stays_to_the_token() {
+fn cut_keeps_at_least_keep_recent_to_the_token() {
     let letters = "uctctctct";
     check(letters, |it| it.tokens_of(5..9), Some(5));
     check(letters, |it| it.tokens_of(5..9) + ONE, Some(3));
@@ -109,7 +109,7 @@ fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
 /// A provider that signs reasoning wants a turn to begin with it, though later steps carry no
 /// reasoning.
 #[test]
-fn a_turn_of_which_only_the_first_step_reasons_stays_whole_if_it_is_no_longer_than_that() {
+fn turn_that_starts_with_reasoning_stays_whole_up_to_twice_as_much() {
     let letters = "uauauacturtctctctct";
     let whole = |it: &Conversation<'_>| Tokens::new(it.tokens_of(9..19).get().div_ceil(2));
     check(letters, whole, Some(9));
@@ -119,7 +119,7 @@ fn a_turn_of_which_only_the_first_step_reasons_stays_whole_if_it_is_no_longer_th
 }
 
 #[test]
-fn where_no_cut_keeps_enough_the_next_one_does() {
+fn falls_back_to_the_next_cut_if_none_keeps_enough() {
     // The kept part begins within the first unit that could be removed.
     check("uau", |it| it.tokens_of(1..3), Some(2));
     check("uct", |it| it.tokens_of(2..3), None);
@@ -132,7 +132,7 @@ fn the_newest_unit_stays() {
 }
 
 #[test]
-fn what_the_user_said_and_nobody_answered_stays() {
+fn unanswered_user_messages_stay() {
     check("uauu", |_| ONE, Some(2));
     check("uauau", |_| ONE, Some(4));
     check("uuu", |_| ONE, None);
@@ -189,7 +189,7 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
 }
 
 #[test]
-fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
+fn newest_unit_starts_before_the_given_end() {
     let begins = |letters: &str, upto| {
         let body = body(letters);
         read(body.as_bytes()).unwrap().newest_unit(upto)
@@ -205,7 +205,7 @@ fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
 }
 
 #[test]
-fn the_deepest_cut_leaves_what_must_never_be_summarised() {
+fn deepest_cut_leaves_the_pinned_head_and_the_newest_unit() {
     let deepest_of = |letters: &str, end| {
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
@@ -246,7 +246,7 @@ fn a_question_and_the_beginning_of_its_answer_stay() {
 }
 
 #[test]
-fn a_turn_is_open_while_its_agent_is_at_work() {
+fn a_turn_is_open_at_a_cut_after_its_request_or_results() {
     let open = |letters: &str, cut| {
         let body = body(letters);
         open_turn(&read(body.as_bytes()).unwrap(), cut)
@@ -279,7 +279,7 @@ fn a_summary_of_the_agents_own_is_kept_up_to_a_tenth_of_the_window() {
 }
 
 #[test]
-fn what_a_record_kept_stays_kept_under_a_smaller_window() {
+fn a_head_pinned_by_a_record_stays_pinned_in_a_smaller_window() {
     let first = "x".repeat(6_000);
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"{first}"}},{{"role":"assistant","content":"y"}}]}}"#
@@ -310,7 +310,7 @@ fn what_a_record_kept_stays_kept_under_a_smaller_window() {
 }
 
 #[test]
-fn what_waits_is_the_first_that_the_user_said_behind_the_last_answer() {
+fn first_unanswered_is_the_first_user_message_after_the_last_answer() {
     for letters in [
         "",
         "u",

@@ -69,7 +69,7 @@ fn check_seen(
 }
 
 #[test]
-fn the_deepest_in_use_is_used_and_the_deepest_beyond_it_waits() {
+fn deepest_adopted_record_is_used_and_a_deeper_one_waits() {
     let (one, two) = (named("one"), named("two"));
     check(&[], None, None);
     check(&[(4, true, one.clone())], Some((4, "one")), None);
@@ -82,7 +82,7 @@ fn the_deepest_in_use_is_used_and_the_deepest_beyond_it_waits() {
 }
 
 #[test]
-fn kept_once_more_a_record_stands_where_it_was_made_for() {
+fn a_renewed_record_counts_for_the_prefix_it_was_made_for() {
     let (one, two) = (named("one"), named("two"));
     let again = one.renewed_at(3);
     assert_eq!(again.made_for, Some(3));
@@ -115,7 +115,7 @@ fn of_another(record: CompactionRecord) -> CompactionRecord {
 }
 
 #[test]
-fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
+fn a_record_adopted_for_another_model_is_only_ready_for_this_one() {
     let covering = |upto, name: &str| CompactionRecord {
         head: 0,
         compacted_message_count: upto,
@@ -160,7 +160,7 @@ fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
 }
 
 #[test]
-fn to_another_model_a_record_is_worth_its_text() {
+fn for_another_model_only_the_text_of_a_record_applies() {
     let clip = Clip {
         message: 4,
         head: Tokens::new(50),
@@ -198,7 +198,7 @@ fn to_another_model_a_record_is_worth_its_text() {
 }
 
 #[test]
-fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
+fn prefixes_shorter_than_the_record_in_use_are_not_looked_up() {
     let prefix_keys = prefix_keys("uauaua");
     let asked = |kept: &Kept| known(&prefix_keys, kept, &[]).1;
     assert_eq!(asked(&[]), [6, 5, 4, 3, 2, 1]);
@@ -209,7 +209,7 @@ fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
 }
 
 #[test]
-fn a_conversation_was_met_if_any_of_its_prefixes_was() {
+fn a_conversation_is_seen_if_any_of_its_prefixes_was() {
     let prefix_keys = prefix_keys("uauaua");
     let met = |kept: &Kept, seen: &[usize]| known(&prefix_keys, kept, seen).0.seen;
     assert!(!met(&[], &[]));
@@ -221,7 +221,7 @@ fn a_conversation_was_met_if_any_of_its_prefixes_was() {
 }
 
 #[test]
-fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
+fn a_record_in_use_is_renewed_before_look_ups_miss_it() {
     let prefix_keys = prefix_keys(&"ua".repeat(150));
     let renewal = |kept: &Kept| known(&prefix_keys, kept, &[]).0.renewal;
     let lasting = prefix_keys.stable_prefix().map(|(_, key)| key);
@@ -263,7 +263,7 @@ fn covering(upto: usize) -> CompactionRecord {
 }
 
 #[test]
-fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
+fn after_a_rewind_no_record_covers_the_newest_unit() {
     let check = |letters: &str, upto: usize, used: bool| {
         let expect = [used.then_some(upto); 2];
         assert_eq!(
@@ -291,7 +291,7 @@ fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
 }
 
 #[test]
-fn where_the_deepest_takes_the_newest_unit_the_one_before_it_is_used() {
+fn the_next_record_is_used_if_the_deepest_covers_the_newest_unit() {
     for adopted in [true, false] {
         let kept = [(6, adopted, covering(6)), (3, true, covering(3))];
         let (known, asked) = known(&prefix_keys("suauau"), &kept, &[]);
@@ -302,7 +302,7 @@ fn where_the_deepest_takes_the_newest_unit_the_one_before_it_is_used() {
 }
 
 #[test]
-fn no_result_or_image_of_the_newest_unit_is_taken_by_a_record_and_its_clips_are() {
+fn a_record_may_clip_but_not_clear_the_newest_unit() {
     let one = || CompactionRecord {
         head: 1,
         ..CompactionRecord::default()
@@ -339,14 +339,14 @@ fn no_result_or_image_of_the_newest_unit_is_taken_by_a_record_and_its_clips_are(
 }
 
 #[test]
-fn the_newest_unit_is_left_behind_more_leading_messages_too() {
+fn newest_unit_stays_uncovered_with_more_leading_messages() {
     let record = covering(6);
     assert_eq!(found("sssuauau", &[8], &record), [None; 2]);
     assert_eq!(found("sssuauauau", &[8], &record), [Some(8); 2]);
 }
 
 #[test]
-fn its_places_move_with_the_number_of_messages_that_lead() {
+fn record_indices_shift_with_the_number_of_leading_messages() {
     /// Builds a record with two leading messages and its indices mapped by `on`.
     fn record(head: usize, on: impl Fn(usize) -> usize) -> CompactionRecord {
         let clip = |message| Clip {
@@ -402,7 +402,7 @@ fn its_places_move_with_the_number_of_messages_that_lead() {
 }
 
 #[test]
-fn a_record_in_its_own_places_is_not_copied() {
+fn a_record_with_unshifted_indices_is_not_copied() {
     let prefix_keys = prefix_keys("sua");
     let record = Arc::new(CompactionRecord {
         head: 1,
@@ -417,7 +417,7 @@ fn a_record_in_its_own_places_is_not_copied() {
 }
 
 #[test]
-fn a_record_is_news_where_none_was_ready_that_covers_as_much() {
+fn a_record_is_new_if_it_covers_more_than_the_ready_one() {
     let ready = |upto| PriorRecords {
         ready: Some(RecordMatch {
             prefix_end: upto,

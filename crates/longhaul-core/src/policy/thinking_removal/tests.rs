@@ -40,7 +40,7 @@ fn too_many_ranges_become_one() {
 }
 
 #[test]
-fn the_stored_format_reads_what_it_wrote() {
+fn stored_format_round_trips() {
     let removal = ThinkingRemoval::new(vec![3..5, 7..9], edits(1), 2);
     let text = serde_json::to_string(&removal).unwrap();
     assert_eq!(
@@ -54,7 +54,7 @@ fn the_stored_format_reads_what_it_wrote() {
 }
 
 #[test]
-fn the_longest_prefix_names_the_newest_edits() {
+fn newest_edits_come_from_the_longest_prefix() {
     let body = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}"#;
     let conversation = read(body.as_bytes()).unwrap();
     let keys = PrefixKeys::new(&conversation, Scope::new(&[0; 32], &[]));

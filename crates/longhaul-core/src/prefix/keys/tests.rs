@@ -43,7 +43,7 @@ fn step(id: &str, name: &str, arguments: &str, result: &str) -> String {
 }
 
 #[test]
-fn a_string_equals_one_text_part() {
+fn a_string_hashes_like_a_single_text_part() {
     check_same(
         USER,
         r#"{"role":"user","content":[{"type":"text","text":"hello"}]}"#,
@@ -59,7 +59,7 @@ fn a_string_equals_one_text_part() {
 }
 
 #[test]
-fn a_cache_mark_moves_without_a_trace() {
+fn cache_marks_do_not_change_the_key() {
     check_same(
         USER,
         r#"{"role":"user","content":[
@@ -77,7 +77,7 @@ fn a_cache_mark_moves_without_a_trace() {
 }
 
 #[test]
-fn ids_count_by_their_place() {
+fn call_ids_count_only_by_position() {
     check_same(
         &step("call_1", "read", "{}", "x"),
         &step("call_2", "read", "{}", "x"),
@@ -97,7 +97,7 @@ fn ids_count_by_their_place() {
 }
 
 #[test]
-fn reasoning_may_be_left_out() {
+fn reasoning_does_not_change_the_key() {
     let with =
         |reasoning: &str| format!(r#"{USER},{{"role":"assistant",{reasoning}"content":"yes"}}"#);
     for reasoning in [
@@ -110,7 +110,7 @@ fn reasoning_may_be_left_out() {
 }
 
 #[test]
-fn order_and_unknown_keys_count_for_nothing() {
+fn member_order_and_unknown_members_do_not_change_the_key() {
     check_same(USER, r#"{ "content" : "hello" , "role":"user"}"#);
     check_same(
         USER,
@@ -123,7 +123,7 @@ fn order_and_unknown_keys_count_for_nothing() {
 }
 
 #[test]
-fn what_was_said_and_done_tells_conversations_apart() {
+fn content_roles_calls_and_results_change_the_key() {
     check_different(USER, r#"{"role":"user","content":"hallo"}"#);
     check_different(USER, r#"{"role":"assistant","content":"hello"}"#);
     check_different(USER, r#"{"role":"user","name":"ann","content":"hello"}"#);
@@ -136,7 +136,7 @@ fn what_was_said_and_done_tells_conversations_apart() {
 }
 
 #[test]
-fn texts_cannot_run_into_each_other() {
+fn text_moved_between_messages_changes_the_key() {
     let said = |one: &str, other: &str| {
         format!(r#"{{"role":"user","content":"{one}"}},{{"role":"assistant","content":"{other}"}}"#)
     };
@@ -144,7 +144,7 @@ fn texts_cannot_run_into_each_other() {
 }
 
 #[test]
-fn the_leading_instructions_are_outside() {
+fn leading_instructions_do_not_change_the_key() {
     let with = |head: &str| format!("{head}{USER}");
     let system = r#"{"role":"system","content":"It is Monday."},"#;
     let other = system.replace("Monday", "Tuesday");
@@ -191,7 +191,7 @@ fn a_longer_history_keeps_the_keys_of_its_prefixes() {
 }
 
 #[test]
-fn what_was_met_before_has_the_keys_that_it_had() {
+fn cached_messages_have_the_same_keys_as_fresh_ones() {
     let recall = ParseCache::new(scope(9));
     let long = "word ".repeat(50);
     let said = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
@@ -223,7 +223,7 @@ fn what_was_met_before_has_the_keys_that_it_had() {
 }
 
 #[test]
-fn a_result_counts_by_which_call_it_answers_where_its_bytes_were_met_before() {
+fn key_of_a_cached_result_depends_on_the_call_it_answers() {
     let recall = ParseCache::new(scope(9));
     let long = "word ".repeat(50);
     let keys = |first: &str, second: &str| {
@@ -242,7 +242,7 @@ fn a_result_counts_by_which_call_it_answers_where_its_bytes_were_met_before() {
 }
 
 #[test]
-fn no_more_prefixes_are_looked_up_than_the_bound() {
+fn looks_up_at_most_512_prefixes() {
     let answer = USER.replace("user", "assistant");
     let turns = [USER, &answer].repeat(300).join(",");
     let body = format!(r#"{{"messages":[{turns}]}}"#);
@@ -252,7 +252,7 @@ fn no_more_prefixes_are_looked_up_than_the_bound() {
 }
 
 #[test]
-fn a_key_is_kept_as_its_bytes_those_of_its_scope_first() {
+fn a_key_round_trips_as_bytes_with_its_scope_first() {
     let key = key(USER);
     let bytes = key.to_bytes();
     assert_eq!(RecordKey::from_bytes(&bytes), Some(key));
@@ -273,7 +273,7 @@ fn chains_of(letters: &str) -> PrefixKeys {
 }
 
 #[test]
-fn a_prefix_has_a_key_where_it_ends_between_two_units() {
+fn prefixes_have_keys_only_at_unit_boundaries() {
     let letters = "ssuctctua";
     let prefix_keys = chains_of(letters);
     assert_eq!(prefix_keys.head_len(), 2);
@@ -300,7 +300,7 @@ fn a_prefix_has_a_key_where_it_ends_between_two_units() {
 }
 
 #[test]
-fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
+fn stable_prefix_ends_before_the_newest_user_messages() {
     for (letters, lasts) in [
         ("suau", 3),
         ("suaus", 3),
@@ -330,7 +330,7 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
 }
 
 #[test]
-fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
+fn conversation_key_is_that_of_the_first_reply() {
     for (letters, begun) in [
         ("suuau", 4),
         ("suuauua", 4),
@@ -349,7 +349,7 @@ fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
 }
 
 #[test]
-fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
+fn a_prefix_past_half_the_look_up_range_gets_a_closer_one() {
     let prefix_keys = chains_of(&"ua".repeat(150));
     let lasting = prefix_keys.key_at(298);
     for (messages, nearer) in [(0, lasting), (43, lasting), (44, None), (300, None)] {

@@ -32,7 +32,7 @@ fn prose(start: &str, chars: usize) -> String {
 }
 
 #[test]
-fn a_placeholder_says_as_much_as_was_asked_for() {
+fn each_placeholder_style_has_its_level_of_detail() {
     let check = |kind, expect: &str| {
         let (_, _, words) = stand_in(kind, "read", "src/a.rs", &prose("PROJ-4821: ", 4_000));
         assert_eq!(words, expect);
@@ -50,7 +50,7 @@ fn a_placeholder_says_as_much_as_was_asked_for() {
 }
 
 #[test]
-fn a_description_is_one_line_and_names_no_more_than_a_reader_needs() {
+fn a_description_is_one_line_of_bounded_length() {
     let check = |tool: &str, path: &str, expect: &str| {
         let content = prose("", 4_000);
         let (_, _, words) = stand_in(Placeholder::Described, tool, path, &content);
@@ -69,7 +69,7 @@ fn a_description_is_one_line_and_names_no_more_than_a_reader_needs() {
 }
 
 #[test]
-fn identifiers_have_a_tenth_of_the_result_where_that_is_enough_for_some() {
+fn index_budget_is_a_tenth_of_the_result_above_a_minimum() {
     let check = |chars, index| {
         let content = prose("PROJ-4821: ", chars);
         let (_, line, _) = stand_in(Placeholder::Described, "read", "a.rs", &content);
@@ -84,7 +84,7 @@ fn identifiers_have_a_tenth_of_the_result_where_that_is_enough_for_some() {
 }
 
 #[test]
-fn a_result_without_identifiers_is_described_alone() {
+fn a_result_without_identifiers_gets_only_a_description() {
     let content = prose("", 4_000);
     let described = stand_in(Placeholder::Described, "read", "a.rs", &content);
     let indexed = stand_in(Placeholder::Index, "read", "a.rs", &content);
@@ -92,7 +92,7 @@ fn a_result_without_identifiers_is_described_alone() {
 }
 
 #[test]
-fn identifiers_are_left_out_where_they_would_make_it_longer_than_the_result() {
+fn identifiers_are_omitted_if_the_placeholder_would_be_longer() {
     // Each escape takes six bytes: the line is hardly shorter than the result.
     let check = |escapes, chars, indexed| {
         let path = r"\\u001b".repeat(escapes);
@@ -106,7 +106,7 @@ fn identifiers_are_left_out_where_they_would_make_it_longer_than_the_result() {
 }
 
 #[test]
-fn a_placeholder_is_shorter_in_bytes_as_they_are_sent() {
+fn a_placeholder_must_be_shorter_in_sent_bytes() {
     let check = |kind, path: &str, content: &str, expect| {
         let (shortens, _, words) = stand_in(kind, "read", path, content);
         assert_eq!(shortens, expect, "{words} for {content}");
@@ -130,7 +130,7 @@ fn a_placeholder_is_shorter_in_bytes_as_they_are_sent() {
 }
 
 #[test]
-fn what_is_longer_than_the_longest_of_ours_is_none() {
+fn recognises_its_longest_placeholders_but_no_forged_ones() {
     let is_one = |text: &str| {
         let body = answered("a.rs", &serde_json::to_string(text).unwrap());
         let conversation = read(body.as_bytes()).unwrap();
@@ -172,7 +172,7 @@ fn what_is_longer_than_the_longest_of_ours_is_none() {
 }
 
 #[test]
-fn a_placeholder_is_known_again_however_it_is_spelt() {
+fn recognises_a_placeholder_in_any_spelling() {
     let check = |content: &str, expect| {
         let body = answered("a.rs", content);
         let conversation = read(body.as_bytes()).unwrap();
@@ -201,7 +201,7 @@ fn a_placeholder_is_known_again_however_it_is_spelt() {
 }
 
 #[test]
-fn a_placeholder_is_known_with_and_without_words_of_its_own() {
+fn recognises_placeholder_text_with_and_without_details() {
     use wording::{CLEARED, CLEARED_PREFIX};
     assert!(is_placeholder_text(CLEARED));
     assert!(is_placeholder_text(&format!(

@@ -74,7 +74,7 @@ fn fates(prune_state: &PruneState) -> Vec<Fate> {
 }
 
 #[test]
-fn all_but_the_newest_may_be_cleared_and_nothing_is_before_it_is_said() {
+fn all_results_but_the_newest_are_clearable_once_extended() {
     let (mut prune_state, _, frees) = five(&rule());
     assert_eq!(
         (prune_state.clearable_tokens(), prune_state.freed_tokens()),
@@ -102,7 +102,7 @@ fn all_but_the_newest_may_be_cleared_and_nothing_is_before_it_is_said() {
 }
 
 #[test]
-fn the_result_with_which_the_newest_exceed_what_is_protected_may_go_too() {
+fn the_result_that_exceeds_the_protected_size_is_clearable_too() {
     for (short_of, may_go) in [(0, 3), (1, 4)] {
         let (mut prune_state, tokens, frees) = five(&rule());
         prune_state.extend_clearable(Tokens::new(tokens.get() * 2 - short_of));
@@ -115,7 +115,7 @@ fn the_result_with_which_the_newest_exceed_what_is_protected_may_go_too() {
 }
 
 #[test]
-fn only_what_has_arrived_counts() {
+fn only_ingested_results_are_clearable() {
     let body = body(&[&*long(); 5]);
     let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
     prune_state.extend_clearable(Tokens::ZERO);
@@ -134,7 +134,7 @@ fn only_what_has_arrived_counts() {
 }
 
 #[test]
-fn a_picture_goes_with_the_text_beside_it_and_an_empty_result_with_one_stays() {
+fn an_image_is_freed_with_its_text_and_kept_without_text() {
     let weigh = |content: &str| {
         let body =
             body(&["", ""]).replacen(r#""content":"""#, &format!(r#""content":{content}"#), 1);
@@ -152,7 +152,7 @@ fn a_picture_goes_with_the_text_beside_it_and_an_empty_result_with_one_stays() {
 }
 
 #[test]
-fn however_many_pictures_go_with_it_the_rule_fires_for_its_least_of_text() {
+fn minimum_counts_text_only_but_images_are_freed_too() {
     let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
     let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
     let body = body(&["?"; 5]).replace(r#""?""#, &text);
@@ -178,7 +178,7 @@ fn however_many_pictures_go_with_it_the_rule_fires_for_its_least_of_text() {
 }
 
 #[test]
-fn the_rule_fires_for_more_than_its_least_and_from_its_turns_on() {
+fn rule_fires_above_its_minimum_and_from_its_user_turns_on() {
     let (mut prune_state, _, frees) = five(&rule());
     let fires_for = |prune_state: &mut PruneState, minimum, turns| {
         let rule = PruneRule {
@@ -196,7 +196,7 @@ fn the_rule_fires_for_more_than_its_least_and_from_its_turns_on() {
 }
 
 #[test]
-fn behind_a_summary_nothing_is_freed() {
+fn summarised_results_free_no_tokens() {
     let (mut prune_state, _, frees) = five(&rule());
     prune_state.clear_before(5);
     assert_eq!(prune_state.freed_tokens(), times(frees, 2));
@@ -219,7 +219,7 @@ fn behind_a_summary_nothing_is_freed() {
 }
 
 #[test]
-fn what_stands_and_would_free_something_waits() {
+fn clearable_results_are_visible_and_would_free_tokens() {
     let long = long();
     let body = body(&[&long, "ok", &long, &long, &long]);
     let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
@@ -237,7 +237,7 @@ fn what_stands_and_would_free_something_waits() {
 }
 
 #[test]
-fn what_a_record_says_was_cleared_is_and_no_more() {
+fn clear_before_clears_exactly_up_to_the_recorded_message() {
     let (mut prune_state, _, frees) = five(&rule());
     prune_state.clear_before(6);
     assert_eq!(
@@ -263,7 +263,7 @@ fn what_a_record_says_was_cleared_is_and_no_more() {
 }
 
 #[test]
-fn each_result_that_stays_has_its_reason() {
+fn each_retained_result_has_a_reason() {
     use Fate::{BelowMinimum, Cleared, NewestBatch, Protected, TooFewTurns};
     let explained = |turns| {
         let (mut prune_state, tokens, _) = five(&rule());
@@ -296,7 +296,7 @@ fn pointed_at() -> (PruneState, Tokens) {
 }
 
 #[test]
-fn what_a_later_result_points_at_is_kept() {
+fn a_result_that_a_later_stub_refers_to_is_kept() {
     use Fate::{Cleared, Pinned, Protected};
     let (mut prune_state, frees) = pointed_at();
     prune_state.ingest_until(11);
@@ -330,7 +330,7 @@ fn about_to_be_pointed_at() -> (PruneState, Tokens) {
 }
 
 #[test]
-fn what_waits_behind_a_summary_is_taken_off_once_when_it_is_pointed_at() {
+fn a_summarised_clearable_result_is_deducted_once_when_pinned() {
     let (mut prune_state, frees) = about_to_be_pointed_at();
     prune_state.mark_summarised(5);
     assert_eq!(prune_state.clearable_tokens(), Tokens::ZERO);
@@ -340,7 +340,7 @@ fn what_waits_behind_a_summary_is_taken_off_once_when_it_is_pointed_at() {
 }
 
 #[test]
-fn a_picture_that_waits_is_taken_off_with_its_result() {
+fn a_pinned_result_is_deducted_with_its_image() {
     let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
     let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
     let reads = [("a.rs", "?"), ("b.rs", "?"), ("c.rs", ""), ("b.rs", STUB)];
@@ -359,7 +359,7 @@ fn a_picture_that_waits_is_taken_off_with_its_result() {
 }
 
 #[test]
-fn what_waits_is_kept_when_it_is_pointed_at() {
+fn a_clearable_result_is_kept_when_a_stub_refers_to_it() {
     let (mut prune_state, frees) = about_to_be_pointed_at();
     prune_state.ingest_until(9);
     assert_eq!(prune_state.clearable_tokens(), frees);
@@ -378,7 +378,7 @@ fn what_waits_is_kept_when_it_is_pointed_at() {
 }
 
 #[test]
-fn what_was_cleared_is_restored_when_it_is_pointed_at() {
+fn a_cleared_result_is_restored_when_a_stub_refers_to_it() {
     for (hidden, left) in [(0, 1), (4, 1), (5, 0)] {
         let (mut prune_state, frees) = pointed_at();
         prune_state.ingest_until(5);
@@ -409,7 +409,7 @@ fn check(result: &str, rule: &PruneRule, expect: Fate) {
 }
 
 #[test]
-fn what_gains_nothing_or_must_stay_is_never_cleared() {
+fn results_that_save_nothing_or_are_exempt_are_never_cleared() {
     let long = long();
     let failure = format!("Error: {long}");
     check(&long, &rule(), Fate::Protected);

@@ -32,7 +32,7 @@ fn check(name: &str, arguments: Value, expect: &str) {
 }
 
 #[test]
-fn a_path_that_would_begin_a_line_is_none() {
+fn a_path_with_a_line_end_is_ignored() {
     for end in LINE_ENDS {
         check(
             "Read",
@@ -43,7 +43,7 @@ fn a_path_that_would_begin_a_line_is_none() {
 }
 
 #[test]
-fn reads_and_edits_are_told_by_name() {
+fn tool_names_distinguish_reads_from_edits() {
     check(
         "Read",
         json!({"file_path": "/a/b.rs"}),
@@ -73,7 +73,7 @@ fn reads_and_edits_are_told_by_name() {
 }
 
 #[test]
-fn an_editor_that_views_reads() {
+fn view_command_of_an_editor_counts_as_a_read() {
     check(
         "str_replace_editor",
         json!({"command": "view", "path": "b.rs"}),
@@ -105,7 +105,7 @@ fn a_file_both_read_and_modified_is_modified() {
 }
 
 #[test]
-fn commands_stand_once_newest_first_on_one_line() {
+fn commands_are_listed_once_newest_first_on_one_line_each() {
     let text = activity(&[
         ("bash", json!({"command": "cargo test"})),
         ("bash", json!({"command": ["bash", "-lc", "git  status"]})),
@@ -118,7 +118,7 @@ fn commands_stand_once_newest_first_on_one_line() {
 }
 
 #[test]
-fn a_shell_that_shows_or_changes_a_file_is_told_by_its_words() {
+fn shell_commands_are_classified_as_reads_or_edits() {
     let text = activity(&[(
         "exec_command",
         json!({"cmd": "cd x && sed -n '1,5p' a.rs | head; sed -i s/a/b/ c.rs"}),
@@ -130,7 +130,7 @@ fn a_shell_that_shows_or_changes_a_file_is_told_by_its_words() {
 }
 
 #[test]
-fn what_does_not_fit_is_counted() {
+fn entries_that_do_not_fit_are_counted() {
     let calls: Vec<(&str, Value)> = (0..300)
         .map(|n| ("Read", json!({"path": format!("src/file_{n}.rs")})))
         .collect();

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forwarded_is_repeated_to_the_byte_and_one_message_asks() {
+    fn repeats_the_forwarded_body_byte_for_byte_and_appends_a_prompt() {
         let conversation = read(BODY.as_bytes()).unwrap();
         let prompts = Prompts::default();
         let body = cached_style_body(&conversation, BODY, 3, &policy(32_000), &prompts).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_change_the_answer_or_buy_a_service_are_left_out() {
+    fn keys_that_change_the_answer_or_add_services_are_removed() {
         // Keys of public reports.
         let reported = include_str!("../../../../../fixtures/reports/summary_cached.json");
         let reported = reported.trim_end().trim_end_matches('}');
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_would_not_hold_is_not_asked() {
+    fn no_request_is_made_if_it_exceeds_the_window() {
         let long = BODY.replace("done", &"word ".repeat(20_000));
         let conversation = read(long.as_bytes()).unwrap();
         let prompts = Prompts::default();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_just_holds_is_asked_and_not_a_token_more() {
+    fn a_request_may_fill_the_window_to_the_token() {
         let conversation = read(BODY.as_bytes()).unwrap();
         let prompts = Prompts::default();
         let asked = |holds: usize| {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn where_more_thought_is_asked_for_than_an_answer_may_have_none_is_asked() {
+    fn no_request_is_made_if_the_reasoning_budget_reaches_the_output() {
         for (thinking, asks) in [
             (
                 r#""thinking":{"type":"enabled","budget_tokens":4095}"#,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_asked_for_once_whatever_the_client_asked() {
+    fn always_requests_a_stream_exactly_once() {
         for stream in ["", r#","stream":false"#, r#","stream":true"#] {
             let body = BODY.replace(r#","stream":false"#, stream);
             let conversation = read(body.as_bytes()).unwrap();

@@ -275,9 +275,9 @@ mod tests {
 
     #[test]
     fn prose_is_shortened_until_it_fits() {
-        let lines: String = (0..200)
-            .map(|at| format!("- step {at} {}\n", "word ".repeat(30)))
-            .collect();
+        let words = "word ".repeat(30);
+        let lines: Vec<String> = (0..200).map(|at| format!("- step {at} {words}")).collect();
+        let lines = lines.join("\n");
         let prose = format!("## Goal\nship it\n\n## Progress\n### Steps\n{lines}");
         let sections = Sections::split(&prose);
         for tokens in [0, 1, 5, 50, 300, 2_000] {

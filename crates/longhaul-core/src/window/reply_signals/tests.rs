@@ -39,7 +39,7 @@ fn check(replies: &[(u32, u32)], expect: Option<u32>) {
 }
 
 #[test]
-fn a_count_that_stands_still_while_requests_grow_shows_the_window() {
+fn a_constant_count_of_growing_requests_reveals_the_window() {
     check(&[(10_000, 4_000), (11_429, 3_900)], Some(4_096));
     check(
         &[(10_000, 4_000), (10_500, 4_090), (11_428, 4_096)],
@@ -50,7 +50,7 @@ fn a_count_that_stands_still_while_requests_grow_shows_the_window() {
 }
 
 #[test]
-fn pictures_that_cost_less_than_they_are_estimated_at_show_nothing() {
+fn overestimated_images_reveal_no_window() {
     // Each picture is estimated at 1,200 tokens and counted at 85.
     let mut counted = WindowDetector::default();
     for n in 0..8 {
@@ -64,14 +64,14 @@ fn pictures_that_cost_less_than_they_are_estimated_at_show_nothing() {
 }
 
 #[test]
-fn one_count_shows_nothing_whatever_its_size() {
+fn a_single_count_reveals_no_window() {
     check(&[(10_000, 4_000)], None);
     check(&[(10_000, 4_000), (11_427, 3_900)], None);
     check(&[(10_000, 4_000), (9_000, 4_000)], None);
 }
 
 #[test]
-fn a_count_in_proportion_shows_nothing() {
+fn a_proportional_count_reveals_no_window() {
     // Spaces or base64: a third of the estimate at every size.
     let replies: Vec<(u32, u32)> = (0..40)
         .map(|n| (6_000 + n * 500, 2_000 + n * 166))
@@ -83,7 +83,7 @@ fn a_count_in_proportion_shows_nothing() {
 }
 
 #[test]
-fn a_count_without_the_cache_shows_nothing() {
+fn counts_without_cached_tokens_reveal_no_window() {
     check(
         &[
             (20_000, 1_900),
@@ -98,12 +98,12 @@ fn a_count_without_the_cache_shows_nothing() {
 }
 
 #[test]
-fn a_larger_count_lifts_the_suspicion() {
+fn a_larger_count_clears_the_suspicion() {
     check(&[(10_000, 4_000), (4_200, 4_200), (20_000, 4_000)], None);
 }
 
 #[test]
-fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
+fn a_full_window_is_prompt_plus_output() {
     let full = |usage| {
         let reply_end = ReplyEnd {
             usage,
@@ -127,7 +127,7 @@ fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
 }
 
 #[test]
-fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
+fn a_reply_without_output_reveals_the_truncated_size() {
     let length = reply_end(8_192, 0, FinishReason::Length);
     let read =
         |sent, reply_end: &ReplyEnd| WindowDetector::default().observe_reply(sent, reply_end);
@@ -153,20 +153,20 @@ fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
 }
 
 #[test]
-fn a_suspicion_begins_at_three_fifths_of_the_request_and_not_above() {
+fn suspicion_starts_at_three_fifths_of_the_request() {
     check(&[(6_000, 3_600), (6_900, 3_600)], Some(4_096));
     // Both counts are slightly higher, and the second grew by less than the request.
     check(&[(5_900, 3_600), (6_750, 4_090)], None);
 }
 
 #[test]
-fn a_cut_prompt_is_counted_within_an_eighth_of_its_window() {
+fn a_truncated_prompt_is_counted_within_an_eighth_of_its_window() {
     check(&[(10_000, 3_585), (11_429, 3_585)], Some(4_096));
     check(&[(10_000, 3_584), (11_429, 3_584)], None);
 }
 
 #[test]
-fn a_smaller_request_leaves_a_suspicion_and_one_as_large_may_end_it() {
+fn only_a_request_of_at_least_equal_size_ends_a_suspicion() {
     check(
         &[(10_000, 4_000), (9_999, 1_000), (11_429, 3_900)],
         Some(4_096),
@@ -175,7 +175,7 @@ fn a_smaller_request_leaves_a_suspicion_and_one_as_large_may_end_it() {
 }
 
 #[test]
-fn the_largest_prompt_that_was_counted_is_known() {
+fn tracks_the_largest_counted_prompt() {
     let mut counted = WindowDetector::default();
     assert_eq!(counted.largest_prompt(), 0);
     for (input, most) in [(900, 900), (7_000, 7_000), (6_999, 7_000)] {
@@ -185,7 +185,7 @@ fn the_largest_prompt_that_was_counted_is_known() {
 }
 
 #[test]
-fn an_error_that_states_an_overflow_shows_its_window_and_a_silent_one_nothing() {
+fn a_stated_overflow_reveals_the_window_and_an_empty_reply_does_not() {
     let read = |evidence| {
         let overflow = Overflow {
             evidence,
@@ -208,7 +208,7 @@ fn an_error_that_states_an_overflow_shows_its_window_and_a_silent_one_nothing() 
 }
 
 #[test]
-fn a_limit_as_small_as_one_that_only_warms_a_cache_shows_nothing() {
+fn cache_warming_output_limits_reveal_no_window() {
     let read = |output| {
         let sent = SentSize {
             output_limit: Some(Tokens::new(output)),

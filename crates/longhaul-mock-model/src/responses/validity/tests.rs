@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn every_rule_of_the_list_is_checked_or_says_why_not() {
+fn every_listed_rule_is_checked_or_excused() {
     let list: Value = serde_json::from_str(include_str!(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../fixtures/responses_validity.json"
@@ -34,7 +34,7 @@ fn check(input: &Value, expect: &[&str]) {
 }
 
 #[test]
-fn a_step_with_its_reasoning_is_valid() {
+fn a_step_is_valid_only_with_its_reasoning_and_pairs() {
     let user = json!({"role": "user", "content": "go"});
     let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let call = json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "read",
@@ -53,7 +53,7 @@ fn a_step_with_its_reasoning_is_valid() {
 }
 
 #[test]
-fn each_shape_has_its_rule() {
+fn each_invalid_shape_breaks_its_rule() {
     for (item, rule) in [
         (json!({"role": "tool", "content": "a"}), "r-roles"),
         (

@@ -79,7 +79,7 @@ const CALLS: &str = r#"{"role":"assistant","content":null,"reasoning":"none to s
 const RESULT: &str = r#"{"role":"tool","tool_call_id":"a","content":"a line of what the tool found, and then another one \\ \" \u0041, and so on and on"}"#;
 
 #[test]
-fn a_message_is_read_once_wherever_it_stands_now() {
+fn repeated_messages_hit_the_cache_even_at_another_offset() {
     let cache = ParseCache::new(scope(0));
     let history = [user("one"), PARTS.into(), CALLS.into(), RESULT.into()];
     assert_eq!(check(&cache, 1, &body(&history)), 0);
@@ -91,7 +91,7 @@ fn a_message_is_read_once_wherever_it_stands_now() {
 }
 
 #[test]
-fn what_is_not_byte_for_byte_the_same_is_read_anew() {
+fn a_message_that_differs_in_any_byte_is_parsed_again() {
     let cache = ParseCache::new(scope(0));
     let history = |end: &str| body(&[user("one"), user(end), CALLS.into()]);
     assert_eq!(check(&cache, 1, &history("two")), 0);
@@ -103,7 +103,7 @@ fn what_is_not_byte_for_byte_the_same_is_read_anew() {
 }
 
 #[test]
-fn what_follows_instructions_is_met_whatever_they_say() {
+fn messages_after_changed_head_instructions_hit_the_cache() {
     let cache = ParseCache::new(scope(0));
     let dated = |date: &str| {
         let instructions = user(date).replace("user", "system");
@@ -114,7 +114,7 @@ fn what_follows_instructions_is_met_whatever_they_say() {
 }
 
 #[test]
-fn nobody_meets_what_another_sent() {
+fn callers_do_not_share_cache_entries() {
     let cache = ParseCache::new(scope(0));
     assert_eq!(check(&cache, 1, &body(&[user("one")])), 0);
     assert_eq!(check(&cache, 2, &body(&[user("one")])), 0);
@@ -122,7 +122,7 @@ fn nobody_meets_what_another_sent() {
 }
 
 #[test]
-fn a_body_that_breaks_off_behind_what_was_met_is_no_conversation() {
+fn a_truncated_body_fails_as_without_a_cache() {
     let cache = ParseCache::new(scope(0));
     let whole = body(&[user("one"), CALLS.into()]);
     assert_eq!(check(&cache, 1, &whole), 0);
@@ -134,7 +134,7 @@ fn a_body_that_breaks_off_behind_what_was_met_is_no_conversation() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_what_is_used_stays() {
+fn keeps_recently_used_messages_within_a_bounded_size() {
     let cache = ParseCache::new(scope(0));
     let first = body(&[user("first")]);
     assert_eq!(check(&cache, 1, &first), 0);
@@ -169,7 +169,7 @@ fn of_members(parts: usize, calls: usize) -> String {
 }
 
 #[test]
-fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
+fn a_message_with_more_than_sixteen_parts_and_calls_is_not_cached() {
     for (parts, calls, hits) in [
         (16, 0, 1),
         (0, 16, 1),
@@ -190,7 +190,7 @@ fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
 }
 
 #[test]
-fn what_was_worked_out_of_a_message_is_found_with_it() {
+fn a_cached_message_keeps_its_memo() {
     let cache = ParseCache::new(scope(0));
     let body = body(&[user("one"), CALLS.into()]);
     for notes in [None, Some(true)] {
@@ -204,7 +204,7 @@ fn what_was_worked_out_of_a_message_is_found_with_it() {
 }
 
 #[test]
-fn a_thousand_beginnings_of_one_length_are_told_apart() {
+fn a_thousand_messages_of_equal_length_do_not_collide() {
     let cache = ParseCache::new(scope(0));
     let bodies: Vec<String> = (0..1_000)
         .map(|number| body(&[user(&number.to_string())]))
@@ -229,7 +229,7 @@ fn varying(prints: impl Iterator<Item = Fingerprint> + Clone) -> u128 {
 }
 
 #[test]
-fn every_bit_of_a_print_hangs_on_the_message_and_on_the_caller() {
+fn every_fingerprint_bit_depends_on_message_and_caller() {
     let cache = ParseCache::new(scope(0));
     let of_messages = (0..=u8::MAX).map(|number| cache.fingerprint(scope(1), &[number]));
     assert_eq!(varying(of_messages), u128::MAX);
@@ -238,7 +238,7 @@ fn every_bit_of_a_print_hangs_on_the_message_and_on_the_caller() {
 }
 
 #[test]
-fn a_memory_shows_neither_its_key_nor_what_it_keeps() {
+fn debug_output_shows_neither_key_nor_entries() {
     let cache = ParseCache::new(scope(0));
     assert_eq!(check(&cache, 1, &body(&[user("one")])), 0);
     assert_eq!(format!("{cache:?}"), "ParseCache { .. }");
@@ -265,7 +265,7 @@ fn with_two_pages() -> (ParseCache, Vec<String>) {
 }
 
 #[test]
-fn what_was_met_in_a_row_is_found_in_one_look() {
+fn a_page_of_repeated_messages_is_one_hit() {
     let (cache, mut history) = with_two_pages();
     let all = history.len();
     assert_eq!(count_hits(&cache, 1, &body(&history)), (all, 2));
@@ -279,7 +279,7 @@ fn what_was_met_in_a_row_is_found_in_one_look() {
 }
 
 #[test]
-fn a_page_is_one_message_less_where_one_is_new() {
+fn stores_a_page_only_for_enough_consecutive_messages() {
     let cache = ParseCache::new(scope(0));
     for (messages, pages) in [(PAGE_MESSAGES - 1, 0), (PAGE_MESSAGES, 1)] {
         let body = body(&history(messages));
@@ -291,7 +291,7 @@ fn a_page_is_one_message_less_where_one_is_new() {
 }
 
 #[test]
-fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
+fn a_changed_page_is_read_by_message_and_stored_again() {
     let (cache, history) = with_two_pages();
     let all = history.len();
     for (at, hits) in [
@@ -313,7 +313,7 @@ fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
 }
 
 #[test]
-fn instructions_before_a_page_may_change() {
+fn a_page_hits_after_changed_head_instructions() {
     let cache = ParseCache::new(scope(0));
     let dated = |day: &str| {
         let head = format!(r#"{{"role":"system","content":"It is {day:.<100}"}}"#);
@@ -328,7 +328,7 @@ fn instructions_before_a_page_may_change() {
 }
 
 #[test]
-fn instructions_within_a_page_are_of_it() {
+fn a_page_may_contain_instructions() {
     let cache = ParseCache::new(scope(0));
     let mut history = history(PAGE_MESSAGES);
     history[PAGE_MESSAGES / 2] =
@@ -340,7 +340,7 @@ fn instructions_within_a_page_are_of_it() {
 }
 
 #[test]
-fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
+fn a_body_truncated_within_a_page_fails_as_without_a_cache() {
     let (cache, history) = with_two_pages();
     let whole = body(&history);
     for end in (0..whole.len()).step_by(7) {
@@ -352,7 +352,7 @@ fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
 
 proptest! {
     #[test]
-    fn an_edited_history_reads_as_it_does_without_a_memory(
+    fn an_edited_history_parses_as_without_a_cache(
         edits in prop::collection::vec((0..2 * PAGE_MESSAGES, 0..4_u8), 1..12),
     ) {
         let (cache, mut history) = with_two_pages();

@@ -25,7 +25,7 @@ fn check(members: &str, expect: u32) {
 }
 
 #[test]
-fn a_message_costs_its_characters_over_four_and_a_flat_figure_an_image() {
+fn message_tokens_are_chars_over_four_plus_a_flat_image_cost() {
     check(r#""content":"""#, 0);
     check(r#""content":"1234567""#, 1);
     check(r#""content":"12345678""#, 2);
@@ -49,7 +49,7 @@ fn part(part: &str) -> (u32, u32) {
 }
 
 #[test]
-fn what_is_sent_inline_is_no_text() {
+fn inline_data_is_not_counted_as_text() {
     let inline = |kind: &str, base64: &str| {
         let data = format!("data:x/y;base64,{base64}");
         let part_of = |key: &str| format!(r#"{{"type":"{kind}","{kind}":{{"{key}":"{data}"}}}}"#);
@@ -72,7 +72,7 @@ fn what_is_sent_inline_is_no_text() {
 }
 
 #[test]
-fn what_is_referred_to_costs_a_flat_figure_and_plain_text_what_it_says() {
+fn references_cost_a_flat_amount_and_plain_text_documents_their_length() {
     for reference in [
         r#"{"type":"file","file":{"file_id":"file-abc"}}"#,
         r#"{"type":"video_url","video_url":{"url":"https://example.com/a.mp4"}}"#,
@@ -87,7 +87,7 @@ fn what_is_referred_to_costs_a_flat_figure_and_plain_text_what_it_says() {
 }
 
 #[test]
-fn an_image_in_low_detail_costs_what_is_documented() {
+fn low_detail_image_costs_85_tokens() {
     let image = |members: &str| part(&format!(r#"{{"type":"image_url",{members}}}"#)).0;
     assert_eq!(image(r#""image_url":{"url":"data:,a","detail":"low"}"#), 85);
     assert_eq!(image(r#""image_url":"data:,a","detail":"low""#), 85);
@@ -99,7 +99,7 @@ fn an_image_in_low_detail_costs_what_is_documented() {
 }
 
 #[test]
-fn calls_reasoning_and_a_refusal_cost_beside_the_text() {
+fn calls_reasoning_and_refusals_count_in_addition_to_text() {
     let call = r#"{"id":"a","type":"function","function":{"name":"read","arguments":"12345678"}}"#;
     check(
         &format!(r#""content":"1234","tool_calls":[{call},{call}]"#),
@@ -128,7 +128,7 @@ fn only_text_parts_are_text() {
 }
 
 #[test]
-fn each_message_has_the_parts_and_the_calls_that_stand_in_it() {
+fn each_message_has_its_own_parts_and_calls() {
     let message = |at: u32| {
         format!(
             r#"{{"role":"assistant","content":[{{"type":"text","text":"step {at}"}}],"tool_calls":[
@@ -146,7 +146,7 @@ fn each_message_has_the_parts_and_the_calls_that_stand_in_it() {
 }
 
 #[test]
-fn a_cache_key_is_read_where_it_is_a_string() {
+fn prompt_cache_key_is_read_only_if_it_is_a_string() {
     for (value, expect) in [(r#""k""#, Some("k")), ("null", None), ("7", None)] {
         let body = beside(&format!(r#""prompt_cache_key":{value},"#));
         let conversation = read(body.as_bytes()).unwrap();
@@ -157,7 +157,7 @@ fn a_cache_key_is_read_where_it_is_a_string() {
 }
 
 #[test]
-fn who_may_serve_and_how_much_is_thought_are_kept_as_they_are_spelt() {
+fn routing_and_thinking_params_keep_their_spelling() {
     let body = beside(
         r#""provider": {"order":["a"]},"temperature":1,"us\u0065r":"u","think":false,"reasoning":{"effort":"low"},"#,
     );
@@ -180,7 +180,7 @@ fn who_may_serve_and_how_much_is_thought_are_kept_as_they_are_spelt() {
 }
 
 #[test]
-fn a_role_is_who_its_name_says_and_any_other_is_kept() {
+fn maps_known_roles_and_keeps_any_other_as_other() {
     for (name, expect) in [
         ("assistant", Role::Assistant),
         ("developer", Role::Developer),
@@ -198,7 +198,7 @@ fn a_role_is_who_its_name_says_and_any_other_is_kept() {
 }
 
 #[test]
-fn schemas_of_tools_and_of_functions_cost_together() {
+fn tool_and_function_schemas_are_counted_together() {
     let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
     let conversation = read(body.as_bytes()).unwrap();
     assert_eq!(conversation.params().tool_tokens, Tokens::new(2 + 2));
@@ -207,7 +207,7 @@ fn schemas_of_tools_and_of_functions_cost_together() {
 }
 
 #[test]
-fn only_true_asks_for_a_stream() {
+fn only_a_stream_value_of_true_requests_streaming() {
     for (members, expect) in [
         (r#""stream":true,"#, true),
         (r#""stream":false,"#, false),
@@ -222,7 +222,7 @@ fn only_true_asks_for_a_stream() {
 }
 
 #[test]
-fn a_null_is_read_as_nothing() {
+fn null_members_are_read_as_absent() {
     for members in [
         r#""content":null"#,
         r#""content":[{"type":null,"text":"a"},{"type":"text","text":null}]"#,
@@ -259,7 +259,7 @@ fn calls(members: &str) -> Vec<[Option<String>; 2]> {
 }
 
 #[test]
-fn a_call_is_read_in_either_generation_and_the_name_inside_holds() {
+fn reads_calls_in_old_and_new_format_with_the_inner_name() {
     let read = [["read", "{}"].map(|it| Some(it.to_owned()))];
     for members in [
         r#""tool_calls":[{"id":"a","function":{"name":"read","arguments":"{}"}}]"#,
@@ -273,7 +273,7 @@ fn a_call_is_read_in_either_generation_and_the_name_inside_holds() {
 }
 
 #[test]
-fn what_a_call_holds_in_another_form_is_left_unread() {
+fn call_function_or_arguments_of_another_type_are_left_unread() {
     assert_eq!(
         calls(r#""tool_calls":[{"id":"a","function":"read"}]"#),
         [[None, None]]
@@ -290,7 +290,7 @@ fn what_a_call_holds_in_another_form_is_left_unread() {
 }
 
 #[test]
-fn a_key_that_we_act_upon_stands_once_in_its_object() {
+fn rejects_duplicate_keys_that_longhaul_reads() {
     for member in [
         r#""messages":[],"#,
         r#""model":"m","#,
@@ -337,7 +337,7 @@ fn a_key_that_we_act_upon_stands_once_in_its_object() {
 }
 
 #[test]
-fn keys_that_share_a_meaning_stand_beside_each_other() {
+fn keys_with_a_shared_meaning_may_occur_together() {
     for members in [
         r#""tools":[],"functions":[],"#,
         r#""user":"u","provider":{},"service_tier":"flex","#,
@@ -351,7 +351,7 @@ fn keys_that_share_a_meaning_stand_beside_each_other() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_told_from_text_that_is_no_json() {
+fn wrong_types_and_malformed_json_have_different_errors() {
     for (value, expect) in [("7", Bypass::Shape), ("-", Bypass::Malformed)] {
         for body in [
             format!(r#"{{"messages":{value}}}"#),
@@ -369,14 +369,14 @@ fn a_value_of_the_wrong_type_is_told_from_text_that_is_no_json() {
 }
 
 #[test]
-fn a_name_of_a_model_that_nobody_has_is_left_alone() {
+fn rejects_an_overlong_model_name() {
     let named = |bytes| format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(bytes));
     assert_eq!(refused(&named(510)), None);
     assert_eq!(refused(&named(511)), Some(Bypass::Shape));
 }
 
 #[test]
-fn a_body_of_very_many_pieces_is_not_read_whichever_they_are() {
+fn rejects_a_body_with_too_many_messages_parts_or_calls() {
     let many = |before: &str, piece: &str, pieces: usize, behind: &str| {
         let pieces = vec![piece; pieces].join(",");
         refused(&format!("{before}{pieces}{behind}"))

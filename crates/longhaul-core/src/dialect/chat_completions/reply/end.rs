@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_that_is_null_is_none() {
+    fn a_null_finish_reason_is_ignored() {
         for none in [
             "{}",
             r#"{"finish_reason":null}"#,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_is_looked_for_whatever_is_known() {
+    fn a_full_window_is_searched_for_even_if_all_facts_are_known() {
         let later = read_end(br#"{"finish_reason":"stop","usage":{"prompt_tokens":9}}"#);
         let full = br#"{"stop_reason":"model_context_window_exceeded"}"#;
         assert!(may_add_to(later, full));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_stand_under_either_of_two_keys() {
+    fn usage_may_be_under_usage_or_timings() {
         assert!(may_state_usage(br#"{"usage":{}}"#));
         assert!(may_state_usage(br#"{"timings":{}}"#));
         assert!(!may_state_usage(br#"{"content":"b"}"#));

@@ -6,7 +6,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn any_bytes_are_glanced_at(data: Vec<u8>, name: Vec<u8>) {
+    fn classifies_any_bytes_without_panic(data: Vec<u8>, name: Vec<u8>) {
         classify_event(Event { name: &name, data: &data, dropped: 0 });
     }
 }
@@ -23,7 +23,7 @@ fn check_kind(kind: EventKind, chunks: &[&str]) {
 }
 
 #[test]
-fn any_filled_member_of_a_delta_but_its_role_is_content() {
+fn any_non_empty_delta_member_except_role_is_content() {
     check_kind(
         EventKind::Content,
         &[
@@ -42,7 +42,7 @@ fn any_filled_member_of_a_delta_but_its_role_is_content() {
 }
 
 #[test]
-fn a_role_a_finish_reason_or_an_announcement_is_empty() {
+fn events_with_only_a_role_finish_reason_or_metadata_are_empty() {
     check_kind(
         EventKind::Empty,
         &[
@@ -58,7 +58,7 @@ fn a_role_a_finish_reason_or_an_announcement_is_empty() {
 }
 
 #[test]
-fn an_error_or_anything_that_is_no_chunk_is_for_the_classifier() {
+fn errors_and_unrecognised_events_are_classified_as_errors() {
     check_kind(
         EventKind::Error,
         &[
@@ -79,7 +79,7 @@ fn an_error_or_anything_that_is_no_chunk_is_for_the_classifier() {
 }
 
 #[test]
-fn a_number_and_true_fill_a_value_and_nothing_else_that_is_empty_does() {
+fn numbers_and_true_count_as_non_empty() {
     for filled in ["true", "0", "7", "-7", "0.5", r#""a""#, "[0]", r#"{"a":0}"#] {
         let delta = format!(r#"{{"choices":[{{"delta":{{"content":{filled}}}}}]}}"#);
         check_kind(EventKind::Content, &[&delta]);
@@ -95,7 +95,7 @@ fn a_number_and_true_fill_a_value_and_nothing_else_that_is_empty_does() {
 }
 
 #[test]
-fn usage_and_the_end_are_told_apart() {
+fn usage_and_done_events_are_distinguished() {
     check_kind(
         EventKind::Usage,
         &[r#"{"choices":[],"usage":{"prompt_tokens":3}}"#],
@@ -114,7 +114,7 @@ fn finish_reasons_and_counts_are_read() {
 }
 
 #[test]
-fn an_event_that_was_not_kept_whole_is_content() {
+fn a_truncated_event_counts_as_content() {
     let long = Event {
         dropped: 1,
         ..Event::unnamed(b"{\"choices\":[{\"delta\":{\"content\":\"a")
@@ -123,7 +123,7 @@ fn an_event_that_was_not_kept_whole_is_content() {
 }
 
 #[test]
-fn an_odd_value_loses_itself_alone_and_an_unknown_choice_is_no_content() {
+fn invalid_values_are_skipped_and_invalid_choices_are_errors() {
     check_kind(
         EventKind::Content,
         &[

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_into_a_cache_is_told_in_two_ways() {
+    fn cache_writes_are_read_from_both_usage_formats() {
         let written = |usage: &Value| read(usage).unwrap().written;
         let within = json!({"prompt_tokens": 100,
             "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8}});
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_cost_is_read_as_each_provider_says_it() {
+    fn cost_is_read_in_every_provider_format() {
         let check = |mut usage: Value, expect: Option<&str>| {
             usage["prompt_tokens"] = json!(100);
             let cost = read(&usage).unwrap().cost.map(|usd| usd.to_string());
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_by_the_name_of_openai_includes_its_cache() {
+    fn openai_prompt_counts_include_cached_tokens() {
         check(
             &json!({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105,
                 "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8}}),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_by_the_name_of_anthropic_leaves_its_cache_out() {
+    fn anthropic_prompt_counts_exclude_cached_tokens() {
         check(
             &json!({"input_tokens": 3, "cache_creation_input_tokens": 40,
                 "cache_read_input_tokens": 1_000, "output_tokens": 5}),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_gateway_mixes_the_names_the_total_tells() {
+    fn total_decides_if_a_gateway_mixes_both_usage_formats() {
         let usage = |prompt: u32, total: u32| {
             json!({"prompt_tokens": prompt, "completion_tokens": 5, "total_tokens": total,
                 "cache_read_input_tokens": 1_000, "cache_creation_input_tokens": 40})
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_that_only_the_total_counts_is_output() {
+    fn tokens_counted_only_in_the_total_are_output() {
         check(
             &json!({"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 42}),
             Some((10, Some(32), None)),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_no_prompt_is_no_usage() {
+    fn usage_without_a_prompt_count_is_ignored() {
         for usage in [
             json!(null),
             json!({}),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_past_what_is_counted_here_are_the_most() {
+    fn counts_saturate_at_u32_max() {
         check(
             &json!({"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX,
                 "total_tokens": u64::MAX, "cache_read_input_tokens": u64::MAX}),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timings_of_llama_cpp_count_the_prompt_where_they_count_its_cache() {
+    fn llama_cpp_timings_count_the_prompt_only_with_a_cache_count() {
         let timings = json!({"cache_n": 900, "prompt_n": 100, "prompt_ms": 5.5, "predicted_n": 7});
         let usage = of_timings(&timings).unwrap();
         assert_eq!(

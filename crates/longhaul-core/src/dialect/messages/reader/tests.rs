@@ -30,7 +30,7 @@ fn shape(messages: &[&str]) -> (String, Vec<usize>) {
 }
 
 #[test]
-fn each_result_and_reminder_is_a_message_and_so_are_the_users_own_blocks() {
+fn results_reminders_and_user_blocks_become_separate_messages() {
     let results = user(&[RESULT_A, RESULT_B, REMINDER, WORDS, WORDS]);
     let (roles, boundaries) = shape(&[ASKS, CALLS, &results, SAYS]);
     assert_eq!(roles, "uattsua");
@@ -38,7 +38,7 @@ fn each_result_and_reminder_is_a_message_and_so_are_the_users_own_blocks() {
 }
 
 #[test]
-fn a_message_of_the_users_own_blocks_is_one_message() {
+fn consecutive_user_blocks_are_one_message() {
     let (roles, boundaries) = shape(&[&user(&[WORDS, WORDS]), SAYS]);
     assert_eq!((&*roles, boundaries), ("ua", vec![0, 1, 2]));
 }
@@ -146,7 +146,7 @@ fn results_of_the_providers_tools_are_parts_of_the_assistants_message() {
 }
 
 #[test]
-fn instructions_and_tools_count_beside_the_messages() {
+fn reads_instructions_tools_and_limits_beside_the_messages() {
     let body = format!(
         r#"{{"system":[{{"type":"text","text":"{}"}}],"tools":[{{"name":"f"}}],"messages":[{ASKS}],"max_tokens":900,"thinking":{{"type":"enabled","budget_tokens":500}},"stream":true,"model":"m"}}"#,
         "x".repeat(4_000)
@@ -163,7 +163,7 @@ fn instructions_and_tools_count_beside_the_messages() {
 }
 
 #[test]
-fn what_the_provider_keeps_or_compacts_is_known() {
+fn detects_history_kept_or_compacted_by_the_provider() {
     use HistoryKeeper::{ClearingProvider, Client, Provider};
     let check = |members: &str, blocks: &[&str], expect| {
         let message = user(blocks);
@@ -191,7 +191,7 @@ fn what_the_provider_keeps_or_compacts_is_known() {
 }
 
 #[test]
-fn marks_are_known_by_their_message() {
+fn last_cache_mark_is_found_by_message() {
     let mark = |ttl: &str| format!(r#""cache_control":{{"type":"ephemeral","ttl":"{ttl}"}}"#);
     let result = format!(
         r#"{{"type":"tool_result","tool_use_id":"a","content":[{{"type":"text","text":"x",{}}}],{}}}"#,
@@ -207,7 +207,7 @@ fn marks_are_known_by_their_message() {
 }
 
 #[test]
-fn a_body_that_longhaul_would_misread_is_not_read() {
+fn rejects_malformed_or_misshapen_bodies_and_duplicate_keys() {
     for (body, expect) in [
         ("{", Bypass::Malformed),
         ("[]", Bypass::Shape),
@@ -238,7 +238,7 @@ fn a_body_that_longhaul_would_misread_is_not_read() {
 }
 
 #[test]
-fn the_shape_tells_the_dialect_of_a_body_without_a_path() {
+fn body_shape_identifies_the_dialect() {
     for (body, expect) in [
         (format!(r#"{{"system":"s","messages":[{ASKS}]}}"#), true),
         (body(&[ASKS, CALLS]), true),

@@ -18,7 +18,7 @@ const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","type":"m
 const DELTA: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":15}}"#;
 
 #[test]
-fn only_a_block_is_content() {
+fn only_content_blocks_are_classified_as_content() {
     let check = |data: &str, expect: EventKind| {
         assert_eq!(classify_event(event("", data)).kind, expect, "{data}");
     };
@@ -65,7 +65,7 @@ fn the_size_of_a_prompt_is_the_sum_of_its_three_counts() {
 }
 
 #[test]
-fn text_and_calls_are_read_from_both_forms() {
+fn reads_text_and_calls_from_whole_bodies_and_stream_events() {
     let part = |json: &'static str| read_completion(json.as_bytes()).unwrap();
     let whole = part(
         r#"{"type":"message","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"},{"type":"tool_use","id":"t","name":"f","input":{}},{"type":"text","text":"b"}],"stop_reason":"tool_use","usage":{"input_tokens":5,"output_tokens":2}}"#,
@@ -88,7 +88,7 @@ fn text_and_calls_are_read_from_both_forms() {
 }
 
 #[test]
-fn the_last_usage_counts_with_the_prompt_of_the_first() {
+fn final_usage_takes_the_prompt_count_from_the_first_event() {
     let start = read_end(START.as_bytes()).usage.unwrap();
     assert_eq!((start.input, start.output), (1_043, None));
     let end = read_end(DELTA.as_bytes());
@@ -105,7 +105,7 @@ fn the_last_usage_counts_with_the_prompt_of_the_first() {
 }
 
 #[test]
-fn the_prompt_of_a_long_stream_is_counted_from_its_first_event() {
+fn prompt_count_of_a_long_stream_comes_from_its_first_event() {
     let send = |name: &str, data: &str| format!("event: {name}\ndata: {data}\n\n");
     let text =
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word "}}"#;

@@ -54,7 +54,7 @@ fn appended(sent: &str, messages: usize) -> Value {
 }
 
 #[test]
-fn a_prompt_stands_behind_the_repeated_messages() {
+fn prompt_follows_the_repeated_messages() {
     let sent = client(&json!({}));
     let (asked, before) = (appended(&sent, 2), value(&sent));
     let prompt = json!({"role": "user", "content": [{"type": "text", "text": "sum up"}]});
@@ -69,7 +69,7 @@ fn a_prompt_stands_behind_the_repeated_messages() {
 }
 
 #[test]
-fn within_an_object_the_prompt_is_its_last_block() {
+fn prompt_becomes_the_last_block_if_the_cut_is_within_a_message() {
     let asked = appended(&client(&json!({})), 3);
     let expect = json!([{"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "a", "content": "r"},

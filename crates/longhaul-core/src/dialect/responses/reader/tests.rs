@@ -41,7 +41,7 @@ fn roles(all: &[&str]) -> Vec<Role> {
 }
 
 #[test]
-fn what_the_model_made_in_one_step_is_one_message() {
+fn items_of_one_model_step_form_one_message() {
     let all = [
         USER,
         REASONING,
@@ -83,7 +83,7 @@ fn what_the_model_made_in_one_step_is_one_message() {
 }
 
 #[test]
-fn history_is_cut_before_users_and_before_reasoning_behind_outputs() {
+fn boundaries_lie_before_users_and_before_reasoning_after_outputs() {
     check_boundaries(
         &[USER, REASONING, CALL, OUTPUT, REASONING, SAID, USER],
         &[0, 1, 3, 4, 5],
@@ -108,7 +108,7 @@ fn history_is_cut_before_users_and_before_reasoning_behind_outputs() {
 }
 
 #[test]
-fn a_call_and_its_output_stay_together_whatever_stands_between_them() {
+fn a_call_and_its_output_stay_together_despite_items_between() {
     check_boundaries(
         &[USER, CALL, USER, SAID, USER, OUTPUT, SAID, USER],
         &[0, 1, 7, 8],
@@ -163,7 +163,7 @@ fn everything_up_to_the_newest_compaction_is_head() {
 }
 
 #[test]
-fn two_compactions_are_never_one_prefix() {
+fn different_compactions_have_different_prefix_keys() {
     use crate::prefix::keys::PrefixKeys;
     let key = |compaction: &str| {
         let body = items(&[USER, compaction, USER, SAID]);
@@ -177,7 +177,7 @@ fn two_compactions_are_never_one_prefix() {
 }
 
 #[test]
-fn definitions_of_tools_stay_before_the_calls_that_use_them() {
+fn no_boundary_separates_a_tool_definition_from_its_calls() {
     let search = r#"{"type":"tool_search_call","call_id":"s","arguments":{}}"#;
     let found = r#"{"type":"tool_search_output","call_id":"s","tools":[{"type":"function","name":"patch"}]}"#;
     check_boundaries(
@@ -201,7 +201,7 @@ fn definitions_of_tools_stay_before_the_calls_that_use_them() {
 }
 
 #[test]
-fn definitions_of_tools_in_the_head_forbid_no_cut() {
+fn tool_definitions_in_the_head_prevent_no_boundary() {
     let tools = r#"{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"read"}]}"#;
     check_boundaries(
         &[tools, DEVELOPER, USER, CALL, OUTPUT, SAID, USER],
@@ -210,7 +210,7 @@ fn definitions_of_tools_in_the_head_forbid_no_cut() {
 }
 
 #[test]
-fn the_context_of_codex_is_no_request() {
+fn codex_context_messages_are_not_user_requests() {
     let context = r##"{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /x"},{"type":"input_text","text":"<environment_context>\n"}]}"##;
     assert_eq!(
         roles(&[DEVELOPER, context, USER])[1..],
@@ -223,7 +223,7 @@ fn the_context_of_codex_is_no_request() {
 }
 
 #[test]
-fn a_history_that_the_provider_keeps_or_compacts_is_known() {
+fn detects_history_kept_or_compacted_by_the_provider() {
     let history = |members: &str, input: &str| {
         let body = format!(r#"{{{members}"input":{input}}}"#);
         read(body.as_bytes()).unwrap().params().history
@@ -252,7 +252,7 @@ fn a_history_that_the_provider_keeps_or_compacts_is_known() {
 }
 
 #[test]
-fn what_only_the_provider_has_makes_a_body_partial() {
+fn provider_side_context_makes_a_request_partial() {
     for (members, input, expect) in [
         ("", USER, false),
         (r#""prompt":null,"#, USER, false),
@@ -269,7 +269,7 @@ fn what_only_the_provider_has_makes_a_body_partial() {
 }
 
 #[test]
-fn an_input_is_a_text_or_items() {
+fn input_must_be_a_string_or_an_array_of_items() {
     let body = r#"{"input":"hi","instructions":"12345678","tools":[{"x":1}],"max_output_tokens":16,"stream":true}"#;
     let conversation = read(body.as_bytes()).unwrap();
     assert_eq!(conversation.text(&conversation.messages()[0]), "hi");
@@ -295,7 +295,7 @@ fn an_input_is_a_text_or_items() {
 }
 
 #[test]
-fn what_longhaul_would_change_is_read_strictly_and_nothing_else() {
+fn only_items_that_longhaul_changes_are_validated_strictly() {
     let output = |value: &str| {
         items(&[&format!(
             r#"{{"type":"function_call_output","call_id":"c","output":{value}}}"#
@@ -344,7 +344,7 @@ fn what_longhaul_would_change_is_read_strictly_and_nothing_else() {
 }
 
 #[test]
-fn a_shells_chunks_are_texts_and_other_outputs_are_opaque() {
+fn shell_chunks_are_read_as_text_and_other_outputs_are_opaque() {
     let shell = r#"{"type":"shell_call_output","call_id":"c","output":[{"stdout":"one ","stderr":"","outcome":{"type":"timeout"}},{"stderr":"three","stdout":"two ","outcome":{}}]}"#;
     let body = items(&[shell]);
     let conversation = read(body.as_bytes()).unwrap();
@@ -364,7 +364,7 @@ fn a_shells_chunks_are_texts_and_other_outputs_are_opaque() {
 }
 
 #[test]
-fn encrypted_texts_cost_what_they_hold() {
+fn encrypted_content_counts_its_estimated_plain_text() {
     let tokens = |item: &str| {
         let body = items(&[item]);
         read(body.as_bytes()).unwrap().messages()[0].tokens
@@ -379,7 +379,7 @@ fn encrypted_texts_cost_what_they_hold() {
 }
 
 #[test]
-fn a_cached_reading_is_the_first_one() {
+fn cached_parse_equals_a_fresh_parse() {
     let cache = ParseCache::new(Scope::new(&[1; 32], &[]));
     let scope = Scope::new(&[0; 32], &[]);
     let all = [
@@ -424,7 +424,7 @@ fn a_cached_reading_is_the_first_one() {
 }
 
 #[test]
-fn a_body_of_very_many_pieces_is_not_read() {
+fn rejects_a_body_with_too_many_items() {
     let many = |piece: &str, count: usize| {
         let pieces = vec![piece; count].join(",");
         refused(&format!(r#"{{"input":[{pieces}]}}"#))

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_response_states_both() {
+    fn a_whole_response_states_usage_and_finish_reason() {
         for (status, details, expect) in [
             ("completed", "null", Some(FinishReason::Stop)),
             (

@@ -11,7 +11,7 @@ fn check_kind(expect: EventKind, events: &[&str]) {
 }
 
 #[test]
-fn the_head_of_a_stream_is_held_until_the_first_item() {
+fn stream_events_before_the_first_item_are_empty() {
     check_kind(
         EventKind::Empty,
         &[
@@ -36,7 +36,7 @@ fn the_head_of_a_stream_is_held_until_the_first_item() {
 }
 
 #[test]
-fn errors_are_known_nested_and_flat() {
+fn detects_nested_and_flat_errors() {
     check_kind(
         EventKind::Error,
         &[
@@ -55,7 +55,7 @@ fn errors_are_known_nested_and_flat() {
 }
 
 #[test]
-fn an_end_without_an_item_counts_what_it_counts() {
+fn a_closing_event_without_an_item_is_usage() {
     let closing = |event_type: &str, members: &str| {
         let event = format!(
             r#"{{"type":"{event_type}","response":{{{members},"output":[],"usage":{{"input_tokens":4096,"output_tokens":0,"total_tokens":4096}}}}}}"#
@@ -91,7 +91,7 @@ fn read(events: &[&str]) -> (String, Option<FinishReason>, bool) {
 }
 
 #[test]
-fn the_text_of_a_stream_is_read_once() {
+fn stream_text_is_read_without_its_repetitions() {
     let output = r#"[{"type":"reasoning","summary":[]},{"type":"message","content":[{"type":"output_text","text":"a\"b"},{"type":"refusal","refusal":"no"}]}]"#;
     let closing = format!(
         r#"{{"type":"response.completed","response":{{"object":"response","status":"completed","output":{output}}}}}"#
@@ -110,7 +110,7 @@ fn the_text_of_a_stream_is_read_once() {
 }
 
 #[test]
-fn calls_and_errors_are_no_text() {
+fn calls_and_errors_yield_no_text() {
     let call = r#"{"type":"response.output_item.done","item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}"#;
     assert_eq!(read(&[call]), (String::new(), None, true));
     let hosted = r#"{"type":"response.output_item.done","item":{"type":"web_search_call"}}"#;

@@ -25,7 +25,7 @@ fn check_finish(first: &str, between: &str, last: &str, expect: FinishReason) {
 }
 
 #[test]
-fn of_several_reasons_the_last_counts_wherever_it_stands() {
+fn the_last_finish_reason_wins_at_any_position() {
     let (length, stop) = (&ended("length"), &ended("stop"));
     check_finish(length, PIECE, PIECE, FinishReason::Length);
     check_finish(PIECE, length, PIECE, FinishReason::Length);
@@ -37,7 +37,7 @@ fn of_several_reasons_the_last_counts_wherever_it_stands() {
 }
 
 #[test]
-fn that_the_window_was_full_counts_whatever_comes_behind_it() {
+fn a_full_window_overrides_later_finish_reasons() {
     let (full, stop) = (&ended("model_context_window_exceeded"), &ended("stop"));
     check_finish(full, PIECE, stop, FinishReason::WindowFull);
     check_finish(PIECE, full, stop, FinishReason::WindowFull);
@@ -46,7 +46,7 @@ fn that_the_window_was_full_counts_whatever_comes_behind_it() {
 }
 
 #[test]
-fn content_behind_an_empty_beginning_is_content() {
+fn content_is_detected_after_empty_events() {
     let reply = told(&[ROLE; 3], &[], &[&ended("stop"), ROLE, ROLE, "[DONE]"]);
     assert_eq!(
         reply,
@@ -55,7 +55,7 @@ fn content_behind_an_empty_beginning_is_content() {
 }
 
 #[test]
-fn a_reply_that_generated_anything_said_something() {
+fn a_reply_with_generated_tokens_has_content() {
     let said = |generated: u32| {
         let counts = format!(
             r#"{{"choices":[],"usage":{{"prompt_tokens":9,"completion_tokens":{generated}}}}}"#
@@ -71,7 +71,7 @@ fn check_error(event: &str, expect: Verdict) {
 }
 
 #[test]
-fn an_error_behind_content_is_known_by_its_name_or_its_shape() {
+fn an_error_after_content_is_recognised_by_event_name_or_shape() {
     let says = r#""message":"prompt is too long: 208732 tokens > 200000 maximum""#;
     check_error(&format!("event: error\ndata: {{{says}}}\n\n"), OVERFLOW);
     check_error(

@@ -22,7 +22,7 @@ fn the_last_four_kibibytes_are_read() {
 }
 
 #[test]
-fn a_reply_of_four_kibibytes_is_whole() {
+fn a_reply_of_up_to_four_kibibytes_is_kept_whole() {
     let said = |bytes: usize| {
         let filler = "f".repeat(bytes - r#"{"f":""}"#.len());
         let reply = format!(r#"{{"f":"{filler}"}}"#);
@@ -35,7 +35,7 @@ fn a_reply_of_four_kibibytes_is_whole() {
 }
 
 #[test]
-fn the_room_doubles_only_when_it_is_full_and_stops_at_the_bound() {
+fn buffer_doubles_when_full_up_to_the_limit() {
     let mut tail = ReplyTail::new(Dialect::ChatCompletions);
     tail.push(b" ");
     assert_eq!(tail.buffer.capacity(), 0, "before anything has passed");
@@ -54,7 +54,7 @@ fn the_room_doubles_only_when_it_is_full_and_stops_at_the_bound() {
 }
 
 #[test]
-fn a_last_event_that_repeats_the_request_is_read_from_both_its_ends() {
+fn a_long_closing_event_is_read_from_both_its_ends() {
     let tools = "x".repeat(50_000);
     let event = |event_type: &str, details: &str| {
         format!(

@@ -72,7 +72,7 @@ fn check(window: u32, begins: &[Value], asked: &[&str]) {
 }
 
 #[test]
-fn a_large_task_is_whole_in_every_request_of_a_long_session() {
+fn a_large_task_stays_verbatim_throughout_a_long_session() {
     for window in [4_000, 32_000, 200_000] {
         let task = large(window);
         check(
@@ -84,7 +84,7 @@ fn a_large_task_is_whole_in_every_request_of_a_long_session() {
 }
 
 #[test]
-fn a_large_request_behind_a_greeting_is_whole_as_long_as_its_turn_is_open() {
+fn a_large_request_after_a_greeting_stays_verbatim_in_its_open_turn() {
     for window in [4_000, 32_000, 200_000] {
         let request = large(window);
         let begins = [
@@ -97,7 +97,7 @@ fn a_large_request_behind_a_greeting_is_whole_as_long_as_its_turn_is_open() {
 }
 
 #[test]
-fn the_first_request_and_that_of_the_open_turn_are_both_whole() {
+fn the_first_and_the_newest_request_both_stay_verbatim() {
     for window in [4_000, 32_000, 200_000] {
         // Together they may take no more than a single one of the others.
         let (first, newest) = (task(window / 10 + 50), "do that again, ".repeat(10));
@@ -111,7 +111,7 @@ fn the_first_request_and_that_of_the_open_turn_are_both_whole() {
 }
 
 #[test]
-fn what_stands_for_history_is_the_same_whatever_comes_behind_it() {
+fn digest_is_unchanged_by_later_messages() {
     let begins = [says("user", &large(32_000))];
     let stands = |steps| {
         let (text, _) = forwarded(32_000, &begins, steps);
@@ -129,7 +129,7 @@ fn what_stands_for_history_is_the_same_whatever_comes_behind_it() {
 }
 
 #[test]
-fn where_the_tools_leave_no_room_the_requests_have_none() {
+fn large_tool_schemas_leave_no_budget_for_identifiers_and_requests() {
     let tools =
         json!([{"type": "function", "function": {"name": "f", "description": "x".repeat(30_000)}}]);
     let task = large(8_000);

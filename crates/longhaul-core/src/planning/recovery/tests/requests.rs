@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
+fn digest_omits_identifiers_of_results_that_stay_until_the_next_cut() {
     let long = "x".repeat(4_000);
     let lists = format!("alpha_config.toml beta_config.toml {long}");
     let [alpha, beta] = ["alpha_config.toml", "beta_config.toml"].map(|name| {
@@ -58,7 +58,7 @@ fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
 }
 
 #[test]
-fn a_request_has_what_is_left_to_the_target_and_never_keeps_a_rung_from_being_enough() {
+fn digest_user_requests_get_only_the_room_left_to_the_target() {
     let request = format!("begin {} end", "x".repeat(2_000));
     let body = body_saying("suctctct", &[(1, &request)]);
     let conversation = read(body.as_bytes()).unwrap();
@@ -96,7 +96,7 @@ fn a_request_has_what_is_left_to_the_target_and_never_keeps_a_rung_from_being_en
 }
 
 #[test]
-fn results_are_clipped_before_the_request_is_and_that_before_nothing_would_fit() {
+fn results_are_clipped_before_the_user_request() {
     let (request, long) = (
         format!("begin {} end", "x".repeat(2_000)),
         "y".repeat(40_000),

@@ -44,14 +44,14 @@ fn a_summary_is_due_from_the_hard_mark_on_to_the_token() {
 }
 
 #[test]
-fn a_mark_that_was_reached_before_the_end_cut_there() {
+fn cuts_at_the_point_where_the_hard_mark_was_first_reached() {
     let mut policy = policy();
     policy.thresholds.hard = size(ALL - 2);
     assert_eq!(cut(&policy, None).summarised_until, ALL - 4);
 }
 
 #[test]
-fn where_a_record_was_made_nothing_is_due_again() {
+fn nothing_is_due_again_at_the_point_where_a_record_was_made() {
     for (at, due) in [(ALL - 2, true), (ALL, false)] {
         assert_eq!(noted(&full(), Some(&nothing(at))).summary_due, due);
         assert_eq!(cut(&full(), Some(&nothing(at))).cut_here, due);
@@ -59,7 +59,7 @@ fn where_a_record_was_made_nothing_is_due_again() {
 }
 
 #[test]
-fn no_break_can_help_where_what_can_never_go_leaves_no_room_for_a_summary() {
+fn compaction_cannot_help_if_fixed_content_leaves_no_room_for_a_summary() {
     let leaves = size(ALL) - OUTSIDE - run(1..2);
     for (summary, has_hope) in [(leaves - ONE, true), (leaves, false)] {
         let mut policy = full();
@@ -104,7 +104,7 @@ fn history_is_cut_where_that_gains_enough_and_no_less() {
 }
 
 #[test]
-fn a_summary_is_due_no_more_where_clearing_has_made_room() {
+fn no_summary_is_due_after_clearing_has_made_room() {
     // Four steps reach the mark; the rule fires with the fifth.
     for (minimum, due) in [(times(FREES, 3), false), (times(FREES, 4), true)] {
         let mut policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
@@ -114,7 +114,7 @@ fn a_summary_is_due_no_more_where_clearing_has_made_room() {
 }
 
 #[test]
-fn where_a_digest_stands_in_at_once_clearing_is_tried_first_at_a_nearer_mark_of_its_own_only() {
+fn clearing_replaces_a_digest_cut_only_if_its_mark_is_nearer() {
     let check = |own_mark, standing: &ReplayOutcome, expect: (bool, &[usize])| {
         let is = (standing.cut_here, &*cleared(standing));
         assert_eq!(is, expect, "{own_mark}");
@@ -136,7 +136,7 @@ fn where_a_digest_stands_in_at_once_clearing_is_tried_first_at_a_nearer_mark_of_
 }
 
 #[test]
-fn where_history_cannot_be_cut_clearing_has_to_be_enough() {
+fn clearing_must_suffice_if_history_cannot_be_cut() {
     for (relief, due) in [
         (size(ALL) - times(FREES, 4), false),
         (size(ALL) - times(FREES, 4) - ONE, true),
@@ -151,7 +151,7 @@ fn where_history_cannot_be_cut_clearing_has_to_be_enough() {
 }
 
 #[test]
-fn what_the_rule_clears_at_its_mark_may_not_do_beside_a_nearer_one() {
+fn summary_is_due_if_clearing_leaves_the_size_at_the_hard_mark() {
     let mut policy = full_and_clearing(size(ALL));
     let left = size(ALL) - times(FREES, 4);
     policy.thresholds.relief = left - ONE;
@@ -164,7 +164,7 @@ fn what_the_rule_clears_at_its_mark_may_not_do_beside_a_nearer_one() {
 }
 
 #[test]
-fn no_summary_is_needed_where_clearing_will_be_enough_in_time() {
+fn pruning_suffices_if_its_mark_comes_no_later_and_it_frees_enough() {
     let (all, freed) = (size(ALL), times(FREES, 4));
     let check = |own_mark, hard, relief, suffices| {
         let mut policy = full_and_clearing(own_mark);
@@ -179,7 +179,7 @@ fn no_summary_is_needed_where_clearing_will_be_enough_in_time() {
 }
 
 #[test]
-fn of_what_is_behind_a_cut_that_stays_which_the_next_break_cannot_clear() {
+fn retained_messages_exclude_what_the_next_break_can_clear() {
     // A cut at 6: the messages from there to the end are six.
     let check = |policy: &mut Policy, stays| {
         (policy.thresholds.hard, policy.keep_recent) = (size(ALL), run(6..ALL));

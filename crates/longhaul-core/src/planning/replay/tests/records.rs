@@ -25,7 +25,7 @@ fn paced(compactions: &[usize]) -> CompactionRecord {
 }
 
 #[test]
-fn what_a_record_cleared_is_cleared_from_its_own_place_on() {
+fn a_record_clears_results_only_from_its_own_point_on() {
     let minimum = times(FREES, 2);
     let policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
     let record = CompactionRecord {
@@ -41,7 +41,7 @@ fn what_a_record_cleared_is_cleared_from_its_own_place_on() {
 }
 
 #[test]
-fn three_requests_after_a_compaction_the_next_one_is_quick_and_four_after_it_is_not() {
+fn a_compaction_is_quick_within_three_requests_of_the_last() {
     let compacted = 4;
     for (full_at, requests) in [(6, 1), (8, 2), (10, 3), (12, 4)] {
         let mut policy = policy();
@@ -59,7 +59,7 @@ fn three_requests_after_a_compaction_the_next_one_is_quick_and_four_after_it_is_
 }
 
 #[test]
-fn full_too_soon_for_the_second_time_half_as_much_is_kept_and_the_largest_result_is_clipped() {
+fn second_quick_compaction_keeps_half_as_much_and_clips_a_result() {
     // From messages 10, 8 and 6 on, the steps before the newest cost 519, 2,288 and 2,807 tokens.
     let body = resized(9, 6_000);
     let conversation = read(body.as_bytes()).unwrap();
@@ -87,7 +87,7 @@ fn full_too_soon_for_the_second_time_half_as_much_is_kept_and_the_largest_result
 }
 
 #[test]
-fn a_record_of_a_conversation_that_is_always_full_clears_and_clips_once_where_it_was_made() {
+fn a_thrashing_record_clears_and_clips_once_at_its_own_point() {
     let body = resized(7, 8_000);
     let conversation = read(body.as_bytes()).unwrap();
     let check = |policy: &Policy, base: &RecordMatch, results: &[usize], clips: &[usize]| {

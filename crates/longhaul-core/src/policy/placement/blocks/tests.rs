@@ -53,7 +53,7 @@ fn session() -> Vec<Value> {
 }
 
 #[test]
-fn between_two_objects_it_is_a_message_of_its_own() {
+fn between_two_messages_the_summary_is_a_separate_message() {
     let messages = session();
     let out = cut(&messages, (2, 5), Placement::Separate);
     let own = json!({"role": "user", "content": "sum"});
@@ -61,7 +61,7 @@ fn between_two_objects_it_is_a_message_of_its_own() {
 }
 
 #[test]
-fn a_cut_before_the_users_words_within_an_answer_joins_them() {
+fn within_a_message_the_summary_joins_the_remaining_user_text() {
     let messages = session();
     let out = cut(&messages, (2, 4), Placement::Separate);
     let joined = user(&[text("sum"), text("faster")]);
@@ -83,7 +83,7 @@ fn a_cut_behind_a_reminder_leaves_the_reminder() {
 }
 
 #[test]
-fn merged_it_joins_the_objects_on_both_sides() {
+fn merged_summary_joins_the_messages_on_both_sides() {
     let mut messages = session();
     messages.push(json!({"role": "assistant", "content": "done"}));
     messages.push(json!({"role": "user", "content": "next"}));
@@ -96,7 +96,7 @@ fn merged_it_joins_the_objects_on_both_sides() {
 }
 
 #[test]
-fn merged_between_strings_the_blocks_become_an_array() {
+fn merged_string_messages_become_an_array_of_blocks() {
     let [calls, answers] = step("a", &[]);
     let plain = |text: &str| json!({"role": "user", "content": text});
     let marked =
@@ -110,7 +110,7 @@ fn merged_between_strings_the_blocks_become_an_array() {
 }
 
 #[test]
-fn a_mark_of_the_removed_messages_moves_to_the_text() {
+fn cache_mark_of_removed_messages_moves_to_the_summary() {
     let mut messages = session();
     messages[2]["content"][0]["cache_control"] = json!({"type": "ephemeral", "ttl": "1h"});
     let out = cut(&messages, (2, 5), Placement::Separate);

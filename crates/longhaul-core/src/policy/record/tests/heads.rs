@@ -4,7 +4,7 @@ use super::*;
 
 /// Requests of two callers under one key: the same words behind other leading messages.
 #[test]
-fn a_record_that_depends_on_the_head_is_found_behind_no_other() {
+fn a_head_dependent_record_is_found_only_behind_its_own_head() {
     let scope = Scope::new(&[7; 32], &[]);
     let keys = |head: &str| {
         let body = body("suauaua").replacen('[', &format!("[{head},"), 1);
@@ -48,7 +48,7 @@ fn a_record_that_depends_on_the_head_is_found_behind_no_other() {
 }
 
 #[test]
-fn of_two_records_at_one_prefix_the_one_of_this_head_is_in_use() {
+fn a_head_dependent_record_precedes_a_shared_one_at_the_same_prefix() {
     let scope = Scope::new(&[7; 32], &[]);
     let body = body("uauaua");
     let conversation = read(body.as_bytes()).unwrap();

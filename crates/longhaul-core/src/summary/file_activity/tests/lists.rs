@@ -22,7 +22,7 @@ fn check_list(room: usize, expect: &str) {
 }
 
 #[test]
-fn a_list_takes_what_fits_beside_its_heading_and_the_count_of_what_does_not() {
+fn a_list_holds_the_entries_that_fit_beside_heading_and_count() {
     // The heading takes 10 characters, the longest count 30, and each name with its bullet 7.
     check_list(39, "");
     check_list(40, "\n### Read\n- [2 older left out]");
@@ -65,7 +65,7 @@ fn listed(tokens: u32) -> (usize, usize) {
 }
 
 #[test]
-fn modified_files_take_at_most_45_in_100_and_read_ones_55_of_what_is_left() {
+fn modified_files_get_45_percent_and_read_files_55_of_the_rest() {
     // 1,584 characters remain after the heading; 712 of them are for edits. The edit heading and
     // count take 44, and 37 names fit: 701 in total. Of the remaining 883, 485 are for reads: 40
     // and 24 names.
@@ -74,7 +74,7 @@ fn modified_files_take_at_most_45_in_100_and_read_ones_55_of_what_is_left() {
 }
 
 #[test]
-fn a_name_is_kept_in_no_more_than_twenty_thousand_and_a_known_one_always() {
+fn recency_list_keeps_at_most_20000_names_and_updates_known_ones() {
     let mut entries = RecencyList::default();
     for number in 0..20_001 {
         entries.record(number.to_string(), number);

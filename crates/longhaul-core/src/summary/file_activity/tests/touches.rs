@@ -26,7 +26,7 @@ fn check_shell(command: &str, expect: &[(&str, Touch)]) {
 }
 
 #[test]
-fn what_became_of_a_file_is_told_by_the_tool_or_by_its_verb() {
+fn touch_is_derived_from_the_tool_name_or_its_command() {
     let path = || json!({"path": "a.rs"});
     check_touches("create_file", path(), &[("a.rs", Touch::Created)]);
     check_touches("delete_file", path(), &[("a.rs", Touch::Deleted)]);
@@ -44,7 +44,7 @@ fn what_became_of_a_file_is_told_by_the_tool_or_by_its_verb() {
 }
 
 #[test]
-fn a_patch_tells_what_became_of_each_file() {
+fn patch_sections_determine_the_touch_of_each_file() {
     let patch = "*** Begin Patch\n*** Update File: a.rs\n*** Move to: b.rs\n*** Add File: c.rs\n*** Delete File: d.rs\n*** End Patch";
     let expect = [
         ("a.rs", Touch::Modified),
@@ -56,7 +56,7 @@ fn a_patch_tells_what_became_of_each_file() {
 }
 
 #[test]
-fn a_tool_that_shows_a_folder_reads_no_file() {
+fn a_search_in_a_folder_counts_as_no_read() {
     check_touches("search", json!({"path": "src", "pattern": "a.rs"}), &[]);
     check_touches(
         "search",
@@ -82,7 +82,7 @@ fn a_path_is_one_line_of_at_most_300_bytes() {
 }
 
 #[test]
-fn what_runs_a_command_is_any_tool_but_one_that_changes_files() {
+fn commands_are_listed_for_any_tool_except_file_editing_ones() {
     let ran = |tool| activity(&[(tool, json!({"script": "make"}))]);
     for tool in ["bash", "sandbox", "run_and_create"] {
         assert_eq!(
@@ -95,7 +95,7 @@ fn what_runs_a_command_is_any_tool_but_one_that_changes_files() {
 }
 
 #[test]
-fn a_shell_line_shows_or_changes_the_files_behind_a_few_verbs() {
+fn shell_verbs_determine_which_files_are_read_or_modified() {
     check_shell(
         "cat a.rs b.rs",
         &[("a.rs", Touch::Read), ("b.rs", Touch::Read)],
@@ -108,7 +108,7 @@ fn a_shell_line_shows_or_changes_the_files_behind_a_few_verbs() {
 }
 
 #[test]
-fn a_word_of_a_shell_line_is_a_file_if_it_ends_as_one() {
+fn a_shell_word_counts_as_a_file_by_its_ending() {
     for file in [
         "src/a.rs",
         "a.tar.gz",

@@ -28,7 +28,7 @@ fn carried(member: &str, model: Option<&str>) -> Option<String> {
 }
 
 #[test]
-fn a_wish_for_less_reasoning_holds_for_the_summary_and_one_for_more_does_not() {
+fn reduced_reasoning_carries_over_to_the_summary_but_increased_does_not() {
     for less in [
         r#""reasoning_effort":"low""#,
         r#""reasoning_effort":"none""#,
@@ -55,7 +55,7 @@ fn a_wish_for_less_reasoning_holds_for_the_summary_and_one_for_more_does_not() {
 }
 
 #[test]
-fn models_to_fall_back_to_are_those_of_the_clients_own_model() {
+fn fallback_models_apply_only_to_the_clients_own_model() {
     let (models, routing) = (
         r#""models":["a/b","c/d"]"#,
         r#""provider":{"data_collection":"deny"}"#,
@@ -68,7 +68,7 @@ fn models_to_fall_back_to_are_those_of_the_clients_own_model() {
 }
 
 #[test]
-fn where_a_conversation_may_go_holds_for_its_summary_at_the_same_endpoint() {
+fn routing_applies_only_to_summaries_at_the_same_endpoint() {
     for routing in [
         r#""providerOptions":{"gateway":{"only":["a"],"zeroDataRetention":true}}"#,
         r#""tags":["private"]"#,
