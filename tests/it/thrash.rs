@@ -11,15 +11,15 @@ use crate::oracle::reader::messages;
 use crate::program::Program;
 
 const HUGE: u64 = 10_000_000;
-const WINDOW: u32 = 32_768;
+const WINDOW: u32 = 24_000;
 /// Text of every result.
 const CONTENT: &str = "hunter2";
 const CLEARED: &str = "[Old tool result content cleared]";
 const STEPS: usize = 24;
-/// Words of a result, about 8,650 tokens and 1,000. Two of each and a digest are past the window's
+/// Words of a result, about 8,650 tokens and 800. Two of each are past the window's
 /// mark; a single small one is less than half of the retained part.
 const LARGE: usize = 4_325;
-const SMALL: usize = 500;
+const SMALL: usize = 400;
 
 /// Requests of an unattended agent that repeatedly reads a third of the window and examines it, one
 /// request after each step.
@@ -129,7 +129,7 @@ async fn thrash_handling_is_unaffected_by_restarts() {
 async fn warns_once_of_what_fills_the_window_without_quoting_it() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let environment = [
-        ("LONGHAUL_WINDOW", "32768"),
+        ("LONGHAUL_WINDOW", "24000"),
         ("LONGHAUL_PROFILE", "standard"),
         ("LONGHAUL_SUMMARY_MODEL", "none"),
     ];
