@@ -80,7 +80,7 @@ LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then flags; later sources wi
 --config or LONGHAUL_CONFIG, else ./longhaul.toml (not for `run`), else
 ~/.config/longhaul/longhaul.toml. `longhaul defaults` prints all settings, `longhaul check` the source
 of each. --store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1 and
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1 and
 DISABLE_THINKING_REMOVAL=1 each switch one feature off.
 
 Exit codes

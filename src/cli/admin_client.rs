@@ -1,5 +1,6 @@
 //! A client of the admin listener on this machine.
 
+use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -44,10 +45,15 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
 /// # Errors
 /// A reason in words: nothing listens there, or the answer is not longhaul's.
 pub(super) async fn fetch(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
-    let socket = TcpStream::connect(address)
-        .await
-        .map_err(|error| format!("nothing listens there: {error}"))?;
-    let no_http = |error: hyper::Error| format!("the reply is not from longhaul: {error}");
+    let socket = TcpStream::connect(address).await.map_err(|error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            format!("not running (nothing listens on {address})")
+        } else {
+            format!("{address} cannot be reached: {error}")
+        }
+    })?;
+    let no_http =
+        |error: hyper::Error| format!("{address} is not longhaul's admin listener: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
         .await
         .map_err(no_http)?;
@@ -62,7 +68,8 @@ pub(super) async fn fetch(address: SocketAddr, path: &str) -> Result<(StatusCode
     let body = Limited::new(answer.into_body(), MAX_PAGE_BYTES)
         .collect()
         .await;
-    let body = body.map_err(|error| format!("the reply is not from longhaul: {error}"))?;
+    let body =
+        body.map_err(|error| format!("{address} is not longhaul's admin listener: {error}"))?;
     Ok((status, body.to_bytes()))
 }
 

@@ -45,7 +45,10 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
     let asked = async { timeout(HEALTH_TIMEOUT, admin_client::fetch(address, path)).await };
     let answer = match crate::cli::runtime()?.block_on(asked) {
         Ok(answer) => answer.map(|(status, _)| status),
-        Err(_) => Err(format!("no answer within {} s", HEALTH_TIMEOUT.as_secs())),
+        Err(_) => Err(format!(
+            "http://{address}{path}: no answer within {} s",
+            HEALTH_TIMEOUT.as_secs()
+        )),
     };
     Ok(match answer {
         Ok(StatusCode::OK) => ExitCode::SUCCESS,

@@ -38,6 +38,7 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         proactive: !found.value(&settings::COMPACT_AUTO_DISABLED)?,
         recover: !found.value(&settings::COMPACT_OVERFLOW_DISABLED)?,
         remove_thinking: !found.value(&settings::THINKING_REMOVAL_DISABLED)?,
+        adds_cache_mark: !found.value(&settings::CACHE_MARK_DISABLED)?,
         protect: found.value(&settings::PRUNE_PROTECT)?,
         minimum: found.value(&settings::PRUNE_MINIMUM)?,
         user_turns: found.value(&settings::PRUNE_MIN_USER_TURNS)?,

@@ -238,6 +238,11 @@ settings! { ALL_SETTINGS:
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;
 
+    /// Never add a cache mark behind a summary. By default, longhaul adds a mark if the client sends
+    /// marks, and fewer than the four that Anthropic allows.
+    CACHE_MARK_DISABLED: bool = switch, "compact.cache_mark_disabled" = "false",
+        env("DISABLE_CACHE_MARK");
+
     /// Never remove thinking that a provider binds to the bytes before it. If the provider refuses
     /// an edit because of such thinking, the original is sent instead, if it fits.
     THINKING_REMOVAL_DISABLED: bool = switch, "thinking.removal_disabled" = "false",

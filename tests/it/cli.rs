@@ -209,6 +209,7 @@ fn rejects_switch_values_that_are_not_boolean() {
         "DISABLE_AUTOCOMPACT",
         "DISABLE_COMPACT_ON_OVERFLOW",
         "DISABLE_THINKING_REMOVAL",
+        "DISABLE_CACHE_MARK",
     ] {
         check_refused(
             &["check"],

@@ -165,9 +165,9 @@ fn codex_session_fails_directly_and_completes_through_longhaul() {
             "{row}"
         );
     }
-    // The model's refusals state no number: the first three show where the window is.
+    // The model's refusals state no number: the first few show where the window is.
     let refused: u64 = rows.iter().filter_map(|row| row["refused"].as_u64()).sum();
-    assert!((1..=4).contains(&refused), "{refused}");
+    assert!((1..=6).contains(&refused), "{refused}");
     check_failed(
         &["--dialect", "x"],
         64,

@@ -102,6 +102,9 @@ pub struct CompactionSettings {
     pub recover: bool,
     /// Whether to remove bound thinking behind an edit (off with `DISABLE_THINKING_REMOVAL`).
     pub remove_thinking: bool,
+    /// Whether to add a cache mark behind a summary, if the client sends marks (off with
+    /// `DISABLE_CACHE_MARK`).
+    pub adds_cache_mark: bool,
     /// See [`PruneRule::protect`].
     pub protect: Option<Tokens>,
     /// See [`PruneRule::minimum`].
@@ -136,6 +139,7 @@ impl Default for CompactionSettings {
             proactive: true,
             recover: true,
             remove_thinking: true,
+            adds_cache_mark: true,
             protect: None,
             minimum: None,
             user_turns: None,
@@ -307,6 +311,8 @@ pub struct Policy {
     pub max_pinned_summary: Tokens,
     /// Token budgets for the parts of a summary.
     pub budgets: SummaryBudgets,
+    /// Whether to add a cache mark behind a summary, if the client sends marks.
+    pub adds_cache_mark: bool,
     /// Placement of the summary.
     pub placement: Placement,
 }
@@ -370,6 +376,7 @@ impl Policy {
             prune_thresholds: thresholds,
             budgets,
             placement: settings.placement,
+            adds_cache_mark: settings.adds_cache_mark,
             thresholds,
         }
     }

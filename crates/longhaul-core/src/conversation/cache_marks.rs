@@ -1,8 +1,12 @@
-//! Cache marks that move to the text in place of the messages that carried them.
+//! Cache marks for the text in place of history: marks that move there, and marks that longhaul adds.
 
 use crate::conversation::Conversation;
+use crate::dialect::Dialect;
 use crate::json::span::Span;
 use std::ops::Range;
+
+/// Maximum cache marks of a request. Source: Anthropic's documentation of prompt caching.
+const MAX_CACHE_MARKS: usize = 4;
 
 impl<'a> Conversation<'a> {
     /// Adds the values of cache marks, each with the index of its message, in ascending order.
@@ -27,5 +31,38 @@ impl<'a> Conversation<'a> {
             .partition_point(|(at, _)| *at < messages.end);
         let (at, mark) = self.cache_marks.get(before.checked_sub(1)?)?;
         messages.contains(at).then(|| mark.slice(self.body))
+    }
+
+    /// Returns the value of a mark that may be added in place of the messages `replaced`. `None` if the
+    /// client marks no message, or if the request has all the marks that the provider allows.
+    ///
+    /// Marks with a longer lifetime must come first. The added mark therefore has the lifetime of the
+    /// next mark after it, or else of the last one before it.
+    pub(crate) fn added_cache_mark(&self, replaced: Range<usize>) -> Option<&'a str> {
+        let dialect = self.dialect();
+        if dialect == Dialect::Responses || self.count_cache_marks() >= MAX_CACHE_MARKS {
+            return None;
+        }
+        let mut after = replaced.end..self.messages().len();
+        let mut before = (0..replaced.start).rev();
+        after
+            .find_map(|at| self.cache_mark_of(at))
+            .or_else(|| before.find_map(|at| self.cache_mark_of(at)))
+    }
+
+    /// Counts the marks of the body, wherever they are. A key of the same name elsewhere counts too.
+    fn count_cache_marks(&self) -> usize {
+        let key = format!("\"{}\"", self.dialect().cache_mark_key());
+        self.body.matches(&key).take(MAX_CACHE_MARKS).count()
+    }
+
+    /// Returns the value of a cache mark of the message at `at`.
+    fn cache_mark_of(&self, at: usize) -> Option<&'a str> {
+        let own = self.last_cache_mark(at..at + 1);
+        own.or_else(|| {
+            let parts = self.parts(self.message(at)?).iter().rev();
+            let mark = parts.filter_map(|part| part.cache_mark).next()?;
+            Some(mark.slice(self.body))
+        })
     }
 }

@@ -313,8 +313,9 @@ impl<'c, 'a> Candidate<'c, 'a> {
             at_the_mark,
             thinking.removed(),
         );
-        let mut view =
-            ForwardedView::new(pinned_head, &outcome.prune_state).with_placement(policy.placement);
+        let mut view = ForwardedView::new(pinned_head, &outcome.prune_state)
+            .with_placement(policy.placement)
+            .with_added_cache_mark(policy.adds_cache_mark);
         if let Some(base) = base {
             view = view.with_record(&base.record);
         }

@@ -111,8 +111,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             if let Some(protect) = protect {
                 clear_unguarded(&mut prune_state, protect);
             }
-            let mut cleared =
-                ForwardedView::new(pinned_head, &prune_state).with_placement(policy.placement);
+            let mut cleared = ForwardedView::new(pinned_head, &prune_state)
+                .with_placement(policy.placement)
+                .with_added_cache_mark(policy.adds_cache_mark);
             if let Some(base) = base {
                 cleared = cleared.with_record(&base.record);
             }

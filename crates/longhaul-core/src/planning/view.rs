@@ -26,6 +26,8 @@ pub struct ForwardedView {
     summarised_until: usize,
     text: Option<SegmentedText>,
     placement: Placement,
+    /// Whether longhaul may add a cache mark behind the summary.
+    adds_cache_mark: bool,
     cleared: Vec<ClearedResult>,
     cleared_before: usize,
     clips: Vec<Clip>,
@@ -51,6 +53,7 @@ impl ForwardedView {
             summarised_until: pinned_head.end,
             text: None,
             placement: Placement::default(),
+            adds_cache_mark: false,
             cleared: Vec::new(),
             cleared_before: 0,
             clips: Vec::new(),
@@ -67,6 +70,13 @@ impl ForwardedView {
     #[must_use]
     pub(crate) fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
+        self
+    }
+
+    /// Allows or forbids a cache mark of longhaul's own behind the summary.
+    #[must_use]
+    pub(crate) fn with_added_cache_mark(mut self, adds_cache_mark: bool) -> Self {
+        self.adds_cache_mark = adds_cache_mark;
         self
     }
 
@@ -275,7 +285,7 @@ impl ForwardedView {
             cuts.push(Replacement::History {
                 from: self.pinned_head.end,
                 to: self.summarised_until,
-                text: text.clone(),
+                text: text.clone().with_added_mark(self.adds_cache_mark),
                 placement: self.placement,
             });
         }

@@ -74,10 +74,16 @@ pub(crate) fn history_edit(
     text: &SegmentedText,
     placement: Placement,
 ) -> Option<(Span, String)> {
-    let mark = conversation.last_cache_mark(from..to);
+    let moved = conversation.last_cache_mark(from..to);
+    let mark = moved.or_else(|| {
+        let may_add = text.may_add_mark();
+        may_add
+            .then(|| conversation.added_cache_mark(from..to))
+            .flatten()
+    });
     let shares_object = |at: usize| conversation.container(at).is_some();
     let sides = [from.checked_sub(1), Some(from), to.checked_sub(1), Some(to)];
-    if mark.is_some() || sides.into_iter().flatten().any(shares_object) {
+    if moved.is_some() || sides.into_iter().flatten().any(shares_object) {
         return blocks::edit(conversation, from, to, text, mark, placement);
     }
     let text = match text.form() {

@@ -60,6 +60,8 @@ pub struct SegmentedText {
     text: Arc<str>,
     segments: Vec<Segment>,
     form: SegmentForm,
+    /// Whether longhaul may add a cache mark behind the last segment.
+    may_add_mark: bool,
 }
 
 impl SegmentedText {
@@ -80,6 +82,7 @@ impl SegmentedText {
             text: text.into(),
             segments: ends,
             form,
+            may_add_mark: false,
         }
     }
 
@@ -97,6 +100,7 @@ impl SegmentedText {
             text,
             segments,
             form,
+            may_add_mark: false,
         }
     }
 
@@ -108,6 +112,18 @@ impl SegmentedText {
     /// Returns the ends of the segments. Empty for a text of a single segment that records no end.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
+    }
+
+    /// Allows or forbids a cache mark of longhaul's own behind the last segment.
+    #[must_use]
+    pub(crate) fn with_added_mark(mut self, may_add_mark: bool) -> Self {
+        self.may_add_mark = may_add_mark;
+        self
+    }
+
+    /// Whether longhaul may add a cache mark behind the last segment. Only parts can carry a mark.
+    pub(crate) fn may_add_mark(&self) -> bool {
+        self.may_add_mark && self.form == SegmentForm::Parts
     }
 
     /// Returns the form in which the text is sent.
@@ -189,6 +205,7 @@ impl From<Arc<str>> for SegmentedText {
             text,
             segments: Vec::new(),
             form: SegmentForm::default(),
+            may_add_mark: false,
         }
     }
 }

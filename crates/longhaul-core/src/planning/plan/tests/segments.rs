@@ -140,5 +140,50 @@ fn a_client_with_cache_marks_gets_a_part_for_each_segment() {
     let parts = summary
         .filter_map(|message| message["content"].as_array())
         .max_by_key(|it| it.len());
-    assert_eq!(parts.unwrap().len(), text.segments().len() + 1);
+    let parts = parts.unwrap();
+    assert_eq!(parts.len(), text.segments().len() + 1);
+    // The end of the frame stands behind the mark.
+    let marks: Vec<&Value> = parts.iter().map(|part| &part["cache_control"]).collect();
+    let (last, others) = marks.split_last().unwrap();
+    let (own, earlier) = others.split_last().unwrap();
+    assert!(last.is_null() && earlier.iter().all(|it| it.is_null()));
+    assert_eq!(*own, &mark);
+}
+
+#[test]
+fn an_added_cache_mark_keeps_the_number_and_the_order_of_marks() {
+    let count = |body: &[u8]| {
+        let text = String::from_utf8_lossy(body).into_owned();
+        text.matches("cache_control").count()
+    };
+    let marked = |mark: &Value| {
+        let part = json!([{"type": "text", "text": "go on", "cache_control": mark}]);
+        json!({"role": "user", "content": part})
+    };
+    let (hour, short) = (
+        json!({"type": "ephemeral", "ttl": "1h"}),
+        json!({"type": "ephemeral"}),
+    );
+    for marks in 0..=4 {
+        let mut all = session(STEPS);
+        // Marks in the head, and the last one at the end.
+        if marks > 0 {
+            all.splice(0..0, (1..marks).map(|_| marked(&hour)));
+            all.push(marked(&short));
+        }
+        let (body, text, _) = forwarded(&all, None);
+        let expect = if marks == 0 { 0 } else { 4.min(marks + 1) };
+        assert!(text.is_some());
+        // Marks in replaced messages are gone.
+        assert!(count(&body) <= expect, "{marks}");
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let lifetimes = body["messages"].as_array().unwrap().iter();
+        let lifetimes = lifetimes
+            .filter_map(|message| message["content"].as_array())
+            .flatten()
+            .filter(|part| !part["cache_control"].is_null())
+            .map(|part| part["cache_control"]["ttl"] == "1h");
+        let lifetimes: Vec<bool> = lifetimes.collect();
+        assert!(lifetimes.is_sorted_by(|a, b| a >= b), "{lifetimes:?}");
+    }
 }
