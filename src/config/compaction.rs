@@ -145,6 +145,7 @@ mod tests {
             ("compact.hard", "0.80"),
             ("compact.soft", "0.6"),
             ("thinking.removal_disabled", "yes"),
+            ("compact.cache_mark_disabled", "yes"),
             ("compact.keep_recent_tokens", "4"),
             ("summary.placement", "merge"),
         ]);
@@ -154,6 +155,7 @@ mod tests {
             proactive: true,
             recover: true,
             remove_thinking: false,
+            adds_cache_mark: false,
             protect: Some(Tokens::new(1)),
             minimum: Some(Tokens::new(2)),
             user_turns: Some(3),

@@ -60,8 +60,8 @@ impl<'a> Conversation<'a> {
     fn cache_mark_of(&self, at: usize) -> Option<&'a str> {
         let own = self.last_cache_mark(at..at + 1);
         own.or_else(|| {
-            let parts = self.parts(self.message(at)?).iter().rev();
-            let mark = parts.filter_map(|part| part.cache_mark).next()?;
+            let mut parts = self.parts(self.message(at)?).iter().rev();
+            let mark = parts.find_map(|part| part.cache_mark)?;
             Some(mark.slice(self.body))
         })
     }
