@@ -34,7 +34,7 @@ WORKDIR /state
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="longhaul" \
-      org.opencontainers.image.description="A transparent OpenAI-compatible proxy that keeps long agent conversations inside the model's context window" \
+      org.opencontainers.image.description="A reverse proxy for the APIs of OpenAI and Anthropic that keeps long agent conversations inside the model's context window" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0"
 COPY --from=binary /longhaul /usr/local/bin/longhaul
 COPY --from=binary --chown=65532:65532 /state /var/lib/longhaul

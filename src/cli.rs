@@ -74,12 +74,14 @@ Examples:
   longhaul check --model NAME                       a model's window, and where it comes from
   longhaul --store file:longhaul.db                 summaries that survive a restart
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent with its own key
+  export ANTHROPIC_BASE_URL=http://127.0.0.1:8484   the same for Claude Code
 
 Settings come from the defaults, then one file, then the environment (LONGHAUL_SECTION_KEY;
-LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then flags; later sources win. The file is that of
---config or LONGHAUL_CONFIG, else ./longhaul.toml (not for `run`), else
-~/.config/longhaul/longhaul.toml. `longhaul defaults` prints all settings, `longhaul check` the source
-of each. --store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
+LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then flags. Later sources win.
+The file is the first of: --config or LONGHAUL_CONFIG; ./longhaul.toml (not for `run`);
+~/.config/longhaul/longhaul.toml.
+`longhaul defaults` prints all settings, `longhaul check` the source of each.
+--store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
 DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1 and
 DISABLE_THINKING_REMOVAL=1 each switch one feature off.
 
@@ -91,8 +93,8 @@ Exit codes
   64       the command line, a setting, or a file or store that a setting names is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
-  69       the address is in use or forbidden; explain --last: no longhaul answers, or the request is
-           not kept
+  69       the address is in use or forbidden; explain --last: no longhaul answers, or the
+           request is not kept
   71       cannot spawn threads or install signal handlers
   74       the output cannot be written
   126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's
@@ -118,6 +120,13 @@ pub fn main(
     }
     let own = command_matches(&matches);
     let file = ConfigFile::of_command(&matches, &env);
+    let needs_settings = !matches!(
+        matches.subcommand_name(),
+        Some("completions" | "defaults" | "demo" | "init" | "man")
+    );
+    if let Some(problem) = file.key_problem().filter(|_| needs_settings) {
+        return report_problems(&[problem]);
+    }
     if matches!(
         matches.subcommand_name(),
         Some("check" | "compact" | "doctor")
@@ -186,7 +195,7 @@ fn command() -> Command {
     let program = Command::new("longhaul")
         .version(version::SHORT)
         .long_version(version::LONG.as_str())
-        .about("A transparent OpenAI-compatible proxy that keeps long conversations in the window")
+        .about("A proxy for the APIs of OpenAI and Anthropic that keeps long conversations in the window")
         .after_help(EXAMPLES)
         .styles(STYLES)
         .max_term_width(HELP_WIDTH)

@@ -45,12 +45,6 @@ pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
         .ok()
 }
 
-/// Whether standard error is a terminal that wants colours: `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`
-/// and `TERM` decide.
-fn has_colours() -> bool {
-    anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
-}
-
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
 /// Libraries log at `warn` and above only: their finer lines may hold header values.
@@ -122,7 +116,7 @@ fn start_log_to(
         LogFormat::Text => registry
             .with(
                 tracing_subscriber::fmt::layer()
-                    .with_ansi(has_colours())
+                    .with_ansi(has_colour)
                     .with_target(false)
                     .fmt_fields(TextFields)
                     .with_writer(lines),

@@ -18,8 +18,8 @@ use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
 /// the usual servers, accepts 100 kB.
 const MIN_LIMITED_BYTES: usize = 64 * 1024;
 
-/// Fingerprint under which a refuted byte limit is kept. Byte limits have few words of their own.
-const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
+/// Fingerprint of a byte limit. Byte limits have few words of their own.
+pub(super) const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
 
 /// Runs recovery after a byte limit, for a request without old images. The limit bounds one request
 /// and says nothing about the window.

@@ -110,6 +110,17 @@ impl SuspectedOverflow {
         self.overflow.evidence == Evidence::Stated && !self.is_request_limit()
     }
 
+    /// Whether the upstream refused the bytes of the request. Tokens say little about bytes, so that
+    /// such a limit teaches nothing about other requests.
+    pub(super) fn is_byte_limit(&self) -> bool {
+        let is_statement = |it| {
+            it == Evidence::Suspected {
+                statement: recovery::BYTE_LIMIT_STATEMENT,
+            }
+        };
+        self.is_request_limit() && is_statement(self.overflow.evidence)
+    }
+
     /// Whether the limit bounds one request of this account.
     pub(super) fn is_request_limit(&self) -> bool {
         self.overflow.kind == LimitKind::Request

@@ -286,7 +286,9 @@ fn refutes_statement(judged: &JudgedReply<UpstreamBody>) -> bool {
         Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated
     );
     let is_refusal = status.is_client_error() && !is_overload_status(status);
-    is_refusal && !states_overflow && !judged.broke_off
+    // A second byte limit confirms the first.
+    let is_byte_limit = judged.verdict == Verdict::TooManyBytes;
+    is_refusal && !states_overflow && !is_byte_limit && !judged.broke_off
 }
 
 /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
@@ -368,6 +370,11 @@ fn learn_from_overflow(chat: &Chat<'_>, refused: &SuspectedOverflow) {
         tracing::info!(
             tokens = refused.tokens.get(),
             "treating an empty reply as an overflow: a smaller request was answered"
+        );
+    } else if refused.is_byte_limit() {
+        tracing::info!(
+            tokens = refused.tokens.get(),
+            "the upstream limits bytes: a smaller request was answered"
         );
     } else if refused.is_request_limit() {
         let windows = &chat.knowledge.windows;

@@ -24,14 +24,14 @@ use crate::telemetry;
 use longhaul_core::planning::continuation;
 
 const LONG: &str = "\
-Reads the body of a chat completion request, has its old history summarised, and prints the body with
-the summary in its place. The conversation's own model writes the summary, at the upstream, with the
-key in OPENAI_API_KEY; if it gives none, a rule-based digest is used instead. With --summary-model
-none, no model is asked. If nothing can be gained, the body is printed unchanged. Progress goes to
-standard error.
+Reads the body of a chat (Chat Completions, Messages or Responses), has its old history
+summarised, and prints the body with the summary in its place. The conversation's own model writes
+the summary, at the upstream, with the key in OPENAI_API_KEY. If the model gives none, a rule-based
+digest is used instead. With --summary-model none, no model is asked. If nothing can be gained, the
+body is printed unchanged. Progress goes to standard error.
 
-A running proxy does the same for POST /__longhaul__/compact, and for a single request with the header
-x-longhaul-compact: now.";
+A running proxy does the same for POST /__longhaul__/compact, and for a single request with the
+header x-longhaul-compact: now.";
 
 const EXAMPLES: &str = "\
 Examples:

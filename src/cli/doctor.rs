@@ -21,9 +21,9 @@ use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
 
 const LONG: &str = "\
-Tests the settings, the ports, the store, the upstream, the key, the clock and the window, each in one
-line. Starts a private proxy on a free port and sends one request through it: the list of models, which
-costs nothing. With --model, also sends that model a chat of a few tokens.
+Tests the settings, the ports, the store, the upstream, the key, the clock and the window, each in
+one line. Starts a private proxy on a free port and sends one request through it: the list of
+models, which costs nothing. With --model, also sends this model a chat of a few tokens.
 
 Exits with 0 if nothing fails, and with 1 otherwise. A warning is no failure.";
 

@@ -29,9 +29,10 @@ use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 
 const LONG: &str = "\
-Reads the body of a chat completion request and shows what longhaul would do with each message, and
-why. Nothing is sent. The settings are those that serve would use. The request is treated as the
-first of its conversation. If history would be summarised, a digest made without a model replaces it.
+Reads the body of a chat (Chat Completions, Messages or Responses) and shows what longhaul would do
+with each message, and why. Nothing is sent. The settings are the ones that serve would use. The
+request is treated as the first of its conversation. If history would be summarised, a digest made
+without a model replaces the history.
 
 With --last, --conversation or --request, asks a running longhaul on this machine what was done to a
 request, and why. The listener is the one that admin.listen names.

@@ -7,6 +7,7 @@ use clap::ArgMatches;
 
 use super::check::KEY_VARIABLE;
 use super::flags::{CONFIG_FLAG, ENV_FILE_FLAG};
+use crate::config::secret_variables;
 use crate::error::Problem;
 
 /// The variable with the path of the configuration file.
@@ -52,12 +53,48 @@ impl ConfigFile {
         if *self != Self::Found(PathBuf::from(CONFIG_NAME)) {
             return None;
         }
-        let key = env.remove(KEY_VARIABLE).filter(|key| !key.is_empty());
-        key.map(|_| {
-            format!(
-                "longhaul: {KEY_VARIABLE} is not used, because {CONFIG_NAME} of this folder may name \
-                 another upstream; pass --config {CONFIG_NAME} if that file is yours\n"
+        let secrets: Vec<String> = secret_variables(env)
+            .chain([KEY_VARIABLE.to_owned()])
+            .chain(
+                env.keys()
+                    .filter(|name| name.ends_with("_KEY_FILE"))
+                    .cloned(),
             )
+            .collect();
+        let withheld: Vec<String> = secrets
+            .into_iter()
+            .filter(|name| env.remove(name).is_some_and(|value| !value.is_empty()))
+            .collect();
+        (!withheld.is_empty()).then(|| {
+            let names = withheld.join(", ");
+            format!(
+                "longhaul: not used: {names}, because {CONFIG_NAME} of this folder may name another \
+                 upstream; pass --config {CONFIG_NAME} if that file is yours\n"
+            )
+        })
+    }
+
+    /// Returns a problem if a file that was found in the working folder names a key. Such a file could
+    /// send a key of the user to an upstream of its own.
+    pub(super) fn key_problem(&self) -> Option<Problem> {
+        if *self != Self::Found(PathBuf::from(CONFIG_NAME)) {
+            return None;
+        }
+        // Loading the settings reports a file that cannot be read.
+        let text = std::fs::read_to_string(CONFIG_NAME).ok()?;
+        let tables: toml::Table = text.parse().ok()?;
+        let names_key = |section: &toml::Value| {
+            ["api_key", "api_key_file"].iter().any(|key| {
+                let value = section.get(key).and_then(toml::Value::as_str);
+                value.is_some_and(|value| !value.is_empty())
+            })
+        };
+        let found = tables.values().any(names_key);
+        found.then(|| {
+            Problem::CommandLine(format!(
+                "{CONFIG_NAME} of this folder names a key; pass --config {CONFIG_NAME} if that file is \
+                 yours"
+            ))
         })
     }
 
@@ -101,15 +138,14 @@ pub(super) fn add_env_file(
     };
     let problem =
         |reason: String| Problem::CommandLine(format!("--{ENV_FILE_FLAG} {path}: {reason}"));
-    let variables = dotenvy::from_path_iter(path).map_err(|error| {
-        let error: &dyn std::error::Error = &error;
-        problem(
-            error
-                .source()
-                .map_or_else(|| "cannot be read".into(), ToString::to_string),
-        )
-    })?;
-    for (at, variable) in variables.enumerate() {
+    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    // The reader replaces `$NAME` by a variable of the environment, which may be a key.
+    if let Some(at) = text.lines().position(may_expand) {
+        let number = at + 1;
+        let reason = format!("line {number} has a `$`; put the value in single quotes");
+        return Err(problem(reason));
+    }
+    for (at, variable) in dotenvy::from_read_iter(text.as_bytes()).enumerate() {
         let (name, value) = variable.map_err(|_| {
             let number = at + 1;
             problem(format!(
@@ -121,9 +157,31 @@ pub(super) fn add_env_file(
     Ok(())
 }
 
+/// Whether a line has a `$` outside a comment and single quotes.
+fn may_expand(line: &str) -> bool {
+    let line = line.trim();
+    let value = line.split_once('=').map_or(line, |(_, value)| value.trim());
+    let is_quoted = value.len() > 1 && value.starts_with('\'') && value.ends_with('\'');
+    line.contains('$') && !line.starts_with('#') && !is_quoted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_would_be_expanded_are_found() {
+        for (line, expect) in [
+            ("A=b", false),
+            ("A='a$b'", false),
+            ("# A=$B", false),
+            ("A=a$b", true),
+            ("A=\"${B}\"", true),
+            ("A='a'$B", true),
+        ] {
+            assert_eq!(may_expand(line), expect, "{line}");
+        }
+    }
 
     fn check(variables: &[(&str, &str)], expect: Option<&str>) {
         let env = variables

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::model_tables::MODEL_TABLES;
 use super::mounts::MOUNT_TABLES;
+use super::prices::PRICE_TABLES;
 use super::raw_value::RawValue;
 use super::setting::Setting;
 use super::settings::ALL_SETTINGS;
@@ -30,7 +31,7 @@ pub(crate) fn settings_schema() -> String {
             }
         }
     }
-    for list in [&MODEL_TABLES, &MOUNT_TABLES] {
+    for list in [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES] {
         let settings = (list.settings)().into_iter();
         let items = settings.map(|entry| (entry.name_in_table().to_owned(), setting_schema(entry)));
         let tables = json!({ "type": "array", "items": object(&items.collect()) });

@@ -51,12 +51,12 @@ settings! { ALL_SETTINGS:
     WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "window" = "",
         flag("window", "TOKENS"), per_model;
 
-    /// The set of defaults to start from. auto: standard from a window of 100000 up; below that,
-    /// results are cleared at the hard mark only. A rule scaled down to a small window breaks the
-    /// prompt cache more often than it pays. standard: the numbers of OpenCode and tunacode, for
-    /// any window. local: for a model on your own machine, with a small window and no charge for an
-    /// uncached prefix. frugal: clears under pressure, in shares of the window, for the smallest
-    /// bill. Other settings override the profile.
+    /// The set of defaults to start from. auto: the numbers of standard from a window of 100000 up,
+    /// if clearing is likely to pay. Below 100000, auto clears results at the hard mark only.
+    /// standard: the numbers of OpenCode and tunacode, for any window. local: for a model on
+    /// your own machine, with a small window and no charge for an uncached prefix. frugal: compacts
+    /// at a mark of its own, long before a large window is full, for the smallest bill. Other
+    /// settings override the profile.
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
 
@@ -295,7 +295,7 @@ settings! { ALL_SETTINGS:
 
     /// How many summaries one conversation may request in an hour; beyond that, digests are used. A
     /// conversation that fills its window more often than every ten minutes is stuck, or its window
-    /// is too small. A process requests at most 120.
+    /// is too small. At most 120. All conversations together request at most 240 an hour.
     SUMMARY_PER_HOUR: usize = count::<1, 120>, "summary.max_per_hour" = "6", restart;
 
     /// A file whose text replaces the built-in prompt for a first summary; `longhaul defaults
@@ -364,8 +364,9 @@ settings! { ALL_SETTINGS:
     STORE_SCOPE_SECRET: Option<String> = optional_text, "store.scope_secret" = "", restart, secret;
 
     /// Whether replies report what was done to their requests, in x-longhaul-action,
-    /// x-longhaul-tokens-before and x-longhaul-tokens-after. Replies to unchanged requests never
-    /// carry these headers. The log contains the report in any case.
+    /// x-longhaul-tokens-before, x-longhaul-tokens-after, x-longhaul-request and
+    /// x-longhaul-conversation. Replies to unchanged requests never carry these headers. The log
+    /// contains the report in any case.
     REPORT_HEADERS: bool = switch, "report.headers" = "true";
 
     /// The maximum bytes of a chat body that longhaul reads. A larger body is streamed through
@@ -401,8 +402,9 @@ settings! { ALL_SETTINGS:
     ADMIN_LISTEN: Option<SocketAddr> = address_or_off, "admin.listen" = "127.0.0.1:8485",
         env("LONGHAUL_ADMIN"), flag("admin", "ADDR|off"), restart;
 
-    /// Whether the dashboard shows the text of summaries, to this machine only. The beginnings of a
-    /// conversation's first and last user message are always shown.
+    /// Whether the dashboard shows the text of summaries and the beginnings of newly cleared
+    /// results, to this machine only. The beginnings of a conversation's first and last user
+    /// message are always shown.
     ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
 
     /// A small model that titles conversations on the dashboard, from the beginnings of three of

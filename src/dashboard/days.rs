@@ -103,6 +103,9 @@ impl DayTotals {
             let models = self.days.entry(row.day).or_default();
             models.insert(row.model, row.numbers);
         }
+        while self.days.len() > MAX_DAYS {
+            self.days.pop_first();
+        }
     }
 
     fn numbers(&mut self, day: u64, model: &str) -> &mut DayNumbers {

@@ -115,13 +115,16 @@ impl DashboardEntry {
     }
 
     /// Drops all text of the conversation, which must not be shown.
-    pub(super) fn forget_content(&mut self) {
+    pub(super) fn forget_content(&mut self) -> usize {
         self.summary = None;
-        for point in &mut self.points {
-            if let Some(account) = &mut point.account {
+        let accounts = self.points.iter_mut().filter_map(|it| it.account.as_mut());
+        accounts
+            .map(|account| {
+                let before = account.weight();
                 Arc::make_mut(account).texts.clear();
-            }
-        }
+                before - account.weight()
+            })
+            .sum()
     }
 
     /// Drops all accounts and returns their weight.

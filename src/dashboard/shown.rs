@@ -142,9 +142,12 @@ impl ShownConversations {
 
     /// Drops all text of the conversations.
     pub(super) fn forget_content(&mut self) {
-        for seen in &mut self.entries {
-            seen.forget_content();
-        }
+        let freed: usize = self
+            .entries
+            .iter_mut()
+            .map(|seen| seen.forget_content())
+            .sum();
+        self.account_rows = self.account_rows.saturating_sub(freed);
     }
 
     fn evict(&mut self) {

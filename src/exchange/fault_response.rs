@@ -29,10 +29,15 @@ pub(crate) fn answer_fault(
     services.metrics.faults.add(fault);
     log.record_fault(fault);
     let mut message = fault.message(&services.config.upstream.base.origin());
-    if let Some(reason) = services.upstream.failure_reason(fault) {
-        message = format!("{message} ({reason})");
+    let reason = services.upstream.failure_reason(fault);
+    let detailed = reason.map(|reason| format!("{message} ({reason})"));
+    services
+        .fault_log
+        .record(fault, detailed.as_deref().unwrap_or(&message));
+    // The cause may be another request's. Only a proxy with one user shows the cause to its client.
+    if let Some(detailed) = detailed.filter(|_| services.config.is_for_this_machine) {
+        message = detailed;
     }
-    services.fault_log.record(fault, &message);
     let mut reply = fault_response(fault, &message, log.error_dialect());
     if let Some(page) = page {
         services.cross_origin.add_to(page, reply.headers_mut());

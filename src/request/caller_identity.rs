@@ -62,19 +62,30 @@ pub(crate) fn identifies_caller(name: &str) -> bool {
 /// Maximum characters of a client's product name.
 const MAX_PRODUCT_CHARS: usize = 40;
 
-/// Returns the product that the client's `User-Agent` names first, without its version; empty if none
-/// is named. The rest of the field may say anything.
+/// Returns the product that the client's `User-Agent` names first, without its version. Empty if the
+/// field begins with anything but a short name: other values may hold a key.
 pub(crate) fn agent_product(headers: &HeaderMap) -> String {
     let agent = headers
         .get(USER_AGENT)
         .and_then(|agent| agent.to_str().ok());
     let product = agent.unwrap_or_default().split_whitespace().next();
     let product = product.unwrap_or_default();
-    let name = match product.rsplit_once('/') {
-        Some((name, version)) if version.starts_with(|first: char| first.is_ascii_digit()) => name,
-        Some(_) | None => product,
+    let (name, has_version) = match product.rsplit_once('/') {
+        Some((name, version)) if version.starts_with(|first: char| first.is_ascii_digit()) => {
+            (name, true)
+        }
+        Some(_) | None => (product, false),
     };
-    name.chars().take(MAX_PRODUCT_CHARS).collect()
+    // A key has digits or is long.
+    let is_part = |letter: char| match letter {
+        '0'..='9' | '_' | '@' => has_version,
+        letter => letter.is_ascii_alphabetic() || "-./".contains(letter),
+    };
+    if name.len() <= MAX_PRODUCT_CHARS && name.chars().all(is_part) {
+        name.to_owned()
+    } else {
+        String::new()
+    }
 }
 
 /// Returns a pseudonym of the caller with this scope: eight hexadecimal digits, which reveal nothing of

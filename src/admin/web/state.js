@@ -24,8 +24,9 @@ export function useData() {
 
 function take(change, isWhole) {
   if (isWhole) { state.conversations.clear(); }
-  for (const one of change.conversations) state.conversations.set(one.id, one);
+  // A conversation that was evicted and has returned is in both lists.
   for (const id of change.evicted) { state.conversations.delete(id); state.details.delete(id); }
+  for (const one of change.conversations) state.conversations.set(one.id, one);
   state.overview = change;
   state.link = 'live';
   if (isWhole) for (const id of state.details.keys()) state.details.get(id).isStale = true;

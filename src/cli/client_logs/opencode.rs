@@ -8,7 +8,8 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::transcript::{LoggedConversation, Transcript};
-use super::{ClientLogs, LogSource, text};
+use super::walk::ENTRIES;
+use super::{ClientLogs, FILE_BYTES, LogSource, text};
 
 /// Reads an exported session: `{info, messages: [{info, parts}]}`. `None` if `value` is none.
 pub(super) fn exported(name: &str, value: &Value) -> Option<Vec<LoggedConversation>> {
@@ -34,13 +35,11 @@ pub(super) fn read_storage(storage: &Path, since: SystemTime, logs: &mut ClientL
                 logs.skipped += 1;
                 continue;
             };
-            let folder = storage
-                .join("part")
-                .join(text(&info, "id").unwrap_or_default());
-            let parts: Vec<Value> = entries(&folder)
-                .iter()
-                .filter_map(|part| read_json(part))
-                .collect();
+            // The id comes from the file, and must not lead out of the folder.
+            let id = text(&info, "id").filter(|id| is_id(id));
+            let folder = id.map(|id| storage.join("part").join(id));
+            let files = folder.map_or_else(Vec::new, |folder| entries(&folder));
+            let parts: Vec<Value> = files.iter().filter_map(|part| read_json(part)).collect();
             read_message(&info, &parts, &mut transcript);
         }
         let name = session.file_name().unwrap_or_default().to_string_lossy();
@@ -78,14 +77,28 @@ fn read_tool(step: Option<&str>, part: &Value, transcript: &mut Transcript) {
     transcript.add_result(id, output.unwrap_or_default());
 }
 
-/// Returns the entries of a folder in the order of their names, which is that of time.
+/// Whether a text is an id of OpenCode, such as `msg_01`.
+fn is_id(text: &str) -> bool {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    !text.is_empty() && text.chars().all(is_part)
+}
+
+/// Returns the entries of a folder in the order of their names, which is that of time. Links to folders
+/// are not followed.
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let found = fs::read_dir(folder).into_iter().flatten();
+    if !fs::symlink_metadata(folder).is_ok_and(|data| data.is_dir()) {
+        return Vec::new();
+    }
+    let found = fs::read_dir(folder).into_iter().flatten().take(ENTRIES);
     let mut paths: Vec<PathBuf> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     paths
 }
 
 fn read_json(file: &Path) -> Option<Value> {
+    let data = fs::symlink_metadata(file).ok()?;
+    if !data.is_file() || data.len() > FILE_BYTES {
+        return None;
+    }
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }

@@ -65,16 +65,12 @@ impl Transcript {
         if text.is_empty() {
             return;
         }
-        self.change_assistant(step, |message| {
-            let before = message
-                .get("content")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
-            let joined = match before {
-                "" => text.to_owned(),
-                before => format!("{before}\n{text}"),
-            };
-            message["content"] = joined.into();
+        self.change_assistant(step, |message| match message.get_mut("content") {
+            Some(Value::String(before)) if !before.is_empty() => {
+                before.push('\n');
+                before.push_str(text);
+            }
+            Some(_) | None => message["content"] = text.into(),
         });
     }
 

@@ -15,7 +15,7 @@ use longhaul_core::dialect::Dialect;
 /// Maximum depth of folders. Logs of Codex lie three below theirs.
 const DEPTH: usize = 8;
 /// Maximum number of entries: far more than a year of work leaves.
-const ENTRIES: usize = 200_000;
+pub(super) const ENTRIES: usize = 200_000;
 
 /// Adds the logs below `folder` that changed since `since`. Links are not followed.
 pub(super) fn visit(folder: &Path, since: SystemTime, logs: &mut ClientLogs) {

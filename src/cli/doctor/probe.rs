@@ -139,6 +139,11 @@ impl Probe {
                 "request",
                 format!("{model} answered a chat through longhaul"),
             ),
+            // Such a reply may repeat the key.
+            Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Finding::failed(
+                "request",
+                format!("{model}: {}: the upstream refuses the key", reply.status),
+            ),
             Ok(reply) => Finding::failed(
                 "request",
                 format!("{model}: {}: {}", reply.status, error_message(&reply)),

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::replay::SessionReplay;
 use super::session_report::SessionReport;
+use crate::account::report::printable_name;
 use crate::cli::client_logs::{ClientLogs, LogSource, LoggedConversation};
 use crate::cli::demo::{PlayTotals, RecordedSession, percent};
 use crate::cli::json::pretty_json;
@@ -301,7 +302,7 @@ impl HistoryReport {
             "agent", "model"
         );
         for session in &self.played {
-            let model: String = session.model.chars().take(24).collect();
+            let model: String = printable_name(&session.model).chars().take(24).collect();
             _ = writeln!(
                 page,
                 "{:11}  {model:24}  {:>8}  {:>9}  {:>9}  {}",

@@ -112,6 +112,7 @@ impl SessionReplay {
         config.upstream.base = BaseUrl::parse(base).map_err(|refused| {
             Problem::Listen(format!("{base} is not an upstream's base URL: {refused}"))
         })?;
+        config.upstream.messages = None;
         config.upstream.authorization = None;
         config.upstream.ca_file = None;
         config.upstream.proxies = Proxies::default();

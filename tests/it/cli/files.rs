@@ -148,12 +148,37 @@ fn a_file_of_the_working_folder_gets_no_key_unless_it_is_named() {
     let here = tempfile::tempdir().unwrap();
     let file = "[upstream]\nbase = 'http://127.0.0.1:1/v1'\n";
     fs::write(here.path().join("longhaul.toml"), file).unwrap();
-    let env = [("OPENAI_API_KEY", "sk-hunter2")];
-    let note = "OPENAI_API_KEY is not used";
+    let env = [
+        ("OPENAI_API_KEY", "sk-hunter2"),
+        ("LONGHAUL_UPSTREAM_API_KEY", "sk-hunter3"),
+    ];
+    let note = "not used: LONGHAUL_UPSTREAM_API_KEY, OPENAI_API_KEY";
     let arguments = ["check", "--model", "m", "--ask"];
     let output = run_in(here.path(), &arguments, &env);
     assert!(String::from_utf8(output.stderr).unwrap().contains(note));
     let named = [&arguments[..], &["--config", "longhaul.toml"]].concat();
     let output = run_in(here.path(), &named, &env);
     assert!(!String::from_utf8(output.stderr).unwrap().contains(note));
+}
+
+#[test]
+fn a_file_of_the_working_folder_may_name_no_key() {
+    let here = tempfile::tempdir().unwrap();
+    let path = here.path().join("longhaul.toml");
+    for (line, code) in [("api_key_file = 'key'", 64), ("api_key_file = ''", 0)] {
+        fs::write(
+            &path,
+            format!("[upstream]\nbase = 'http://127.0.0.1:1/v1'\n{line}\n"),
+        )
+        .unwrap();
+        fs::write(here.path().join("key"), "sk-hunter2").unwrap();
+        let output = run_in(here.path(), &["check"], &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+        assert_eq!(
+            said.contains("--config longhaul.toml"),
+            code == 64,
+            "{said}"
+        );
+    }
 }

@@ -46,8 +46,8 @@ impl<'a> Conversation<'a> {
         let mut after = replaced.end..self.messages().len();
         let mut before = (0..replaced.start).rev();
         after
-            .find_map(|at| self.cache_mark_of(at))
-            .or_else(|| before.find_map(|at| self.cache_mark_of(at)))
+            .find_map(|at| self.cache_marks_of(at).first().copied())
+            .or_else(|| before.find_map(|at| self.cache_marks_of(at).last().copied()))
     }
 
     /// Counts the marks of the body, wherever they are. A key of the same name elsewhere counts too.
@@ -56,13 +56,14 @@ impl<'a> Conversation<'a> {
         self.body.matches(&key).take(MAX_CACHE_MARKS).count()
     }
 
-    /// Returns the value of a cache mark of the message at `at`.
-    fn cache_mark_of(&self, at: usize) -> Option<&'a str> {
-        let own = self.last_cache_mark(at..at + 1);
-        own.or_else(|| {
-            let mut parts = self.parts(self.message(at)?).iter().rev();
-            let mark = parts.find_map(|part| part.cache_mark)?;
-            Some(mark.slice(self.body))
-        })
+    /// Returns the values of the cache marks of the message at `at`, in order.
+    fn cache_marks_of(&self, at: usize) -> Vec<&'a str> {
+        let own = self.cache_marks.iter().filter(|(of, _)| *of == at);
+        let mut marks: Vec<&str> = own.map(|(_, mark)| mark.slice(self.body)).collect();
+        if let Some(message) = self.message(at).filter(|_| marks.is_empty()) {
+            let parts = self.parts(message).iter();
+            marks.extend(parts.filter_map(|part| Some(part.cache_mark?.slice(self.body))));
+        }
+        marks
     }
 }

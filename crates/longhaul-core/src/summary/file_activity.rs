@@ -138,7 +138,10 @@ impl FileActivity {
                     .strip_prefix('[')
                     .and_then(|it| it.strip_suffix(LEFT_OUT))
                 {
-                    Some(count) => list.left_out += count.parse().unwrap_or(0),
+                    Some(count) => {
+                        let count = count.parse::<u32>().unwrap_or(0) as usize;
+                        list.left_out = list.left_out.saturating_add(count);
+                    }
                     None => list.record(item.to_owned(), end - at),
                 }
             }
@@ -219,7 +222,7 @@ fn render_list(heading: &str, list: &RecencyList, room: usize) -> String {
         left -= cost;
         lines.push(format!("- {item}"));
     }
-    let left_out = items.len() - lines.len() + list.left_out;
+    let left_out = (items.len() - lines.len()).saturating_add(list.left_out);
     if left_out > 0 {
         lines.push(format!("- [{left_out}{LEFT_OUT}"));
     }

@@ -65,8 +65,19 @@ pub(super) fn with_prose(
     let part = place.part();
     let own = own_budgets(conversation, place, budgets);
     let visible = visible(conversation, place);
+    let prose = without_generated_headings(&prose);
     let text = append_generated_sections(prose, conversation, part, &visible, &own);
     with_segment(conversation, place, &text, budgets)
+}
+
+/// Indents the lines of a model's prose that equal a heading of a section that longhaul generates, also
+/// in code blocks. A merge finds the sections by these lines.
+fn without_generated_headings(prose: &str) -> String {
+    let lines = prose.split('\n').map(|line| {
+        let is_heading = merge::HEADINGS.contains(&line.trim_end());
+        [if is_heading { " " } else { "" }, line].concat()
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the budgets of the new segment.
@@ -166,11 +177,14 @@ fn within(
     if later.len() > 1 && compactions(later) < compactions(oldest) && fits {
         let later = segments.split_off(1);
         let room = shared.percent(LATER_PERCENT);
-        let merged = merge::merge(&later, history, budgets, room, MergeExtent::Later);
+        let left = limit - size(&segments) - size(&newest) - room;
+        let requests = left.min(budgets.requests.divided_by(2));
+        let merged = merge::merge(&later, history, requests, room, MergeExtent::Later);
         segments.push(merged);
     } else {
         let room = shared.percent(OLDEST_PERCENT);
-        let merged = merge::merge(&segments, history, budgets, room, MergeExtent::FromOldest);
+        let requests = (limit - size(&newest) - room).min(budgets.requests);
+        let merged = merge::merge(&segments, history, requests, room, MergeExtent::FromOldest);
         segments = vec![merged];
     }
     segments.extend(newest);

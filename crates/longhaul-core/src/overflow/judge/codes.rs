@@ -101,12 +101,16 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
             "over" | "above" | "beyond" => {
                 matches!(
                     second,
-                    "capacity" | "limit" | "max" | "maximum" | "length" | "size" | "window"
+                    "limit" | "max" | "maximum" | "length" | "size" | "window"
                 )
             }
             _ => false,
         }
     });
+    // A service over capacity is overloaded; a context over capacity is not.
+    let is_over_capacity = pairs().any(|[first, second]| first == "over" && second == "capacity")
+        && has(&["context", "ctx", "input", "prompt", "token", "tokens"]);
+    let is_too_much = is_too_much || is_over_capacity;
     let is_prompt = has(&PROMPT);
     let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
     let is_excess = has(&EXCESS) || is_too_much;

@@ -150,8 +150,10 @@ pub(super) fn exact_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Opt
     let limit = limit_below(text, &numbers, input)
         .filter(|_| is_exact && !is_output(text, &input) && tokens >= MIN_EXACT_TOKENS)?;
     let is_stated = is_limit(text, &limit) || looks_like_window(&limit);
-    let is_about_size =
-        words::name_prompt(text) || is_comparison(text) || is_fraction(text, &input, &limit);
+    // `seed must be at most 65536` is the range of a parameter.
+    let is_range = text.contains("must be") || text.contains("should be");
+    let is_compared = is_fraction(text, &input, &limit) || is_comparison(text) && !is_range;
+    let is_about_size = words::name_prompt(text) || is_compared;
     (is_stated && is_about_size).then(|| StatedSize::of_window(limit, input))
 }
 

@@ -2,7 +2,6 @@
 
 use crate::identifiers;
 use crate::identifiers::{SegmentWords, merge_indexes};
-use crate::policy::SummaryBudgets;
 use crate::policy::segments::LooseSegment;
 use crate::summary::digest::{MAX_OLD_TEXT_CHARS, SECTION_GAP, append_section};
 use crate::summary::file_activity::FileActivity;
@@ -17,6 +16,14 @@ use crate::units::tokens::Tokens;
 const PROSE_PERCENT: u32 = 8;
 const USER_PERCENT: u32 = 34;
 const FILES_PERCENT: u32 = 6;
+
+/// Headings of the sections that longhaul generates, in order.
+pub(super) const HEADINGS: [&str; 4] = [
+    user_messages::INSTRUCTIONS_HEADING,
+    user_messages::HEADING,
+    file_activity::HEADING,
+    identifiers::HEADING,
+];
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
@@ -33,12 +40,7 @@ impl<'t> Sections<'t> {
     fn split(segment: &'t str) -> Self {
         let heading = wording::segment_heading_of(segment);
         let text = segment.strip_prefix(heading).unwrap_or(segment);
-        let headings = [
-            user_messages::INSTRUCTIONS_HEADING,
-            user_messages::HEADING,
-            file_activity::HEADING,
-            identifiers::HEADING,
-        ];
+        let headings = HEADINGS;
         // Sections come in this order, so each begins behind the one before.
         let mut from = 0;
         let starts = headings.map(|heading| {
@@ -79,11 +81,11 @@ fn find_line(text: &str, from: usize, line: &str) -> Option<usize> {
 }
 
 /// Merges `segments`, oldest first, into one of at most `room` tokens beside the requests. `history` is
-/// the size of the whole history, and `budgets` are those of all segments.
+/// the size of the whole history, and `requests` the room of whole requests of the user.
 pub(super) fn merge(
     segments: &[LooseSegment],
     history: Tokens,
-    budgets: &SummaryBudgets,
+    requests: Tokens,
     room: Tokens,
     extent: MergeExtent,
 ) -> LooseSegment {
@@ -102,9 +104,9 @@ pub(super) fn merge(
         said_room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     append_section(&mut text, &instructions);
-    let (first, requests) = match extent {
-        MergeExtent::FromOldest => (FirstRequest::Included, budgets.requests),
-        MergeExtent::Later => (FirstRequest::Elsewhere, budgets.requests.divided_by(2)),
+    let first = match extent {
+        MergeExtent::FromOldest => FirstRequest::Included,
+        MergeExtent::Later => FirstRequest::Elsewhere,
     };
     let said = merge_user_messages(&bodies(|it| it.user_messages), said_room, requests, first);
     append_section(&mut text, &said);
@@ -162,8 +164,13 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
             merged.len() - 1
         });
         if let Some(own) = merged.get_mut(at) {
+            let mut is_code = false;
             for line in section.lines {
-                if !line.trim().is_empty() && !own.lines.contains(&line) {
+                let is_fence = line.trim_start().starts_with("```");
+                is_code ^= is_fence;
+                // Lines of code may repeat, and every block needs its end.
+                let may_repeat = is_code || is_fence;
+                if !line.trim().is_empty() && (may_repeat || !own.lines.contains(&line)) {
                     own.lines.push(line);
                 }
             }
@@ -242,7 +249,13 @@ mod tests {
         });
         let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let room = Tokens::new(room);
-        let merged = merge(&segments, Tokens::new(50_000), &budgets, room, extent);
+        let merged = merge(
+            &segments,
+            Tokens::new(50_000),
+            budgets.requests,
+            room,
+            extent,
+        );
         assert!(
             Tokens::estimate_text(&merged.text) <= room,
             "{}",
