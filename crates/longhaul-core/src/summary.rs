@@ -133,7 +133,7 @@ pub fn compose(
     place: &SegmentPlace<'_>,
     budgets: &SummaryBudgets,
 ) -> SegmentedText {
-    segments::with_prose(conversation, place, prose.0.clone(), budgets)
+    segments::with_prose(conversation, place, &prose.0, budgets)
 }
 
 /// Returns the segments of `text`, which covers the messages before `until`, without the generated

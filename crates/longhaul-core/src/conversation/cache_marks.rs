@@ -67,3 +67,25 @@ impl<'a> Conversation<'a> {
         marks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::Dialect;
+
+    #[test]
+    fn an_added_mark_lives_as_long_as_the_first_mark_after_it() {
+        let hour = r#"{"type":"ephemeral","ttl":"1h"}"#;
+        let short = r#"{"type":"ephemeral"}"#;
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"b"}},
+            {{"role":"user","content":[{{"type":"text","text":"c","cache_control":{hour}}},
+            {{"type":"text","text":"d","cache_control":{short}}}]}}]}}"#
+        );
+        for dialect in [Dialect::ChatCompletions, Dialect::Messages] {
+            let conversation = dialect.read(body.as_bytes()).unwrap();
+            assert_eq!(conversation.added_cache_mark(0..2), Some(hour));
+        }
+        let conversation = Dialect::Responses.read(br#"{"input":[]}"#).unwrap();
+        assert_eq!(conversation.added_cache_mark(0..0), None);
+    }
+}
