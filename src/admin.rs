@@ -245,8 +245,16 @@ impl Admin {
 /// client may have the page.
 fn local_only<B>(request: &Request<B>, peer: IpAddr) -> Option<AdminPage> {
     let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
-    let may = is_ours && peer.to_canonical().is_loopback();
+    let may = is_ours && peer.to_canonical().is_loopback() && !is_of_other_site(request);
     (!may).then(|| text(StatusCode::FORBIDDEN, "available from this machine only\n"))
+}
+
+/// Whether a page of another site makes this request in the background. Such a page cannot read the
+/// response, but could hold the places of viewers. A link on another site is no such request.
+fn is_of_other_site<B>(request: &Request<B>) -> bool {
+    let field = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+    let is_other = matches!(field("sec-fetch-site"), Some(b"cross-site" | b"same-site"));
+    is_other && field("sec-fetch-mode") != Some(b"navigate")
 }
 
 /// Returns a response with the headers of every page.
@@ -299,6 +307,27 @@ mod tests {
         let answer = admin(listen).respond(&request, peer.parse().unwrap());
         let of = format!("{path} of {host} for {peer} at {listen}");
         assert_eq!(answer.status().as_u16(), expect, "{of}");
+    }
+
+    #[test]
+    fn background_requests_of_other_sites_are_refused() {
+        for (site, mode, expect) in [
+            ("cross-site", "no-cors", true),
+            ("same-site", "cors", true),
+            ("cross-site", "navigate", false),
+            ("same-origin", "cors", false),
+            ("none", "navigate", false),
+        ] {
+            let request = Request::get("/events")
+                .header("sec-fetch-site", site)
+                .header("sec-fetch-mode", mode);
+            assert_eq!(
+                is_of_other_site(&request.body(()).unwrap()),
+                expect,
+                "{site} {mode}"
+            );
+        }
+        assert!(!is_of_other_site(&Request::new(())));
     }
 
     #[test]
