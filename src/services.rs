@@ -18,7 +18,7 @@ use crate::body::budget::{BufferBudget, Owner};
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::config::{Config, Mode};
-use crate::costs::CostTracker;
+use crate::costs::{CostTracker, PendingCost, RequestCost};
 use crate::dashboard::RecentConversations;
 use crate::error::Fault;
 use crate::learned::model_knowledge::KnowledgeByCaller;
@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
 use crate::request::peer_address::PeerAddress;
-use crate::request::receive::{ChatBodyReader, Received, RequestPlace, RequestSlots, read_dialect};
+use crate::request::receive::{ChatBodyReader, Received, RequestSlot, RequestSlots, read_dialect};
 use crate::request::scope::ScopeFactory;
 use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
@@ -34,6 +34,8 @@ use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
 use fault_log::FaultLog;
 use longhaul_core::conversation::parse_cache::ParseCache;
+use longhaul_core::cost::pricing::TokenPrices;
+use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::scope::Scope;
 use refused_upgrades::RefusedUpgrades;
 use unknown_paths::UnknownPaths;
@@ -82,13 +84,28 @@ impl Services {
             .for_request(&self.config.upstream.base, target, &head.headers)
     }
 
+    /// Settles the cost of a forwarded chat, and adds the cost to the metrics. Without `usage`, the
+    /// cost is unknown.
+    pub(crate) fn settle_cost(
+        &self,
+        open: &PendingCost,
+        model: &str,
+        usage: Option<&Usage>,
+        prices: Option<TokenPrices>,
+    ) -> RequestCost {
+        let settled = self.costs.settle(open, model, usage, prices);
+        let costs = &self.metrics.costs;
+        costs.record_chat(settled.cost, &settled.comparison);
+        settled
+    }
+
     /// Takes the place of a request among those under way. Adds the [`Owner`] of what the request
     /// occupies to its extensions: the caller, or the peer's address if the request has no
     /// credentials.
     ///
     /// # Errors
     /// No place is left, or none of the caller's share.
-    pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestPlace, Fault> {
+    pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestSlot, Fault> {
         let base = &self.config.upstream.base;
         let caller = self
             .scopes

@@ -3,7 +3,7 @@
 use longhaul_core::conversation::Conversation;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::dialect::chat_completions::{read, read_cached};
-use longhaul_core::planning::plan::{Replacements, SummarySource, plan};
+use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
@@ -164,7 +164,7 @@ fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &ParseCache) -> usi
     keys + length
 }
 
-fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Replacements> {
+fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Vec<Replacement>> {
     let outlook = plan(
         conversation,
         policy,
@@ -174,6 +174,6 @@ fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Replacemen
     outlook.view.replacements(conversation)
 }
 
-fn spliced(conversation: &Conversation<'_>, plan: &Replacements) -> usize {
-    Splice::new(conversation, plan).map_or(0, |splice| splice.apply().len())
+fn spliced(conversation: &Conversation<'_>, replacements: &[Replacement]) -> usize {
+    Splice::new(conversation, replacements).map_or(0, |splice| splice.apply().len())
 }

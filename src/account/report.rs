@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::stored::{AccountContext, StoredAccount};
 use crate::account::verdict::{self, UntouchedReason};
-use crate::config::Mode;
+use crate::config::ChoiceSetting;
 use crate::display::printable::is_printable;
 use crate::display::thousands::with_thousands;
 use longhaul_core::conversation::{Conversation, Role};
 use longhaul_core::planning::account::{AccountRow, RequestAccount, SegmentNumbers};
 use longhaul_core::planning::replay::{HardMarkMode, replay};
 use longhaul_core::policy::cut_point::PinnedHead;
-use longhaul_core::policy::{Policy, Profile, PruneTrigger};
+use longhaul_core::policy::{Policy, PruneTrigger};
 use longhaul_core::pruning::rule::PruneRule;
 use longhaul_core::units::tokens::Tokens;
 
@@ -176,8 +176,8 @@ impl AccountReport {
             request: None,
             why: None,
             untouched: context.untouched.map(|why| ReasonReport::new(why.into())),
-            mode: mode_name(context.mode).into(),
-            profile: profile_name(context.profile).into(),
+            mode: context.mode.name().into(),
+            profile: context.profile.name().into(),
             window: WindowReport {
                 tokens: account.window.get(),
                 source,
@@ -326,23 +326,6 @@ pub(crate) fn clearing_hint(conversation: &Conversation<'_>, policy: &Policy) ->
             with_thousands(frees.get())
         )
     })
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Off => "off",
-        Mode::On => "on",
-        Mode::Shadow => "shadow",
-    }
-}
-
-fn profile_name(profile: Profile) -> &'static str {
-    match profile {
-        Profile::Auto => "auto",
-        Profile::Frugal => "frugal",
-        Profile::Local => "local",
-        Profile::Standard => "standard",
-    }
 }
 
 fn when_name(when: PruneTrigger) -> &'static str {

@@ -4,7 +4,7 @@ use crate::display::thousands::with_thousands;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::account::{MessageDecision, RequestAccount};
 use longhaul_core::policy::PruneTrigger;
-use longhaul_core::pruning::rule::ClearDecision;
+use longhaul_core::pruning::tool_result::ClearDecision;
 
 /// Returns the verdict as one kebab-case word, for machines.
 pub(crate) fn label(decision: MessageDecision) -> &'static str {

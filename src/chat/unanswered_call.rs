@@ -11,11 +11,7 @@ use longhaul_core::cost::comparison::BilledRequest;
 pub(super) fn charge_unknown_cost(chat: &Chat<'_>, billed: BilledRequest) {
     let services = chat.services();
     let pending = services.costs.begin(&chat.prefix_keys, &chat.model, billed);
-    let cost = services.costs.settle(&pending, &chat.model, None, None);
-    services
-        .metrics
-        .costs
-        .record_chat(cost.cost, &cost.comparison);
+    let cost = services.settle_cost(&pending, &chat.model, None, None);
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_abandoned(&cost);
     }

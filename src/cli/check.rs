@@ -141,6 +141,7 @@ pub(super) fn ask_upstream(
         authority: base.authority().clone(),
         host_kind: HostKind::from_host(base.authority().host()),
         models_path: format!("{}/models", path.unwrap_or("/v1")),
+        credentials: String::new(),
         headers,
     };
     Ok(crate::cli::runtime()?.block_on(question.run(&upstream)))

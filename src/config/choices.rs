@@ -6,9 +6,15 @@ use longhaul_core::policy::{Profile, PruneTrigger};
 use longhaul_core::pruning::placeholder::Placeholder;
 
 /// A setting whose value is one of a few words.
-pub(crate) trait ChoiceSetting: Copy + 'static {
+pub(crate) trait ChoiceSetting: Copy + PartialEq + 'static {
     /// Each word with its value.
     const ALL: &'static [(&'static str, Self)];
+
+    /// Returns the word for this value.
+    fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, value)| *value == self);
+        named.map_or("", |(name, _)| name)
+    }
 }
 
 /// Whether chats are read and changed.

@@ -122,18 +122,8 @@ impl ReplyObserver {
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {
-            let usage = reply_end.usage.as_ref();
-            let spent = services.costs.settle(
-                bill,
-                &self.model,
-                usage,
-                services.config.prices(&self.model),
-            );
-            services
-                .metrics
-                .costs
-                .record_chat(spent.cost, &spent.comparison);
-            spent
+            let prices = services.config.prices(&self.model);
+            services.settle_cost(bill, &self.model, reply_end.usage.as_ref(), prices)
         });
         if let Some(usage) = &reply_end.usage {
             services.metrics.provider_tokens.add(usage);
@@ -164,15 +154,8 @@ impl ReplyObserver {
 
     /// Stops observing. The request is charged with an unknown amount.
     pub(crate) fn charge_unknown_cost(&self) -> RequestCost {
-        let services = &*self.services;
-        let spent = services
-            .costs
-            .settle(&self.observed.bill, &self.model, None, None);
-        services
-            .metrics
-            .costs
-            .record_chat(spent.cost, &spent.comparison);
-        spent
+        let bill = &self.observed.bill;
+        self.services.settle_cost(bill, &self.model, None, None)
     }
 
     /// Records a reply that ended early. Its usage and finish reason are unknown, but an error in

@@ -16,7 +16,7 @@ use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
 use crate::metrics::{Ending, Label, Metrics, RetryReason, StatusClass};
 use crate::report::ChatReport;
-use crate::request::receive::RequestPlace;
+use crate::request::receive::RequestSlot;
 use crate::request::{paths, receive};
 use crate::traces::{Operation, RequestTrace};
 use longhaul_core::conversation::Conversation;
@@ -69,7 +69,7 @@ pub(crate) struct RequestLog {
     trace: RequestTrace,
     metrics: Arc<Metrics>,
     /// Place of the request among those under way, until the reply has ended.
-    place: Option<RequestPlace>,
+    place: Option<RequestSlot>,
 }
 
 impl RequestLog {
@@ -101,7 +101,7 @@ impl RequestLog {
     }
 
     /// Holds the request's place until the log is dropped.
-    pub(crate) fn hold_slot(&mut self, place: RequestPlace) {
+    pub(crate) fn hold_slot(&mut self, place: RequestSlot) {
         self.place = Some(place);
     }
 

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::body::budget::BufferBudget;
     use longhaul_core::dialect::chat_completions::read;
-    use longhaul_core::planning::plan::{Replacement, Replacements};
+    use longhaul_core::planning::plan::Replacement;
 
     /// Checks a body whose only result is replaced, with `before` and `behind` bytes around the
     /// result.
@@ -155,7 +155,7 @@ mod tests {
             at: 2,
             text: "-".into(),
         };
-        let splice = Splice::new(&conversation, &Replacements::new(vec![cut])).unwrap();
+        let splice = Splice::new(&conversation, &[cut]).unwrap();
         let sending = whole.spliced(&splice);
         let here = whole.text().as_ptr_range();
         let stand = |chunk: &&[u8]| here.contains(&chunk.as_ptr());

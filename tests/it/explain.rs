@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
 use longhaul_core::dialect::chat_completions::read;
-use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::PriorRecords;
@@ -217,7 +217,7 @@ fn rows_sum_to_the_totals_and_cleared_rows_match_the_plan() {
     );
 }
 
-fn planned(body: &[u8], profile: &str, window: &str) -> Option<Replacements> {
+fn planned(body: &[u8], profile: &str, window: &str) -> Option<Vec<Replacement>> {
     let settings = [("profile", profile), ("window", window)];
     let config = Config::default_with(settings).unwrap();
     let conversation = read(body).unwrap();
@@ -233,7 +233,7 @@ fn planned(body: &[u8], profile: &str, window: &str) -> Option<Replacements> {
 
 fn cut_results(body: &[u8], profile: &str, window: &str) -> Vec<usize> {
     let plan = planned(body, profile, window);
-    let cuts = plan.iter().flat_map(Replacements::as_slice);
+    let cuts = plan.iter().flatten();
     cuts.filter_map(|cut| {
         if let Replacement::Result { at, .. } = cut {
             Some(*at)

@@ -8,7 +8,7 @@ use longhaul_core::conversation::Conversation;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::dialect::chat_completions::{read, read_cached};
-use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::planning::view::ForwardedView;
@@ -268,11 +268,7 @@ fn costs_what_it_says(
     let said = view.tokens(conversation);
     let clips = view.to_record(conversation).clips;
     let (mut more, mut less) = (Tokens::ZERO, Tokens::ZERO);
-    for cut in view
-        .replacements(conversation)
-        .iter()
-        .flat_map(Replacements::as_slice)
-    {
+    for cut in view.replacements(conversation).iter().flatten() {
         match cut {
             // The framing of the message that replaces history; with a merge, one framing is saved.
             Replacement::History { .. } => {

@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use longhaul::Config;
 use longhaul_core::dialect::chat_completions::read;
-use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
@@ -403,7 +403,7 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
     };
     let outlook = plan(&conversation, policy, &known, SummarySource::Model);
     let plan = outlook.view.replacements(&conversation);
-    let cuts = plan.iter().flat_map(Replacements::as_slice);
+    let cuts = plan.iter().flatten();
     cuts.filter_map(|cut| match cut {
         Replacement::Result { at, .. } => Some(*at),
         Replacement::History { .. }

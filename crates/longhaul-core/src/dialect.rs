@@ -12,9 +12,11 @@ pub mod messages;
 mod part_estimate;
 mod reasoning_option;
 pub mod reply;
+mod request_keys;
 pub(crate) mod request_template;
 mod request_values;
 pub mod responses;
+mod summary_members;
 pub mod thinking_binding;
 pub mod usage;
 
@@ -159,11 +161,12 @@ impl Dialect {
     /// Clients that subtract the prompt from an assumed window send a negative limit once none is
     /// left. The upstream's error about that number says nothing about the upstream's own window.
     pub fn has_negative_output_limit(self, body: &str) -> bool {
-        match self {
-            Self::ChatCompletions => chat_completions::output_limit::is_negative(body),
-            Self::Messages => messages::output_limit::is_negative(body),
-            Self::Responses => responses::output_limit::is_negative(body),
-        }
+        let keys: &[&str] = match self {
+            Self::ChatCompletions => &chat_completions::OUTPUT_LIMIT_KEYS,
+            Self::Messages => &messages::OUTPUT_LIMIT_KEYS,
+            Self::Responses => &responses::OUTPUT_LIMIT_KEYS,
+        };
+        request_values::has_negative_number(body, keys)
     }
 
     /// Returns the lowest output limit that longhaul sets in place of a larger one. A truncated tool

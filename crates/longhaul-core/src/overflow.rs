@@ -267,16 +267,11 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
 fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> Verdict {
     let mut details = ErrorDetails::default();
     add(&mut details);
-    match classify_details(200, &details, rules) {
-        Verdict::Fine => Verdict::Failed,
-        verdict @ (Verdict::Failed
-        | Verdict::TooManyBytes
-        | Verdict::Malformed
-        | Verdict::Overflow(_)
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking
-        | Verdict::Unexplained) => verdict,
+    let verdict = classify_details(200, &details, rules);
+    if verdict == Verdict::Fine {
+        return Verdict::Failed;
     }
+    verdict
 }
 
 /// Whether a body in markup is a web page, which names no cause that longhaul could cure.

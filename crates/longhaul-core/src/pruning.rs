@@ -2,3 +2,4 @@
 
 pub mod placeholder;
 pub mod rule;
+pub mod tool_result;

@@ -167,7 +167,7 @@ fn describe_answer(config: &Config, model: &str, outcome: Option<QueryOutcome>) 
 
 /// Describes the clearing rule and when it applies.
 fn describe_rule(profile: Profile, policy: &Policy) -> String {
-    let profile = choice_name::<Profile>(profile);
+    let profile = profile.name();
     let Some((when, rule)) = &policy.prune else {
         return format!("{profile}: clears nothing");
     };
@@ -185,10 +185,4 @@ fn describe_rule(profile: Profile, policy: &Policy) -> String {
         with_thousands(rule.minimum.get()),
         rule.user_turns
     )
-}
-
-/// Returns the name of a choice as the settings spell it.
-fn choice_name<T: ChoiceSetting + PartialEq>(choice: T) -> &'static str {
-    let named = T::ALL.iter().find(|(_, other)| *other == choice);
-    named.map_or("", |(name, _)| name)
 }

@@ -19,9 +19,9 @@ impl RequestSlots {
     ///
     /// # Errors
     /// All places, or the owner's share of them, are taken.
-    pub(crate) fn take(&self, owner: Option<Owner>) -> Result<RequestPlace, Exhausted> {
+    pub(crate) fn take(&self, owner: Option<Owner>) -> Result<RequestSlot, Exhausted> {
         self.0.take(owner, 1, 0)?;
-        Ok(RequestPlace {
+        Ok(RequestSlot {
             places: Arc::clone(&self.0),
             owner,
         })
@@ -30,12 +30,12 @@ impl RequestSlots {
 
 /// A place, returned on drop.
 #[derive(Debug)]
-pub(crate) struct RequestPlace {
+pub(crate) struct RequestSlot {
     places: Arc<FairShare>,
     owner: Option<Owner>,
 }
 
-impl Drop for RequestPlace {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         self.places.give_back(self.owner, 1);
     }

@@ -2,7 +2,7 @@
 
 use longhaul_core::conversation::Role;
 use longhaul_core::dialect::messages::read;
-use longhaul_core::planning::plan::{Replacement, Replacements};
+use longhaul_core::planning::plan::Replacement;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::placement::Placement;
 use proptest::prelude::*;
@@ -201,7 +201,7 @@ proptest! {
                 for placement in [Placement::Separate, Placement::Merged] {
                     let text = "sum".into();
                     let cut = Replacement::History { from, to, text, placement };
-                    let cuts = Replacements::new(vec![cut]);
+                    let cuts = vec![cut];
                     let Some(splice) = Splice::new(&conversation, &cuts) else {
                         continue;
                     };

@@ -3,7 +3,7 @@
 
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::planning::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::planning::recovery::{RecoveryDecision, plan_recovery};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::planning::view::ForwardedView;
@@ -108,7 +108,7 @@ fn check_cuts(body: &[u8], what: &str) {
             placement: Placement::Separate,
         };
         // A short history is no longer than its summary.
-        let Some(splice) = Splice::new(&conversation, &Replacements::new(vec![replacement])) else {
+        let Some(splice) = Splice::new(&conversation, &[replacement]) else {
             continue;
         };
         check_sent(body, &splice.apply(), &format!("{what} cut at {cut}"));

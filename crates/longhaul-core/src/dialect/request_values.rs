@@ -7,7 +7,7 @@ use crate::units::tokens::Tokens;
 
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
 /// names in use are shorter than 100 bytes.
-pub(super) const MAX_MODEL_NAME_BYTES: usize = 512;
+const MAX_MODEL_NAME_BYTES: usize = 512;
 /// Most messages, parts and calls of one body together. Data derived from an empty message takes
 /// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
 pub(super) const MAX_PIECES: usize = 262_144;
@@ -16,6 +16,65 @@ impl From<NotJson> for Bypass {
     fn from(_: NotJson) -> Self {
         Self::Malformed
     }
+}
+
+/// Reads the members of a request body: `each` reads one value, behind its key. Returns the body as
+/// text.
+///
+/// # Errors
+/// The body is not JSON in UTF-8, or not an object; or the error of `each`.
+pub(super) fn read_request(
+    body: &[u8],
+    each: impl FnMut(&mut Scanner<'_>, Literal) -> Result<(), Bypass>,
+) -> Result<&str, Bypass> {
+    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
+    let mut scanner = Scanner::new(body);
+    if scanner.peek() != Some(b'{') {
+        scanner.value()?;
+        scanner.finish()?;
+        return Err(Bypass::Shape);
+    }
+    scanner.object(each)?;
+    scanner.finish()?;
+    Ok(body)
+}
+
+/// Checks that one more message, part or call may be stored beside `pieces` others.
+pub(super) fn check_piece_limit(pieces: usize) -> Result<(), Bypass> {
+    if pieces < MAX_PIECES {
+        Ok(())
+    } else {
+        Err(Bypass::TooLarge)
+    }
+}
+
+/// Reads the name of a model.
+pub(super) fn read_model(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
+    let model = string_or_null(scanner)?;
+    if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
+        return Err(Bypass::Shape);
+    }
+    Ok(model)
+}
+
+/// Reads a string. Returns `None` for any other value.
+pub(super) fn read_string(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
+    if scanner.peek() == Some(b'"') {
+        return Ok(Some(scanner.string()?));
+    }
+    scanner.skip()?;
+    Ok(None)
+}
+
+/// Reads a flag. Any value other than `true` counts as `false`.
+pub(super) fn read_flag(scanner: &mut Scanner<'_>) -> Result<bool, Bypass> {
+    Ok(scanner.value()?.slice(scanner.text()) == "true")
+}
+
+/// Reads the tools. Returns the tokens of their definitions.
+pub(super) fn read_tool_tokens(scanner: &mut Scanner<'_>) -> Result<Tokens, Bypass> {
+    let schemas = scanner.value()?.slice(scanner.text());
+    Ok(Tokens::estimate_text(schemas))
 }
 
 /// Reads a string, or null as `None`. Any other type is an error.
@@ -48,4 +107,52 @@ pub(super) fn read_output_limit(
         span,
         tokens: Tokens::new(tokens),
     }))
+}
+
+/// Whether one of `keys` at the top of a body has a negative integer as its value.
+pub(super) fn has_negative_number(body: &str, keys: &[&str]) -> bool {
+    let mut is_negative = false;
+    let read = Scanner::new(body).object(|scanner, key| {
+        let value = scanner.value()?.slice(body);
+        let number = || value.parse::<i64>();
+        is_negative |= keys.contains(&&*key.decode(body)) && number().is_ok_and(i64::is_negative);
+        Ok::<(), NotJson>(())
+    });
+    read.is_ok() && is_negative
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::Dialect;
+
+    #[test]
+    fn negative_output_limit_is_found_at_the_top_only() {
+        use Dialect::{ChatCompletions, Messages, Responses};
+        for (dialect, body, expect) in [
+            (
+                ChatCompletions,
+                r#"{"messages":[],"max_tokens":-7232}"#,
+                true,
+            ),
+            (
+                ChatCompletions,
+                r#"{"max_tokens":null,"max_completion_tokens" : -1}"#,
+                true,
+            ),
+            (ChatCompletions, r#"{"max_tokens":7232}"#, false),
+            (ChatCompletions, r#"{"max_tokens":-0.5}"#, false),
+            (ChatCompletions, r#"{"metadata":{"max_tokens":-1}}"#, false),
+            (ChatCompletions, "{}", false),
+            (ChatCompletions, "", false),
+            (ChatCompletions, r#"{"max_tokens":-7232"#, false),
+            (Messages, r#"{"messages":[],"max_tokens":-7232}"#, true),
+            (Messages, r#"{"max_output_tokens":-7232}"#, false),
+            (Messages, r#"{"max_tokens":null}"#, false),
+            (Responses, r#"{"input":"a","max_output_tokens":-7}"#, true),
+            (Responses, r#"{"input":"a","max_output_tokens":7}"#, false),
+            (Responses, r#"{"input":[{"max_output_tokens":-7}]}"#, false),
+        ] {
+            assert_eq!(dialect.has_negative_output_limit(body), expect, "{body}");
+        }
+    }
 }

@@ -4,7 +4,6 @@ mod codex_context;
 mod estimate;
 mod item_type;
 mod keys;
-pub(super) mod output_limit;
 mod reader;
 pub(super) mod reply;
 mod steps;
@@ -19,3 +18,5 @@ pub use reader::{read, read_cached};
 pub(super) const PATH: &str = "/responses";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";
+/// Keys of the output limit.
+pub(super) const OUTPUT_LIMIT_KEYS: [&str; 1] = ["max_output_tokens"];

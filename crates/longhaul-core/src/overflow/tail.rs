@@ -220,16 +220,11 @@ impl ReplyEnd {
             EventKind::Content => self.has_content = true,
             EventKind::Done | EventKind::Empty | EventKind::Usage => {}
             EventKind::Error => {
-                match classify_stated_error(dialect, event, RuleSet::table_only(rules)) {
-                    Verdict::Fine => {}
-                    Verdict::Failed if self.verdict != Verdict::Fine => {}
-                    verdict @ (Verdict::Failed
-                    | Verdict::TooManyBytes
-                    | Verdict::Malformed
-                    | Verdict::Overflow(_)
-                    | Verdict::OutputTooLarge { .. }
-                    | Verdict::StaleThinking
-                    | Verdict::Unexplained) => self.verdict = verdict,
+                let rules = RuleSet::table_only(rules);
+                let verdict = classify_stated_error(dialect, event, rules);
+                let is_vague = verdict == Verdict::Failed && self.verdict != Verdict::Fine;
+                if verdict != Verdict::Fine && !is_vague {
+                    self.verdict = verdict;
                 }
             }
         }
@@ -282,16 +277,12 @@ fn for_each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
 }
 
 /// Returns the events whose beginning is kept.
+///
+/// Of a stream whose head was lost, these begin after the first empty line.
 fn events_with_start(kept: &[u8], lost_head: bool) -> &[u8] {
-    if lost_head {
-        events_after_first_blank_line(kept)
-    } else {
-        kept
+    if !lost_head {
+        return kept;
     }
-}
-
-/// Returns the bytes after the first empty line: events whose beginning is kept.
-fn events_after_first_blank_line(kept: &[u8]) -> &[u8] {
     let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
     let behind = memchr::memchr2_iter(b'\n', b'\r', kept).find_map(|at| {
         let rest = kept.get(at..)?;

@@ -7,7 +7,7 @@ use crate::conversation::{Conversation, Message, Role};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
 use crate::policy::{Policy, PruneTrigger};
-use crate::pruning::rule::{ClearDecision, ToolResult};
+use crate::pruning::tool_result::{ClearDecision, ToolResult};
 use crate::units::tokens::Tokens;
 use std::collections::BTreeMap;
 

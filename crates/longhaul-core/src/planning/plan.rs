@@ -70,26 +70,6 @@ impl Replacement {
     }
 }
 
-/// All replacements of one request.
-///
-/// Invariant: replacements in messages are in ascending order and do not overlap.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Replacements {
-    replacements: Vec<Replacement>,
-}
-
-impl Replacements {
-    /// Wraps replacements, which must be in ascending order and must not overlap.
-    pub fn new(cuts: Vec<Replacement>) -> Self {
-        Self { replacements: cuts }
-    }
-
-    /// Returns the replacements, in the order of the messages.
-    pub fn as_slice(&self) -> &[Replacement] {
-        &self.replacements
-    }
-}
-
 /// Source of the text that replaces history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummarySource {

@@ -3,7 +3,7 @@
 use crate::conversation::Conversation;
 use crate::json::quote::quote;
 use crate::json::span::Span;
-use crate::planning::plan::{Replacement, Replacements};
+use crate::planning::plan::Replacement;
 use crate::policy::placement;
 use crate::text::wording;
 
@@ -35,12 +35,12 @@ pub struct Splice<'a> {
 }
 
 impl<'a> Splice<'a> {
-    /// Resolves `plan` to byte edits of the conversation's body. Returns `None` if the plan is
+    /// Resolves `replacements` to byte edits of the conversation's body. Returns `None` if the plan is
     /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. The
     /// original body is forwarded then.
-    pub fn new(conversation: &Conversation<'a>, plan: &Replacements) -> Option<Self> {
-        let mut edits: Vec<ByteEdit> = Vec::with_capacity(plan.as_slice().len());
-        for cut in plan.as_slice() {
+    pub fn new(conversation: &Conversation<'a>, replacements: &[Replacement]) -> Option<Self> {
+        let mut edits: Vec<ByteEdit> = Vec::with_capacity(replacements.len());
+        for cut in replacements {
             if let Replacement::Thinking { at } = cut {
                 edits.extend(thinking_edits(conversation, *at));
             } else {
@@ -260,7 +260,6 @@ mod tests {
                 tokens: Tokens::new(900),
             },
         ];
-        let plan = Replacements::new(cuts);
         let (long, short) = (messages("a long result"), messages("-"));
         for (body, expected) in [
             (
@@ -273,7 +272,7 @@ mod tests {
             ),
         ] {
             let conversation = read(body.as_bytes()).unwrap();
-            let splice = Splice::new(&conversation, &plan).unwrap();
+            let splice = Splice::new(&conversation, &cuts).unwrap();
             assert_eq!(String::from_utf8(splice.apply()).unwrap(), expected);
         }
     }
@@ -288,30 +287,29 @@ mod tests {
     }
 
     /// Checks whether a chat with the result `a long result` can be spliced.
-    fn check(cuts: Vec<Replacement>, expect: bool) {
+    fn check(cuts: &[Replacement], expect: bool) {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        let plan = Replacements::new(cuts);
         assert_eq!(
-            Splice::new(&conversation, &plan).is_some(),
+            Splice::new(&conversation, cuts).is_some(),
             expect,
-            "{plan:?}"
+            "{cuts:?}"
         );
     }
 
     #[test]
     fn rejects_empty_growing_and_duplicate_replacements() {
-        check(vec![result("-")], true);
-        check(vec![result("as long as it")], true);
-        check(vec![], false);
-        check(vec![result("longer than it was")], false);
-        check(vec![result("-"), result("-")], false);
+        check(&[result("-")], true);
+        check(&[result("as long as it")], true);
+        check(&[], false);
+        check(&[result("longer than it was")], false);
+        check(&[result("-"), result("-")], false);
     }
 
     #[test]
     fn every_changed_byte_outside_the_replacements_counts_as_corrupted() {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        let plan = Replacements::new(vec![result("-")]);
-        let splice = Splice::new(&conversation, &plan).unwrap();
+        let cuts = [result("-")];
+        let splice = Splice::new(&conversation, &cuts).unwrap();
         let sound = splice.apply();
         assert_eq!(splice.corrupted_bytes([&*sound]), 0);
         let inserted = sound.iter().rposition(|byte| *byte == b'-').unwrap();

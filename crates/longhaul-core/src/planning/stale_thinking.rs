@@ -9,7 +9,7 @@
 //! Bound thinking that stays is always an unbroken run: a removal reaches to the end of its request.
 
 use crate::conversation::Conversation;
-use crate::planning::plan::{Replacement, Replacements, RequestPlan};
+use crate::planning::plan::{Replacement, RequestPlan};
 use crate::planning::view::ForwardedView;
 use crate::policy::placement::Placement;
 use crate::policy::thinking_removal::{
@@ -108,7 +108,7 @@ impl Edits {
         let replacements = view.replacements(conversation);
         let mut chained = Vec::new();
         let mut hash = [0; 32];
-        for cut in replacements.iter().flat_map(Replacements::as_slice) {
+        for cut in replacements.iter().flatten() {
             let mut hasher = blake3::Hasher::new_keyed(&hash);
             if let Some(at) = hash_edit(&mut hasher, cut, conversation.head_len()) {
                 hash = hasher.finalize().into();

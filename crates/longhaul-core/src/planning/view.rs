@@ -3,7 +3,7 @@
 use crate::conversation::Conversation;
 use crate::conversation::images;
 use crate::planning::account::MessageDecision;
-use crate::planning::plan::{Replacement, Replacements};
+use crate::planning::plan::Replacement;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;
 use crate::policy::placement::Placement;
@@ -11,7 +11,8 @@ use crate::policy::record::{Clip, CompactionRecord};
 use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashState;
 use crate::pruning::placeholder::PlaceholderText;
-use crate::pruning::rule::{ClearDecision, PruneState};
+use crate::pruning::rule::PruneState;
+use crate::pruning::tool_result::ClearDecision;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -277,7 +278,7 @@ impl ForwardedView {
 
     /// Returns the replacements that produce the view, or `None` if it equals the original
     /// conversation.
-    pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Replacements> {
+    pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Vec<Replacement>> {
         let mut cuts: Vec<Replacement> = Vec::new();
         if let Some(text) = &self.text
             && self.summarised_until > self.pinned_head.end
@@ -317,7 +318,7 @@ impl ForwardedView {
         if let Some(tokens) = self.output_limit {
             cuts.push(Replacement::Output { tokens });
         }
-        (!cuts.is_empty()).then(|| Replacements::new(cuts))
+        (!cuts.is_empty()).then_some(cuts)
     }
 
     /// Returns the record to store once a request that used this view was accepted.

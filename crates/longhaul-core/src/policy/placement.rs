@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
     use crate::dialect::chat_completions::read;
-    use crate::planning::plan::{Replacement, Replacements};
+    use crate::planning::plan::Replacement;
     use crate::planning::splice::Splice;
 
     /// Checks `messages` after "sum" replaced those in `range`.
@@ -243,7 +243,7 @@ mod tests {
             text: "sum".into(),
             placement,
         };
-        let splice = Splice::new(&conversation, &Replacements::new(vec![cut])).unwrap();
+        let splice = Splice::new(&conversation, &[cut]).unwrap();
         let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
         assert_eq!(&out["messages"], expect);
     }

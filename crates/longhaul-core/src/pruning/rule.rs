@@ -6,13 +6,10 @@
 //! advances only when the rule fires. Cleared results stay cleared, a longer history only adds to
 //! them, and no memory is needed.
 
-use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Batch, Content, Conversation, Message};
-use crate::pruning::placeholder;
-use crate::pruning::placeholder::{Placeholder, PlaceholderText};
-use crate::text::wording;
+use crate::conversation::Conversation;
+use crate::pruning::placeholder::Placeholder;
+use crate::pruning::tool_result::{ClearDecision, ToolResult, list_results};
 use crate::units::tokens::Tokens;
-use std::collections::HashMap;
 
 /// The pruning rule's numbers and exceptions. Decisions depend on these and the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,54 +26,6 @@ pub struct PruneRule {
     pub keep_errors: bool,
     /// Kind of placeholder that replaces a cleared result.
     pub placeholder: Placeholder,
-}
-
-/// Decision on a tool result, with its reason.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ClearDecision {
-    /// The content is replaced by a placeholder.
-    Cleared,
-    /// The result has no content.
-    Empty,
-    /// The result reports a failure, and failures are kept.
-    Error,
-    /// The tool is exempt, or the upstream needs the content: never cleared.
-    Exempt,
-    /// Old enough, but clearing would not free enough yet.
-    BelowMinimum,
-    /// Part of the newest batch.
-    NewestBatch,
-    /// Referenced by a later result, or a reference to an earlier one.
-    Pinned,
-    /// Already a placeholder.
-    Placeholder,
-    /// Among the newest tokens.
-    Protected,
-    /// A placeholder would not be shorter.
-    NotShorter,
-    /// Old enough, but there are too few user messages.
-    TooFewTurns,
-}
-
-/// A tool result and its pruning state.
-#[derive(Clone, Debug)]
-pub struct ToolResult {
-    /// Index of the result's message.
-    pub message: usize,
-    /// Size of the original text.
-    pub tokens: Tokens,
-    /// Decision on the result.
-    pub decision: ClearDecision,
-    /// Tokens that clearing frees.
-    pub frees: Tokens,
-    /// The part of `frees` that is not text: mostly images.
-    non_text: Tokens,
-    /// Text that replaces the result if it is cleared.
-    pub placeholder: PlaceholderText,
-    /// Index of the earlier result that this one refers to.
-    points_at: Option<usize>,
-    /// Index of the first result of the same batch.
-    batch_first: usize,
 }
 
 /// Tool results of a conversation and the progress of clearing them.
@@ -355,147 +304,6 @@ impl PruneState {
             result.decision = ClearDecision::Pinned;
         }
     }
-}
-
-/// Lists a conversation's tool results, each with the tokens that clearing it would free.
-fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolResult> {
-    let sizes = conversation.batches().iter().map(|it| it.results.len());
-    let mut results: Vec<ToolResult> = Vec::with_capacity(sizes.sum());
-    let mut reads = LatestReads::new(conversation);
-    for batch in conversation.batches() {
-        let batch_first = results.len();
-        for message in batch.results.clone() {
-            let points_at = reads.observe(conversation, batch, message, results.len());
-            let mut result = evaluate_result(conversation, batch, message, rule);
-            result.points_at = points_at;
-            result.batch_first = batch_first;
-            // Otherwise the forwarded request would not show why the earlier read is kept.
-            if points_at.is_some() && result.decision == ClearDecision::Protected {
-                result.decision = ClearDecision::Pinned;
-                (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
-            }
-            results.push(result);
-        }
-    }
-    results
-}
-
-/// Computes how much clearing one result would free, or why it is never cleared.
-fn evaluate_result(
-    conversation: &Conversation<'_>,
-    batch: &Batch,
-    at: usize,
-    rule: &PruneRule,
-) -> ToolResult {
-    let mut result = ToolResult {
-        message: at,
-        tokens: Tokens::ZERO,
-        decision: ClearDecision::Empty,
-        frees: Tokens::ZERO,
-        non_text: Tokens::ZERO,
-        placeholder: PlaceholderText::default(),
-        points_at: None,
-        batch_first: 0,
-    };
-    let Some(message) = conversation.message(at) else {
-        return result;
-    };
-    result.tokens = message.text_tokens;
-    if matches!(message.content, Content::Absent | Content::Null) {
-        return result;
-    }
-    let call = conversation.call_for_result(batch, at);
-    let tool = call.and_then(|call| call.name).or(message.name);
-    let tool = tool
-        .map(|name| name.decode(conversation.body()))
-        .unwrap_or_default();
-    result.placeholder = rule
-        .placeholder
-        .text_for(conversation, call, &tool, message.text_tokens);
-    let gain = result.tokens - result.placeholder.max_tokens();
-    result.decision = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
-        ClearDecision::Empty
-    } else if message.is_fixed || rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
-        ClearDecision::Exempt
-    } else if placeholder::is_placeholder(conversation, message) {
-        ClearDecision::Placeholder
-    } else if gain == Tokens::ZERO || !result.placeholder.shortens(conversation, message) {
-        ClearDecision::NotShorter
-    } else if rule.keep_errors && reports_failure(conversation, message) {
-        ClearDecision::Error
-    } else {
-        let parts = conversation.parts(message).iter();
-        result.non_text = parts.map(|part| part.tokens).sum();
-        result.frees = gain + result.non_text;
-        ClearDecision::Protected
-    };
-    result
-}
-
-fn reports_failure(conversation: &Conversation<'_>, message: &Message) -> bool {
-    message.is_error || wording::reports_failure(&conversation.text(message))
-}
-
-/// Latest full read of each file or resource. Filled only if some result refers to an earlier one.
-struct LatestReads {
-    pointers: Vec<usize>,
-    latest: HashMap<(String, String), usize>,
-}
-
-impl LatestReads {
-    fn new(conversation: &Conversation<'_>) -> Self {
-        let results = conversation
-            .batches()
-            .iter()
-            .flat_map(|batch| batch.results.clone());
-        let pointers = results.filter(|&at| is_pointer(conversation, at)).collect();
-        Self {
-            pointers,
-            latest: HashMap::new(),
-        }
-    }
-
-    /// Adds result number `index`, at message `at`. Returns the result that it refers to, if any.
-    fn observe(
-        &mut self,
-        conversation: &Conversation<'_>,
-        batch: &Batch,
-        at: usize,
-        index: usize,
-    ) -> Option<usize> {
-        if self.pointers.is_empty() {
-            return None;
-        }
-        let call = conversation.call_for_result(batch, at)?;
-        let tool = call.name?.decode(conversation.body()).into_owned();
-        let arguments = ToolArguments::decode(conversation, call);
-        let thing = arguments.primary()?.to_owned();
-        if self.pointers.binary_search(&at).is_ok() {
-            return self.latest.get(&(tool, thing)).copied();
-        }
-        self.latest.insert((tool, thing), index);
-        None
-    }
-}
-
-/// Whether a result only refers to an earlier one; cached in the message's notes.
-fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
-    conversation.message(at).is_some_and(|message| {
-        let look = || points_at_earlier_read(conversation, message);
-        let notes = message.memo();
-        notes.map_or_else(look, |notes| *notes.is_reference.get_or_init(look))
-    })
-}
-
-fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) -> bool {
-    let may = match message.content {
-        Content::Absent | Content::Null => false,
-        Content::Parts(_) => true,
-        Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
-            text.raw(conversation.body())
-        }),
-    };
-    may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
 }
 
 #[cfg(test)]

@@ -122,19 +122,11 @@ impl WindowDetector {
 /// Returns the window from an error within the reply, which refuses the request like an error
 /// before the reply.
 fn window_from_error(sent: SentSize, reply_end: &ReplyEnd) -> Option<LearnedWindow> {
-    match reply_end.verdict {
-        Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated => {
-            Some(LearnedWindow::from_refusal(sent.estimate, &overflow))
-        }
-        Verdict::Failed
-        | Verdict::TooManyBytes
-        | Verdict::Fine
-        | Verdict::Malformed
-        | Verdict::Overflow(_)
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking
-        | Verdict::Unexplained => None,
-    }
+    let Verdict::Overflow(overflow) = reply_end.verdict else {
+        return None;
+    };
+    let is_stated = overflow.evidence == Evidence::Stated;
+    is_stated.then(|| LearnedWindow::from_refusal(sent.estimate, &overflow))
 }
 
 /// Computes the window that prompt and output fill, in estimated tokens. Without a count, or if the

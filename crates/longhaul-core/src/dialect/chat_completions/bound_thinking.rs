@@ -4,9 +4,10 @@
 //! - `thinking_blocks`: an array of Anthropic's blocks
 //! - Anthropic's blocks among the parts of the content
 
-use super::keys::{RequestKey, known_key};
+use super::keys::RequestKey;
 use super::values::part_kind_from_type;
 use crate::conversation::{Message, PartKind};
+use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
 

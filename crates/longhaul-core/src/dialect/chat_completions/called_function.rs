@@ -1,7 +1,8 @@
 //! The function of a tool call: its name and arguments.
 
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::keys::{RequestKey, SeenKeys, known_key};
+use crate::dialect::chat_completions::keys::RequestKey;
+use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::string_or_null;
 use crate::json::scanner::{Literal, Scanner};
 

@@ -1,10 +1,8 @@
-//! Request-body keys that longhaul uses, and the check that an object contains each at most once.
+//! Keys of a request body that longhaul uses.
 
-use crate::dialect::bypass::Bypass;
-use crate::json::scanner::{Literal, Scanner};
+use crate::dialect::request_keys::Key;
 
-/// Keys that longhaul uses, at any level. A duplicate makes the body ambiguous, because parsers
-/// differ in which of the two values they take.
+/// Keys that longhaul uses, at any level.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum RequestKey {
     Arguments,
@@ -34,7 +32,7 @@ pub(super) enum RequestKey {
     Type,
 }
 
-impl RequestKey {
+impl Key for RequestKey {
     fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "arguments" | "input" => Self::Arguments,
@@ -74,39 +72,15 @@ impl RequestKey {
             _ => return None,
         })
     }
-}
 
-/// Set of keys found in an object so far.
-#[derive(Default)]
-pub(super) struct SeenKeys(u32);
-
-impl SeenKeys {
-    pub(super) fn contains(&self, key: RequestKey) -> bool {
-        self.0 & (1 << key as u32) != 0
+    fn number(self) -> u32 {
+        self as u32
     }
 
-    /// Inserts `key`; fails if the set already contains it. Several keys with one meaning may occur
-    /// together.
-    pub(super) fn insert_once(&mut self, key: RequestKey) -> Result<(), Bypass> {
-        let shared = matches!(
-            key,
-            RequestKey::Reasoning | RequestKey::Routing | RequestKey::Thinking | RequestKey::Tools
-        );
-        if self.contains(key) && !shared {
-            return Err(Bypass::Duplicate);
-        }
-        self.0 |= 1 << key as u32;
-        Ok(())
-    }
-}
-
-/// Returns the known key that a literal spells, escaped or not.
-pub(super) fn known_key(scanner: &Scanner<'_>, key: Literal) -> Option<RequestKey> {
-    let text = scanner.text();
-    // Only an escaped key is copied.
-    if key.is_escaped() {
-        RequestKey::from_name(&key.decode(text))
-    } else {
-        RequestKey::from_name(key.raw(text))
+    fn is_shared(self) -> bool {
+        matches!(
+            self,
+            Self::Reasoning | Self::Routing | Self::Thinking | Self::Tools
+        )
     }
 }

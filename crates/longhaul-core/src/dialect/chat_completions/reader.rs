@@ -3,7 +3,7 @@
 mod message_draft;
 
 use super::called_function::CalledFunction;
-use super::keys::{RequestKey, SeenKeys, known_key};
+use super::keys::RequestKey;
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
@@ -14,8 +14,10 @@ use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
 use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    MAX_MODEL_NAME_BYTES, MAX_PIECES, read_output_limit, string_or_null, wrong_type,
+    check_piece_limit, read_flag, read_model, read_output_limit, read_request, read_string,
+    read_tool_tokens, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -55,16 +57,10 @@ fn read_with<'a>(
     body: &'a [u8],
     mut reader: RequestReader<'_>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
-    let mut scanner = Scanner::new(body);
-    if scanner.peek() != Some(b'{') {
-        scanner.value()?;
-        scanner.finish()?;
-        return Err(Bypass::Shape);
-    }
     let mut seen = SeenKeys::default();
-    scanner.object(|scanner, key| reader.request_member(scanner, key, &mut seen))?;
-    scanner.finish()?;
+    let body = read_request(body, |scanner, key| {
+        reader.request_member(scanner, key, &mut seen)
+    })?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
@@ -123,19 +119,9 @@ impl RequestReader<'_> {
             }
             RequestKey::Model => {
                 seen.insert_once(key)?;
-                let model = string_or_null(scanner)?;
-                if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
-                    return Err(Bypass::Shape);
-                }
-                self.params.model = model;
+                self.params.model = read_model(scanner)?;
             }
-            RequestKey::PromptCache => {
-                if scanner.peek() == Some(b'"') {
-                    self.params.prompt_cache_key = Some(scanner.string()?);
-                } else {
-                    scanner.skip()?;
-                }
-            }
+            RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
             RequestKey::Routing => {
                 let value = scanner.value()?;
                 self.params.routing.push((spelt, value));
@@ -147,12 +133,10 @@ impl RequestReader<'_> {
             }
             RequestKey::Stream => {
                 seen.insert_once(key)?;
-                let span = scanner.value()?;
-                self.params.streaming = span.slice(scanner.text()) == "true";
+                self.params.streaming = read_flag(scanner)?;
             }
             RequestKey::Tools => {
-                let schemas = scanner.value()?.slice(scanner.text());
-                self.params.tool_tokens += Tokens::estimate_text(schemas);
+                self.params.tool_tokens += read_tool_tokens(scanner)?;
             }
             RequestKey::Arguments
             | RequestKey::CacheControl
@@ -175,12 +159,7 @@ impl RequestReader<'_> {
 
     /// Checks that another message, part or call may be stored.
     fn check_piece_limit(&self) -> Result<(), Bypass> {
-        let pieces = self.messages.len() + self.parts.len() + self.calls.len();
-        if pieces < MAX_PIECES {
-            Ok(())
-        } else {
-            Err(Bypass::TooLarge)
-        }
+        check_piece_limit(self.messages.len() + self.parts.len() + self.calls.len())
     }
 
     /// Reads a message, or skips all cached messages with one look-up.

@@ -1,13 +1,12 @@
 //! Request bodies of summary calls.
 
 use crate::dialect::chat_completions::writer::user_message;
-use crate::dialect::reasoning_option::reduces_reasoning;
 use crate::dialect::request_template::RequestTemplate;
+use crate::dialect::summary_members::{
+    client_members, models_without_search, object, repeat_members,
+};
 use crate::json::quote::quote;
-use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
-use serde_json::Value;
-use std::borrow::Cow;
 
 /// Keys of the client's request that a call in `cached` style repeats, besides model, messages and output
 /// limit. The provider's cache, the choice of a server and the price depend on them. Any other key may
@@ -45,9 +44,6 @@ const REPEATED_KEYS: [&str; 30] = [
     "user",
 ];
 
-/// Variant of a model name with which `OpenRouter` buys a web search for every call.
-const SEARCH_VARIANT: &str = "online";
-
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
@@ -72,52 +68,6 @@ pub(in crate::dialect) fn body(
     body
 }
 
-/// Returns the beginning of a summary call: an open object with the members that follow from the
-/// client's request. These are the model, routing, options that reduce reasoning, the cache key and the
-/// output limit. Chat completions and Responses share them.
-pub(in crate::dialect) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> String {
-    let (client, other_model) = (template.conversation, template.other_model);
-    let (params, sent) = (client.params(), client.body());
-    let mut body = String::from("{");
-    let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
-    match (other_model, params.model) {
-        (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
-        (None, Some(model)) => push(
-            "\"model\"",
-            &models_without_search(model.span().slice(sent)),
-        ),
-        (None, None) => {}
-    }
-    if template.is_own_endpoint {
-        for (key, value) in &params.routing {
-            // A list of fallback models would override the configured model.
-            let is_models = key.decode(sent) == "models";
-            let value = value.slice(sent);
-            if !is_models {
-                push(key.span().slice(sent), value);
-            } else if other_model.is_none() {
-                push(key.span().slice(sent), &models_without_search(value));
-            }
-        }
-    }
-    for (key, value) in &params.thinking {
-        let value = value.slice(sent);
-        // Another model may not support the key.
-        if other_model.is_none() && reduces_reasoning(&key.decode(sent), value) {
-            push(key.span().slice(sent), value);
-        }
-    }
-    if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
-        // Under the client's own key, the entry would evict that of the live conversation.
-        let key = quote(&format!("{}-longhaul", key.decode(sent)));
-        push("\"prompt_cache_key\"", &key);
-    }
-    if let Some(limit) = params.output_limit {
-        push(limit.key.span().slice(sent), &output.to_string());
-    }
-    body
-}
-
 /// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,
@@ -125,66 +75,26 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let mut members: Vec<String> = Vec::new();
     let mut streams = false;
-    let read = Scanner::new(forwarded).object(|scanner, key| {
-        let value = scanner.value()?;
-        let name = key.decode(forwarded);
-        let spelt = key.span().slice(forwarded);
-        let written = match &*name {
+    let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+        Some(match name {
             "messages" => {
                 let messages = forwarded.get(value.start()..upto).unwrap_or_default();
-                format!("{spelt}:{messages},{}]", user_message(prompt))
+                format!("{messages},{}]", user_message(prompt))
             }
-            "model" | "models" => {
-                let models = models_without_search(value.slice(forwarded));
-                format!("{spelt}:{models}")
-            }
-            "max_tokens" | "max_completion_tokens" => format!("{spelt}:{output}"),
+            "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
+            "max_tokens" | "max_completion_tokens" => output.to_string(),
             "stream" => {
                 streams = true;
-                format!("{spelt}:true")
+                "true".to_owned()
             }
-            name if REPEATED_KEYS.contains(&name) => {
-                format!("{spelt}:{}", value.slice(forwarded))
-            }
-            _ => return Ok(()),
-        };
-        members.push(written);
-        Ok::<(), NotJson>(())
-    });
-    read.ok()?;
+            _ => return None,
+        })
+    })?;
     if !streams {
         members.push("\"stream\":true".to_owned());
     }
-    Some(format!("{{{}}}", members.join(",")))
-}
-
-/// Returns the JSON of a model name, or of a list of names, without the variants that buy a search. Any
-/// other JSON stays byte for byte.
-pub(in crate::dialect) fn models_without_search(json: &str) -> Cow<'_, str> {
-    let plain = |name: &Value| {
-        name.as_str()
-            .map_or_else(|| name.clone(), |name| without_search(name).into())
-    };
-    let Ok(sent) = serde_json::from_str::<Value>(json) else {
-        return json.into();
-    };
-    let called = sent
-        .as_array()
-        .map_or_else(|| plain(&sent), |names| names.iter().map(plain).collect());
-    if called == sent {
-        return json.into();
-    }
-    called.to_string().into()
-}
-
-/// Removes the variant that buys a search from the name of a model.
-pub(in crate::dialect) fn without_search(model: &str) -> String {
-    let mut parts = model.split(':');
-    let name = parts.next().unwrap_or_default().to_owned();
-    let kept = parts.filter(|variant| !variant.eq_ignore_ascii_case(SEARCH_VARIANT));
-    kept.fold(name, |name, variant| format!("{name}:{variant}"))
+    Some(object(&members))
 }
 
 /// Whether the client requests usage for its streams. A match inside a text is impossible, because

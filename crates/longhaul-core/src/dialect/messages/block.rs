@@ -1,12 +1,13 @@
 //! Reader of one content block.
 
-use super::keys::{RequestKey, SeenKeys, known_key};
+use super::keys::RequestKey;
 use super::reader::PieceStore;
 use super::reminder::is_reminder;
 use crate::conversation::parse_cache::CacheHit;
 use crate::conversation::{Content, ContentPart, Message, PartKind, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate::part_tokens;
+use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{string_or_null, wrong_type};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;

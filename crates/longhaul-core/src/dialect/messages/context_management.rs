@@ -1,7 +1,8 @@
 //! Edits of the history that the provider makes at the client's request.
 
-use super::keys::{RequestKey, known_key};
+use super::keys::RequestKey;
 use crate::conversation::HistoryKeeper;
+use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 
 /// Edit that removes only the model's reasoning. Claude Code requests it by default.

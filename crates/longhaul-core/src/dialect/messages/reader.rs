@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::context_management;
-use super::keys::{RequestKey, SeenKeys, known_key};
+use super::keys::RequestKey;
 use super::turns::WireMessage;
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
@@ -12,8 +12,10 @@ use crate::conversation::{
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    MAX_MODEL_NAME_BYTES, MAX_PIECES, read_output_limit, string_or_null, wrong_type,
+    check_piece_limit, read_flag, read_model, read_output_limit, read_request, read_tool_tokens,
+    string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -53,16 +55,10 @@ fn read_with<'a>(
     body: &'a [u8],
     mut reader: RequestReader<'_>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
-    let mut scanner = Scanner::new(body);
-    if scanner.peek() != Some(b'{') {
-        scanner.value()?;
-        scanner.finish()?;
-        return Err(Bypass::Shape);
-    }
     let mut seen = SeenKeys::default();
-    scanner.object(|scanner, key| reader.request_member(scanner, key, &mut seen))?;
-    scanner.finish()?;
+    let body = read_request(body, |scanner, key| {
+        reader.request_member(scanner, key, &mut seen)
+    })?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
@@ -183,11 +179,7 @@ impl RequestReader<'_> {
             }
             RequestKey::Model => {
                 seen.insert_once(key)?;
-                let model = string_or_null(scanner)?;
-                if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
-                    return Err(Bypass::Shape);
-                }
-                self.params.model = model;
+                self.params.model = read_model(scanner)?;
             }
             RequestKey::OutputConfig => {
                 seen.insert_once(key)?;
@@ -200,8 +192,7 @@ impl RequestReader<'_> {
             }
             RequestKey::Stream => {
                 seen.insert_once(key)?;
-                let value = scanner.value()?;
-                self.params.streaming = value.slice(scanner.text()) == "true";
+                self.params.streaming = read_flag(scanner)?;
             }
             RequestKey::System => {
                 seen.insert_once(key)?;
@@ -218,8 +209,7 @@ impl RequestReader<'_> {
             }
             RequestKey::Tools => {
                 seen.insert_once(key)?;
-                let schemas = scanner.value()?.slice(scanner.text());
-                self.params.tool_tokens += Tokens::estimate_text(schemas);
+                self.params.tool_tokens += read_tool_tokens(scanner)?;
             }
             RequestKey::CacheControl
             | RequestKey::CacheReference
@@ -245,12 +235,7 @@ impl RequestReader<'_> {
 impl PieceStore<'_> {
     /// Checks that another message, part or call may be stored.
     pub(super) fn check_piece_limit(&self) -> Result<(), Bypass> {
-        let pieces = self.messages.len() + self.parts.len() + self.calls.len();
-        if pieces < MAX_PIECES {
-            Ok(())
-        } else {
-            Err(Bypass::TooLarge)
-        }
+        check_piece_limit(self.messages.len() + self.parts.len() + self.calls.len())
     }
 
     fn wire_message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {

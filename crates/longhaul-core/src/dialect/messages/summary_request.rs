@@ -2,10 +2,9 @@
 
 use super::reader::read;
 use super::writer::{text_part, user_message};
-use crate::dialect::reasoning_option::reduces_reasoning;
 use crate::dialect::request_template::RequestTemplate;
+use crate::dialect::summary_members::{client_members, object, repeat_members};
 use crate::json::quote::quote;
-use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
 
 /// Keys of the client's request that a call in `cached` style repeats, besides model, messages and
@@ -35,6 +34,9 @@ const CACHE_MARK: &str = r#"{"type":"ephemeral"}"#;
 /// Cache mark as a key. Quotation marks within a text are escaped, so a match is a key.
 const CACHE_MARK_KEY: &str = r#""cache_control""#;
 
+/// Beginning of the member that limits the output. The API requires the member.
+const MAX_TOKENS_MEMBER: &str = r#""max_tokens":"#;
+
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
@@ -42,31 +44,11 @@ pub(in crate::dialect) fn body(
     user: &str,
     output: Tokens,
 ) -> String {
-    let (client, other_model) = (template.conversation, template.other_model);
-    let (params, sent) = (client.params(), client.body());
-    let mut body = String::from("{");
-    let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
-    match (other_model, params.model) {
-        (Some(model), _) => push("\"model\"", &quote(model)),
-        (None, Some(model)) => push("\"model\"", model.span().slice(sent)),
-        (None, None) => {}
+    let mut body = client_members(template, output);
+    if template.conversation.params().output_limit.is_none() {
+        body.extend([MAX_TOKENS_MEMBER, &output.to_string(), ","]);
     }
-    if template.is_own_endpoint {
-        for (key, value) in &params.routing {
-            // A list of fallback models would override the configured model.
-            if other_model.is_none() || key.decode(sent) != "models" {
-                push(key.span().slice(sent), value.slice(sent));
-            }
-        }
-    }
-    for (key, value) in &params.thinking {
-        // Another model may not support the key.
-        if other_model.is_none() && reduces_reasoning(&key.decode(sent), value.slice(sent)) {
-            push(key.span().slice(sent), value.slice(sent));
-        }
-    }
-    push("\"max_tokens\"", &output.to_string());
-    push("\"system\"", &quote(system));
+    body.extend(["\"system\":", &quote(system), ","]);
     body.extend([
         "\"stream\":true,\"messages\":[",
         &user_message(&quote(user)),
@@ -85,57 +67,43 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let mut members: Vec<String> = Vec::new();
-    let mut messages = None;
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
-    let read = Scanner::new(forwarded).object(|scanner, key| {
-        let value = scanner.value()?;
-        let name = key.decode(forwarded);
-        let spelt = key.span().slice(forwarded);
-        let written = match &*name {
-            "messages" => {
-                messages = Some(members.len());
-                let kept = forwarded.get(value.start()..upto).unwrap_or_default();
-                format!("{spelt}:{kept}")
-            }
-            "model" => format!("{spelt}:{}", value.slice(forwarded)),
+    let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+        has_automatic_mark |= name == "cache_control";
+        Some(match name {
+            "messages" => forwarded.get(value.start()..upto)?.to_owned(),
+            "model" => value.slice(forwarded).to_owned(),
             "max_tokens" => {
                 limits = true;
-                format!("{spelt}:{output}")
+                output.to_string()
             }
             "stream" => {
                 streams = true;
-                format!("{spelt}:true")
+                "true".to_owned()
             }
-            name if REPEATED_KEYS.contains(&name) => {
-                has_automatic_mark |= name == "cache_control";
-                format!("{spelt}:{}", value.slice(forwarded))
-            }
-            _ => return Ok(()),
-        };
-        members.push(written);
-        Ok::<(), NotJson>(())
-    });
-    read.ok()?;
+            _ => return None,
+        })
+    })?;
     let marks: usize = members
         .iter()
         .map(|it| it.matches(CACHE_MARK_KEY).count())
         .sum();
     let may_mark = !has_automatic_mark && (1..MAX_CACHE_MARKS).contains(&marks);
     let block = text_part(prompt, may_mark.then_some(CACHE_MARK));
-    let messages = members.get_mut(messages?)?;
+    let is_messages = |member: &&mut String| member.starts_with("\"messages\":");
+    let messages = members.iter_mut().find(is_messages)?;
     match open_object_end(forwarded, upto)? {
         "" => messages.extend([",", &user_message(&["[", &block, "]"].concat()), "]"]),
         // The repeated messages end within an object: the prompt is its last block.
         close => messages.extend([",", &block, close, "]"]),
     }
     if !limits {
-        members.push(format!("\"max_tokens\":{output}"));
+        members.push(format!("{MAX_TOKENS_MEMBER}{output}"));
     }
     if !streams {
         members.push("\"stream\":true".to_owned());
     }
-    Some(format!("{{{}}}", members.join(",")))
+    Some(object(&members))
 }
 
 /// Returns the bytes that close the object which byte `upto` of a body falls into. They are empty if

@@ -1,8 +1,6 @@
-//! Keys that longhaul uses, by the object that they belong to, and the check that an object contains
-//! each at most once.
+//! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::bypass::Bypass;
-use crate::json::scanner::{Literal, Scanner};
+use crate::dialect::request_keys::Key;
 
 /// Keys of a request body.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -46,18 +44,6 @@ pub(super) enum PartKey {
     Stdout,
     Text,
     Type,
-}
-
-/// A key of one kind of object.
-pub(super) trait Key: Copy {
-    /// Returns the key with this name, or `None` if longhaul does not use it.
-    fn from_name(name: &str) -> Option<Self>;
-
-    /// Returns the key's number within its kind.
-    fn number(self) -> u32;
-
-    /// Whether several names share this meaning, and may occur together.
-    fn is_shared(self) -> bool;
 }
 
 impl Key for RequestKey {
@@ -137,40 +123,5 @@ impl Key for PartKey {
 
     fn is_shared(self) -> bool {
         false
-    }
-}
-
-/// Set of keys found in an object so far.
-#[derive(Default)]
-pub(super) struct SeenKeys(u32);
-
-impl SeenKeys {
-    pub(super) fn contains(&self, key: impl Key) -> bool {
-        self.0 & (1 << key.number()) != 0
-    }
-
-    /// Returns the known key that a literal spells, escaped or not.
-    ///
-    /// # Errors
-    /// The object contains the key twice. Parsers differ in which of the two values they take.
-    pub(super) fn next<K: Key>(
-        &mut self,
-        scanner: &Scanner<'_>,
-        spelt: Literal,
-    ) -> Result<Option<K>, Bypass> {
-        let text = scanner.text();
-        // Only an escaped key is copied.
-        let key = if spelt.is_escaped() {
-            K::from_name(&spelt.decode(text))
-        } else {
-            K::from_name(spelt.raw(text))
-        };
-        if let Some(key) = key {
-            if self.contains(key) && !key.is_shared() {
-                return Err(Bypass::Duplicate);
-            }
-            self.0 |= 1 << key.number();
-        }
-        Ok(key)
     }
 }

@@ -5,17 +5,19 @@ mod part;
 #[cfg(test)]
 mod tests;
 
-use super::keys::{RequestKey, SeenKeys};
+use super::keys::RequestKey;
 use super::steps::{self, Items};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Content, Conversation, HistoryKeeper, Message, NeighbourLink, OutputLimit, RequestParams, Role,
+    Content, Conversation, HistoryKeeper, Message, NeighbourLink, RequestParams, Role,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
+use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    MAX_MODEL_NAME_BYTES, MAX_PIECES, string_or_null, wrong_type,
+    read_flag, read_model, read_output_limit, read_request, read_string, read_tool_tokens,
+    string_or_null, wrong_type,
 };
 use crate::dialect::responses::estimate::ITEM_OVERHEAD_TOKENS;
 use crate::json::scanner::{Literal, Scanner};
@@ -52,19 +54,11 @@ fn read_with<'a>(
     body: &'a [u8],
     mut reader: RequestReader<'_>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
-    let mut scanner = Scanner::new(body);
-    if scanner.peek() != Some(b'{') {
-        scanner.value()?;
-        scanner.finish()?;
-        return Err(Bypass::Shape);
-    }
     let mut seen = SeenKeys::default();
-    scanner.object(|scanner, key| match seen.next(scanner, key)? {
+    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
         Some(known) => reader.request_member(scanner, key, known),
         None => Ok(scanner.skip()?),
     })?;
-    scanner.finish()?;
     let is_stateful = reader.params.history == HistoryKeeper::Provider;
     // A body with the keys of two APIs belongs to neither.
     if seen.contains(RequestKey::Messages) || !(reader.has_input || is_stateful) {
@@ -123,32 +117,14 @@ impl RequestReader<'_> {
                 self.params.tool_tokens += Tokens::estimate_chars(chars);
             }
             RequestKey::MaxOutputTokens => {
-                let span = scanner.value()?;
-                let number = span.slice(scanner.text()).parse().ok();
-                self.params.output_limit = number.map(|tokens| OutputLimit {
-                    key: spelt,
-                    span,
-                    tokens: Tokens::new(tokens),
-                });
+                self.params.output_limit = read_output_limit(scanner, spelt)?;
             }
             RequestKey::Messages => scanner.skip()?,
-            RequestKey::Model => {
-                let model = string_or_null(scanner)?;
-                if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
-                    return Err(Bypass::Shape);
-                }
-                self.params.model = model;
-            }
+            RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::Prompt => {
                 self.params.is_partial = scanner.value()?.slice(scanner.text()) != "null";
             }
-            RequestKey::PromptCache => {
-                if scanner.peek() == Some(b'"') {
-                    self.params.prompt_cache_key = Some(scanner.string()?);
-                } else {
-                    scanner.skip()?;
-                }
-            }
+            RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
             RequestKey::Reasoning => {
                 let (value, granted) = read_reasoning_option(scanner)?;
                 self.params.reasoning_budget = granted;
@@ -158,14 +134,8 @@ impl RequestReader<'_> {
                 let value = scanner.value()?;
                 self.params.routing.push((spelt, value));
             }
-            RequestKey::Stream => {
-                let span = scanner.value()?;
-                self.params.streaming = span.slice(scanner.text()) == "true";
-            }
-            RequestKey::Tools => {
-                let schemas = scanner.value()?.slice(scanner.text());
-                self.params.tool_tokens += Tokens::estimate_text(schemas);
-            }
+            RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
+            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
         }
         Ok(())
     }
@@ -210,15 +180,6 @@ impl RequestReader<'_> {
             }
             Some(b'n') => Ok(scanner.skip()?),
             _ => Err(wrong_type(scanner)),
-        }
-    }
-
-    /// Checks that another item, part or call may be stored.
-    fn check_piece_limit(&self) -> Result<(), Bypass> {
-        if self.items.pieces() < MAX_PIECES {
-            Ok(())
-        } else {
-            Err(Bypass::TooLarge)
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Request bodies of summary calls.
 
-use crate::dialect::chat_completions::summary_request::{client_members, models_without_search};
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::responses::writer::user_message;
+use crate::dialect::summary_members::{
+    client_members, models_without_search, object, repeat_members,
+};
 use crate::json::quote::quote;
-use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
 
 /// Keys of the client's request that a call in `cached` style repeats, besides model, input and output
@@ -63,45 +64,33 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let mut members: Vec<String> = Vec::new();
-    let mut stored = None;
-    let read = Scanner::new(forwarded).object(|scanner, key| {
-        let value = scanner.value()?;
-        let name = key.decode(forwarded);
-        let spelt = key.span().slice(forwarded);
-        let written = match &*name {
+    let (mut stored, mut has_items) = (None, false);
+    let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+        Some(match name {
             "input" => {
                 let items = forwarded.get(value.start()..upto).unwrap_or_default();
-                if !items.starts_with('[') {
-                    return Err(NotJson);
-                }
-                format!("{spelt}:{items},{}]", user_message(prompt))
+                has_items = items.starts_with('[');
+                format!("{items},{}]", user_message(prompt))
             }
-            "model" | "models" => {
-                let models = models_without_search(value.slice(forwarded));
-                format!("{spelt}:{models}")
-            }
-            "max_output_tokens" => format!("{spelt}:{output}"),
+            "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
+            "max_output_tokens" => output.to_string(),
             "store" => {
                 stored = Some(value.slice(forwarded));
-                return Ok(());
+                return None;
             }
-            name if REPEATED_KEYS.contains(&name) => {
-                format!("{spelt}:{}", value.slice(forwarded))
-            }
-            _ => return Ok(()),
-        };
-        members.push(written);
-        Ok::<(), NotJson>(())
-    });
-    read.ok()?;
+            _ => return None,
+        })
+    })?;
+    if !has_items {
+        return None;
+    }
     if !needs_stored_items(forwarded) {
         members.push("\"store\":false".to_owned());
     } else if let Some(stored) = stored {
         members.push(format!("\"store\":{stored}"));
     }
     members.push("\"stream\":true".to_owned());
-    Some(format!("{{{}}}", members.join(",")))
+    Some(object(&members))
 }
 
 /// Whether the input names items that only the provider has. A provider that is told to store nothing

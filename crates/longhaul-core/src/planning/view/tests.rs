@@ -37,10 +37,7 @@ fn clip(message: usize) -> Clip {
 /// Describes the replacements of a view, if it has any.
 fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
     let plan = view.replacements(conversation);
-    let cuts = plan
-        .as_ref()
-        .map(Replacements::as_slice)
-        .unwrap_or_default();
+    let cuts = plan.as_deref().unwrap_or_default();
     let words = |cut: &Replacement| match cut {
         Replacement::History { from, to, text, .. } => format!("{from}..{to} {}", &**text),
         Replacement::Image { at, part } => format!("{at} image {part}"),

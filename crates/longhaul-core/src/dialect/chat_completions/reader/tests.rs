@@ -1,6 +1,7 @@
 //! Reading request bodies: accepted content, token estimates, and bodies that are bypassed.
 
 use super::*;
+use crate::dialect::request_values::MAX_PIECES;
 
 /// A request body with these members beside one user message.
 fn beside(members: &str) -> String {

@@ -5,11 +5,12 @@ use super::part::PartList;
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
-use crate::dialect::request_values::{string_or_null, wrong_type};
+use crate::dialect::request_keys::SeenKeys;
+use crate::dialect::request_values::{check_piece_limit, string_or_null, wrong_type};
 use crate::dialect::responses::codex_context;
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::item_type::{ItemType, OutputShape};
-use crate::dialect::responses::keys::{ItemKey, SeenKeys};
+use crate::dialect::responses::keys::ItemKey;
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -49,7 +50,7 @@ enum Value {
 impl RequestReader<'_> {
     /// Reads an item, or skips all cached items with one look-up.
     pub(super) fn item(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.check_piece_limit()?;
+        check_piece_limit(self.items.pieces())?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }

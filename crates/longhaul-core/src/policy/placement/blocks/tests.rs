@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dialect::messages::read;
-use crate::planning::plan::{Replacement, Replacements};
+use crate::planning::plan::Replacement;
 use crate::planning::splice::Splice;
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn cut(messages: &[Value], range: (usize, usize), placement: Placement) -> Vec<V
         text: "sum".into(),
         placement,
     };
-    let splice = Splice::new(&conversation, &Replacements::new(vec![cut])).unwrap();
+    let splice = Splice::new(&conversation, &[cut]).unwrap();
     let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
     out["messages"].as_array().unwrap().clone()
 }
@@ -131,7 +131,7 @@ fn objects_whose_keys_stand_in_different_orders_are_not_joined() {
         text: "sum".into(),
         placement: Placement::Separate,
     };
-    let splice = Splice::new(&conversation, &Replacements::new(vec![cut])).unwrap();
+    let splice = Splice::new(&conversation, &[cut]).unwrap();
     let out = String::from_utf8(splice.apply()).unwrap();
     assert_eq!(out.matches("\"role\":\"user\"").count(), 3, "{out}");
     let out: Value = out.parse().unwrap();

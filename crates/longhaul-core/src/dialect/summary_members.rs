@@ -1,0 +1,117 @@
+//! Members that a summary call takes from the client's request, alike in every dialect.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::dialect::reasoning_option::reduces_reasoning;
+use crate::dialect::request_template::RequestTemplate;
+use crate::json::quote::quote;
+use crate::json::scanner::{NotJson, Scanner};
+use crate::json::span::Span;
+use crate::units::tokens::Tokens;
+
+/// Variant of a model name with which `OpenRouter` buys a web search for every call.
+const SEARCH_VARIANT: &str = "online";
+
+/// Returns the beginning of a summary call: an open object with the members that follow from the
+/// client's request. These are the model, routing, options that reduce reasoning, the cache key and the
+/// output limit. Every dialect shares them.
+pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> String {
+    let (client, other_model) = (template.conversation, template.other_model);
+    let (params, sent) = (client.params(), client.body());
+    let mut body = String::from("{");
+    let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
+    match (other_model, params.model) {
+        (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
+        (None, Some(model)) => push(
+            "\"model\"",
+            &models_without_search(model.span().slice(sent)),
+        ),
+        (None, None) => {}
+    }
+    if template.is_own_endpoint {
+        for (key, value) in &params.routing {
+            // A list of fallback models would override the configured model.
+            let is_models = key.decode(sent) == "models";
+            let value = value.slice(sent);
+            if !is_models {
+                push(key.span().slice(sent), value);
+            } else if other_model.is_none() {
+                push(key.span().slice(sent), &models_without_search(value));
+            }
+        }
+    }
+    for (key, value) in &params.thinking {
+        let value = value.slice(sent);
+        // Another model may not support the key.
+        if other_model.is_none() && reduces_reasoning(&key.decode(sent), value) {
+            push(key.span().slice(sent), value);
+        }
+    }
+    if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
+        // Under the client's own key, the entry would evict that of the live conversation.
+        let key = quote(&format!("{}-longhaul", key.decode(sent)));
+        push("\"prompt_cache_key\"", &key);
+    }
+    if let Some(limit) = params.output_limit {
+        push(limit.key.span().slice(sent), &output.to_string());
+    }
+    body
+}
+
+/// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded
+/// request. `written` returns the value in place of one that it receives by its key and span. The
+/// other members stay byte for byte if `repeated` contains their key, and are left out otherwise.
+/// Returns `None` if `forwarded` is not a JSON object.
+pub(super) fn repeat_members(
+    forwarded: &str,
+    repeated: &[&str],
+    mut written: impl FnMut(&str, Span) -> Option<String>,
+) -> Option<Vec<String>> {
+    let mut members = Vec::new();
+    let read = Scanner::new(forwarded).object(|scanner, key| {
+        let value = scanner.value()?;
+        let name = key.decode(forwarded);
+        let spelt = key.span().slice(forwarded);
+        if let Some(value) = written(&name, value) {
+            members.push(format!("{spelt}:{value}"));
+        } else if repeated.contains(&&*name) {
+            members.push(format!("{spelt}:{}", value.slice(forwarded)));
+        }
+        Ok::<(), NotJson>(())
+    });
+    read.ok().map(|_| members)
+}
+
+/// Joins members to an object.
+pub(super) fn object(members: &[String]) -> String {
+    format!("{{{}}}", members.join(","))
+}
+
+/// Returns the JSON of a model name, or of a list of names, without the variants that buy a search. Any
+/// other JSON stays byte for byte.
+pub(super) fn models_without_search(json: &str) -> Cow<'_, str> {
+    let plain = |name: &Value| {
+        name.as_str()
+            .map_or_else(|| name.clone(), |name| without_search(name).into())
+    };
+    let Ok(sent) = serde_json::from_str::<Value>(json) else {
+        return json.into();
+    };
+    let called = sent
+        .as_array()
+        .map_or_else(|| plain(&sent), |names| names.iter().map(plain).collect());
+    if called == sent {
+        return json.into();
+    }
+    called.to_string().into()
+}
+
+/// Removes the variant that buys a search from the name of a model.
+fn without_search(model: &str) -> String {
+    let mut parts = model.split(':');
+    let name = parts.next().unwrap_or_default().to_owned();
+    let kept = parts.filter(|variant| !variant.eq_ignore_ascii_case(SEARCH_VARIANT));
+    kept.fold(name, |name, variant| format!("{name}:{variant}"))
+}
