@@ -9,6 +9,7 @@ use crate::chat::{Chat, notices};
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::models;
 use crate::models::HostKind;
+use crate::request::caller_identity::identifying_query;
 use crate::request::headers;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::record::CompactionRecord;
@@ -252,6 +253,11 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         authority: base.authority().clone(),
         host_kind: HostKind::from_host(base.authority().host()),
         models_path: format!("{prefix}/models"),
+        credentials: if services.keys.holds_upstream_key() {
+            String::new()
+        } else {
+            identifying_query(chat.request.route.mapped.query())
+        },
         headers: services
             .keys
             .replace_credentials(chat.request.head, path, fields),

@@ -27,6 +27,9 @@ pub(crate) struct ModelFacts {
     /// The largest accepted request. A stored window counts only beside what was accepted.
     #[serde(default)]
     pub(crate) accepted: Option<Timestamped<Tokens>>,
+    /// The largest request that the account may send, for an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request_limit: Option<Timestamped<Tokens>>,
     /// Whether the model binds thinking to the bytes before it. Never reverts to false.
     #[serde(default)]
     pub(crate) binds_thinking: bool,
@@ -44,6 +47,7 @@ impl ModelFacts {
                 .filter(|lesson| !lesson.is_ahead_of(now)),
             refusals: self.refusals,
             accepted: self.accepted.filter(|accepted| !accepted.is_ahead_of(now)),
+            request_limit: self.request_limit.filter(|limit| !limit.is_ahead_of(now)),
             binds_thinking: self.binds_thinking,
         }
     }
@@ -57,6 +61,7 @@ impl ModelFacts {
             reported_window: self.reported_window.max(other.reported_window),
             refusals: self.refusals.merged_with(other.refusals),
             accepted: self.accepted.max(other.accepted),
+            request_limit: self.request_limit.max(other.request_limit),
             binds_thinking: self.binds_thinking || other.binds_thinking,
         }
     }
@@ -109,16 +114,26 @@ mod tests {
             lesson(prop::option::of(tokens())),
             refusals,
             lesson(tokens()),
+            lesson(tokens()),
             any::<bool>(),
         );
         parts.prop_map(
-            |(window, token_ratio, reported_window, refusals, accepted, binds_thinking)| {
+            |(
+                window,
+                token_ratio,
+                reported_window,
+                refusals,
+                accepted,
+                request_limit,
+                binds_thinking,
+            )| {
                 ModelFacts {
                     window,
                     token_ratio,
                     reported_window,
                     refusals,
                     accepted,
+                    request_limit,
                     binds_thinking,
                 }
             },

@@ -72,7 +72,7 @@ impl Default for KnowledgeByCaller {
     fn default() -> Self {
         Self {
             by_caller: Cache::new(MAX_CALLERS),
-            reported_to_own_key: Arc::default(),
+            reported_to_own_key: Arc::new(ReportedWindows::shared()),
             queries: QueriesInFlight::default(),
         }
     }
@@ -135,6 +135,7 @@ impl ModelKnowledge {
             reported_window: self.owns_reported_windows.then(reported).flatten(),
             refusals: self.placements.refusals(model),
             accepted: observations.published_accepted,
+            request_limit: observations.request_limit,
             binds_thinking: self.binding_models.contains(model),
         })
     }

@@ -24,6 +24,9 @@ use parking_lot::Mutex;
 
 /// Maximum queries in flight to one upstream, each for another caller.
 const MAX_IN_FLIGHT: usize = 16;
+/// Models that longhaul's own key has windows of, for each cache generation: twice as many as the
+/// longest list of models has entries.
+const LISTED_MODELS: usize = 8_192;
 /// Delay after an answer: an operator may restart a local server with another window.
 const REFRESH_AFTER: Duration = Duration::from_hours(1);
 /// Delay after a failed query.
@@ -34,16 +37,12 @@ pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;
 
 /// The windows that one upstream reports for its models.
 pub(crate) struct ReportedWindows {
-    by_model: Mutex<TwoGenerationCache<String, ReportedWindow>>,
-}
-
-/// The last reported window of a model, and the outcome of the last query.
-#[derive(Clone, Copy, Debug)]
-struct ReportedWindow {
-    /// `None` until the upstream has answered; the inner `None` if it reported no window.
-    window: Option<Timestamped<Option<Tokens>>>,
-    last_query: LastQuery,
-    queried_at: Instant,
+    /// The reported window of each model; the inner `None` if the upstream reported none.
+    windows: Mutex<TwoGenerationCache<String, Timestamped<Option<Tokens>>>>,
+    /// The outcome of the last query for each model, and its time.
+    queries: Mutex<TwoGenerationCache<String, (LastQuery, Instant)>>,
+    /// Whether the answers count for all callers.
+    is_shared: bool,
 }
 
 /// The outcome of a query, as far as it decides when the next is due.
@@ -56,14 +55,27 @@ enum LastQuery {
 }
 
 impl Default for ReportedWindows {
+    /// Windows for one caller.
     fn default() -> Self {
-        Self {
-            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
-        }
+        Self::new(MODELS_PER_CALLER, false)
     }
 }
 
 impl ReportedWindows {
+    fn new(models: usize, is_shared: bool) -> Self {
+        Self {
+            windows: Mutex::new(TwoGenerationCache::new(models)),
+            queries: Mutex::new(TwoGenerationCache::new(models)),
+            is_shared,
+        }
+    }
+
+    /// Creates windows for all callers, from answers to longhaul's own key. A caller that names models
+    /// which the upstream does not list evicts no window.
+    pub(crate) fn shared() -> Self {
+        Self::new(LISTED_MODELS, true)
+    }
+
     /// Returns the window that the upstream reports for `model`, if any.
     pub(crate) fn window(&self, model: &str) -> Option<Tokens> {
         self.timestamped_window(model)?.value
@@ -71,39 +83,27 @@ impl ReportedWindows {
 
     /// Returns the reported window of `model` with its time, for other processes.
     pub(crate) fn timestamped_window(&self, model: &str) -> Option<Timestamped<Option<Tokens>>> {
-        self.by_model.lock().get(model)?.window
+        self.windows.lock().get(model)
     }
 
     /// Merges the window of `model` that another process received, if any. This process still
     /// queries at its own time.
     pub(crate) fn merge_remote(&self, model: &str, window: Option<Timestamped<Option<Tokens>>>) {
-        let mut all = self.by_model.lock();
-        let before = all.get(model);
-        if window <= before.and_then(|said| said.window) {
-            return;
+        let mut windows = self.windows.lock();
+        if let Some(window) = window.filter(|window| Some(*window) > windows.get(model)) {
+            windows.insert(model.to_owned(), window);
         }
-        let (last, at) = before.map_or_else(
-            || (LastQuery::Failed, Instant::now()),
-            |said| (said.last_query, said.queried_at),
-        );
-        all.insert(
-            model.to_owned(),
-            ReportedWindow {
-                window,
-                last_query: last,
-                queried_at: at,
-            },
-        );
     }
 
     /// Whether a query for `model` is due.
     pub(crate) fn is_due(&self, model: &str) -> bool {
-        self.by_model.lock().get(model).is_none_or(|reported| {
-            let interval = match reported.last_query {
+        let last = self.queries.lock().get(model);
+        last.is_none_or(|(outcome, at)| {
+            let interval = match outcome {
                 LastQuery::Answered => REFRESH_AFTER,
                 LastQuery::Failed => RETRY_AFTER,
             };
-            reported.queried_at.elapsed() >= interval
+            at.elapsed() >= interval
         })
     }
 
@@ -135,22 +135,22 @@ impl ReportedWindows {
     }
 
     fn record_answer(&self, model: String, answer: WindowAnswer) {
-        let mut all = self.by_model.lock();
-        let before = all.get(&model).and_then(|reported| reported.window);
-        let now = wall_clock::unix_millis();
-        let reports = |window| Some(Timestamped::superseding(before, now, window));
-        let (window, last_query) = match answer {
-            WindowAnswer::Window(tokens) => (reports(Some(tokens)), LastQuery::Answered),
-            WindowAnswer::NoWindow => (reports(None), LastQuery::Answered),
+        let (window, outcome) = match answer {
+            WindowAnswer::Window(tokens) => (Some(Some(tokens)), LastQuery::Answered),
+            WindowAnswer::NoWindow => (Some(None), LastQuery::Answered),
             // An earlier answer stays valid until another replaces it.
-            WindowAnswer::Failed | WindowAnswer::Unauthorized => (before, LastQuery::Failed),
+            WindowAnswer::Failed | WindowAnswer::Unauthorized => (None, LastQuery::Failed),
         };
-        let reported = ReportedWindow {
-            window,
-            last_query,
-            queried_at: Instant::now(),
-        };
-        all.insert(model, reported);
+        let queried = (outcome, Instant::now());
+        self.queries.lock().insert(model.clone(), queried);
+        let Some(window) = window else { return };
+        let mut windows = self.windows.lock();
+        let before = windows.get(&model);
+        if window.is_some() || before.is_some() || !self.is_shared {
+            let now = wall_clock::unix_millis();
+            let reported = Timestamped::superseding(before, now, window);
+            windows.insert(model, reported);
+        }
     }
 }
 
@@ -200,6 +200,20 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
             assert!(reported.is_due("m"), "{answer:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn unlisted_models_evict_no_shared_window() {
+        let reported = ReportedWindows::shared();
+        let window = Tokens::new(8_000);
+        reported.record_answer("m".into(), WindowAnswer::Window(window));
+        for unlisted in 0..3 * LISTED_MODELS {
+            reported.record_answer(unlisted.to_string(), WindowAnswer::NoWindow);
+        }
+        assert_eq!(reported.window("m"), Some(window));
+        assert_eq!(reported.timestamped_window("0"), None);
+        reported.record_answer("m".into(), WindowAnswer::NoWindow);
+        assert_eq!(reported.window("m"), None);
     }
 
     #[tokio::test]

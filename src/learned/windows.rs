@@ -65,7 +65,7 @@ pub(crate) struct ModelObservations {
     /// The accepted requests that prove that a smaller request fits.
     accepted_sizes: AcceptedSizes,
     /// The largest request that the account may send. This is not a window.
-    request_limit: Option<Timestamped<Tokens>>,
+    pub(crate) request_limit: Option<Timestamped<Tokens>>,
 }
 
 impl ModelObservations {
@@ -302,6 +302,7 @@ impl LearnedWindows {
             let remote = remote.map_or(Tokens::ZERO, |accepted| accepted.value);
             let accepted = observations.largest_accepted.max(remote);
             observations.published_accepted = observations.published_accepted.max(facts.accepted);
+            observations.request_limit = observations.request_limit.max(facts.request_limit);
             if facts.window > observations.learned {
                 observations.learned = facts.window;
                 observations.cap_accepted();

@@ -113,21 +113,36 @@ pub(crate) fn identifying_headers(headers: &HeaderMap) -> Vec<&HeaderName> {
 /// Returns the parameters of a query string that identify a caller, sorted.
 pub(crate) fn identifying_parameters(query: Option<&str>) -> Vec<(String, &str)> {
     let parameters = query.unwrap_or_default().split('&');
-    let mut found: Vec<(String, &str)> = parameters
-        .filter_map(|parameter| {
-            let (name, value) = parameter.split_once('=')?;
-            let name = percent_decode_str(name).decode_utf8_lossy();
-            let name = name.to_ascii_lowercase();
-            identifies_caller(&name).then_some((name, value))
-        })
-        .collect();
+    let mut found: Vec<_> = parameters.filter_map(identifying_parameter).collect();
     found.sort();
     found
+}
+
+/// Returns the parameters of a query string that identify a caller, as sent.
+pub(crate) fn identifying_query(query: Option<&str>) -> String {
+    let parameters = query.unwrap_or_default().split('&');
+    let identifying = parameters.filter(|parameter| identifying_parameter(parameter).is_some());
+    identifying.collect::<Vec<_>>().join("&")
+}
+
+/// Returns the name in lower case and the value of a parameter that identifies a caller.
+fn identifying_parameter(parameter: &str) -> Option<(String, &str)> {
+    let (name, value) = parameter.split_once('=')?;
+    let name = percent_decode_str(name).decode_utf8_lossy();
+    let name = name.to_ascii_lowercase();
+    identifies_caller(&name).then_some((name, value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn identifying_query_keeps_credentials_as_sent() {
+        let query = "api-version=1&Key=a%2Fb&stream=1&access%5Ftoken=t";
+        assert_eq!(identifying_query(Some(query)), "Key=a%2Fb&access%5Ftoken=t");
+        assert_eq!(identifying_query(None), "");
+    }
 
     #[test]
     fn credentials_of_gateways_identify_a_caller_and_values_of_one_request_do_not() {

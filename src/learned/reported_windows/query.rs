@@ -36,6 +36,8 @@ pub(crate) struct WindowQuery {
     pub(crate) host_kind: HostKind,
     /// The path of the upstream's list of models.
     pub(crate) models_path: String,
+    /// The caller's credentials in the query of a URL; empty if there are none.
+    pub(crate) credentials: String,
     /// The request headers: Host, and a caller's credentials.
     pub(crate) headers: HeaderMap,
 }
@@ -140,11 +142,8 @@ impl QueryRun<'_> {
     async fn query_models_list(&mut self) -> WindowAnswer {
         let mut query = None;
         for _ in 0..MAX_PAGES {
-            let path = match &query {
-                Some(query) => format!("{}?{query}", self.query.models_path),
-                None => self.query.models_path.clone(),
-            };
-            let bytes = match self.get(&path).await {
+            let path = self.query.models_path.as_str();
+            let bytes = match self.get(path, query.as_deref()).await {
                 Ok(bytes) => bytes,
                 Err(answer) => return answer,
             };
@@ -167,7 +166,7 @@ impl QueryRun<'_> {
     }
 
     async fn query_local_path(&mut self, path: &str, form: WindowParser) -> Option<Tokens> {
-        let bytes = self.get(path).await.ok()?;
+        let bytes = self.get(path, None).await.ok()?;
         self.parse(bytes, form).await
     }
 
@@ -182,9 +181,15 @@ impl QueryRun<'_> {
         read.await.ok().flatten()
     }
 
-    /// Sends one request; does not follow redirects.
-    async fn get(&mut self, path: &str) -> Result<Bytes, WindowAnswer> {
-        let request = self.build_request(path).ok_or(WindowAnswer::Failed)?;
+    /// Sends one request for a page of `path`; does not follow redirects.
+    async fn get(&mut self, path: &str, page: Option<&str>) -> Result<Bytes, WindowAnswer> {
+        let credentials = Some(&*self.query.credentials).filter(|query| !query.is_empty());
+        let query: Vec<&str> = page.into_iter().chain(credentials).collect();
+        let target = match &query[..] {
+            [] => path.to_owned(),
+            query => format!("{path}?{}", query.join("&")),
+        };
+        let request = self.build_request(&target).ok_or(WindowAnswer::Failed)?;
         let reply = self.upstream.send(request).await;
         let reply = reply.map_err(|fault| {
             self.fault.get_or_insert(fault);
@@ -233,8 +238,20 @@ mod tests {
         place: HostKind,
         page: impl Fn(&str) -> Option<Vec<u8>> + Clone + Send + 'static,
     ) -> (Vec<String>, WindowAnswer) {
+        asked_as("", place, page).await
+    }
+
+    /// As [`asked`], with credentials in the query of the URL.
+    async fn asked_as(
+        credentials: &str,
+        place: HostKind,
+        page: impl Fn(&str) -> Option<Vec<u8>> + Clone + Send + 'static,
+    ) -> (Vec<String>, WindowAnswer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let question = question(&listener, place);
+        let question = WindowQuery {
+            credentials: credentials.to_owned(),
+            ..question(&listener, place)
+        };
         let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -275,6 +292,7 @@ mod tests {
             authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
             host_kind: place,
             models_path: "/v1/models".into(),
+            credentials: String::new(),
             headers: HeaderMap::new(),
         }
     }
@@ -338,5 +356,23 @@ mod tests {
     async fn follows_an_endless_list_only_up_to_the_page_limit() {
         let (paths, answer) = asked(HostKind::Unknown, |_| Some(MORE.into())).await;
         assert_eq!((paths.len(), answer), (MAX_PAGES, WindowAnswer::NoWindow));
+    }
+
+    #[tokio::test]
+    async fn credentials_in_the_query_accompany_every_page() {
+        let page = |target: &str| {
+            let text = if target.contains("more") {
+                WINDOW
+            } else {
+                MORE
+            };
+            Some(text.into())
+        };
+        let (targets, answer) = asked_as("key=k&token=t", HostKind::Unknown, page).await;
+        assert_eq!(
+            targets,
+            ["/v1/models?key=k&token=t", "/v1/models?more&key=k&token=t"]
+        );
+        assert_eq!(answer, WindowAnswer::Window(Tokens::new(32_768)));
     }
 }

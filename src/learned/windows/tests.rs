@@ -111,6 +111,9 @@ fn learned_request_limit_expires_after_an_hour() {
     assert_eq!(limit(), Some(Tokens::new(6_000)));
     assert_eq!(windows.observations("m").window(), None);
     assert_eq!(windows.observations("n").request_limit(), None);
+    let replica = LearnedWindows::default();
+    replica.merge_remote("m", &facts(&windows.observations("m")));
+    assert_eq!(replica.observations("m").request_limit(), limit());
     windows.update("m", |observations| {
         let long_ago = wall_clock::unix_millis() - REQUEST_LIMIT_TTL_MS - 1;
         let old = Timestamped::superseding(None, long_ago, Tokens::new(6_000));
@@ -170,6 +173,7 @@ fn facts(observations: &ModelObservations) -> ModelFacts {
         window: observations.learned,
         token_ratio: observations.published_ratio,
         accepted: observations.published_accepted,
+        request_limit: observations.request_limit,
         ..ModelFacts::default()
     }
 }
