@@ -15,6 +15,7 @@ pub mod reply;
 pub(crate) mod request_template;
 mod request_values;
 pub mod responses;
+pub mod step;
 pub mod thinking_binding;
 pub mod usage;
 

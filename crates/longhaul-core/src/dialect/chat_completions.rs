@@ -7,6 +7,7 @@ mod keys;
 pub(super) mod output_limit;
 mod reader;
 pub(super) mod reply;
+pub(super) mod step;
 pub(super) mod summary_request;
 mod values;
 pub(super) mod writer;

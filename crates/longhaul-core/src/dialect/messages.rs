@@ -8,6 +8,7 @@ pub(super) mod output_limit;
 mod reader;
 mod reminder;
 pub(super) mod reply;
+pub(super) mod step;
 pub(super) mod summary_request;
 mod turns;
 pub(super) mod writer;

@@ -7,6 +7,7 @@ mod keys;
 pub(super) mod output_limit;
 mod reader;
 pub(super) mod reply;
+pub(super) mod step;
 mod steps;
 pub(super) mod summary_request;
 mod tool_names;
