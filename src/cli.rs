@@ -71,6 +71,7 @@ Examples:
   longhaul explain --last                           what was done to the last request, and why
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
+  longhaul eval session.json --model NAME           what a model does next, with longhaul and without
   longhaul doctor                                   test settings, upstream, key and store
   longhaul init --upstream openrouter.ai/api/v1     write a configuration file
   longhaul check --model NAME                       a model's window, and where it comes from

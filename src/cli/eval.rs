@@ -20,7 +20,7 @@ mod upstream_client;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ use outcomes::Sample;
 use progress::Progress;
 use report::{ArmReport, EvalReport};
 use results_file::{ResultsFile, private_file};
-use samples::Samples;
+use samples::{Choice, Samples};
 use sessions::EvalSession;
 use spending::{Planned, Spending};
 use upstream_client::UpstreamClient;
@@ -278,9 +278,15 @@ async fn run(
 ) -> Result<EvalReport, Problem> {
     let caller = Arc::new(caller);
     let progress = Progress::new();
-    let mut changed = Vec::new();
+    let (mut changed, mut may_fit) = (Vec::new(), Vec::new());
     for (number, session) in sessions.iter().enumerate() {
         progress.show_replay(number + 1, sessions.len());
+        let bodies = session.bodies();
+        may_fit.push(
+            bodies
+                .map(|body| caller.may_fit(session.dialect, &body))
+                .collect(),
+        );
         let mut of_arms = Vec::new();
         for arm in arms {
             let replayed = replay::replay(arm, session, &options.model, None, None).await?;
@@ -288,13 +294,16 @@ async fn run(
         }
         changed.push(of_arms);
     }
-    let lengths: Vec<usize> = sessions.iter().map(EvalSession::len).collect();
-    let choice = samples::choose(&changed, &lengths, options.samples, options.seed);
+    let choice = samples::choose(&changed, &may_fit, options.samples, options.seed);
+    if choice.samples.is_empty() {
+        let reason = nothing_to_compare(&choice);
+        return Err(Problem::CommandLine(reason.to_owned()));
+    }
     ask_all(&caller, options, sessions, arms, &choice.samples, &progress).await?;
     let planned = caller.spending.lock().planned;
     drop(progress);
     let count: usize = choice.samples.values().map(Vec::len).sum();
-    print_error(&plan_text(options, &caller, planned, count, choice.changed));
+    print_error(&plan_text(options, &caller, planned, (count, &choice)));
     agree(options, planned)?;
     caller.begin_spending();
     let progress = Progress::new();
@@ -308,6 +317,8 @@ async fn run(
         sessions: sessions.len(),
         requests: choice.requests,
         changed: choice.changed,
+        too_large: choice.too_large,
+        failed_summaries: caller.failed_summaries.load(Ordering::Relaxed),
         spent: spending.spent(),
         is_stopped_by_cost: spending.is_exhausted(),
         arms: reports
@@ -351,6 +362,7 @@ fn new_caller(
         rules: config.overflow_rules.clone(),
         output: options.output,
         window: (!window.is_assumed()).then_some(tokens),
+        failed_summaries: AtomicUsize::new(0),
         needs_newer_key: AtomicBool::new(false),
     }
 }
@@ -376,21 +388,33 @@ async fn ask_all(
     Ok(found)
 }
 
+/// Returns the reason why no request was chosen.
+fn nothing_to_compare(choice: &Choice) -> &'static str {
+    if choice.too_large > 0 {
+        "no request that longhaul changes fits the model's window as it came, so that there is nothing to \
+         compare; ask a model with a larger window"
+    } else {
+        "longhaul changes no request of these sessions under these settings; give longer sessions, or \
+         another --window or --profile"
+    }
+}
+
 /// Words the plan and its cost.
 fn plan_text(
     options: &EvalOptions,
     caller: &Caller,
     planned: Planned,
-    samples: usize,
-    changed: usize,
+    (count, choice): (usize, &Choice),
 ) -> String {
+    let apart = if choice.too_large > 0 {
+        let number = choice.too_large;
+        format!("; {number} do not fit the model's window as they came")
+    } else {
+        String::new()
+    };
     let text = format!(
-        "longhaul: {samples} of {changed} changed requests; still to ask: {} steps and {} summaries, about \
-         {} tokens of input and at most {} of output\n",
-        planned.steps,
-        planned.summaries,
-        short_tokens(planned.input),
-        short_tokens(planned.output)
+        "longhaul: {count} of {} changed requests{apart}",
+        choice.changed
     );
     let spent = caller.spending.lock().spent();
     let so_far = if spent > Usd::ZERO {
@@ -398,6 +422,9 @@ fn plan_text(
     } else {
         String::new()
     };
+    if planned.is_nothing() {
+        return text + "; the results file has every answer\n";
+    }
     let cost = if planned.is_unpriced {
         format!(
             "unknown, since no price of {} is known; a [[price]] table states one",
@@ -410,7 +437,14 @@ fn plan_text(
             options.model
         )
     };
-    text + "longhaul: cost: " + &cost + &so_far + "\n"
+    format!(
+        "{text}\nlonghaul: to ask: {} steps and {} summaries, about {} tokens of input and at most {} of \
+         output\nlonghaul: cost: {cost}{so_far}\n",
+        planned.steps,
+        planned.summaries,
+        short_tokens(planned.input),
+        short_tokens(planned.output)
+    )
 }
 
 /// Asks for consent to the cost, unless nothing is left to pay or the command line gives consent.
@@ -418,7 +452,7 @@ fn plan_text(
 /// # Errors
 /// Nobody agrees, or the cost of a limited run is unknown.
 fn agree(options: &EvalOptions, planned: Planned) -> Result<(), Problem> {
-    if planned.steps + planned.summaries == 0 {
+    if planned.is_nothing() {
         return Ok(());
     }
     if options.max_cost.is_some() && planned.is_unpriced {

@@ -82,9 +82,8 @@ impl ModelOptions {
 pub enum ChatBehaviour {
     /// Answers with a call of the first tool in the request, or with text if there is none.
     CallsTool,
-    /// Acts on what the request shows: calls `read_file` for the path behind the last [`FOLLOWED_MARK`] that
-    /// it shows, and asks the user for the path if it shows none. The next step of such a model is known
-    /// beforehand.
+    /// Calls `read_file` for the path behind the last [`FOLLOWED_MARK`] that the request shows. Asks the user
+    /// for the path if the request shows none. The next step is therefore known beforehand.
     Follows,
     /// Reads the request and never sends anything.
     HangsAtHead,

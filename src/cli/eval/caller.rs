@@ -1,6 +1,6 @@
 //! Makes the paid calls: looks each up in the results file, keeps the budget, and records the answer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -51,6 +51,8 @@ pub(super) struct Caller {
     pub(super) output: Tokens,
     /// The window of the model, if a setting or the table knows it.
     pub(super) window: Option<Tokens>,
+    /// Calls for summaries that failed. longhaul goes on with a digest then, as it does for any agent.
+    pub(super) failed_summaries: AtomicUsize,
     /// Whether the upstream asked for the newer key of the output limit.
     pub(super) needs_newer_key: AtomicBool,
 }
@@ -60,7 +62,7 @@ pub(super) struct StepCall {
     pub(super) dialect: Dialect,
     /// The request as it came, or as longhaul forwarded it.
     pub(super) body: Bytes,
-    /// How often the same bytes have been asked before.
+    /// Number of earlier calls with the same bytes.
     pub(super) repetition: u8,
     /// Session, request and history, for people.
     pub(super) place: String,

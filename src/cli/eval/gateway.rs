@@ -7,6 +7,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -220,8 +221,10 @@ impl GatewayState {
                 reply.body = entry.reply.into();
                 Ok(reply)
             }
-            // longhaul then goes on with a digest, as it does for any agent.
-            Ok(Called::Failed(_)) => Ok(failed(StatusCode::BAD_GATEWAY)),
+            Ok(Called::Failed(_)) => {
+                caller.failed_summaries.fetch_add(1, Ordering::Relaxed);
+                Ok(failed(StatusCode::BAD_GATEWAY))
+            }
             Ok(Called::NotMade) if caller.is_spending() => {
                 self.stop(Stopped::Budget);
                 Ok(failed(StatusCode::SERVICE_UNAVAILABLE))

@@ -26,7 +26,7 @@ const MAX_CHARS: usize = 1_500;
 /// Messages at the end of a request that a report shows.
 const SHOWN_MESSAGES: usize = 3;
 
-/// What the model did with one form of a history.
+/// Outcome of a request for a step with one form of a history.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub(super) enum StepOutcome {
@@ -115,13 +115,10 @@ pub(super) async fn ask(
             calls.push((key.clone(), call));
             key
         };
-        let fits = caller.may_fit(session.dialect, original);
-        let pair = fits.then(|| {
-            [
-                plan(original, 0, "as it came"),
-                plan(original, 1, "control"),
-            ]
-        });
+        let pair = [
+            plan(original, 0, "as it came"),
+            plan(original, 1, "control"),
+        ];
         let forwarded: Vec<Forwarded> = arms
             .iter()
             .zip(&replays)
@@ -137,11 +134,7 @@ pub(super) async fn ask(
     let outcome = |key: &String| outcomes.get(key).cloned().unwrap_or(StepOutcome::NotMade);
     let samples = planned.into_iter().map(|(at, pair, forwarded)| {
         let original = originals.get(&at).cloned().unwrap_or_default();
-        let [first, second] = pair
-            .as_ref()
-            .map_or([StepOutcome::DoesNotFit, StepOutcome::DoesNotFit], |keys| {
-                keys.each_ref().map(outcome)
-            });
+        let [first, second] = pair.each_ref().map(outcome);
         let arms = forwarded.iter().zip(&replays).map(|(forwarded, replayed)| {
             let step = match forwarded {
                 Forwarded::Changed(key) => outcome(key),
@@ -171,7 +164,7 @@ pub(super) async fn ask(
     Ok(samples.collect())
 }
 
-/// What became of a request under an arm.
+/// Form in which an arm forwards a request.
 enum Forwarded {
     /// The key of the call with the changed history.
     Changed(String),

@@ -11,12 +11,12 @@ use crate::display::printable::is_printable;
 use longhaul_core::evaluation::step::{NextStep, StepKind};
 
 /// Most disagreements on a page.
-const MAX_SAMPLES: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 /// The page's style.
 const STYLE: &str = include_str!("page.css");
 /// SHA-256 of [`STYLE`] in Base64, for the policy.
-const STYLE_HASH: &str = "EdfOToQHk3tHh2LlikfZHM0d0iUq17zAgliKbPN4uOE=";
+const STYLE_HASH: &str = "sT5yrzZySfL+xFEQsBXXTKcN29DOL5hpu22Ldi1BPaw=";
 
 /// Renders the page.
 pub(super) fn render(report: &EvalReport) -> String {
@@ -38,11 +38,11 @@ pub(super) fn render(report: &EvalReport) -> String {
     let all = differing.clone().count();
     // Writing to a String cannot fail.
     _ = writeln!(page, "<h2>Disagreements: {all}</h2>");
-    for sample in differing.take(MAX_SAMPLES) {
+    for sample in differing.take(MAX_SHOWN) {
         write_sample(&mut page, report, sample);
     }
-    if all > MAX_SAMPLES {
-        _ = writeln!(page, "<p>{} more are left out.</p>", all - MAX_SAMPLES);
+    if all > MAX_SHOWN {
+        _ = writeln!(page, "<p>{} more are left out.</p>", all - MAX_SHOWN);
     }
     page.push_str("</body>\n</html>\n");
     page
@@ -91,7 +91,7 @@ fn write_sample(page: &mut String, report: &EvalReport, sample: &Sample) {
     for (role, text) in &sample.asked {
         _ = writeln!(
             page,
-            "<p class=\"role\">{}</p>\n<pre>{}</pre>",
+            "<p class=\"author\">{}</p>\n<pre>{}</pre>",
             escaped(role),
             escaped(text)
         );
@@ -176,7 +176,7 @@ fn write_changes(page: &mut String, outcome: &ArmOutcome) {
         };
         _ = writeln!(
             page,
-            "<p class=\"role\">{}: about {} tokens became {}</p>\n<pre>{}</pre>",
+            "<p class=\"author\">{}: about {} tokens became {}</p>\n<pre>{}</pre>",
             escaped(&place),
             change.tokens_before,
             change.tokens_after,

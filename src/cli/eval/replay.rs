@@ -16,19 +16,19 @@ use super::sessions::EvalSession;
 use crate::cli::demo::yield_to_tasks;
 use crate::cli::loopback::{LoopbackClient, LoopbackProxy, isolated};
 use crate::cli::model_window::ModelWindow;
-use crate::config::{BaseUrl, Config, SummaryEndpoint};
+use crate::config::{BaseUrl, Config, SummaryEndpoint, SummaryModel};
 use crate::error::Problem;
 use longhaul_mock_model::{Model, ModelOptions};
 
-/// Time that a request of the replay waits for its summary: longer than any call for one takes, so that
-/// the forwarded history does not depend on the speed of the model.
+/// Time that a request of the replay waits for its summary. No call takes as long, so the forwarded history
+/// does not depend on the speed of the model.
 const SUMMARY_WAIT: Duration = Duration::from_hours(1);
 /// Summaries per conversation and hour. A replay takes seconds for what took an agent hours.
 const SUMMARIES_PER_HOUR: usize = 100_000;
 /// Maximum bytes of a reply of the model in this process.
 const REPLY_BYTES: usize = 16 << 20;
 
-/// What longhaul made of a session.
+/// A session as longhaul forwards it.
 #[derive(Debug, Default)]
 pub(super) struct Replayed {
     /// Whether each request was changed, in order. Shorter than the session if the replay ended early.
@@ -71,7 +71,9 @@ pub(super) async fn replay(
         let body = Bytes::from(body);
         let limits = (REPLY_BYTES, SUMMARY_WAIT);
         let reply = client.post(&path, &credentials, body.clone(), limits).await;
-        wait_for_background(&gateway).await;
+        if arm.config.summary.model != SummaryModel::Disabled {
+            wait_for_background(&gateway).await;
+        }
         match gateway.take_stopped() {
             None => {}
             Some(Stopped::Budget) => break,

@@ -8,7 +8,7 @@ use super::outcomes::{Sample, StepOutcome};
 use crate::account::report::printable_name;
 use crate::cli::json::pretty_json;
 use crate::display::amounts::short_usd;
-use longhaul_core::evaluation::paired::{MARGIN, PairedCounts, PairedResult, Share, Verdict};
+use longhaul_core::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};
 use longhaul_core::evaluation::step::{NextStep, StepKind};
 use longhaul_core::units::usd::Usd;
 
@@ -22,6 +22,10 @@ pub(super) struct EvalReport {
     pub(super) requests: usize,
     /// Requests that at least one arm changes.
     pub(super) changed: usize,
+    /// Those of them that cannot be compared, because they do not fit the model's window as they came.
+    pub(super) too_large: usize,
+    /// Calls for summaries that failed in this run, so that a digest replaced the history.
+    pub(super) failed_summaries: usize,
     /// Cost of everything in the results file, in billionths of a dollar.
     pub(super) spent: Usd,
     /// Whether the run stopped at its limit of cost.
@@ -161,15 +165,15 @@ fn conclusion(result: Option<&PairedResult>) -> String {
     let (difference, interval) = (points(result.difference.share), interval(result.difference));
     let margin = points(MARGIN);
     let margin = margin.trim_start_matches('+');
-    match result.verdict {
-        Verdict::Loss => format!(
+    match result.conclusion {
+        Conclusion::Loss => format!(
             "the forwarded history changes the next step more often than asking twice does: \
              {difference} points, 95% interval {interval}"
         ),
-        Verdict::NoLargeLoss => format!(
+        Conclusion::NoLargeLoss => format!(
             "a loss of {margin} points or more is excluded: {difference} points, 95% interval {interval}"
         ),
-        Verdict::TooFew { pairs_needed } => format!(
+        Conclusion::TooFew { pairs_needed } => format!(
             "too few requests to say anything: {} pairs allow any difference from {interval} points; \
              about {pairs_needed} may be enough",
             result.pairs
@@ -257,15 +261,33 @@ impl EvalReport {
     /// Returns the lines above the table.
     pub(super) fn head(&self) -> String {
         let mut head = format!(
-            "{} at {}\nsessions {}, requests {}, changed by longhaul {}, evaluated {}; cost so far {}\n",
+            "{} at {}\nsessions {}, requests {}, changed by longhaul {}, evaluated {}",
             printable_name(&self.model),
             self.upstream,
             self.sessions,
             self.requests,
             self.changed,
             self.samples.len(),
-            short_usd(self.spent)
         );
+        // Writing to a String cannot fail.
+        if self.too_large > 0 {
+            _ = write!(
+                head,
+                "\n{} of the changed requests do not fit the model's window as they came",
+                self.too_large
+            );
+        }
+        if self.failed_summaries > 0 {
+            _ = write!(
+                head,
+                "\n{} calls for summaries failed, and digests stand in",
+                self.failed_summaries
+            );
+        }
+        if self.spent > Usd::ZERO {
+            _ = write!(head, "\ncost so far {}", short_usd(self.spent));
+        }
+        head.push('\n');
         if self.is_stopped_by_cost {
             head.push_str(
                 "stopped: the next call might have exceeded --max-cost; run the command again with a \

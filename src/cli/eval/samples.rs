@@ -13,27 +13,39 @@ pub(super) type Samples = BTreeMap<usize, Vec<usize>>;
 /// The choice, and what it was made from.
 pub(super) struct Choice {
     pub(super) samples: Samples,
-    /// Requests that at least one arm changes.
-    pub(super) changed: usize,
     /// Requests of all sessions.
     pub(super) requests: usize,
+    /// Requests that at least one arm changes.
+    pub(super) changed: usize,
+    /// Those of them that cannot be compared, because they do not fit the model's window as they came.
+    pub(super) too_large: usize,
 }
 
-/// Chooses `most` requests. Requests that every arm changes come first, so that the arms are compared on
-/// the same requests. If those are too few, requests that some arm changes fill up.
+/// Chooses `most` requests. `may_fit` says of each request of each session whether the model may accept the
+/// history as it came; others are not chosen.
+///
+/// Requests that every arm changes come first, so that the arms are compared on the same requests. If those
+/// are too few, requests that some arm changes fill up.
 pub(super) fn choose(
     changed: &ChangedRequests,
-    lengths: &[usize],
+    may_fit: &[Vec<bool>],
     most: usize,
     seed: u64,
 ) -> Choice {
     let (mut by_all, mut by_some) = (Vec::new(), Vec::new());
-    for (session, (arms, length)) in changed.iter().zip(lengths).enumerate() {
-        for request in 0..*length {
+    let (mut all_changed, mut too_large) = (0, 0);
+    for (session, (arms, fits)) in changed.iter().zip(may_fit).enumerate() {
+        for (request, fits) in fits.iter().enumerate() {
             let is_changed = |arm: &Vec<bool>| arm.get(request).copied().unwrap_or_default();
-            if arms.iter().all(is_changed) {
+            if !arms.iter().any(is_changed) {
+                continue;
+            }
+            all_changed += 1;
+            if !fits {
+                too_large += 1;
+            } else if arms.iter().all(is_changed) {
                 by_all.push((session, request));
-            } else if arms.iter().any(is_changed) {
+            } else {
                 by_some.push((session, request));
             }
         }
@@ -47,8 +59,9 @@ pub(super) fn choose(
     }
     Choice {
         samples,
-        changed: by_all.len() + by_some.len(),
-        requests: lengths.iter().sum(),
+        requests: may_fit.iter().map(Vec::len).sum(),
+        changed: all_changed,
+        too_large,
     }
 }
 
@@ -65,14 +78,23 @@ mod tests {
     use super::*;
 
     fn chosen(changed: &ChangedRequests, most: usize) -> Vec<(usize, Vec<usize>)> {
-        let lengths: Vec<usize> = changed
-            .iter()
-            .map(|arms| arms.iter().map(Vec::len).max().unwrap_or(0))
-            .collect();
-        choose(changed, &lengths, most, 1)
+        let fits = |arms: &Vec<Vec<bool>>| vec![true; arms.iter().map(Vec::len).max().unwrap_or(0)];
+        let may_fit: Vec<Vec<bool>> = changed.iter().map(fits).collect();
+        choose(changed, &may_fit, most, 1)
             .samples
             .into_iter()
             .collect()
+    }
+
+    #[test]
+    fn requests_that_the_model_cannot_accept_are_counted_and_not_chosen() {
+        let changed = vec![vec![vec![false, true, true, true]]];
+        let choice = choose(&changed, &[vec![true, true, true, false]], 9, 1);
+        assert_eq!(choice.samples[&0], [1, 2]);
+        assert_eq!(
+            (choice.requests, choice.changed, choice.too_large),
+            (4, 3, 1)
+        );
     }
 
     #[test]
@@ -90,8 +112,6 @@ mod tests {
     fn requests_that_no_arm_changes_are_never_chosen() {
         let changed = vec![vec![vec![false; 9]], vec![vec![false, true]]];
         assert_eq!(chosen(&changed, 5), [(1, vec![1])]);
-        let choice = choose(&changed, &[9, 2], 5, 1);
-        assert_eq!((choice.changed, choice.requests), (1, 11));
     }
 
     #[test]

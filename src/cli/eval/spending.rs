@@ -38,6 +38,13 @@ pub(super) struct Planned {
     pub(super) is_unpriced: bool,
 }
 
+impl Planned {
+    /// Whether every answer is known.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.steps + self.summaries == 0
+    }
+}
+
 /// The cost reserved for a call in flight.
 #[must_use]
 #[derive(Debug)]
@@ -143,7 +150,7 @@ impl Spending {
     }
 }
 
-/// What an answer costs.
+/// Cost of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CallCost<'u> {
     /// The call was refused.

@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 4;
 /// Longest pause before another attempt, in seconds.
 const MAX_PAUSE: u64 = 60;
 
-/// Where the Messages API expects a key.
+/// Header in which the Messages API expects a key.
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The version header that the Messages API requires.
 const VERSION: (HeaderName, HeaderValue) = (

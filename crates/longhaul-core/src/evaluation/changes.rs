@@ -63,9 +63,9 @@ pub fn changed_messages(
 }
 
 /// Messages of one conversation.
-type Run<'r, 'a> = (&'r Conversation<'a>, std::ops::Range<usize>);
+type MessageRun<'r, 'a> = (&'r Conversation<'a>, std::ops::Range<usize>);
 
-fn change((sent, old): Run<'_, '_>, (forwarded, new): Run<'_, '_>) -> MessageChange {
+fn change((sent, old): MessageRun<'_, '_>, (forwarded, new): MessageRun<'_, '_>) -> MessageChange {
     let texts = forwarded
         .messages()
         .get(new.clone())

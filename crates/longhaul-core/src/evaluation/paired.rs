@@ -20,7 +20,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// The loss of agreement that an evaluation should be able to exclude: ten percentage points.
 pub const MARGIN: f64 = 0.1;
 
-/// Fewest pairs for a verdict. Below, the intervals are too rough.
+/// Fewest pairs for a conclusion. Below, the intervals are too rough.
 pub const MIN_PAIRS: u32 = 10;
 
 /// Pairs by their two outcomes: whether the step agrees with the original step.
@@ -61,13 +61,13 @@ pub struct PairedResult {
     /// Probability of a difference at least this large by chance, two-sided.
     pub p_value: f64,
     /// The conclusion.
-    pub verdict: Verdict,
+    pub conclusion: Conclusion,
 }
 
 /// The conclusion that the pairs allow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "conclusion")]
-pub enum Verdict {
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Conclusion {
     /// The changed history agrees less often than the control.
     Loss,
     /// A loss of [`MARGIN`] or more is excluded.
@@ -96,7 +96,7 @@ impl PairedCounts {
         self.both + self.only_treatment + self.only_control + self.neither
     }
 
-    /// Computes shares, intervals and verdict. Returns `None` without pairs.
+    /// Computes shares, intervals and conclusion. Returns `None` without pairs.
     pub fn result(self) -> Option<PairedResult> {
         let pairs = self.pairs();
         if pairs == 0 {
@@ -111,7 +111,7 @@ impl PairedCounts {
             control,
             difference,
             p_value: self.p_value(),
-            verdict: self.verdict(difference),
+            conclusion: self.conclusion(difference),
         })
     }
 
@@ -179,14 +179,14 @@ impl PairedCounts {
         (2.0 * sum).min(1.0)
     }
 
-    fn verdict(self, difference: Share) -> Verdict {
+    fn conclusion(self, difference: Share) -> Conclusion {
         let pairs = self.pairs();
         let is_enough = pairs >= MIN_PAIRS;
         if is_enough && difference.high < 0.0 {
-            return Verdict::Loss;
+            return Conclusion::Loss;
         }
         if is_enough && difference.low > -MARGIN {
-            return Verdict::NoLargeLoss;
+            return Conclusion::NoLargeLoss;
         }
         // The distance that an interval around this difference has to resolve.
         let target = (MARGIN + difference.share).max(-difference.share);
@@ -194,7 +194,7 @@ impl PairedCounts {
         // Without differing pairs, a few may still exist.
         let differing = differing.max(1.0 / f64::from(pairs));
         let needed = differing * (Z / target).powi(2);
-        Verdict::TooFew {
+        Conclusion::TooFew {
             pairs_needed: round_up_to_ten(needed).max(pairs + MIN_PAIRS),
         }
     }

@@ -1,3 +1,5 @@
+//! Tests of the figures and the table.
+
 use super::*;
 use crate::cli::eval::outcomes::ArmOutcome;
 use longhaul_core::evaluation::step::StepCall;
@@ -45,6 +47,8 @@ fn report(samples: Vec<Sample>) -> EvalReport {
         sessions: 1,
         requests: 9,
         changed: 5,
+        too_large: 2,
+        failed_summaries: 0,
         spent: Usd::from_nanos(1_230_000_000),
         is_stopped_by_cost: false,
         arms: vec![ArmReport::new("profile auto", 0, &samples)],
@@ -102,6 +106,10 @@ fn table_shows_each_arm_beside_its_control_and_says_if_there_are_too_few() {
     let page = few.table();
     assert!(page.contains("m at http://u/v1\n"), "{page}");
     assert!(page.contains("cost so far $1.23"), "{page}");
+    assert!(
+        page.contains("2 of the changed requests do not fit"),
+        "{page}"
+    );
     let row = page.lines().find(|line| line.starts_with("profile auto  "));
     let row: Vec<&str> = row.unwrap().split_whitespace().collect();
     let cells = ["profile", "auto", "2", "100%", "100%", "+0"];

@@ -1,3 +1,5 @@
+//! Tests of requests for a step, in each dialect.
+
 use super::*;
 use serde_json::{Value, json};
 

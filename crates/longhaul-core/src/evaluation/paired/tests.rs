@@ -1,3 +1,5 @@
+//! Tests of the statistics, by published examples.
+
 use super::*;
 
 fn counts(both: u32, only_treatment: u32, only_control: u32, neither: u32) -> PairedCounts {
@@ -74,12 +76,12 @@ fn swapping_both_outcomes_negates_the_difference() {
 }
 
 #[test]
-fn verdict_needs_an_interval_that_excludes_a_side() {
-    let verdict = |cells: PairedCounts| cells.result().unwrap().verdict;
-    assert_eq!(verdict(counts(60, 1, 30, 9)), Verdict::Loss);
-    assert_eq!(verdict(counts(54, 0, 0, 0)), Verdict::NoLargeLoss);
-    let too_few = |cells: PairedCounts| match verdict(cells) {
-        Verdict::TooFew { pairs_needed } => pairs_needed,
+fn a_conclusion_needs_an_interval_that_excludes_a_side() {
+    let conclusion = |cells: PairedCounts| cells.result().unwrap().conclusion;
+    assert_eq!(conclusion(counts(60, 1, 30, 9)), Conclusion::Loss);
+    assert_eq!(conclusion(counts(54, 0, 0, 0)), Conclusion::NoLargeLoss);
+    let too_few = |cells: PairedCounts| match conclusion(cells) {
+        Conclusion::TooFew { pairs_needed } => pairs_needed,
         other => panic!("{other:?}"),
     };
     assert_eq!(too_few(counts(30, 0, 0, 0)), 40);

@@ -1,3 +1,5 @@
+//! Tests of reading and comparing steps.
+
 use super::*;
 use serde_json::{Value, json};
 
