@@ -112,7 +112,7 @@ impl Caller {
         let repetition = [call.repetition];
         hash(&[
             b"step",
-            self.upstream.base.as_bytes(),
+            self.upstream.base_for(call.dialect).as_bytes(),
             call.dialect.path().as_bytes(),
             body.as_bytes(),
             &repetition,
@@ -144,7 +144,7 @@ impl Caller {
                 return Ok(Called::Failed(why));
             }
         };
-        if let Some(problem) = self.refused_key(&reply) {
+        if let Some(problem) = Self::refused_key(self.upstream.base_for(call.dialect), &reply) {
             return Err(problem);
         }
         let overflows = self.is_overflow(call, &reply, size);
@@ -232,7 +232,7 @@ impl Caller {
         let upstream = self.summary_upstream.as_ref().unwrap_or(&self.upstream);
         let key = hash(&[
             b"summary",
-            upstream.base.as_bytes(),
+            upstream.base_for(dialect).as_bytes(),
             dialect.path().as_bytes(),
             body,
         ]);
@@ -257,7 +257,7 @@ impl Caller {
                 return Ok(Called::Failed(why));
             }
         };
-        if let Some(problem) = self.refused_key(&reply) {
+        if let Some(problem) = Self::refused_key(upstream.base_for(dialect), &reply) {
             return Err(problem);
         }
         if !reply.status.is_success() {
@@ -291,11 +291,10 @@ impl Caller {
     }
 
     /// Returns the problem if the upstream refuses the key: no other call would succeed.
-    fn refused_key(&self, reply: &LoopbackReply) -> Option<Problem> {
+    fn refused_key(base: &str, reply: &LoopbackReply) -> Option<Problem> {
         matches!(reply.status.as_u16(), 401 | 403).then(|| {
             Problem::CommandLine(format!(
-                "{} refuses the key ({}); check {}, or upstream.api_key_file",
-                self.upstream.base,
+                "{base} refuses the key ({}); check {}, or the key file of the settings",
                 reply.status,
                 crate::cli::check::KEY_VARIABLE
             ))

@@ -35,8 +35,10 @@ const VERSION: (HeaderName, HeaderValue) = (
 
 /// A client of one upstream.
 pub(super) struct UpstreamClient {
-    /// Base URL without credentials, which is part of every key of the results.
+    /// Base URL without credentials.
     pub(super) base: String,
+    /// Base URL for the Messages API, if that API has an upstream of its own.
+    messages_base: Option<String>,
     client: LoopbackClient,
     key: Option<Key>,
     /// Whether the upstream of the Messages API takes the key as a bearer token.
@@ -65,16 +67,25 @@ impl UpstreamClient {
         config.title_model = None;
         config.mounts.clear();
         let base = base_text(&config.upstream.base);
+        let messages_base = config.upstream.messages.as_ref().map(base_text);
         let key = key.map(Key::new).transpose()?;
         let proxy = LoopbackProxy::start(config).await;
         let proxy = proxy.map_err(|error| Problem::Listen(error.to_string()))?;
         Ok(Self {
             base,
+            messages_base,
             client: LoopbackClient::new(proxy.address),
             key,
             takes_bearer: AtomicBool::new(false),
             _proxy: proxy,
         })
+    }
+
+    /// Returns the base URL for requests of `dialect`.
+    pub(super) fn base_for(&self, dialect: Dialect) -> &str {
+        let own = self.messages_base.as_deref();
+        own.filter(|_| dialect == Dialect::Messages)
+            .unwrap_or(&self.base)
     }
 
     /// Sends a chat and returns the answer or refusal. Repeats a call that found the upstream busy or
