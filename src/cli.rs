@@ -9,11 +9,13 @@ mod completions;
 mod connect;
 mod demo;
 mod doctor;
+mod eval;
 mod explain;
 mod flags;
 mod health;
 mod init;
 mod json;
+mod loopback;
 pub(crate) mod model_window;
 mod pipe;
 mod run;
@@ -69,6 +71,7 @@ Examples:
   longhaul explain --last                           what was done to the last request, and why
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
+  longhaul eval session.json --model NAME           what a model does next, with longhaul and without
   longhaul doctor                                   test settings, upstream, key and store
   longhaul init --upstream openrouter.ai/api/v1     write a configuration file
   longhaul check --model NAME                       a model's window, and where it comes from
@@ -129,7 +132,7 @@ pub fn main(
     }
     if matches!(
         matches.subcommand_name(),
-        Some("check" | "compact" | "doctor")
+        Some("check" | "compact" | "doctor" | "eval")
     ) && let Some(note) = file.withhold_key(&mut env)
     {
         print_error(&note);
@@ -155,6 +158,10 @@ pub fn main(
         Some("doctor") => {
             let done = doctor::doctor(resolved(), file.path(), own, &env);
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
+        }
+        Some("eval") => {
+            let layers = || setting_layers(&file, &matches, &env);
+            eval::eval(layers, own, check::upstream_key(&env))
         }
         Some("explain") => config().and_then(|config| {
             let layers = || setting_layers(&file, &matches, &env);
@@ -203,6 +210,7 @@ fn command() -> Command {
         .subcommand(run::command())
         .subcommand(demo::command())
         .subcommand(explain::command())
+        .subcommand(eval::command())
         .subcommand(compact::command())
         .subcommand(connect::command())
         .subcommand(init::command())
@@ -283,7 +291,7 @@ fn flag_layers(matches: &ArgMatches) -> Layers {
 fn apply_flags(layers: &mut Layers, matches: &ArgMatches) {
     for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {
-            layers.apply_flag(entry, flag.name, value);
+            layers.apply_flag(entry.key, flag.name, value);
         }
     }
 }

@@ -22,7 +22,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::config::token_count;
 use crate::error::Problem;
 use longhaul_mock_model::ModelOptions;
-pub(super) use play::{Summariser, play_through_proxy};
+pub(super) use play::{Summariser, play_through_proxy, yield_to_tasks};
 pub(super) use report::{PlayOutcome, error_text as ending};
 pub(super) use row::PlayRow;
 pub(super) use session::{RecordedSession, invalid_session};

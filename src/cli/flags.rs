@@ -22,6 +22,7 @@ fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {
         "serve" | "check" | "doctor" | "run" => true,
         "compact" => !matches!(flag, "admin" | "listen"),
+        "eval" => !matches!(flag, "admin" | "listen" | "store"),
         "explain" => !matches!(flag, "listen" | "store"),
         "connect" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
         // The new file holds flags alone.

@@ -73,10 +73,10 @@ impl Layers {
     }
 
     /// Applies a flag.
-    pub(crate) fn apply_flag(&mut self, entry: &Setting<()>, flag: &str, value: &str) {
+    pub(crate) fn apply_flag(&mut self, key: &str, flag: &str, value: &str) {
         let origin = Origin::Flag(format!("--{flag}"));
         self.values
-            .insert(entry.key.into(), (RawValue::Text(value.into()), origin));
+            .insert(key.into(), (RawValue::Text(value.into()), origin));
     }
 
     /// Sets a value on behalf of the program itself.

@@ -26,6 +26,7 @@ mod demo;
 mod descriptors;
 mod doctor;
 mod encoded;
+mod eval;
 mod explain;
 mod explain_live;
 mod fair_share;

@@ -16,6 +16,7 @@ mod request_keys;
 pub(crate) mod request_template;
 mod request_values;
 pub mod responses;
+pub mod step;
 mod summary_members;
 pub mod thinking_binding;
 pub mod usage;

@@ -140,6 +140,7 @@ impl ModelAnswer<'_> {
             ChatBehaviour::HangsMidway => Some(ScriptStep::Hang),
             ChatBehaviour::ResetsMidway => Some(ScriptStep::Reset),
             ChatBehaviour::CallsTool
+            | ChatBehaviour::Follows
             | ChatBehaviour::HangsAtHead
             | ChatBehaviour::Reads(_)
             | ChatBehaviour::Replies(_)

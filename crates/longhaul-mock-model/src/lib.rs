@@ -30,7 +30,7 @@ mod validity;
 pub use count::TokenDensity;
 #[cfg(feature = "validity")]
 pub use messages::{MESSAGES_RULES, MessagesRule, UNCHECKED_MESSAGES_RULES, broken_messages_rules};
-pub use options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
+pub use options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
 pub use reading::FileReading;
 pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
 pub use refusal::{ErrorFamily, OverflowNumbers, RefusalReply};

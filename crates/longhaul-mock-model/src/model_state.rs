@@ -10,7 +10,7 @@ use crate::cache::{CountedMessages, PrefixCache};
 use crate::judged_request::{JudgedRequest, ModelReply};
 #[cfg(feature = "validity")]
 use crate::messages::broken_messages_rules;
-use crate::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
+use crate::options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
@@ -273,6 +273,7 @@ fn answer_chat(
         ChatBehaviour::CallsTool => {
             first_tool(chat).map_or_else(text, |name| AnswerContent::Call(name, json!({})))
         }
+        ChatBehaviour::Follows => follow(chat),
         ChatBehaviour::HangsAtHead => return ModelReply::Silence,
         ChatBehaviour::Reads(reading) => {
             read_on(reading, chat, &mut memory.asked).unwrap_or_else(text)
@@ -284,6 +285,19 @@ fn answer_chat(
         | ChatBehaviour::Steady => text(),
     };
     answer(chat, options, seen, memory.requests, say).reply(&options.chat)
+}
+
+/// Returns the step of a model that follows the last mark that it sees.
+fn follow(chat: &ChatBody) -> AnswerContent {
+    let body = chat.original().to_string();
+    let shown = body.rsplit_once(FOLLOWED_MARK).map(|(_, rest)| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"./-_".contains(c));
+        rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+    });
+    match shown {
+        Some(path) => AnswerContent::Call("read_file".to_owned(), json!({ "path": path })),
+        None => AnswerContent::Text("Which file should I read next?".to_owned()),
+    }
 }
 
 /// Returns the next step of a reading, or `None` if no tool can read a file.

@@ -82,6 +82,9 @@ impl ModelOptions {
 pub enum ChatBehaviour {
     /// Answers with a call of the first tool in the request, or with text if there is none.
     CallsTool,
+    /// Calls `read_file` for the path behind the last [`FOLLOWED_MARK`] that the request shows. Asks the user
+    /// for the path if the request shows none. The next step is therefore known beforehand.
+    Follows,
     /// Reads the request and never sends anything.
     HangsAtHead,
     /// Sends the head and the first half of the answer, and then nothing more.
@@ -99,6 +102,10 @@ pub enum ChatBehaviour {
     /// Answers with text.
     Steady,
 }
+
+/// The mark before the path that [`ChatBehaviour::Follows`] reads. Letters, digits, dots, dashes, slashes and
+/// underscores behind the mark belong to the path.
+pub const FOLLOWED_MARK: &str = "NEXT-FILE=";
 
 /// The model's behaviour for a summary request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

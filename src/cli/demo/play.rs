@@ -1,17 +1,14 @@
 //! Plays a session request by request, as an agent would: directly, and through the real proxy.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::cli::loopback::LoopbackProxy;
 use crate::config::Config;
 use crate::error::Problem;
-use crate::server;
 use longhaul_mock_model::{
     Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, TokenDensity,
 };
@@ -83,7 +80,7 @@ pub(crate) async fn play_through_proxy(
 ) -> io::Result<(PlayOutcome, Option<InjectedMessage>)> {
     let model = Model::start(options).await?;
     let config = configure(&model.url()).map_err(|problems| to_io_error(&problems))?;
-    let proxy = DemoProxy::start(config).await?;
+    let proxy = LoopbackProxy::start(config).await?;
     let stage = SessionPlayer::new("through longhaul", session, &model, proxy.address);
     Ok(stage.play(summariser).await)
 }
@@ -163,7 +160,8 @@ impl<'a> SessionPlayer<'a> {
     }
 }
 
-async fn yield_to_tasks() {
+/// Lets the other tasks on this thread run until each waits for something.
+pub(crate) async fn yield_to_tasks() {
     for _ in 0..PAUSES {
         sleep(PAUSE).await;
     }
@@ -192,39 +190,4 @@ fn injected_message(row: &PlayRow, sent: &[u8], seen: &[SeenRequest]) -> Option<
         action: row.action.clone(),
         text: injected::injected_text(sent, &forwarded.body)?,
     })
-}
-
-/// The real proxy on a free port, stopped on drop.
-struct DemoProxy {
-    address: SocketAddr,
-    task: JoinHandle<Result<(), Problem>>,
-}
-
-impl DemoProxy {
-    async fn start(config: Config) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let (ready, readied) = oneshot::channel();
-        let mut served = tokio::spawn(server::run(
-            config,
-            listener,
-            std::future::pending(),
-            || _ = ready.send(()),
-        ));
-        tokio::select! {
-            biased;
-            Ok(()) = readied => Ok(Self { address, task: served }),
-            ended = &mut served => Err(match ended {
-                Ok(Ok(())) => io::Error::other("the proxy ended before it was ready"),
-                Ok(Err(problem)) => to_io_error(&[problem]),
-                Err(error) => io::Error::other(error),
-            }),
-        }
-    }
-}
-
-impl Drop for DemoProxy {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }

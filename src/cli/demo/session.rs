@@ -52,7 +52,7 @@ impl RecordedSession {
     }
 
     /// Returns the path of the session's API, behind the base URL.
-    pub(super) fn path(&self) -> &'static str {
+    pub(crate) fn path(&self) -> &'static str {
         self.whole.path()
     }
 
@@ -97,6 +97,11 @@ impl RecordedSession {
     /// Returns the number of requests.
     pub(crate) fn len(&self) -> usize {
         self.whole.requests().len()
+    }
+
+    /// Returns the bodies of all requests in order, as recorded.
+    pub(crate) fn bodies(&self) -> impl ExactSizeIterator<Item = Vec<u8>> + '_ {
+        self.whole.requests().map(|request| request.body())
     }
 
     /// Returns the requests in order, every other one as a stream.

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use super::super::demo::{RecordedSession, Summariser, invalid_session, play_through_proxy};
 use crate::account::verdict::UntouchedReason;
 use crate::cli::explain::session_report::SessionReport;
+use crate::cli::loopback::isolated;
 use crate::cli::model_window::ModelWindow;
-use crate::config::{
-    self, BaseUrl, ClientTokens, Config, Mode, Proxies, StoreLocation, WindowOrigin,
-};
+use crate::config::{self, Config};
 use crate::error::Problem;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::Policy;
@@ -92,7 +91,8 @@ impl SessionReplay {
             }
         };
         let options = ModelOptions::with_window(u64::from(marks.actual_window.get()));
-        let configure = |base: &str| Ok(self.config_for_model(config, base)?);
+        let window = self.policy.prune_thresholds.window;
+        let configure = |base: &str| Ok(isolated(config, base, window, &self.window_source)?);
         let played = play_through_proxy(&self.session, options, summariser, configure);
         let (played, _) = crate::cli::runtime()?.block_on(played).map_err(|error| {
             Problem::Listen(format!("cannot play the sessions on loopback: {error}"))
@@ -103,34 +103,5 @@ impl SessionReplay {
         report.window = marks.window.get();
         report.window_source.clone_from(&self.window_source);
         Ok(report)
-    }
-
-    /// Returns the settings for a proxy in front of the model at `base`. Removes everything that
-    /// reaches outside this process: listeners, keys, stores and other upstreams.
-    fn config_for_model(&self, config: &Config, base: &str) -> Result<Config, Problem> {
-        let mut config = config.clone();
-        config.upstream.base = BaseUrl::parse(base).map_err(|refused| {
-            Problem::Listen(format!("{base} is not an upstream's base URL: {refused}"))
-        })?;
-        config.upstream.messages = None;
-        config.upstream.authorization = None;
-        config.upstream.ca_file = None;
-        config.upstream.proxies = Proxies::default();
-        config.upstream.query_windows = false;
-        config.mounts.clear();
-        config.tls = None;
-        config.client_tokens = ClientTokens::default();
-        config.title_model = None;
-        config.summary.endpoint = None;
-        config.store.location = StoreLocation::Memory;
-        config.store.scope = config::CallerIdentity::Credentials;
-        config.report_headers = true;
-        if config.mode == Mode::Shadow {
-            config.mode = Mode::On;
-        }
-        // The table knows nothing of a model on this machine, so the window is set here.
-        config.window = self.policy.prune_thresholds.window;
-        config.window_origin = WindowOrigin::Setting(self.window_source.clone());
-        Ok(config)
     }
 }

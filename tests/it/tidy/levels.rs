@@ -59,7 +59,7 @@ const CORE: Levels = Levels {
         &["overflow", "prefix", "pruning"],
         &["policy"],
         &["summary", "window"],
-        &["planning"],
+        &["evaluation", "planning"],
         &["cost"],
         &["lib"],
     ],

@@ -17,7 +17,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Whether a message carries a cache mark.
-    pub(crate) fn has_cache_marks(&self) -> bool {
+    pub fn has_cache_marks(&self) -> bool {
         !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())
     }
 

@@ -32,7 +32,7 @@ impl Price {
     }
 
     /// Returns the cost of `tokens` tokens, rounded to a billionth of a dollar.
-    pub(crate) fn cost_of(self, tokens: u32) -> Usd {
+    pub fn cost_of(self, tokens: u32) -> Usd {
         let picos = self.0.saturating_mul(u64::from(tokens));
         let nanos = div_rounded(picos, PICOS_PER_NANO);
         Usd::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))

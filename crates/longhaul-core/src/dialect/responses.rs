@@ -6,6 +6,7 @@ mod item_type;
 mod keys;
 mod reader;
 pub(super) mod reply;
+pub(super) mod step;
 mod steps;
 pub(super) mod summary_request;
 mod tool_names;

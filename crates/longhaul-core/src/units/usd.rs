@@ -33,7 +33,7 @@ impl Usd {
 
     /// Converts a provider's cost of a reply, in dollars. Returns `None` if the value is negative
     /// or implausibly large.
-    pub(crate) fn from_dollars(dollars: f64) -> Option<Self> {
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
         Self::from_plausible_nanos(to_fixed_point(dollars, 9)?)
     }
 

@@ -90,7 +90,7 @@ impl TokenRatio {
     }
 
     /// Converts estimated tokens to provider tokens.
-    pub(crate) fn to_counted(self, estimate: Tokens) -> Tokens {
+    pub fn to_counted(self, estimate: Tokens) -> Tokens {
         estimate.scaled(Tokens::new(self.0), Tokens::new(ONE))
     }
 

@@ -1,0 +1,10 @@
+//! Comparison of what a model does next with two forms of the same history.
+//!
+//! `longhaul eval` asks for a step with the history as it came, once more with the same history, and with
+//! the history as longhaul forwards it. Everything here is pure: choosing the requests, comparing the
+//! steps, and the statistics.
+
+pub mod changes;
+pub mod paired;
+pub mod sampling;
+pub mod step;

@@ -1,0 +1,231 @@
+//! A model's next step, and the comparison of two steps.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Conversation, ToolCall};
+use crate::dialect::Dialect;
+use crate::dialect::reply::FinishReason;
+use crate::dialect::usage::Usage;
+use crate::summary::file_activity::for_each_touch;
+
+/// Kind of a step.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// The model calls tools.
+    Calls,
+    /// The output limit ended the reply before any text or call was complete.
+    CutOff,
+    /// The model asks the user a question.
+    Question,
+    /// The model declines to go on.
+    Refusal,
+    /// The model answers with another text.
+    Text,
+}
+
+/// One tool call of a step.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct StepCall {
+    /// The tool's name.
+    pub tool: String,
+    /// The argument that best identifies the call: a path, a command, a query. Empty if there is none.
+    pub main_argument: String,
+}
+
+/// The step that a model takes in one reply.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct NextStep {
+    /// Kind of the step.
+    pub kind: StepKind,
+    /// Tool calls, in order.
+    pub calls: Vec<StepCall>,
+    /// Files that the calls name, in alphabetical order.
+    pub files: BTreeSet<String>,
+    /// The model's text, without its reasoning.
+    pub text: String,
+}
+
+/// Properties that two steps share.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct StepComparison {
+    /// Both are of one kind.
+    pub same_kind: bool,
+    /// Both call the same tools.
+    pub same_tools: bool,
+    /// Both call the same tools with the same main arguments.
+    pub same_arguments: bool,
+    /// Both name the same files.
+    pub same_files: bool,
+}
+
+impl NextStep {
+    /// Reads the step of a whole reply, and its token counts. Returns `None` if the reply is not an
+    /// answer.
+    pub fn read(dialect: Dialect, reply: &[u8]) -> Option<(Self, Option<Usage>)> {
+        let reply = dialect.read_step(reply)?;
+        let usage = reply.usage;
+        let conversation = dialect.read(reply.history.as_bytes()).ok()?;
+        let messages = conversation.messages();
+        let calls: Vec<&ToolCall> = messages
+            .iter()
+            .flat_map(|message| conversation.calls(message))
+            .collect();
+        let texts = messages.iter().map(|message| conversation.text(message));
+        let texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
+        let text = reply.refusal.clone().unwrap_or_else(|| texts.join("\n"));
+        let is_cut = reply.finish == Some(FinishReason::Length);
+        let kind = if reply.refusal.is_some() {
+            StepKind::Refusal
+        } else if is_cut
+            && calls
+                .last()
+                .is_some_and(|call| !is_complete(&conversation, call))
+        {
+            StepKind::CutOff
+        } else if !calls.is_empty() {
+            StepKind::Calls
+        } else if text.trim().is_empty() {
+            StepKind::CutOff
+        } else {
+            kind_of_text(&text)
+        };
+        let mut files = BTreeSet::new();
+        for_each_touch(&conversation, 0..messages.len(), |path, _| {
+            files.insert(normalised(&path));
+        });
+        let calls = calls
+            .into_iter()
+            .map(|call| StepCall::new(&conversation, call, &mut files));
+        let step = Self {
+            kind,
+            calls: calls.collect(),
+            text,
+            files: BTreeSet::new(),
+        };
+        Some((Self { files, ..step }, usage))
+    }
+
+    /// Compares the step with another one.
+    ///
+    /// Several calls are compared without their order: a model that reads two files may name either
+    /// first. Words of texts are not compared.
+    pub fn compare(&self, other: &Self) -> StepComparison {
+        let tools = |step: &Self| -> BTreeSet<String> {
+            let names = step.calls.iter().map(|call| call.tool.clone());
+            names.collect()
+        };
+        let calls = |step: &Self| step.calls.iter().cloned().collect::<BTreeSet<_>>();
+        StepComparison {
+            same_kind: self.kind == other.kind,
+            same_tools: tools(self) == tools(other),
+            same_arguments: calls(self) == calls(other),
+            same_files: self.files == other.files,
+        }
+    }
+}
+
+impl StepComparison {
+    /// Whether both are the same step: of one kind, with the same tools and main arguments.
+    pub fn is_same_step(self) -> bool {
+        self.same_kind && self.same_arguments
+    }
+}
+
+impl StepCall {
+    /// Reads a call. Adds the file that it names to `files`.
+    fn new(conversation: &Conversation<'_>, call: &ToolCall, files: &mut BTreeSet<String>) -> Self {
+        let tool = call
+            .name
+            .map(|name| name.decode(conversation.body()).into_owned());
+        let arguments = ToolArguments::decode(conversation, call);
+        if let Some(path) = arguments.path() {
+            files.insert(normalised(path));
+        }
+        let main = arguments
+            .path()
+            .map(str::to_owned)
+            .or_else(|| arguments.command())
+            .or_else(|| arguments.primary().map(str::to_owned));
+        let main = main.unwrap_or_else(|| {
+            let mut pairs: Vec<String> = arguments
+                .pairs()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            pairs.sort_unstable();
+            let raw = call.arguments.map(|raw| raw.decode(conversation.body()));
+            match raw {
+                // The text of a tool without parameters is its argument, such as a patch.
+                Some(raw) if pairs.is_empty() && raw.trim() != "{}" => raw.into_owned(),
+                Some(_) | None => pairs.join(" "),
+            }
+        });
+        Self {
+            tool: tool.unwrap_or_default(),
+            main_argument: normalised(&main),
+        }
+    }
+}
+
+/// Whether the arguments of a call are whole. A cut-off reply ends within them.
+fn is_complete(conversation: &Conversation<'_>, call: &ToolCall) -> bool {
+    let Some(raw) = call.arguments else {
+        return false;
+    };
+    let raw = raw.decode(conversation.body());
+    serde_json::from_str::<serde::de::IgnoredAny>(&raw).is_ok()
+}
+
+/// Writes white space as single spaces, and paths without `./` at their start or `/` at their end.
+fn normalised(argument: &str) -> String {
+    let words: Vec<&str> = argument.split_whitespace().collect();
+    let line = words.join(" ");
+    let short = line.strip_prefix("./").unwrap_or(&line);
+    let short = short.strip_suffix('/').unwrap_or(short);
+    if short.is_empty() {
+        line
+    } else {
+        short.to_owned()
+    }
+}
+
+/// Beginnings of texts in which models decline, in lower case. Models answer agents in English, apart from
+/// exceptions that no list covers; the APIs' own marks of a refusal need no words.
+const REFUSALS: [&str; 10] = [
+    "i am not able to",
+    "i am unable to",
+    "i can not",
+    "i can't",
+    "i cannot",
+    "i won't",
+    "i'm not able to",
+    "i'm sorry, but",
+    "i'm unable to",
+    "sorry, but i can",
+];
+
+/// Marks that end a question: ASCII, Arabic, Armenian, Chinese and Japanese, Greek.
+const QUESTION_MARKS: [char; 5] = ['?', '؟', '՞', '？', '\u{37e}'];
+
+fn kind_of_text(text: &str) -> StepKind {
+    let begin: String = text.trim_start().chars().take(40).collect();
+    let begin = begin.to_lowercase().replace('’', "'");
+    if REFUSALS.iter().any(|words| begin.starts_with(words)) {
+        return StepKind::Refusal;
+    }
+    // Marks of emphasis and quotation may follow the question mark.
+    let end = text.trim_end_matches(|letter: char| {
+        letter.is_whitespace() || matches!(letter, '*' | '_' | '"' | ')' | '`' | '”')
+    });
+    if end.ends_with(QUESTION_MARKS) {
+        StepKind::Question
+    } else {
+        StepKind::Text
+    }
+}

@@ -1,0 +1,243 @@
+//! The upstream of a replayed session, on loopback: a model in this process answers the chats, and calls
+//! for summaries are paid for.
+//!
+//! The replay asks for whole replies, and longhaul streams every summary. So a call for a stream is a call
+//! for a summary.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::caller::{Called, Caller};
+use crate::cli::loopback::{LoopbackClient, LoopbackReply};
+use crate::error::Problem;
+use longhaul_core::dialect::Dialect;
+
+/// Maximum bytes of a request: the proxy's default limit for one body.
+const BODY_BYTES: usize = 256 << 20;
+/// Time limit for the model in this process.
+const MODEL_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A running upstream, stopped on drop.
+pub(super) struct Gateway {
+    address: SocketAddr,
+    state: Arc<GatewayState>,
+    accepting: JoinHandle<()>,
+}
+
+/// The state that all connections share.
+struct GatewayState {
+    /// The model in this process.
+    model: LoopbackClient,
+    /// Pays for summaries. Without it, the model in this process writes them.
+    caller: Option<Arc<Caller>>,
+    /// The newest chat as longhaul forwarded it.
+    forwarded: Mutex<Bytes>,
+    /// Calls for summaries in flight.
+    pending: watch::Sender<usize>,
+    stopped: Mutex<Option<Stopped>>,
+}
+
+/// Reason why the replay of a session cannot go on.
+pub(super) enum Stopped {
+    /// The budget allows no summary.
+    Budget,
+    Problem(Problem),
+}
+
+/// Counts a call for a summary until it is dropped.
+struct PendingCall<'s>(&'s watch::Sender<usize>);
+
+impl Gateway {
+    /// Starts an upstream in front of the model at `model`.
+    ///
+    /// # Errors
+    /// Loopback cannot be used.
+    pub(super) async fn start(model: SocketAddr, caller: Option<Arc<Caller>>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(GatewayState {
+            model: LoopbackClient::new(model),
+            caller,
+            forwarded: Mutex::default(),
+            pending: watch::Sender::new(0),
+            stopped: Mutex::new(None),
+        });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
+        Ok(Self {
+            address,
+            state,
+            accepting,
+        })
+    }
+
+    /// Returns the base URL.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Returns the newest chat as longhaul forwarded it.
+    pub(super) fn forwarded(&self) -> Bytes {
+        self.state.forwarded.lock().clone()
+    }
+
+    /// Waits until no call for a summary is in flight.
+    pub(super) async fn wait_for_summaries(&self) {
+        let mut pending = self.state.pending.subscribe();
+        // The state owns the sender, so the channel stays open.
+        _ = pending.wait_for(|calls| *calls == 0).await;
+    }
+
+    /// Whether a call for a summary is in flight.
+    pub(super) fn has_pending_summary(&self) -> bool {
+        *self.state.pending.borrow() > 0
+    }
+
+    /// Returns the reason why the replay cannot go on, if there is one.
+    pub(super) fn take_stopped(&self) -> Option<Stopped> {
+        self.state.stopped.lock().take()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl<'s> PendingCall<'s> {
+    fn new(pending: &'s watch::Sender<usize>) -> Self {
+        pending.send_modify(|calls| *calls += 1);
+        Self(pending)
+    }
+}
+
+impl Drop for PendingCall<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|calls| *calls -= 1);
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<GatewayState>) {
+    // Dropping this task also drops every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next() => {}
+            stream = listener.accept() => {
+                let Ok((stream, _)) = stream else { continue };
+                let state = Arc::clone(&state);
+                connections.spawn(async move {
+                    let serve = service_fn(|request| serve(Arc::clone(&state), request));
+                    let connection = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .serve_connection(TokioIo::new(stream), serve);
+                    // The proxy closes connections that it no longer needs.
+                    _ = connection.await;
+                });
+            }
+        }
+    }
+}
+
+async fn serve(
+    state: Arc<GatewayState>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, io::Error> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES).collect().await;
+    let body = body.map_err(io::Error::other)?.to_bytes();
+    let path = head.uri.path().to_owned();
+    let dialect = Dialect::of_path(&path);
+    let wants_summary = dialect.is_some_and(|dialect| {
+        str::from_utf8(&body).is_ok_and(|body| dialect.asks_for_stream(body))
+    });
+    let reply = if let Some(dialect) = dialect.filter(|_| wants_summary) {
+        let _pending = PendingCall::new(&state.pending);
+        state.summary(dialect, &path, body).await?
+    } else {
+        if dialect.is_some() {
+            *state.forwarded.lock() = body.clone();
+        }
+        state.ask_model(&path, body).await?
+    };
+    let mut response = Response::new(Full::new(reply.body));
+    *response.status_mut() = reply.status;
+    if let Some(kind) = reply.headers.get(CONTENT_TYPE) {
+        response.headers_mut().insert(CONTENT_TYPE, kind.clone());
+    }
+    Ok(response)
+}
+
+impl GatewayState {
+    async fn ask_model(&self, path: &str, body: Bytes) -> io::Result<LoopbackReply> {
+        let reply = self
+            .model
+            .post(path, &[], body, (BODY_BYTES, MODEL_TIMEOUT))
+            .await;
+        reply.map_err(io::Error::other)
+    }
+
+    async fn summary(
+        &self,
+        dialect: Dialect,
+        path: &str,
+        body: Bytes,
+    ) -> io::Result<LoopbackReply> {
+        let Some(caller) = &self.caller else {
+            return self.ask_model(path, body).await;
+        };
+        let failed = |status| LoopbackReply {
+            status,
+            headers: http::HeaderMap::new(),
+            body: Bytes::new(),
+        };
+        match caller.summary(dialect, &body).await {
+            Ok(Called::Recorded(entry)) => {
+                let kind = if entry.is_stream {
+                    "text/event-stream"
+                } else {
+                    "application/json"
+                };
+                let mut reply = failed(StatusCode::OK);
+                reply
+                    .headers
+                    .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                reply.body = entry.reply.into();
+                Ok(reply)
+            }
+            Ok(Called::Failed(_)) => {
+                caller.failed_summaries.fetch_add(1, Ordering::Relaxed);
+                Ok(failed(StatusCode::BAD_GATEWAY))
+            }
+            Ok(Called::NotMade) if caller.is_spending() => {
+                self.stop(Stopped::Budget);
+                Ok(failed(StatusCode::SERVICE_UNAVAILABLE))
+            }
+            Ok(Called::NotMade) => self.ask_model(path, body).await,
+            Err(problem) => {
+                self.stop(Stopped::Problem(problem));
+                Ok(failed(StatusCode::SERVICE_UNAVAILABLE))
+            }
+        }
+    }
+
+    fn stop(&self, why: Stopped) {
+        self.stopped.lock().get_or_insert(why);
+    }
+}
