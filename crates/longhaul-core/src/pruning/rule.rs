@@ -10,9 +10,11 @@ use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Batch, Content, Conversation, Message};
 use crate::pruning::placeholder;
 use crate::pruning::placeholder::{Placeholder, PlaceholderText};
+use crate::recall::RecallLink;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The pruning rule's numbers and exceptions. Decisions depend on these and the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,6 +31,8 @@ pub struct PruneRule {
     pub keep_errors: bool,
     /// Kind of placeholder that replaces a cleared result.
     pub placeholder: Placeholder,
+    /// Link of the last line of each placeholder, if cleared results can be recalled.
+    pub recall: Option<Arc<RecallLink>>,
 }
 
 /// Decision on a tool result, with its reason.
@@ -406,9 +410,13 @@ fn evaluate_result(
     let tool = tool
         .map(|name| name.decode(conversation.body()))
         .unwrap_or_default();
-    result.placeholder = rule
-        .placeholder
-        .text_for(conversation, call, &tool, message.text_tokens);
+    result.placeholder = rule.placeholder.text_for(
+        conversation,
+        call,
+        &tool,
+        message.text_tokens,
+        rule.recall.as_ref(),
+    );
     let gain = result.tokens - result.placeholder.max_tokens();
     result.fate = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
         Fate::Empty
