@@ -14,8 +14,11 @@ mod flags;
 mod health;
 mod init;
 mod json;
+#[cfg(feature = "mcp")]
+mod mcp;
 pub(crate) mod model_window;
 mod pipe;
+mod recall;
 mod run;
 mod serve;
 mod settings_files;
@@ -69,6 +72,7 @@ Examples:
   longhaul explain --last                           what was done to the last request, and why
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
+  longhaul recall ID                                the text behind a line [Full text: …]
   longhaul doctor                                   test settings, upstream, key and store
   longhaul init --upstream openrouter.ai/api/v1     write a configuration file
   longhaul check --model NAME                       a model's window, and where it comes from
@@ -82,8 +86,8 @@ The file is the first of: --config or LONGHAUL_CONFIG; ./longhaul.toml (not for 
 ~/.config/longhaul/longhaul.toml.
 `longhaul defaults` prints all settings, `longhaul check` the source of each.
 --store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1 and
-DISABLE_THINKING_REMOVAL=1 each switch one feature off.
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1,
+DISABLE_THINKING_REMOVAL=1 and DISABLE_RECALL=1 each switch one feature off.
 
 Exit codes
   0        success
@@ -93,8 +97,8 @@ Exit codes
   64       the command line, a setting, or a file or store that a setting names is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
-  69       the address is in use or forbidden; explain --last: no longhaul answers, or the
-           request is not kept
+  69       the address is in use or forbidden; explain --last, recall: no longhaul answers, or
+           the request or original is not kept
   71       cannot spawn threads or install signal handlers
   74       the output cannot be written
   126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's
@@ -166,6 +170,9 @@ pub fn main(
         }
         Some("init") => init::init(flag_layers(&matches), own, &env),
         Some("man") => completions::manual_page(command(), own).and_then(|page| print(&page)),
+        #[cfg(feature = "mcp")]
+        Some("mcp") => resolved().and_then(|found| mcp::mcp(&found, own, &env)),
+        Some("recall") => resolved().and_then(|found| recall::recall(&found, own, &env)),
         Some("run") => {
             if let ConfigFile::Found(path) = &file {
                 print_error(&format!("longhaul: settings from {}\n", path.display()));
@@ -204,6 +211,7 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(explain::command())
         .subcommand(compact::command())
+        .subcommand(recall::command())
         .subcommand(connect::command())
         .subcommand(init::command())
         .subcommand(doctor::command())
@@ -232,6 +240,8 @@ fn command() -> Command {
                 ),
         )
         .subcommands(completions::commands());
+    #[cfg(feature = "mcp")]
+    let program = program.subcommand(mcp::command());
     program
         .mut_subcommands(flags::with_setting_flags)
         .args(flags::all())

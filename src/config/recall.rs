@@ -1,0 +1,83 @@
+//! Recall settings: whether originals are kept, and which line names them.
+
+use super::base_url::BaseUrl;
+use super::choices::RecallSetting;
+use super::listener;
+use super::resolved::ResolvedSettings;
+use super::settings;
+use crate::error::Problem;
+use crate::limits::RECALL_PATH;
+use longhaul_core::units::recall_id::RecallForm;
+use std::net::SocketAddr;
+
+/// Whether originals are kept.
+pub(super) fn is_on(found: &ResolvedSettings) -> Result<bool, Problem> {
+    Ok(found.value(&settings::RECALL)? != RecallSetting::Off
+        && !found.value(&settings::RECALL_DISABLED)?)
+}
+
+/// Returns the form of the lines, or `None` if recall is off.
+///
+/// A URL must be the same after a restart. If each start picks another port, the line names a command,
+/// which finds the port in its environment.
+pub(super) fn form(
+    found: &ResolvedSettings,
+    listen: SocketAddr,
+) -> Result<Option<RecallForm>, Problem> {
+    if !is_on(found)? {
+        return Ok(None);
+    }
+    let url = found.value(&settings::RECALL_URL)?;
+    Ok(match found.value(&settings::RECALL)? {
+        RecallSetting::Off => None,
+        RecallSetting::Mcp => Some(RecallForm::Tool),
+        RecallSetting::Url if listen.port() == 0 => Some(RecallForm::Command),
+        RecallSetting::Url => {
+            let has_tls = listener::tls_files(found)?.is_some();
+            let scheme = if has_tls { "https" } else { "http" };
+            let base = url.map_or_else(
+                || format!("{scheme}://{}", listener::reachable_address(listen)),
+                |url| format!("{}{}", url.origin(), url.path()),
+            );
+            Some(RecallForm::Url(format!("{base}{RECALL_PATH}").into()))
+        }
+    })
+}
+
+/// Where a running proxy answers for originals.
+#[derive(Clone, Debug)]
+pub(crate) struct RecallEndpoint {
+    /// Base URL of the proxy.
+    pub(crate) base: BaseUrl,
+    /// Whether the proxy requires a client token.
+    pub(crate) needs_token: bool,
+}
+
+/// Returns where the running proxy answers, from few settings: an agent's environment may lack the
+/// others.
+///
+/// # Errors
+/// The settings name no address that stays the same.
+pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Problem> {
+    let listen = found.value(&settings::LISTEN)?;
+    let base = match found.value(&settings::RECALL_URL)? {
+        Some(url) => url,
+        None if listen.port() == 0 => {
+            return Err(Problem::CommandLine(
+                "listen has port 0, so the proxy cannot be found: set recall_url \
+                 (LONGHAUL_RECALL_URL), which `longhaul run` sets for its command"
+                    .into(),
+            ));
+        }
+        None => {
+            let has_tls = found.value(&settings::TLS_CERTIFICATE_FILE)?.is_some();
+            let scheme = if has_tls { "https" } else { "http" };
+            let url = format!("{scheme}://{}", listener::reachable_address(listen));
+            BaseUrl::parse(&url).map_err(|why| Problem::System(why.to_string()))?
+        }
+    };
+    Ok(RecallEndpoint {
+        base,
+        needs_token: found.value(&settings::CLIENT_TOKENS_FILE)?.is_some(),
+    })
+}
