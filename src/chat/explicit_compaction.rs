@@ -150,7 +150,7 @@ async fn compact_buffered(
     let conversation = Dialect::read_any(body.text()).map_err(bypass_fault)?;
     let route = chat_route(services, &head, conversation.dialect())?;
     let scope = services.scope(&route.mapped, &head);
-    let (mut chat, mut inputs) = prepare(ChatRequest {
+    let (chat, inputs) = prepare(ChatRequest {
         services,
         route: &route,
         head: &head,
@@ -162,11 +162,6 @@ async fn compact_buffered(
         parent,
     })
     .await;
-    // Anyone can compact with any key, so nothing is kept for a caller whom no upstream has answered.
-    if !inputs.prior_records.seen {
-        chat.settings.recall = None;
-        inputs.policy.forget_recall();
-    }
     let Some((attempt, new, report)) = plan::explicit_compaction(&chat, inputs).await else {
         let report = ChatReport::untouched(&conversation, Bypass::Nothing);
         return Ok((body.text().clone(), report));

@@ -43,7 +43,7 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(services, &knowledge, overrides, &model, &prefix_keys);
     settings.cache_price = cache_price(services, &settings, &model, adopted);
-    settings.recall = recall::link(services, &request, &prefix_keys);
+    settings.recall = recall::link(&request, &prefix_keys, &prior_records);
     let chat = Chat {
         mode: services.mode(overrides),
         compact_now: overrides.compaction == Some(CompactionOverride::Now),

@@ -6,19 +6,27 @@ use tokio::runtime::Handle;
 use tokio::task;
 
 use crate::chat::{Chat, ChatRequest};
-use crate::services::Services;
+use crate::request::paths;
 use longhaul_core::planning::originals::Originals;
 use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::recall::RecallLink;
 
 /// Returns the link of a chat's conversation; `None` if recall is off.
+///
+/// Anyone can compact explicitly with any key, so nothing is kept then for a caller whom no upstream has
+/// answered.
 pub(super) fn link(
-    services: &Services,
     request: &ChatRequest<'_>,
     prefix_keys: &PrefixKeys,
+    prior: &PriorRecords,
 ) -> Option<Arc<RecallLink>> {
+    let services = request.services;
     services.store.originals()?;
+    if request.head.uri.path() == paths::COMPACT_PATH && !prior.seen {
+        return None;
+    }
     let form = services.config.recall.clone()?;
     let conversation = prefix_keys.conversation_key()?;
     let prefixes = Arc::clone(prefix_keys.all());
@@ -53,7 +61,7 @@ pub(super) fn keep_originals(chat: &Chat<'_>, view: &ForwardedView) {
         if let Ok(Some(originals)) = collected.await
             && !store.keep(originals).await
         {
-            tracing::debug!(
+            tracing::warn!(
                 "the store did not take all originals; the next request offers them again"
             );
         }

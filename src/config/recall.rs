@@ -81,3 +81,40 @@ pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Probl
         needs_token: found.value(&settings::CLIENT_TOKENS_FILE)?.is_some(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// Returns the form under these settings.
+    fn form(changes: &[(&str, &str)]) -> Option<RecallForm> {
+        Config::default_with(changes.iter().copied())
+            .unwrap()
+            .recall
+    }
+
+    #[test]
+    fn a_url_is_named_only_if_each_start_has_the_same() {
+        let url = ("recall", "url");
+        let named = |base: &str| Some(RecallForm::Url(format!("{base}{RECALL_PATH}").into()));
+        assert_eq!(form(&[url]), named("http://127.0.0.1:8484"));
+        let all = ("listen", "0.0.0.0:9000");
+        assert_eq!(
+            form(&[url, all, ("public", "true")]),
+            named("http://127.0.0.1:9000")
+        );
+        let own = ("recall_url", "http://longhaul:8484/sub/");
+        assert_eq!(form(&[url, own]), named("http://longhaul:8484/sub"));
+        let free = ("listen", "127.0.0.1:0");
+        assert_eq!(form(&[url, free, own]), Some(RecallForm::Command));
+        assert_eq!(form(&[("recall", "mcp"), free]), Some(RecallForm::Tool));
+    }
+
+    #[test]
+    fn recall_is_off_unless_asked_for_and_not_switched_off() {
+        assert_eq!(form(&[]), None);
+        assert_eq!(form(&[("recall", "off")]), None);
+        assert_eq!(form(&[("recall", "url"), ("recall_disabled", "1")]), None);
+    }
+}

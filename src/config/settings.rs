@@ -362,8 +362,8 @@ settings! { ALL_SETTINGS:
     /// line outlives its original only in a session that rests for a week.
     STORE_RECALL_TTL: Duration = duration, "store.recall_ttl" = "168h", restart;
 
-    /// The maximum bytes of originals kept for recall, in memory, in the file beside the one of
-    /// file:PATH, or for each caller at a Redis server. The caller that holds the most makes room
+    /// The maximum bytes of originals kept for recall: in memory, in the file beside that of
+    /// file:PATH, or of each caller at a Redis server. The caller that holds the most makes room
     /// first. A session of a million tokens has about 4 MiB.
     STORE_RECALL_MAX_BYTES: u64 = bytes, "store.recall_max_bytes" = "256MiB", restart;
 

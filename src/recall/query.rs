@@ -107,7 +107,7 @@ pub(crate) fn parse_lines(text: &str) -> Result<(usize, usize), QueryError> {
     Ok((first, last))
 }
 
-/// Collects the answer, text by text. The lines of all texts are counted together.
+/// Collects the answer, text by text. The lines of texts without a place are counted together.
 pub(crate) struct AnswerText<'q> {
     query: &'q RecallQuery,
     out: String,
@@ -128,9 +128,12 @@ impl<'q> AnswerText<'q> {
         }
     }
 
-    /// Adds what the query selects of `text`. `place` is shown above the first line that matches. Returns
-    /// whether the answer takes more.
+    /// Adds what the query selects of `text`. `place` is shown above the first line that matches, and the
+    /// lines of a text with a place are counted from 1. Returns whether the answer takes more.
     pub(crate) fn add(&mut self, text: &str, place: Option<&str>) -> bool {
+        if place.is_some() {
+            self.line = 0;
+        }
         let (first, last) = self.query.lines.unwrap_or((1, usize::MAX));
         if self.query.grep.is_none() && self.query.lines.is_none() {
             return self.push(text);

@@ -391,14 +391,6 @@ impl Policy {
         }
     }
 
-    /// Adds no lines for recall.
-    pub fn forget_recall(&mut self) {
-        self.recall = None;
-        if let Some((_, rule)) = &mut self.prune {
-            rule.recall = None;
-        }
-    }
-
     /// Whether the rule clears results between two cuts of the history.
     pub(super) fn prunes_between_cuts(&self) -> bool {
         match &self.prune {

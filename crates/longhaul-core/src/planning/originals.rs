@@ -2,7 +2,7 @@
 //! read.
 //!
 //! The history is kept once, unit by unit. A result is a range of its unit, and a segment a range of
-//! units, so that merged segments and cleared results take no room of their own.
+//! units. Merged segments and cleared results therefore take no room of their own.
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, Role, ToolCall};

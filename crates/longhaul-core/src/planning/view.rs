@@ -1,7 +1,9 @@
 //! View of a conversation as it is forwarded: which messages are replaced, and by which text.
 
+mod recall;
+
+use crate::conversation::Conversation;
 use crate::conversation::images;
-use crate::conversation::{Conversation, Message};
 use crate::planning::account::MessageFate;
 use crate::planning::plan::{Replacement, Replacements};
 use crate::policy::cut_point::PinnedHead;
@@ -10,16 +12,16 @@ use crate::policy::placement::Placement;
 use crate::policy::record::{Clip, CompactionRecord};
 use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashDetector;
-use crate::pruning::placeholder::{PlaceholderText, is_shorter};
+use crate::pruning::placeholder::PlaceholderText;
 use crate::pruning::rule::{Fate, PruneState};
 use crate::recall::RecallLink;
-use crate::text::wording;
-use crate::units::recall_id::RecallId;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+pub use recall::Recallable;
 
 /// Conversation as it is forwarded.
 #[derive(Clone, Debug)]
@@ -40,15 +42,6 @@ pub struct ForwardedView {
     thrash: ThrashDetector,
     /// Link of the lines by which an agent reads originals.
     recall: Option<Arc<RecallLink>>,
-}
-
-/// A part of a conversation that a view replaces, and that an agent can read by an ID.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Recallable {
-    /// The messages that a segment stands for.
-    History(Range<usize>),
-    /// The result in the message at this index.
-    Result(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -343,74 +336,6 @@ impl ForwardedView {
             cuts.push(Replacement::Output { tokens });
         }
         (!cuts.is_empty()).then(|| Replacements::new(cuts))
-    }
-
-    /// Returns the text of a clipped result.
-    fn clipped_text(
-        &self,
-        conversation: &Conversation<'_>,
-        message: &Message,
-        clip: &Clip,
-    ) -> String {
-        let text = conversation.text(message);
-        let Some(link) = &self.recall else {
-            return wording::clip(&text, clip.head, clip.tail).into_owned();
-        };
-        // A text that was clipped before keeps its own line.
-        let (inner, line) = wording::split_recall_line(&text);
-        let clipped = wording::clip(inner, clip.head, clip.tail);
-        if clipped == inner && line.is_some() {
-            return text.into_owned();
-        }
-        let line = link.line(link.result_id(&conversation.text_hash(message)));
-        let with_line = [&*clipped, "\n", &line].concat();
-        if is_shorter(conversation, message, &with_line) {
-            with_line
-        } else {
-            wording::clip(&text, clip.head, clip.tail).into_owned()
-        }
-    }
-
-    /// Returns the summary with the lines by which an agent reads the history behind each segment.
-    fn with_lines(&self, text: &SegmentedText) -> SegmentedText {
-        let Some(link) = &self.recall else {
-            return text.clone();
-        };
-        let covered = self.pinned_head.end..self.summarised_until;
-        text.clone().with_recall_lines(covered, |from, to| {
-            Some(link.line(link.segment_id(from, to)?))
-        })
-    }
-
-    /// Returns the originals that the view replaces, each with its ID. Empty without recall.
-    pub fn recallable(&self, conversation: &Conversation<'_>) -> Vec<(RecallId, Recallable)> {
-        let Some(link) = &self.recall else {
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        if let Some(text) = self.text.as_ref()
-            && self.summarised_until > self.pinned_head.end
-        {
-            let mut from = self.pinned_head.end;
-            let whole = [self.summarised_until];
-            let ends = text.segments().iter().map(|segment| segment.until);
-            let whole = whole.into_iter().filter(|_| text.segments().is_empty());
-            for until in ends.chain(whole) {
-                let id = link.segment_id(from, until);
-                found.extend(id.map(|id| (id, Recallable::History(from..until))));
-                from = until;
-            }
-        }
-        let cleared = self.cleared.iter().map(|cleared| cleared.at);
-        let cleared = cleared.filter(|&at| at >= self.summarised_until);
-        let clipped = self.visible_clips().map(|clip| clip.message);
-        for at in cleared.chain(clipped) {
-            if let Some(message) = conversation.message(at) {
-                let id = link.result_id(&conversation.text_hash(message));
-                found.push((id, Recallable::Result(at)));
-            }
-        }
-        found
     }
 
     /// Returns the record to store once a request that used this view was accepted.
