@@ -173,8 +173,8 @@ async fn whole(agent: &Agent, id: &str) -> String {
     let mut text = String::new();
     for page in 0.. {
         let (first, last) = (page * LINES + 1, (page + 1) * LINES);
-        let (_, said) = agent.recall(id, &format!("?lines={first}-{last}")).await;
-        if said.is_empty() {
+        let (status, said) = agent.recall(id, &format!("?lines={first}-{last}")).await;
+        if status != 200 || said.is_empty() {
             break;
         }
         text.push_str(&said);
