@@ -44,7 +44,7 @@ pub(super) fn form(
     })
 }
 
-/// Where a running proxy answers for originals.
+/// Address of a running proxy, for originals.
 #[derive(Clone, Debug)]
 pub(crate) struct RecallEndpoint {
     /// Base URL of the proxy.
@@ -53,7 +53,7 @@ pub(crate) struct RecallEndpoint {
     pub(crate) needs_token: bool,
 }
 
-/// Returns where the running proxy answers, from few settings: an agent's environment may lack the
+/// Returns the address of the running proxy, from few settings: an agent's environment may lack the
 /// others.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ const MAX_MATCHES: usize = 200;
 /// Characters before and behind a match in a long line.
 const EXCERPT_CHARS: usize = 200;
 
-/// What a reader asks for.
+/// Selection that a reader asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecallQuery {
     /// Whether the reader asks for the list of the conversation's units, not for the original itself.

@@ -11,7 +11,7 @@ use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, chat};
-use crate::harness::{Proxy, Wire};
+use crate::harness::{Nobody, Proxy, Wire};
 use crate::program::Program;
 use crate::redis_server::RedisServer;
 use crate::time_limit::bounded;
@@ -217,6 +217,26 @@ async fn originals_survive_a_kill_in_a_file_that_holds_no_word_of_them() {
     assert!(purged.status.success(), "{purged:?}");
     let program = Program::told(&model.url(), &env);
     assert_eq!(Agent::of(program.address()).recall(&id, "").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_fails_no_chat_and_is_told_from_an_unknown_id() {
+    let (model, nobody) = (large_model().await, Nobody::bind());
+    let url = nobody.base("").replace("http://", "redis://");
+    let env = with(&[
+        URL,
+        ("LONGHAUL_STORE", &url),
+        ("LONGHAUL_STORE_SCOPE_SECRET", SECRET),
+    ]);
+    let program = Program::start(&model.url(), &env);
+    let arrived = Caller::of(program.address()).ask(chat(20, 500)).await;
+    assert_eq!(arrived.action(), "prune");
+    let forwarded = last(&model);
+    let (status, said) = Agent::of(program.address())
+        .recall(ids(&forwarded)[0], "")
+        .await;
+    assert_eq!(status, 503);
+    assert!(said.contains("recall_unavailable"), "{said}");
 }
 
 #[tokio::test]

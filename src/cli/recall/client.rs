@@ -23,7 +23,7 @@ use longhaul_core::units::recall_id::{NoRecallId, RecallId};
 /// Maximum time for an answer: a search of a long history on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What to read of an original.
+/// Selection of an original's text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::cli) struct RecallPart<'p> {
     pub(in crate::cli) grep: Option<&'p str>,

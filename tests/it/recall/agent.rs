@@ -20,7 +20,7 @@ const RECALL_PATH: &str = "/__longhaul__/recall/";
 const LINE: &str = "[Full text: longhaul recall ";
 const ID_DIGITS: usize = 52;
 
-/// What the agent found at the end.
+/// Findings of the agent at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Findings {
     /// Requests that the model answered.
@@ -109,6 +109,8 @@ pub(crate) async fn play(agent: &Agent, model: &Model, windows: usize, facts: us
         json!({"role": "system", "content": "You are an agent."}),
         json!({"role": "user", "content": "Read every file and remember what it says."}),
     ];
+    let tools = json!([{"type": "function", "function": {"name": "read",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
     let mut results = Vec::new();
     for step in 0..steps {
         // The newest results are in the prompt anyway.
@@ -117,7 +119,7 @@ pub(crate) async fn play(agent: &Agent, model: &Model, windows: usize, facts: us
         let result = result_of(step, &planted);
         messages.extend(exchange(step, &result));
         results.push(result);
-        let body = json!({"model": "m", "messages": messages}).to_string();
+        let body = json!({"model": "m", "messages": messages, "tools": tools}).to_string();
         let is_answered = agent.ask(body.into_bytes()).await;
         found.requests += usize::from(is_answered);
         found.refused += usize::from(!is_answered);

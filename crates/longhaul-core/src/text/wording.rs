@@ -72,7 +72,7 @@ pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
 
 /// Prefix of the line that says how to read an original in full.
 const RECALL_PREFIX: &str = "[Full text: ";
-/// What stands between that prefix and the ID, by form. The URL of the last form may be any.
+/// Words between that prefix and the ID, by form. The URL of the last form may be any.
 const RECALL_COMMAND: &str = "longhaul recall ";
 const RECALL_TOOL: &str = "call the tool recall with id ";
 const RECALL_URL: &str = "GET http";

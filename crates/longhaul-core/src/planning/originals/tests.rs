@@ -51,7 +51,7 @@ fn link(conversation: &Conversation<'_>, secret: u8) -> Arc<RecallLink> {
     Arc::new(RecallLink::new(scope, key, prefixes, RecallForm::Command))
 }
 
-/// What makes the session smaller.
+/// Reason for a smaller session.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Clearing,
