@@ -14,6 +14,7 @@ mod output_limit;
 mod placement;
 pub(crate) mod plan;
 pub(crate) mod prepare;
+mod recall;
 mod recovery;
 pub(crate) mod retry;
 pub(crate) mod rewrite;

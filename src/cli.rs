@@ -16,8 +16,11 @@ mod health;
 mod init;
 mod json;
 mod loopback;
+#[cfg(feature = "mcp")]
+mod mcp;
 pub(crate) mod model_window;
 mod pipe;
+mod recall;
 mod run;
 mod serve;
 mod settings_files;
@@ -72,6 +75,7 @@ Examples:
   longhaul explain request.json                     what longhaul would do with a request, and why
   longhaul compact request.json                     compact a request body now
   longhaul eval session.json --model NAME           what a model does next, with longhaul and without
+  longhaul recall ID                                the text behind a line [Full text: …]
   longhaul doctor                                   test settings, upstream, key and store
   longhaul init --upstream openrouter.ai/api/v1     write a configuration file
   longhaul check --model NAME                       a model's window, and where it comes from
@@ -85,8 +89,8 @@ The file is the first of: --config or LONGHAUL_CONFIG; ./longhaul.toml (not for 
 ~/.config/longhaul/longhaul.toml.
 `longhaul defaults` prints all settings, `longhaul check` the source of each.
 --store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1 and
-DISABLE_THINKING_REMOVAL=1 each switch one feature off.
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1,
+DISABLE_THINKING_REMOVAL=1 and DISABLE_RECALL=1 each switch one feature off.
 
 Exit codes
   0        success
@@ -96,8 +100,8 @@ Exit codes
   64       the command line, a setting, or a file or store that a setting names is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
-  69       the address is in use or forbidden; explain --last: no longhaul answers, or the
-           request is not kept
+  69       the address is in use or forbidden; explain --last, recall: no longhaul answers, or
+           the request or original is not kept
   71       cannot spawn threads or install signal handlers
   74       the output cannot be written
   126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's
@@ -173,6 +177,9 @@ pub fn main(
         }
         Some("init") => init::init(flag_layers(&matches), own, &env),
         Some("man") => completions::manual_page(command(), own).and_then(|page| print(&page)),
+        #[cfg(feature = "mcp")]
+        Some("mcp") => resolved().and_then(|found| mcp::mcp(&found, own, &env)),
+        Some("recall") => resolved().and_then(|found| recall::recall(&found, own, &env)),
         Some("run") => {
             if let ConfigFile::Found(path) = &file {
                 print_error(&format!("longhaul: settings from {}\n", path.display()));
@@ -212,6 +219,7 @@ fn command() -> Command {
         .subcommand(explain::command())
         .subcommand(eval::command())
         .subcommand(compact::command())
+        .subcommand(recall::command())
         .subcommand(connect::command())
         .subcommand(init::command())
         .subcommand(doctor::command())
@@ -240,6 +248,8 @@ fn command() -> Command {
                 ),
         )
         .subcommands(completions::commands());
+    #[cfg(feature = "mcp")]
+    let program = program.subcommand(mcp::command());
     program
         .mut_subcommands(flags::with_setting_flags)
         .args(flags::all())

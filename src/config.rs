@@ -16,6 +16,7 @@ mod prompts;
 mod proxies;
 mod quantities;
 mod raw_value;
+mod recall;
 mod redact;
 mod reload;
 mod render;
@@ -44,10 +45,12 @@ pub use compaction::WindowOrigin;
 use http::HeaderValue;
 pub use keys::ClientTokens;
 pub(crate) use layers::Layers;
+pub(crate) use listener::reachable_address;
 pub use listener::{AdminListener, TlsFiles};
 pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use quantities::token_count;
+pub(crate) use recall::endpoint as recall_endpoint;
 pub(crate) use redact::redacted_url as shown_url;
 pub(crate) use render::{
     default_toml, minimal_toml, report, report_json, secret_variables, settings_markdown,
@@ -66,6 +69,7 @@ use crate::models::{self, HostKind};
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::CompactionSettings;
+use longhaul_core::units::recall_id::RecallForm;
 use longhaul_core::units::tokens::Tokens;
 use model_tables::ModelPattern;
 use problems::Problems;
@@ -117,6 +121,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Whether only this machine can connect, and the operator has not opened the listener.
     pub is_for_this_machine: bool,
+    /// Form of the lines by which agents read originals; `None` if recall is off.
+    pub(crate) recall: Option<RecallForm>,
     /// Settings for particular models, matched in order.
     models: Vec<(ModelPattern, ModelSettings<'static>)>,
     /// Prices of particular models, matched in order.
@@ -386,6 +392,7 @@ impl Config {
             overflow_rules: found.value(&settings::OVERFLOW_PATTERNS)?,
             window: general.window,
             window_origin: general.window_origin.into_owned(),
+            recall: recall::form(found, listen)?,
             models,
             prices,
             summary,

@@ -122,6 +122,20 @@ faults! {
         "paths under /__longhaul__/ are reserved: POST a chat completion request to \
          /__longhaul__/compact to compact it, or leave out the prefix to reach the upstream";
 
+    /// The store of originals does not answer.
+    RecallUnavailable = "recall_unavailable", SERVICE_UNAVAILABLE, MayHelp,
+        "the store of originals does not answer; retry, and check store.at if this happens again";
+
+    /// A query about an original is not valid.
+    RecallQuery = "recall_query", BAD_REQUEST, Useless,
+        "the query is not valid: lines takes A-B, A-, -B or A, counted from 1; grep and search take \
+         a pattern of 1 to 1024 bytes";
+
+    /// No original has the ID, or the original has expired or made room.
+    RecallUnknown = "recall_unknown", NOT_FOUND, Useless,
+        "longhaul keeps no original under this ID: the ID is wrong, or the original has expired or \
+         made room for newer ones";
+
     /// Compaction was requested, but the mode is off.
     CompactionOff = "compaction_off", FORBIDDEN, Useless,
         "compaction is disabled because the mode is off; set LONGHAUL_MODE=on, or leave out \

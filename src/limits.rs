@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+/// Path of an original on the proxy's listener, up to its ID.
+pub(crate) const RECALL_PATH: &str = "/__longhaul__/recall/";
+
 /// Maximum buffer capacity reserved up front for a body of declared size. Larger bodies, which are
 /// larger than most chats, grow their buffer geometrically. Bytes count towards the budget as they
 /// arrive, and occupy memory as they are written.

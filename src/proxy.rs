@@ -26,6 +26,7 @@ use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{self, Route};
 use crate::exchange::tunnel::{TunnelSlot, upgrade};
 use crate::metrics::{Action, RetryOutcome, RetryReason};
+use crate::recall;
 use crate::report::ChatReport;
 use crate::request::headers::{BodyFraming, is_clearly_framed, is_upgrade_request};
 use crate::request::overrides::RequestOverrides;
@@ -94,6 +95,11 @@ impl Proxy {
             answer
                 .await
                 .map(|reply| reply.map(|body| ReplySource::Left(body.into())))
+        } else if recall::is_recall_request(services, &request) {
+            return match Box::pin(recall::answer(services, &request, &mut log)).await {
+                Ok(reply) => relay(reply.map(|body| ReplySource::Left(body.into())), log),
+                Err(fault) => answer_fault(services, fault, None, log),
+            };
         } else {
             let forward = Box::pin(forward(services, request, slot, &mut log));
             forward.await.map(|reply| reply.map(ReplySource::Right))

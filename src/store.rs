@@ -8,6 +8,7 @@ mod format;
 pub(crate) mod inspector;
 mod lease;
 pub(crate) mod memory;
+mod originals;
 mod redis;
 mod removal_cache;
 mod secret;
@@ -25,6 +26,7 @@ pub(crate) use count_cache::CountedRequest;
 pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
 pub(crate) use lease::LeaseOutcome;
 pub(crate) use memory::RewriteTolerance;
+pub(crate) use originals::{Original, OriginalContent, OriginalStore};
 pub(crate) use secret::Secret;
 
 use crate::config::{StoreConfig, StoreLocation};
@@ -55,6 +57,8 @@ pub(crate) struct Store {
     lessons: Option<Lessons>,
     sealer: Arc<RecordSealer>,
     secret: Secret,
+    /// Originals for recall; `None` if recall is off.
+    originals: Option<Arc<OriginalStore>>,
     /// Keys of one-time notices that were logged.
     notified: Cache<RecordKey, ()>,
 }
@@ -77,9 +81,18 @@ impl Store {
             None => open_durable(config, Intent::Use)?,
         };
         let far = far.map(|far| (far, config.wait_limit));
+        let store = Self::from_parts(config.memory_bytes, config.ttl, far, secret, metrics);
+        let originals = if config.keeps_originals {
+            let durable = open_originals(config, Intent::Use)?;
+            let sealer = Arc::clone(&store.sealer);
+            Some(Arc::new(OriginalStore::new(config, durable, sealer)))
+        } else {
+            None
+        };
         Ok(Self {
             lessons,
-            ..Self::from_parts(config.memory_bytes, config.ttl, far, secret, metrics)
+            originals,
+            ..store
         })
     }
 
@@ -112,6 +125,7 @@ impl Store {
             lessons: None,
             sealer: seal,
             secret,
+            originals: None,
             notified: Cache::new(MAX_NOTIFIED),
         }
     }
@@ -146,6 +160,11 @@ impl Store {
     pub(crate) fn owns_file(&self) -> bool {
         let tiered = self.tiered.as_ref();
         tiered.is_some_and(|tier| !tier.inner.durable.is_shared())
+    }
+
+    /// Returns the originals for recall; `None` if recall is off.
+    pub(crate) fn originals(&self) -> Option<&Arc<OriginalStore>> {
+        self.originals.as_ref()
     }
 
     /// Returns the secret that scopes are derived from.
@@ -338,6 +357,9 @@ impl Store {
             }
             tier.inner.durable.close().await;
         }
+        if let Some(originals) = &self.originals {
+            originals.close().await;
+        }
     }
 }
 
@@ -402,6 +424,21 @@ fn open_durable(config: &StoreConfig, intent: Intent) -> Result<OpenedStore, Pro
     Ok(OpenedStore {
         durable: far,
         secret,
+    })
+}
+
+/// Opens the durable store of originals. Returns `None` if originals are kept in memory.
+fn open_originals(config: &StoreConfig, intent: Intent) -> Result<Option<DurableStore>, Problem> {
+    Ok(match &config.location {
+        StoreLocation::Memory => None,
+        StoreLocation::File(path) => {
+            let file = file::FileStore::open_originals(path, config, intent)?;
+            Some(DurableStore::File(file))
+        }
+        StoreLocation::Redis(url) => {
+            let redis = redis::RedisStore::of_originals(url, config)?;
+            Some(DurableStore::Redis(Box::new(redis)))
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, ChatRequest, summary_call, thinking, window};
+use crate::chat::{Chat, ChatRequest, recall, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{ModelKnowledge, QueryKey};
@@ -43,6 +43,7 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(services, &knowledge, overrides, &model, &prefix_keys);
     settings.cache_price = cache_price(services, &settings, &model, adopted);
+    settings.recall = recall::link(&request, &prefix_keys, &prior_records);
     let chat = Chat {
         mode: services.mode(overrides),
         compact_now: overrides.compaction == Some(CompactionOverride::Now),

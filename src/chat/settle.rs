@@ -7,7 +7,8 @@ use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{Retry, SuspectedOverflow};
 use crate::chat::{
-    Chat, account, adopt, notices, placement, summary, thinking, title, unanswered_call, window,
+    Chat, account, adopt, notices, placement, recall, summary, thinking, title, unanswered_call,
+    window,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -140,6 +141,7 @@ pub(crate) async fn finish_explicit_compaction(chat: &Chat<'_>, attempt: &Attemp
         return;
     }
     let adopted = adopt::adopt_plan(chat, attempt, CompactionTrigger::Manual);
+    recall::keep_originals(chat, attempt.view());
     publish(chat, adopted).await;
 }
 
@@ -173,6 +175,9 @@ fn settle(
             None
         }
     };
+    if outcome == RetryOutcome::Accepted && chat.mode == Mode::On {
+        recall::keep_originals(chat, attempt.view());
+    }
     adopted.or(removal)
 }
 

@@ -11,8 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::serve::reachable_address;
-use crate::config::AdminListener;
+use crate::config::{AdminListener, reachable_address};
 use crate::error::Problem;
 
 /// Maximum bytes of a page. An account of 400 rows with their text takes less.

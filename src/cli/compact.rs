@@ -169,6 +169,9 @@ fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
 /// running longhaul has locked its file, a store in memory replaces it. The caller only needs the
 /// new body.
 fn build_services(mut config: Config) -> Result<Services, Problem> {
+    // Originals would be gone with this process, or be held by a running one.
+    config.recall = None;
+    config.store.keeps_originals = false;
     match Services::new(config.clone()) {
         Err(Problem::Store(why)) => {
             print_error(&format!("longhaul: {why}; continuing without a store\n"));

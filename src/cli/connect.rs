@@ -4,8 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command};
 
 use super::agents::Agent;
-use super::serve::reachable_address;
-use crate::config::Config;
+use crate::config::{Config, reachable_address};
 use crate::error::Problem;
 
 /// The placeholder for a model that the user has yet to choose.

@@ -21,12 +21,13 @@ pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
 fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {
         "serve" | "check" | "doctor" | "run" => true,
-        "compact" => !matches!(flag, "admin" | "listen"),
-        "eval" => !matches!(flag, "admin" | "listen" | "store"),
-        "explain" => !matches!(flag, "listen" | "store"),
+        "compact" => !matches!(flag, "admin" | "listen" | "recall"),
+        "eval" => !matches!(flag, "admin" | "listen" | "store" | "recall"),
+        "explain" => !matches!(flag, "listen" | "store" | "recall"),
         "connect" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
         // The new file holds flags alone.
         "init" => !matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG),
+        "mcp" | "recall" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
         "health" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "admin"),
         "store" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "store"),
         _ => false,
@@ -54,6 +55,16 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
             .allow_hyphen_values(false)
             .help(flag_help(entry))
     });
+    let settings = settings
+        .zip(settings_with_flags())
+        .map(|(arg, (flag, _))| match flag.bare {
+            // With a space, a command behind the flag would be taken for its value.
+            Some(bare) => arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(bare),
+            None => arg,
+        });
     settings.chain([file, variables])
 }
 

@@ -176,8 +176,12 @@ async fn serve_alongside(
         .map_err(|error| crate::cli::serve::listen_problem("--listen", config.listen, &error))?;
     let address = listener
         .local_addr()
-        .map(crate::cli::serve::reachable_address)
+        .map(crate::config::reachable_address)
         .map_err(|error| proxy_problem("listen", &error))?;
+    // `longhaul recall` and `longhaul mcp` of the command find the proxy by it.
+    if config.recall.is_some() {
+        process.env("LONGHAUL_RECALL_URL", format!("http://{address}"));
+    }
     let upstream = config.upstream.base.authority().host().to_owned();
     let has_messages = config.upstream.messages.is_some();
     let mut signals =

@@ -9,7 +9,7 @@ mod signals;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use tokio::net::TcpListener;
@@ -17,8 +17,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::config::{
-    AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, report_json,
-    unknown_variables,
+    AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, reachable_address,
+    report_json, unknown_variables,
 };
 use crate::display::thousands::with_thousands;
 use crate::error::Problem;
@@ -159,17 +159,6 @@ pub(super) async fn start_admin(
         }
         (Err(problem), AdminListener::Required(_) | AdminListener::Off) => Err(problem),
     }
-}
-
-/// Returns the address by which this machine reaches a listener on `address`. Replaces an
-/// unspecified IP address with loopback.
-pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 /// Returns the text printed at the start: the information a person needs next.

@@ -90,8 +90,8 @@ fn scope_hex(scope: ScopeTag) -> String {
 
 fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> String {
     let mut page = format!(
-        "{:16}  {:>9}  {:>9}  {:>9}  {:>12}\n",
-        "scope", "entries", "records", "adopted", "bytes"
+        "{:16}  {:>9}  {:>9}  {:>9}  {:>9}  {:>12}\n",
+        "scope", "entries", "records", "adopted", "originals", "bytes"
     );
     let mut all = ScopeStats::default();
     for (scope, stats) in scopes {
@@ -99,6 +99,7 @@ fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> String {
         all.entries += stats.entries;
         all.records += stats.records;
         all.adopted += stats.adopted;
+        all.originals += stats.originals;
         all.bytes += stats.bytes;
     }
     write_stats_row(&mut page, "all", &all);
@@ -109,8 +110,8 @@ fn write_stats_row(page: &mut String, scope: &str, stats: &ScopeStats) {
     // Writing to a String cannot fail.
     _ = writeln!(
         page,
-        "{scope:16}  {:>9}  {:>9}  {:>9}  {:>12}",
-        stats.entries, stats.records, stats.adopted, stats.bytes
+        "{scope:16}  {:>9}  {:>9}  {:>9}  {:>9}  {:>12}",
+        stats.entries, stats.records, stats.adopted, stats.originals, stats.bytes
     );
 }
 
@@ -121,6 +122,7 @@ fn stats_json(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Value {
             "entries": stats.entries,
             "records": stats.records,
             "adopted": stats.adopted,
+            "originals": stats.originals,
             "bytes": stats.bytes,
         })
     });

@@ -66,6 +66,22 @@ impl ChoiceSetting for ResponsesWebSocket {
         &[("refuse", Self::Refuse), ("tunnel", Self::Tunnel)];
 }
 
+/// Whether agents can read originals, and how a line tells them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RecallSetting {
+    /// By a tool of `longhaul mcp`.
+    Mcp,
+    /// Not at all.
+    Off,
+    /// By a URL, or by a command.
+    Url,
+}
+
+impl ChoiceSetting for RecallSetting {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("url", Self::Url), ("mcp", Self::Mcp)];
+}
+
 /// Least severe log level that is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]

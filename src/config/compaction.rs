@@ -53,6 +53,7 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         placement: found
             .value(&settings::SUMMARY_PLACEMENT)?
             .initial_placement(),
+        recall: None,
     };
     if always_above(settings.soft, settings.hard) {
         return Err(found.value_problem(
@@ -168,6 +169,7 @@ mod tests {
             soft: ThresholdSetting::Percent(60),
             keep_recent: Some(Tokens::new(4)),
             placement: Placement::Merged,
+            recall: None,
         };
         assert_eq!(config.compaction, expect);
     }

@@ -1,6 +1,6 @@
 //! Listener settings, and the check that an address open to other machines is intended.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use super::raw_value::Origin;
@@ -35,6 +35,17 @@ pub struct TlsFiles {
 /// Whether only this machine can connect to `listen`.
 pub(super) fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
+}
+
+/// Returns the address by which this machine reaches a listener on `address`. Replaces an
+/// unspecified IP address with loopback.
+pub(crate) fn reachable_address(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// Returns the address that clients connect to.

@@ -38,6 +38,8 @@ pub(crate) struct Flag {
     pub(crate) name: &'static str,
     /// Placeholder for the value in the help.
     pub(crate) value_name: &'static str,
+    /// Value of the flag without a value. `None` if the flag needs one.
+    pub(crate) bare: Option<&'static str>,
 }
 
 /// Defines settings, each an entry of this form, and the list of all of them:
@@ -98,7 +100,26 @@ impl<T> Setting<T> {
     }
 
     pub(super) const fn flag(mut self, name: &'static str, value_name: &'static str) -> Self {
-        self.flag = Some(Flag { name, value_name });
+        self.flag = Some(Flag {
+            name,
+            value_name,
+            bare: None,
+        });
+        self
+    }
+
+    /// Adds a flag that needs no value: `--name` is short for `--name=bare`.
+    pub(super) const fn bare_flag(
+        mut self,
+        name: &'static str,
+        value_name: &'static str,
+        bare: &'static str,
+    ) -> Self {
+        self.flag = Some(Flag {
+            name,
+            value_name,
+            bare: Some(bare),
+        });
         self
     }
 

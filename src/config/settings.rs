@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::base_url::BaseUrl;
 use super::choices::{
-    Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryModel,
-    SummaryStyle,
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket,
+    SummaryModel, SummaryStyle,
 };
 use super::parse::{
     address, address_or_off, base_url, choice, count, integer, optional_base_url, optional_choice,
@@ -59,6 +59,20 @@ settings! { ALL_SETTINGS:
     /// settings override the profile.
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
+
+    /// Whether a line behind each cleared result and each summary says how to read the original. off:
+    /// no line, and no original is kept. url: the line names a URL of longhaul, or the command
+    /// `longhaul recall ID` if the port changes at each start. mcp: the line names a tool of
+    /// `longhaul mcp`. Originals are kept where store.at says.
+    RECALL: RecallSetting = choice, "recall" = "off",
+        bare_flag("recall", "off|url|mcp", "url"), restart;
+
+    /// Neither add lines for recall nor keep originals, whatever recall says.
+    RECALL_DISABLED: bool = switch, "recall_disabled" = "false", env("DISABLE_RECALL"), restart;
+
+    /// The base URL by which agents reach longhaul, for the lines of recall = "url" and for `longhaul
+    /// recall`. `longhaul run` sets it for its command. Empty: the address of listen, on this machine.
+    RECALL_URL: Option<BaseUrl> = optional_base_url, "recall_url" = "", restart;
 
     /// Whether longhaul may listen in plain HTTP and without client tokens on an address that other
     /// machines can reach. Meant for a container, or for a network whose firewall admits only
@@ -343,6 +357,15 @@ settings! { ALL_SETTINGS:
     /// first. A record for a window of 200000 tokens has at most about 260 KiB of ASCII: room for
     /// 250 of the largest.
     STORE_MEMORY: u64 = bytes, "store.memory" = "64MiB", restart;
+
+    /// How long an original is kept for recall after its last use. The default is that of store.ttl: a
+    /// line outlives its original only in a session that rests for a week.
+    STORE_RECALL_TTL: Duration = duration, "store.recall_ttl" = "168h", restart;
+
+    /// The maximum bytes of originals kept for recall: in memory, in the file beside that of
+    /// file:PATH, or of each caller at a Redis server. The caller that holds the most makes room
+    /// first. A session of a million tokens has about 4 MiB.
+    STORE_RECALL_MAX_BYTES: u64 = bytes, "store.recall_max_bytes" = "256MiB", restart;
 
     /// How callers are told apart; no caller ever sees another's summary. credentials: by every
     /// header and query key that carries a credential or an account. header:NAME: by that header,

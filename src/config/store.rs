@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::keys;
 use super::problems::Problems;
+use super::recall;
 use super::resolved::ResolvedSettings;
+use super::setting::Setting;
 use super::settings;
 use super::store_location::{CallerIdentity, StoreLocation};
 use crate::error::Problem;
@@ -30,6 +32,12 @@ pub struct StoreConfig {
     pub wait_limit: Duration,
     /// Bytes of entries in a file store.
     pub max_bytes: u64,
+    /// Whether originals are kept for recall.
+    pub keeps_originals: bool,
+    /// Lifetime of an original, counted from its last use.
+    pub recall_ttl: Duration,
+    /// Bytes of originals: in memory, in a file, or of each caller at a server.
+    pub recall_max_bytes: u64,
     /// Secret for deriving scopes; required if processes share the store.
     pub scope_secret: Option<ScopeSecret>,
     /// Criterion that distinguishes callers.
@@ -73,10 +81,13 @@ impl fmt::Debug for ScopeSecret {
 /// Two settings conflict, or a file cannot be used.
 pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Problems> {
     let mut problems = Problems::default();
-    let ttl = problems.ok_or_record(ttl(found));
+    let ttl = problems.ok_or_record(lifetime(found, &settings::STORE_TTL));
+    let recall_ttl = problems.ok_or_record(lifetime(found, &settings::STORE_RECALL_TTL));
     let scope = problems.ok_or_record(scope(found));
     let scope_secret = problems.ok_or_record(required_secret(found));
-    let (Some(ttl), Some(scope), Some(scope_secret)) = (ttl, scope, scope_secret) else {
+    let (Some(ttl), Some(recall_ttl), Some(scope), Some(scope_secret)) =
+        (ttl, recall_ttl, scope, scope_secret)
+    else {
         return Err(problems);
     };
     Ok(StoreConfig {
@@ -86,6 +97,9 @@ pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Proble
         ca_file: found.value(&settings::STORE_CA_FILE)?,
         wait_limit: found.value(&settings::STORE_WAIT)?,
         max_bytes: found.value(&settings::STORE_MAX_BYTES)?,
+        keeps_originals: recall::is_on(found)?,
+        recall_ttl,
+        recall_max_bytes: found.value(&settings::STORE_RECALL_MAX_BYTES)?,
         scope_secret,
         scope,
         keeps_lessons: found.value(&settings::STORE_LESSONS)?,
@@ -93,11 +107,12 @@ pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Proble
     })
 }
 
-fn ttl(found: &ResolvedSettings) -> Result<Duration, Problem> {
-    let ttl = found.value(&settings::STORE_TTL)?;
+/// Reads how long entries are kept.
+fn lifetime(found: &ResolvedSettings, of: &Setting<Duration>) -> Result<Duration, Problem> {
+    let ttl = found.value(of)?;
     if ttl.as_secs() == 0 {
         let reason = "expected a duration of at least a second, like 168h";
-        return Err(found.value_problem(&settings::STORE_TTL, reason.into()));
+        return Err(found.value_problem(of, reason.into()));
     }
     Ok(ttl)
 }

@@ -11,7 +11,7 @@ use crate::error::Fault;
 /// Prefix of longhaul's own paths; every other path belongs to the upstream.
 const RESERVED_PREFIX: &str = "/__longhaul__";
 
-/// Path for explicit compaction, the only path under the prefix so far.
+/// Path for explicit compaction. [`RECALL_PATH`](crate::limits::RECALL_PATH) is the other one.
 pub(crate) const COMPACT_PATH: &str = "/__longhaul__/compact";
 
 /// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers. A path that

@@ -17,7 +17,7 @@ mod sweep;
 mod table;
 mod threads;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::oneshot;
 
@@ -27,6 +27,7 @@ use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 use open::StoreFile;
+use sweep::{Eviction, FileLimits};
 use table::ListRange;
 use threads::{FileThreads, ReadCommand, WriteCommand};
 
@@ -40,6 +41,16 @@ pub(crate) enum Intent {
     Inspect,
     /// To store records.
     Use,
+}
+
+/// Suffix of the file of originals, appended to the name of the store.
+const ORIGINALS_SUFFIX: &str = ".recall";
+
+/// Returns the path of the file of originals that belongs to the store at `path`.
+pub(super) fn originals_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ORIGINALS_SUFFIX);
+    name.into()
 }
 
 /// The file, and the threads that read and write it.
@@ -66,13 +77,45 @@ impl FileStore {
         config: &StoreConfig,
         intent: Intent,
     ) -> Result<(Self, Secret), Problem> {
+        let limits = FileLimits {
+            max_bytes: config.max_bytes,
+            idle_secs: config.ttl.as_secs(),
+            eviction: Eviction::LeastRecent,
+        };
+        Self::open_within(path, limits, intent)
+    }
+
+    /// Opens or creates the file of originals that belongs to the store at `path`.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub(crate) fn open_originals(
+        path: &Path,
+        config: &StoreConfig,
+        intent: Intent,
+    ) -> Result<Self, Problem> {
+        let limits = FileLimits {
+            max_bytes: config.recall_max_bytes,
+            idle_secs: config.recall_ttl.as_secs(),
+            eviction: Eviction::LargestScopes,
+        };
+        // The file has a secret of its own for its lock. The secret of the records seals the entries.
+        let (file, _) = Self::open_within(&originals_path(path), limits, intent)?;
+        Ok(file)
+    }
+
+    fn open_within(
+        path: &Path,
+        limits: FileLimits,
+        intent: Intent,
+    ) -> Result<(Self, Secret), Problem> {
         let (place, secret) = StoreFile::lock(path, intent)?;
         let database = match place.open() {
             Ok(database) => Some(database),
             Err(refused) if refused.is_temporary() => None,
             Err(refused) => return Err(refused.into_problem(path)),
         };
-        let threads = FileThreads::start(place, database, config)?;
+        let threads = FileThreads::start(place, database, limits)?;
         Ok((Self { threads }, secret))
     }
 

@@ -1,104 +1,129 @@
-//! Encoding of records and notes as sealed bytes.
+//! Encoding of records, notes and originals as sealed bytes: encrypted and authenticated.
 //!
 //! Sealed bytes begin with the version of this format and the version of the forms that records
-//! hold. A seal tag follows: a hash of the key and the value, keyed with the scope secret. Bytes
-//! that are damaged, that another version wrote, or that were made or moved without the secret are
-//! not read. Reading them is a miss.
+//! hold. A random nonce follows, then the ciphertext with its tag (ChaCha20-Poly1305, RFC 8439).
+//! The key is derived from the scope secret, the scope and the entry, and the tag covers the place
+//! of the value. Bytes that are damaged, that another version wrote, or that were made or moved
+//! without the secret are not read. Reading them is a miss.
 
 use bytes::Bytes;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::secret::Secret;
+use super::secret::{Secret, random_bytes};
 use crate::store::durable::NoteName;
 use longhaul_core::FORM_VERSION;
 use longhaul_core::units::scope::RecordKey;
 
 /// Version of these bytes, and of the data that a durable store keeps beside them. Raised with
-/// every change, so that no version takes another's bytes for its own.
-pub(super) const FORMAT: u8 = 2;
+/// every change, so that no version takes another's bytes for its own. Format 2 was not encrypted:
+/// its entries are dropped.
+pub(super) const FORMAT: u8 = 3;
 /// First bytes of every sealed value.
 const MAGIC: [u8; 3] = *b"lh\0";
 /// Bytes of the seal tag.
 const TAG_BYTES: usize = 16;
-/// Bytes in front of the value: magic, format, form version, seal tag.
-const HEADER_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>() + TAG_BYTES;
+/// Bytes of magic, format and form version.
+const VERSION_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>();
 /// Maximum size of a sealed value. A record of the widest window takes less than a tenth of it.
 pub(super) const MAX_SEALED_BYTES: usize = 8 << 20;
 
-/// Keyed hash of a sealed value. Distinguishes two values under one key without reading them.
+/// Authentication tag of a sealed value. Distinguishes two values under one key without reading
+/// them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct SealTag([u8; TAG_BYTES]);
 
 /// Seals values with the scope secret, and opens them.
 pub(super) struct RecordSealer {
-    key: [u8; 32],
+    /// Key from which those of the scopes are derived.
+    cipher_key: [u8; 32],
+    /// Key of the hashes that name notes.
+    name_key: [u8; 32],
 }
 
 impl RecordSealer {
-    /// Derives the sealing key from a secret.
+    /// Derives the sealing keys from a secret.
     pub(super) fn new(secret: &Secret) -> Self {
         Self {
-            key: secret.derive("longhaul 2026 seal of what stores keep"),
+            cipher_key: secret.derive("longhaul 2026 encryption of what stores keep"),
+            name_key: secret.derive("longhaul 2026 seal of what stores keep"),
         }
     }
 
-    /// Seals `value` for `key`. Returns `None` if the result is too large to be stored.
+    /// Seals `value` for `key`. Returns `None` if the result is too large to be stored, or if the
+    /// system gives no random bytes.
     pub(super) fn seal(&self, key: RecordKey, value: &impl Serialize) -> Option<Bytes> {
-        let mut sealed = header().to_vec();
-        sealed.resize(HEADER_BYTES, 0);
+        let version = version();
+        let nonce: [u8; NONCE_LEN] = random_bytes().ok()?;
+        let start = version.len() + nonce.len();
+        let mut sealed = [&version[..], &nonce].concat();
         serde_json::to_writer(&mut sealed, value).ok()?;
-        let SealTag(check) = self.tag(key, sealed.get(HEADER_BYTES..)?);
-        sealed
-            .get_mut(HEADER_BYTES - TAG_BYTES..HEADER_BYTES)?
-            .copy_from_slice(&check);
+        let tag = self
+            .cipher(key)?
+            .seal_in_place_separate_tag(
+                Nonce::assume_unique_for_key(nonce),
+                associated_data(key),
+                sealed.get_mut(start..)?,
+            )
+            .ok()?;
+        sealed.extend_from_slice(tag.as_ref());
         (sealed.len() <= MAX_SEALED_BYTES).then(|| Bytes::from(sealed))
     }
 
     /// Opens a value that was sealed for `key`. Returns `None` unless this version wrote it and it
     /// is intact.
     pub(super) fn open<T: DeserializeOwned>(&self, key: RecordKey, sealed: &[u8]) -> Option<T> {
-        let (_, value) = sealed.split_at_checked(HEADER_BYTES)?;
-        let sound = sealed.starts_with(&header())
-            && sealed.len() <= MAX_SEALED_BYTES
-            && read_tag(sealed) == Some(self.tag(key, value));
-        if sound {
-            serde_json::from_slice(value).ok()
-        } else {
-            None
+        let rest = sealed.strip_prefix(&version()[..])?;
+        if sealed.len() > MAX_SEALED_BYTES {
+            return None;
         }
+        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let mut text = ciphertext.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let cipher = self.cipher(key)?;
+        let value = cipher.open_in_place(nonce, associated_data(key), &mut text);
+        serde_json::from_slice(value.ok()?).ok()
+    }
+
+    /// Returns the cipher of one entry. Each entry has a key of its own below that of its scope, so
+    /// random nonces of one key do not meet.
+    fn cipher(&self, key: RecordKey) -> Option<LessSafeKey> {
+        let of_scope = blake3::keyed_hash(&self.cipher_key, &key.scope().0);
+        let of_entry = blake3::keyed_hash(of_scope.as_bytes(), &key.to_bytes());
+        let unbound = UnboundKey::new(&CHACHA20_POLY1305, of_entry.as_bytes());
+        unbound.ok().map(LessSafeKey::new)
     }
 
     /// Returns the name of a model's note, which has the same length for every model name.
     pub(super) fn note_name(&self, model: &str) -> NoteName {
-        let hash = blake3::keyed_hash(&self.key, model.as_bytes());
+        let hash = blake3::keyed_hash(&self.name_key, model.as_bytes());
         let mut name = [0; 8];
         name.iter_mut()
             .zip(hash.as_bytes())
             .for_each(|(to, byte)| *to = *byte);
         NoteName(name)
     }
-
-    fn tag(&self, key: RecordKey, value: &[u8]) -> SealTag {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&key.to_bytes());
-        hasher.update(value);
-        let mut check = [0; TAG_BYTES];
-        hasher.finalize_xof().fill(&mut check);
-        SealTag(check)
-    }
 }
 
 /// Reads the seal tag of sealed bytes without verifying it.
 pub(super) fn read_tag(sealed: &[u8]) -> Option<SealTag> {
-    let check = sealed.get(HEADER_BYTES - TAG_BYTES..HEADER_BYTES)?;
-    Some(SealTag(check.try_into().ok()?))
+    let tag = sealed.get(VERSION_BYTES + NONCE_LEN..)?.last_chunk()?;
+    Some(SealTag(*tag))
 }
 
-fn header() -> [u8; HEADER_BYTES - TAG_BYTES] {
-    let version = FORM_VERSION.to_le_bytes();
-    let bytes = MAGIC.into_iter().chain([FORMAT]).chain(version);
-    let mut head = [0; HEADER_BYTES - TAG_BYTES];
+/// Returns what the tag covers beside the value: the versions, and the key of the entry.
+fn associated_data(key: RecordKey) -> Aad<[u8; VERSION_BYTES + RecordKey::BYTES]> {
+    let mut data = [0; VERSION_BYTES + RecordKey::BYTES];
+    let bytes = version().into_iter().chain(key.to_bytes());
+    data.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    Aad::from(data)
+}
+
+fn version() -> [u8; VERSION_BYTES] {
+    let form = FORM_VERSION.to_le_bytes();
+    let bytes = MAGIC.into_iter().chain([FORMAT]).chain(form);
+    let mut head = [0; VERSION_BYTES];
     head.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
     head
 }
@@ -155,6 +180,22 @@ mod tests {
                 seal(1).open::<CompactionRecord>(key("k"), &sealed),
                 Some(record)
             );
+        }
+    }
+
+    #[test]
+    fn sealed_bytes_hold_no_word_of_their_value_and_never_repeat() {
+        let record = CompactionRecord {
+            text: Some("the vault opens with 7341".into()),
+            ..CompactionRecord::default()
+        };
+        let sealed = [(); 2].map(|()| seal(1).seal(key("k"), &record).unwrap());
+        assert_ne!(sealed[0], sealed[1]);
+        for sealed in sealed {
+            for word in ["vault", "7341", "text", "history_from"] {
+                let found = sealed.windows(word.len()).any(|it| it == word.as_bytes());
+                assert!(!found, "{word}");
+            }
         }
     }
 

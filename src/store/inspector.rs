@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{OpenedStore, open_durable};
-use crate::config::StoreConfig;
+use super::file::originals_path;
+use super::originals::Original;
+use super::{OpenedStore, open_durable, open_originals};
+use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::store::durable::{DurableStore, ListedEntry};
 use crate::store::file::Intent;
@@ -20,6 +22,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A store that is opened for inspection only.
 pub(crate) struct StoreInspector {
     durable: DurableStore,
+    /// File of originals, if there is one. At a server, originals are among the records.
+    originals: Option<DurableStore>,
     sealer: RecordSealer,
 }
 
@@ -42,7 +46,9 @@ pub(crate) struct ScopeStats {
     pub(crate) entries: u64,
     pub(crate) records: u64,
     pub(crate) adopted: u64,
-    /// Bytes of records.
+    /// Originals for recall.
+    pub(crate) originals: u64,
+    /// Bytes of records and originals.
     pub(crate) bytes: u64,
 }
 
@@ -63,7 +69,14 @@ impl StoreInspector {
                     .into(),
             )
         })?;
+        let originals = match &config.location {
+            StoreLocation::File(path) if originals_path(path).exists() => {
+                open_originals(config, Intent::Inspect)?
+            }
+            StoreLocation::File(_) | StoreLocation::Memory | StoreLocation::Redis(_) => None,
+        };
         Ok(Self {
+            originals,
             durable: far,
             sealer: RecordSealer::new(&secret),
         })
@@ -76,7 +89,9 @@ impl StoreInspector {
     ) -> Result<Vec<RecordListing>, Problem> {
         let mut lines = Vec::new();
         let mut add = |listed: ListedEntry| {
-            if let Some(sealed) = &listed.entry.record {
+            if let Some(sealed) = &listed.entry.record
+                && self.original(&listed).is_none()
+            {
                 lines.push(RecordListing {
                     scope: listed.key.scope(),
                     record: self.sealer.open(listed.key, sealed),
@@ -104,23 +119,42 @@ impl StoreInspector {
             let stats = scopes.entry(listed.key.scope()).or_default();
             stats.entries += 1;
             if let Some(sealed) = &listed.entry.record {
-                stats.records += 1;
+                let is_original = self.original(&listed).is_some();
+                stats.originals += u64::from(is_original);
+                stats.records += u64::from(!is_original);
                 stats.adopted += u64::from(listed.entry.adopted);
                 stats.bytes += sealed.len() as u64;
             }
         };
-        await_answer(self.durable.for_each_entry(scope, &mut add)).await?;
+        for store in self.stores() {
+            await_answer(store.for_each_entry(scope, &mut add)).await?;
+        }
         Ok(scopes)
     }
 
     /// Removes every entry, or those of one scope. Returns how many.
     pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Problem> {
-        await_answer(self.durable.purge(scope)).await
+        let mut purged = 0;
+        for store in self.stores() {
+            purged += await_answer(store.purge(scope)).await?;
+        }
+        Ok(purged)
+    }
+
+    fn stores(&self) -> impl Iterator<Item = &DurableStore> {
+        [&self.durable].into_iter().chain(&self.originals)
+    }
+
+    /// Returns the original of an entry, if it is one.
+    fn original(&self, listed: &ListedEntry) -> Option<Original> {
+        self.sealer.open(listed.key, listed.entry.record.as_ref()?)
     }
 
     /// Closes the store.
     pub(crate) async fn close(&self) {
-        self.durable.close().await;
+        for store in self.stores() {
+            store.close().await;
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::store::durable::{
     EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, ListedEntry, StoredEntry, Unavailable,
     Winner,
 };
+use crate::wall_clock;
 use client::{CommandRoute, RedisClient};
 use connection::ReconnectingConnection;
 use error_kind::{MALFORMED_ANSWER, unavailable};
@@ -51,6 +52,8 @@ pub(crate) struct RedisStore {
     connection: OnceLock<ReconnectingConnection>,
     /// Time that an entry is kept after its last use.
     ttl: Duration,
+    /// Bytes that the entries of each scope may take. `None` leaves the bound to the server.
+    scope_bytes: Option<u64>,
 }
 
 impl RedisStore {
@@ -63,11 +66,24 @@ impl RedisStore {
             client: client(url, config)?,
             connection: OnceLock::new(),
             ttl: config.ttl,
+            scope_bytes: None,
         };
         if tokio::runtime::Handle::try_current().is_ok() {
             redis.connection();
         }
         Ok(redis)
+    }
+
+    /// Creates a store of originals, with a connection and a bound of its own.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub(super) fn of_originals(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
+        Ok(Self {
+            ttl: config.recall_ttl,
+            scope_bytes: Some(config.recall_max_bytes),
+            ..Self::new(url, config)?
+        })
     }
 
     /// Checks that the settings name a server, without connecting to it.
@@ -121,6 +137,12 @@ impl RedisStore {
             let mut commands = Pipeline::new();
             for (_, write) in of_scope() {
                 commands.add_command(entry::write_command(write, self.ttl_ms()));
+            }
+            if let Some(most) = self.scope_bytes {
+                let writes = of_scope().map(|(_, write)| write);
+                let now_ms = wall_clock::unix_seconds().saturating_mul(1_000);
+                let numbers = (now_ms, self.ttl_ms(), most);
+                commands.add_command(entry::bound_command(scope, writes, numbers));
             }
             let answers = self.connection().send_to_key_owner(&commands).await?;
             if answers.len() != commands.len() {

@@ -210,6 +210,7 @@ fn rejects_switch_values_that_are_not_boolean() {
         "DISABLE_COMPACT_ON_OVERFLOW",
         "DISABLE_THINKING_REMOVAL",
         "DISABLE_CACHE_MARK",
+        "DISABLE_RECALL",
     ] {
         check_refused(
             &["check"],

@@ -59,6 +59,7 @@ mod placeholders;
 mod program;
 mod promises;
 mod properties;
+mod recall;
 mod received_reply;
 mod recorded;
 mod recorded_digests;

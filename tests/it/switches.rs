@@ -416,6 +416,7 @@ fn switches_accept_eight_boolean_words_and_the_empty_value() {
         (OVERFLOW.0, "compact.overflow_disabled"),
         ("DISABLE_THINKING_REMOVAL", "thinking.removal_disabled"),
         ("DISABLE_CACHE_MARK", "compact.cache_mark_disabled"),
+        ("DISABLE_RECALL", "recall_disabled"),
     ] {
         let of = |value: &str| {
             let (code, said) = check_said(name, value);

@@ -309,6 +309,14 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Returns the hash of a message's text.
+    pub(super) fn text_hash(&self, message: &Message) -> [u8; 32] {
+        let hash = || blake3::hash(self.text(message).as_bytes()).into();
+        message
+            .memo()
+            .map_or_else(hash, |memo| *memo.text_hash.get_or_init(hash))
+    }
+
     /// Returns the batches of tool results, in order.
     pub fn batches(&self) -> &[Batch] {
         &self.batches

@@ -15,6 +15,7 @@ pub mod planning;
 pub mod policy;
 pub mod prefix;
 pub mod pruning;
+pub mod recall;
 pub mod sse;
 pub mod summary;
 pub mod text;

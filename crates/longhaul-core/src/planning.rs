@@ -3,6 +3,7 @@
 pub mod account;
 pub mod agent_compaction;
 pub mod continuation;
+pub mod originals;
 pub mod plan;
 pub mod recovery;
 pub mod replay;

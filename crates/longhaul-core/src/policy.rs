@@ -13,11 +13,13 @@ pub mod thrash;
 
 use crate::pruning::placeholder::Placeholder;
 use crate::pruning::rule::PruneRule;
+use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
 use budgets::MAX_INDEX_PERCENT;
 pub use budgets::SummaryBudgets;
 use cache_price::CachePrice;
 use placement::Placement;
+use std::sync::Arc;
 
 /// Smallest window, in tokens, for which `auto` prunes by the standard rule. Below it, `auto`
 /// prunes only at the mark. Replays of real sessions show why: a rule scaled down to a small window
@@ -129,6 +131,9 @@ pub struct CompactionSettings {
     pub cache_price: Option<CachePrice>,
     /// Placement of the summary.
     pub placement: Placement,
+    /// Link of the lines by which an agent reads originals. `None` if recall is off, or before a
+    /// conversation is known.
+    pub recall: Option<Arc<RecallLink>>,
 }
 
 impl Default for CompactionSettings {
@@ -152,6 +157,7 @@ impl Default for CompactionSettings {
             keep_recent: None,
             cache_price: None,
             placement: Placement::default(),
+            recall: None,
         }
     }
 }
@@ -315,6 +321,8 @@ pub struct Policy {
     pub adds_cache_mark: bool,
     /// Placement of the summary.
     pub placement: Placement,
+    /// See [`CompactionSettings::recall`].
+    pub recall: Option<Arc<RecallLink>>,
 }
 
 impl Policy {
@@ -353,6 +361,7 @@ impl Policy {
                 Profile::Auto | Profile::Frugal => Placeholder::FixedIndex,
                 Profile::Local | Profile::Standard => Placeholder::Fixed,
             }),
+            recall: settings.recall.clone(),
         };
         let clearing = [rule.protect, rule.protect.min(share)];
         let keep_recent = keep_recent(settings, &thresholds);
@@ -376,6 +385,7 @@ impl Policy {
             prune_thresholds: thresholds,
             budgets,
             placement: settings.placement,
+            recall: settings.recall.clone(),
             adds_cache_mark: settings.adds_cache_mark,
             thresholds,
         }

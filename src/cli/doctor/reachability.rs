@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 
 use super::Finding;
 use crate::cli::health;
-use crate::cli::serve::{listen_problem, reachable_address};
+use crate::cli::serve::listen_problem;
+use crate::config::reachable_address;
 use crate::config::{AdminListener, Config, StoreLocation};
 use crate::metrics::Metrics;
 use crate::store::Store;

@@ -6,6 +6,7 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::table::{METADATA, RECORDS};
 use crate::store::file::entry_meta::EntryMeta;
+use longhaul_core::units::scope::ScopeTag;
 
 /// A sweep that makes room leaves one part in this many free, so that the next is not due at once.
 const FREE_FRACTION: u64 = 10;
@@ -21,6 +22,17 @@ pub(super) struct FileLimits {
     pub(super) max_bytes: u64,
     /// Seconds that an entry is kept after its last use.
     pub(super) idle_secs: u64,
+    /// Entries that make room.
+    pub(super) eviction: Eviction,
+}
+
+/// Entries that make room in a file that is too large.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Eviction {
+    /// The least recently used ones of the scopes that hold the most.
+    LargestScopes,
+    /// The least recently used ones of all scopes.
+    LeastRecent,
 }
 
 impl FileLimits {
@@ -37,11 +49,17 @@ impl FileLimits {
 /// newer ones are removed.
 pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result<u64, redb::Error> {
     let since = bounds.expiry(now);
-    let mut cut = SweepCutoff::new(
-        &bytes_by_step(database, since, now)?,
-        bounds.max_bytes,
-        since,
-    );
+    let owner = |key: &[u8]| match bounds.eviction {
+        Eviction::LargestScopes => key.first_chunk().copied().unwrap_or_default(),
+        Eviction::LeastRecent => [0; SCOPE_BYTES],
+    };
+    let steps = bytes_by_step(database, since, now, owner)?;
+    let shares = fair_shares(&steps, bounds.max_bytes);
+    let mut cuts: BTreeMap<_, _> = steps
+        .iter()
+        .zip(shares)
+        .map(|((owner, steps), share)| (*owner, SweepCutoff::new(steps, share, since)))
+        .collect();
     let transaction = database.begin_write()?;
     {
         let mut gone = Vec::new();
@@ -49,7 +67,11 @@ pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result
         let mut marks = transaction.open_table(METADATA)?;
         marks.retain(|key, mark| {
             let mark = EntryMeta::decode(mark);
-            let stays = mark.as_ref().is_some_and(|mark| cut.keeps(mark, now));
+            let cut = cuts.get_mut(&owner(key));
+            let stays = mark
+                .as_ref()
+                .zip(cut)
+                .is_some_and(|(mark, cut)| cut.keeps(mark, now));
             match mark {
                 Some(mark) if stays && mark.last_used > now && now >= EARLIEST_CLOCK => {
                     ahead.push((key.to_vec(), mark));
@@ -69,23 +91,55 @@ pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result
         }
     }
     transaction.commit()?;
-    Ok(cut.kept_bytes)
+    Ok(cuts.values().map(|cut| cut.kept_bytes).sum())
 }
 
-/// Sums the bytes of the entries that were used since `since`, by the step of their last use.
+/// Bytes of a key that name its scope.
+const SCOPE_BYTES: usize = size_of::<ScopeTag>();
+type ScopeBytes = [u8; SCOPE_BYTES];
+
+/// Bytes of entries, by the step of their last use.
+type Steps = BTreeMap<u64, u64>;
+
+/// Returns how much of `bytes` each owner may keep. Who has less than an equal share keeps all, and the
+/// others share the rest equally.
+fn fair_shares(steps: &BTreeMap<ScopeBytes, Steps>, bytes: u64) -> Vec<u64> {
+    let held: Vec<u64> = steps.values().map(|steps| steps.values().sum()).collect();
+    let mut ascending = held.clone();
+    ascending.sort_unstable();
+    let (mut left, mut owners) = (bytes, ascending.len() as u64);
+    let mut share = 0;
+    for held in ascending {
+        share = left / owners.max(1);
+        if held > share {
+            break;
+        }
+        left -= held;
+        owners -= 1;
+        share = u64::MAX;
+    }
+    // A single owner has the whole file.
+    held.iter().map(|_| share.min(bytes)).collect()
+}
+
+/// Sums the bytes of the entries that were used since `since`, by owner and by the step of their last
+/// use.
 fn bytes_by_step(
     database: &Database,
     since: u64,
     now: u64,
-) -> Result<BTreeMap<u64, u64>, redb::Error> {
+    owner: impl Fn(&[u8]) -> ScopeBytes,
+) -> Result<BTreeMap<ScopeBytes, Steps>, redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(METADATA)?;
-    let mut steps = BTreeMap::new();
+    let mut steps: BTreeMap<ScopeBytes, Steps> = BTreeMap::new();
     for found in marks.iter()? {
-        let (_, mark) = found?;
+        let (key, mark) = found?;
         let mark = EntryMeta::decode(mark.value()).filter(|mark| mark.last_used >= since);
         if let Some(mark) = mark {
             *steps
+                .entry(owner(key.value()))
+                .or_default()
                 .entry(time_step(mark.last_used.min(now), now))
                 .or_default() += mark.weight();
         }
@@ -183,6 +237,7 @@ mod tests {
         let bounds = FileLimits {
             max_bytes: bytes,
             idle_secs: IDLE,
+            eviction: Eviction::LeastRecent,
         };
         let left = sweep(&database, bounds, now).unwrap();
         let transaction = database.begin_read().unwrap();
@@ -246,6 +301,20 @@ mod tests {
         check(&[-9_999, 5, -1], 3, &[5, 0, 0]);
         check(&[-9_999; 20], 10, &[0; 9]);
         check(&[i64::MIN / 4, 5, 600], 2, &[0]);
+    }
+
+    #[test]
+    fn scopes_with_less_than_an_equal_share_keep_all() {
+        let shares = |held: &[u64]| {
+            let owners = (0..).map(|owner: u8| [owner; SCOPE_BYTES]);
+            let steps = held.iter().map(|bytes| BTreeMap::from([(0, *bytes)]));
+            fair_shares(&owners.zip(steps).collect(), 100)
+        };
+        assert_eq!(shares(&[]), Vec::<u64>::new());
+        assert_eq!(shares(&[500]), [100]);
+        assert_eq!(shares(&[10, 500, 20]), [70, 70, 70]);
+        assert_eq!(shares(&[500, 500]), [50, 50]);
+        assert_eq!(shares(&[40, 60]), [100, 100], "everything fits");
     }
 
     #[test]

@@ -16,7 +16,6 @@ use super::open::StoreFile;
 use super::purge;
 use super::sweep::{FileLimits, sweep};
 use super::table::{self, ListRange};
-use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use crate::wall_clock;
@@ -118,12 +117,8 @@ impl FileThreads {
     pub(super) fn start(
         place: StoreFile,
         database: Option<Database>,
-        config: &StoreConfig,
+        bounds: FileLimits,
     ) -> Result<Self, Problem> {
-        let bounds = FileLimits {
-            max_bytes: config.max_bytes,
-            idle_secs: config.ttl.as_secs(),
-        };
         let slot = DatabaseSlot(Arc::new(RwLock::new(database)));
         let (asks, asked) = sync_channel(MAX_WAITING);
         let (orders, ordered) = sync_channel(MAX_WAITING);

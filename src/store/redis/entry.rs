@@ -1,6 +1,6 @@
 //! Representation of an entry at a server: the name of its key, and a hash with few fields.
 //!
-//! The name `longhaul:2:{3f…}:9a…` consists of format, scope and prefix. A Cluster assigns a key to
+//! The name `longhaul:3:{3f…}:9a…` consists of format, scope and prefix. A Cluster assigns a key to
 //! a node by the part in braces. So all keys of one scope are at one node, and a conversation is
 //! read in one round trip.
 
@@ -15,8 +15,8 @@ use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Prefix of all keys, different for each version. Two versions that alternate at one key would
 /// take each other's records for damaged.
-const PREFIX: &str = "longhaul:2:";
-const _: () = assert!(FORMAT == 2, "the prefix bears the format's version");
+const PREFIX: &str = "longhaul:3:";
+const _: () = assert!(FORMAT == 3, "the prefix bears the format's version");
 /// Maximum bytes of a record.
 const MAX_RECORD_BYTES: usize = MAX_SEALED_BYTES;
 /// Maximum number of fields of an entry: three marks, one record, and one note for each model. A
@@ -38,6 +38,37 @@ const NOTE: &str = "note:";
 const WRITE_SCRIPT: &str = include_str!("write.lua");
 /// Script that reads one entry within the bounds.
 const READ_SCRIPT: &str = include_str!("read.lua");
+
+/// Script that holds the entries of one scope within a bound.
+const BOUND_SCRIPT: &str = include_str!("bound.lua");
+
+/// Builds the command that holds the entries of `scope` within `most` bytes, after `writes` of the scope.
+pub(super) fn bound_command<'w>(
+    scope: ScopeTag,
+    writes: impl Iterator<Item = &'w EntryWrite>,
+    (now_ms, ttl_ms, most): (u64, u64, u64),
+) -> Cmd {
+    let index = format!("{PREFIX}{{{}}}:index", hex(&scope.0));
+    let mut command = redis::cmd("EVAL");
+    command
+        .arg(BOUND_SCRIPT)
+        .arg(2)
+        .arg(&index)
+        .arg(format!("{index}:bytes"));
+    command.arg(now_ms).arg(ttl_ms).arg(most);
+    for write in writes {
+        let bytes = write.changes.iter().map(|change| match change {
+            Change::Record(record) => record.len(),
+            Change::Adopted
+            | Change::Discard(_)
+            | Change::Note(..)
+            | Change::Refused
+            | Change::Seen => 0,
+        });
+        command.arg(redis_key(write.key)).arg(bytes.sum::<usize>());
+    }
+    command
+}
 
 /// Returns the name of an entry's key.
 pub(super) fn redis_key(key: RecordKey) -> String {
@@ -219,13 +250,13 @@ mod tests {
     fn redis_key_parses_back_to_its_record_key() {
         let name = redis_key(some_key());
         assert!(
-            name.starts_with("longhaul:2:{0001020304050607}:0809"),
+            name.starts_with("longhaul:3:{0001020304050607}:0809"),
             "{name}"
         );
         assert_eq!(parse_key(&name), Some(some_key()));
         for other in [
             lease_redis_key(some_key()),
-            name.replace(":2:", ":1:"),
+            name.replace(":3:", ":2:"),
             name.replace('{', ""),
             format!("{name}0"),
             String::new(),

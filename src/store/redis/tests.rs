@@ -241,7 +241,7 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
         .map(|at| write(key(u8::from(at % 2 == 1), &at.to_string()), [Change::Seen]))
         .collect();
     tier.write(&writes).await.unwrap();
-    server.asked(&["SET", "longhaul:2:{of}:another", "x"]);
+    server.asked(&["SET", "longhaul:3:{of}:another", "x"]);
     server.asked(&["SET", "mine", "x"]);
     tier.lease(key(0, "0"), LeaseToken(1), TTL).await.unwrap();
     let listed = async |scope| {

@@ -157,6 +157,7 @@ mod tests {
             exempt_tools: Vec::new(),
             keep_errors: false,
             placeholder: Placeholder::Fixed,
+            recall: None,
         };
         let mut prune_state = PruneState::new(&conversation, Some(&rule));
         prune_state.clear_before(1 + 2 * cleared);

@@ -295,7 +295,8 @@ impl<'c, 'a> Candidate<'c, 'a> {
         );
         let mut view = ForwardedView::new(pinned_head, &outcome.prune_state)
             .with_placement(policy.placement)
-            .with_added_cache_mark(policy.adds_cache_mark);
+            .with_added_cache_mark(policy.adds_cache_mark)
+            .with_recall(policy.recall.as_ref());
         if let Some(base) = base {
             view = view.with_record(&base.record);
         }

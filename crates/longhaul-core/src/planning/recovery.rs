@@ -113,7 +113,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             }
             let mut cleared = ForwardedView::new(pinned_head, &prune_state)
                 .with_placement(policy.placement)
-                .with_added_cache_mark(policy.adds_cache_mark);
+                .with_added_cache_mark(policy.adds_cache_mark)
+                .with_recall(policy.recall.as_ref());
             if let Some(base) = base {
                 cleared = cleared.with_record(&base.record);
             }

@@ -1,5 +1,7 @@
 //! View of a conversation as it is forwarded: which messages are replaced, and by which text.
 
+mod recall;
+
 use crate::conversation::Conversation;
 use crate::conversation::images;
 use crate::planning::account::MessageDecision;
@@ -13,12 +15,15 @@ use crate::policy::thrash::ThrashState;
 use crate::pruning::placeholder::PlaceholderText;
 use crate::pruning::rule::PruneState;
 use crate::pruning::tool_result::ClearDecision;
+use crate::recall::RecallLink;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+pub use recall::Recallable;
 
 /// Conversation as it is forwarded.
 #[derive(Clone, Debug)]
@@ -37,6 +42,8 @@ pub struct ForwardedView {
     /// Messages whose bound thinking is removed, ascending and disjoint.
     without_thinking: Vec<Range<usize>>,
     thrash: ThrashState,
+    /// Link of the lines by which an agent reads originals.
+    recall: Option<Arc<RecallLink>>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +69,7 @@ impl ForwardedView {
             output_limit: None,
             without_thinking: Vec::new(),
             thrash: ThrashState::default(),
+            recall: None,
         };
         view.set_cleared(prune_state);
         view
@@ -78,6 +86,13 @@ impl ForwardedView {
     #[must_use]
     pub(crate) fn with_added_cache_mark(mut self, adds_cache_mark: bool) -> Self {
         self.adds_cache_mark = adds_cache_mark;
+        self
+    }
+
+    /// Adds a line to each clip and each segment that says how to read the original.
+    #[must_use]
+    pub(crate) fn with_recall(mut self, link: Option<&Arc<RecallLink>>) -> Self {
+        self.recall = link.cloned();
         self
     }
 
@@ -226,7 +241,13 @@ impl ForwardedView {
 
     /// Returns the plain estimate of the summary, if there is one.
     pub fn summary_tokens(&self) -> Option<Tokens> {
-        self.text.as_ref().map(|text| Tokens::estimate_text(text))
+        let link = self.recall.as_ref();
+        self.text.as_ref().map(|text| {
+            let lines = u32::try_from(text.segments().len().max(1)).unwrap_or(u32::MAX);
+            let line = link.map(|link| link.line_tokens().get());
+            let lines = line.unwrap_or_default().saturating_mul(lines);
+            Tokens::estimate_text(text) + Tokens::new(lines)
+        })
     }
 
     /// Whether any result is cleared that no summary covers.
@@ -286,7 +307,7 @@ impl ForwardedView {
             cuts.push(Replacement::History {
                 from: self.pinned_head.end,
                 to: self.summarised_until,
-                text: text.clone().with_added_mark(self.adds_cache_mark),
+                text: self.with_lines(text).with_added_mark(self.adds_cache_mark),
                 placement: self.placement,
             });
         }
@@ -302,11 +323,9 @@ impl ForwardedView {
         }
         for clip in self.visible_clips() {
             if let Some(message) = conversation.message(clip.message) {
-                let text = conversation.text(message);
-                let text = wording::clip(&text, clip.head, clip.tail);
                 cuts.push(Replacement::Result {
                     at: clip.message,
-                    text: Cow::Owned(text.into_owned()),
+                    text: Cow::Owned(self.clipped_text(conversation, message, clip)),
                 });
             }
         }

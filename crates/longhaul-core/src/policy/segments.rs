@@ -4,7 +4,7 @@
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A segment of a text that replaces history.
@@ -124,6 +124,42 @@ impl SegmentedText {
     /// Whether longhaul may add a cache mark behind the last segment. Only parts can carry a mark.
     pub(crate) fn may_add_mark(&self) -> bool {
         self.may_add_mark && self.form == SegmentForm::Parts
+    }
+
+    /// Adds a line behind each segment: `line` returns the line for the history from one message up to
+    /// another. `covered` is the history of the whole text.
+    #[must_use]
+    pub(crate) fn with_recall_lines(
+        self,
+        covered: Range<usize>,
+        line: impl Fn(usize, usize) -> Option<String>,
+    ) -> Self {
+        let whole = [Segment {
+            end: self.text.len() - wording::summary_end_bytes(&self.text),
+            until: covered.end,
+            compactions: 1,
+        }];
+        let is_whole = self.segments.is_empty();
+        let segments = if is_whole { &whole[..] } else { &self.segments };
+        let (mut text, mut ends) = (String::new(), Vec::with_capacity(segments.len()));
+        let (mut start, mut from) = (0, covered.start);
+        for segment in segments {
+            text.push_str(self.text.get(start..segment.end).unwrap_or_default());
+            if let Some(line) = line(from, segment.until) {
+                text.extend([SEPARATOR, &line]);
+            }
+            ends.push(Segment {
+                end: text.len(),
+                ..*segment
+            });
+            (start, from) = (segment.end, segment.until);
+        }
+        text.push_str(self.text.get(start..).unwrap_or_default());
+        Self {
+            text: text.into(),
+            segments: if is_whole { Vec::new() } else { ends },
+            ..self
+        }
     }
 
     /// Returns the form in which the text is sent.

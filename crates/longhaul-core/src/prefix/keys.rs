@@ -11,6 +11,7 @@ use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::prefix::head_hash::{HeadHash, head_hash};
 use crate::units::scope::{PrefixHash, RecordKey, Scope, hash_field, length_bytes};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Most boundaries looked up, newest first. Bounds the work per request.
 const MAX_LOOKUPS: usize = 512;
@@ -39,7 +40,7 @@ pub struct PrefixKeys {
     /// messages.
     first_reply_end: usize,
     /// Prefix lengths with their keys, ascending.
-    keys: Vec<(usize, RecordKey)>,
+    keys: Arc<[(usize, RecordKey)]>,
     /// Hash of the leading messages, if records may depend on them.
     head_hash: Option<HeadHash>,
 }
@@ -66,7 +67,7 @@ impl PrefixKeys {
         let (instructions, head) = (conversation.instructions_len(), conversation.head_len());
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
         let mut batches = conversation.batches().iter().peekable();
-        let mut keys = Vec::with_capacity(conversation.boundaries().len());
+        let mut keys: Vec<(usize, RecordKey)> = Vec::with_capacity(conversation.boundaries().len());
         for (at, message) in conversation
             .messages()
             .iter()
@@ -96,7 +97,7 @@ impl PrefixKeys {
             trailing_input_start: worked.map_or(head, |at| at + 1),
             newest_unit: conversation.newest_unit(conversation.messages().len()),
             first_reply_end: answered.map_or(head, |at| at + 1),
-            keys,
+            keys: keys.into(),
             head_hash: None,
         }
     }
@@ -129,6 +130,11 @@ impl PrefixKeys {
     /// Returns the requested model. A record of another model does not apply to it.
     pub fn model(&self) -> &str {
         &self.model
+    }
+
+    /// Returns all prefix lengths with their keys, ascending.
+    pub fn all(&self) -> &Arc<[(usize, RecordKey)]> {
+        &self.keys
     }
 
     /// Returns the number of leading messages that no record covers. Prefix lengths include them.

@@ -4,9 +4,11 @@ use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Content, Conversation, Message, ToolCall};
 use crate::identifiers;
 use crate::json::quote::needs_no_escape;
+use crate::recall::RecallLink;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Kind of placeholder for cleared results.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -30,6 +32,8 @@ pub struct PlaceholderText {
     line_tokens: Tokens,
     /// Token budget of the result's identifiers, which follow `line`.
     index_budget: Tokens,
+    /// Link of the last line, which says how to read the result in full.
+    recall: Option<Arc<RecallLink>>,
 }
 
 /// Largest share of a result, in percent, that its identifiers may take.
@@ -47,6 +51,7 @@ impl Placeholder {
         call: Option<&ToolCall>,
         tool: &str,
         tokens: Tokens,
+        recall: Option<&Arc<RecallLink>>,
     ) -> PlaceholderText {
         let (line, line_tokens) = match self {
             Self::Fixed | Self::FixedIndex => {
@@ -69,6 +74,7 @@ impl Placeholder {
             line,
             line_tokens,
             index_budget: index,
+            recall: recall.cloned(),
         }
     }
 }
@@ -76,31 +82,56 @@ impl Placeholder {
 impl PlaceholderText {
     /// Upper bound of the placeholder's size.
     pub fn max_tokens(&self) -> Tokens {
-        self.line_tokens + self.index_budget
+        let recall = self.recall.as_ref().map(|link| link.line_tokens());
+        self.line_tokens + self.index_budget + recall.unwrap_or_default()
     }
 
     /// Whether the placeholder, without the index, is shorter than the result in bytes too. Escapes
     /// and wide characters in tool names or arguments can make it longer although it has fewer
     /// characters.
     pub(crate) fn shortens(&self, conversation: &Conversation<'_>, message: &Message) -> bool {
-        is_shorter(conversation, message, &self.line)
+        match &self.recall {
+            None => is_shorter(conversation, message, &self.line),
+            Some(link) => {
+                // Every line of a link is as long as the sample.
+                let bytes = self.line.len() + 1 + link.sample_line().len();
+                is_much_longer(message, bytes)
+                    || is_shorter(
+                        conversation,
+                        message,
+                        &[&self.line, "\n", link.sample_line()].concat(),
+                    )
+            }
+        }
     }
 
     /// Returns the text that replaces the result in `message`.
     pub fn render(&self, conversation: &Conversation<'_>, message: &Message) -> Cow<'static, str> {
+        let recall = self.recall.as_ref().map(|link| {
+            let hash = conversation.text_hash(message);
+            link.line(link.result_id(&hash))
+        });
+        let with_recall = |words: Cow<'static, str>| match &recall {
+            Some(line) => Cow::Owned([&*words, "\n", line].concat()),
+            None => words,
+        };
         if self.index_budget == Tokens::ZERO {
-            return self.line.clone();
+            return with_recall(self.line.clone());
         }
         let index = || identifiers::index_text(&conversation.text(message), self.index_budget);
         let index = match message.memo() {
             Some(memo) => memo.index(self.index_budget, index),
             None => index().into(),
         };
-        let words = wording::with_identifiers(&self.line, &index);
-        if index.is_empty() || !is_shorter(conversation, message, &words) {
-            return self.line.clone();
+        if index.is_empty() {
+            return with_recall(self.line.clone());
         }
-        words.into()
+        let words = with_recall(wording::with_identifiers(&self.line, &index).into());
+        if is_shorter(conversation, message, &words) {
+            words
+        } else {
+            with_recall(self.line.clone())
+        }
     }
 }
 
@@ -130,6 +161,7 @@ fn is_placeholder_text(text: &str) -> bool {
         Tokens::estimate_text(index) <= wording::MAX_IDENTIFIER_TOKENS
             && identifiers::is_index(index)
     };
+    let (text, _) = wording::split_recall_line(text);
     if let Some(rest) = text.strip_prefix(wording::CLEARED) {
         return rest.is_empty() || rest.strip_prefix('\n').is_some_and(is_index);
     }
@@ -148,17 +180,26 @@ fn is_placeholder_text(text: &str) -> bool {
 /// not be decoded.
 const RAW_PREFIXES: [&str; 3] = ["[O", "[\\", "\\u005"];
 
-fn is_shorter(conversation: &Conversation<'_>, message: &Message, placeholder: &str) -> bool {
+/// Whether `message` is a string that no placeholder of `bytes` can exceed: an escape takes at most six
+/// bytes.
+fn is_much_longer(message: &Message, bytes: usize) -> bool {
+    matches!(message.content, Content::Text(text) if text.span().len() > 6 * bytes + 2)
+}
+
+/// Whether `placeholder`, in the shape of the content of `message`, takes fewer bytes than the content.
+pub(crate) fn is_shorter(
+    conversation: &Conversation<'_>,
+    message: &Message,
+    placeholder: &str,
+) -> bool {
+    if is_much_longer(message, placeholder.len()) {
+        return true;
+    }
     let content = message.content.span();
-    if let Content::Text(text) = message.content {
-        let length = text.span().len();
-        // An escape takes at most six bytes, so no replacement of this text can be longer.
-        if length > 6 * placeholder.len() + 2 {
-            return true;
-        }
-        if needs_no_escape(placeholder) {
-            return length > placeholder.len() + 2;
-        }
+    if let Content::Text(text) = message.content
+        && needs_no_escape(placeholder)
+    {
+        return text.span().len() > placeholder.len() + 2;
     }
     let replacement = conversation
         .dialect()

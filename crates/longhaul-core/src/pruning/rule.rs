@@ -9,7 +9,9 @@
 use crate::conversation::Conversation;
 use crate::pruning::placeholder::Placeholder;
 use crate::pruning::tool_result::{ClearDecision, ToolResult, list_results};
+use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
+use std::sync::Arc;
 
 /// The pruning rule's numbers and exceptions. Decisions depend on these and the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,6 +28,8 @@ pub struct PruneRule {
     pub keep_errors: bool,
     /// Kind of placeholder that replaces a cleared result.
     pub placeholder: Placeholder,
+    /// Link of the last line of each placeholder, if cleared results can be recalled.
+    pub recall: Option<Arc<RecallLink>>,
 }
 
 /// Tool results of a conversation and the progress of clearing them.

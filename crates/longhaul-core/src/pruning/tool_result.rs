@@ -108,9 +108,13 @@ fn evaluate_result(
     let tool = tool
         .map(|name| name.decode(conversation.body()))
         .unwrap_or_default();
-    result.placeholder = rule
-        .placeholder
-        .text_for(conversation, call, &tool, message.text_tokens);
+    result.placeholder = rule.placeholder.text_for(
+        conversation,
+        call,
+        &tool,
+        message.text_tokens,
+        rule.recall.as_ref(),
+    );
     let gain = result.tokens - result.placeholder.max_tokens();
     result.decision = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
         ClearDecision::Empty

@@ -287,8 +287,7 @@ pub(crate) fn text_with_markers<'a>(
     message: &Message,
 ) -> Cow<'a, str> {
     let mut text = conversation.text(message);
-    let parts = conversation.parts(message).iter();
-    for marker in parts.filter_map(|part| media_marker(part.kind)) {
+    for marker in media_markers(conversation, message) {
         let text = text.to_mut();
         if !text.is_empty() {
             text.push(' ');
@@ -296,6 +295,15 @@ pub(crate) fn text_with_markers<'a>(
         text.push_str(marker);
     }
     text
+}
+
+/// Returns a marker for each image, file, recording and video of a message.
+pub(crate) fn media_markers(
+    conversation: &Conversation<'_>,
+    message: &Message,
+) -> impl Iterator<Item = &'static str> {
+    let parts = conversation.parts(message).iter();
+    parts.filter_map(|part| media_marker(part.kind))
 }
 
 /// Returns the marker for a part that is not text, or `None` if the part needs none.

@@ -4,6 +4,7 @@
 //! Changing a text changes forwarded bytes: see [`FORM_VERSION`](crate::FORM_VERSION).
 
 use crate::json::scanner::has_unicode_escape;
+use crate::units::recall_id::{RecallForm, RecallId};
 use crate::units::tokens::Tokens;
 use regex::Regex;
 use std::borrow::Cow;
@@ -67,6 +68,46 @@ pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
         Some(description) if line != CLEARED => format!("{description}\n{index}]"),
         _ => format!("{line}\n{index}"),
     }
+}
+
+/// Prefix of the line that says how to read an original in full.
+const RECALL_PREFIX: &str = "[Full text: ";
+/// Words between that prefix and the ID, by form. The URL of the last form may be any.
+const RECALL_COMMAND: &str = "longhaul recall ";
+const RECALL_TOOL: &str = "call the tool recall with id ";
+const RECALL_URL: &str = "GET http";
+/// Maximum bytes of that line: a longer one is not longhaul's.
+const MAX_RECALL_LINE: usize = 400;
+
+/// Returns the line that says how to read the original with the ID `id`.
+pub(crate) fn recall_line(form: &RecallForm, id: &str) -> String {
+    match form {
+        RecallForm::Command => format!("{RECALL_PREFIX}{RECALL_COMMAND}{id}]"),
+        RecallForm::Tool => format!("{RECALL_PREFIX}{RECALL_TOOL}{id}]"),
+        RecallForm::Url(base) => format!("{RECALL_PREFIX}GET {base}{id}]"),
+    }
+}
+
+/// Splits the line of [`recall_line`] off the end of `text`.
+pub(crate) fn split_recall_line(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once('\n') {
+        Some((rest, line)) if is_recall_line(line) => (rest, Some(line)),
+        _ => (text, None),
+    }
+}
+
+fn is_recall_line(line: &str) -> bool {
+    let inner = line
+        .strip_prefix(RECALL_PREFIX)
+        .and_then(|rest| rest.strip_suffix(']'))
+        .filter(|_| line.len() <= MAX_RECALL_LINE);
+    let Some((how, id)) =
+        inner.and_then(|inner| inner.split_at_checked(inner.len().checked_sub(RecallId::DIGITS)?))
+    else {
+        return false;
+    };
+    let is_url = how.starts_with(RECALL_URL) && how.ends_with('/');
+    (how == RECALL_COMMAND || how == RECALL_TOOL || is_url) && id.parse::<RecallId>().is_ok()
 }
 
 /// Whether a raw JSON literal may match [`points_at_earlier_read`]. JSON can escape the phrases
@@ -186,6 +227,12 @@ pub(crate) fn segment_heading_of(text: &str) -> &str {
 /// Returns what stands behind the text in [`wrap_summary`].
 pub(crate) fn summary_end() -> String {
     format!("\n\n{SUMMARY_SUFFIX}")
+}
+
+/// Returns the bytes of [`summary_end`] at the end of `text`; zero if `text` does not end with it.
+pub(crate) fn summary_end_bytes(text: &str) -> usize {
+    let end = summary_end();
+    if text.ends_with(&end) { end.len() } else { 0 }
 }
 
 /// Returns `text` with its summary marks altered, as in [`wrap_summary`].

@@ -16,7 +16,7 @@ fn stand_in(kind: Placeholder, tool: &str, path: &str, content: &str) -> (bool, 
     let conversation = read(body.as_bytes()).unwrap();
     let (caller, result) = (&conversation.messages()[1], &conversation.messages()[2]);
     let call = conversation.calls(caller).first();
-    let stands = kind.text_for(&conversation, call, tool, result.text_tokens);
+    let stands = kind.text_for(&conversation, call, tool, result.text_tokens, None);
     (
         stands.shortens(&conversation, result),
         stands.max_tokens(),

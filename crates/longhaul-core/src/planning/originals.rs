@@ -1,0 +1,217 @@
+//! The originals of a request: the history that its forwarded text stands for, as text that an agent can
+//! read.
+//!
+//! The history is kept once, unit by unit. A result is a range of its unit, and a segment a range of
+//! units. Merged segments and cleared results therefore take no room of their own.
+
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Conversation, Role, ToolCall};
+use crate::planning::view::Recallable;
+use crate::recall::RecallLink;
+use crate::summary::user_messages::media_markers;
+use crate::text::wording;
+use crate::units::recall_id::RecallId;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Maximum bytes of the texts of one unit. A text beyond is kept in part. JSON escapes take at most six
+/// times as much, which a store accepts.
+pub const MAX_UNIT_BYTES: usize = 1 << 20;
+/// Maximum characters of a unit's title, and of the text or argument in it.
+const MAX_TITLE_CHARS: usize = 160;
+const MAX_WORDS_CHARS: usize = 80;
+/// Digits of the outline's ID that begin each heading. No author of a tool result can know them.
+const MARK_DIGITS: Range<usize> = 20..28;
+
+/// A unit of the history: user messages, or an assistant step with its results.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OriginalUnit {
+    /// ID of the text.
+    pub id: RecallId,
+    /// One line that says what happens in the unit.
+    pub title: String,
+    /// The messages in full, each below a heading.
+    pub text: String,
+}
+
+/// The originals of a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Originals {
+    /// ID of the outline, which lists the units.
+    pub outline: RecallId,
+    /// The units up to the last one that the forwarded request replaces, in order.
+    pub units: Vec<OriginalUnit>,
+    /// Each cleared or clipped result: its ID, its unit and its bytes in the text of the unit.
+    pub results: Vec<(RecallId, usize, Range<usize>)>,
+    /// The history behind each segment: its ID and its units.
+    pub segments: Vec<(RecallId, Range<usize>)>,
+}
+
+impl Originals {
+    /// Collects the originals that `wanted` names, and all history before the last of them.
+    pub fn new(
+        conversation: &Conversation<'_>,
+        link: &RecallLink,
+        wanted: &[(RecallId, Recallable)],
+    ) -> Self {
+        let end = wanted.iter().map(|(_, what)| match what {
+            Recallable::History(messages) => messages.end,
+            Recallable::Result(at) => at + 1,
+        });
+        let ends = unit_ends(conversation, end.max().unwrap_or_default());
+        let outline = link.outline_id();
+        let mark = outline.to_string();
+        let mark = mark.get(MARK_DIGITS).unwrap_or_default();
+        let mut originals = Self {
+            outline,
+            units: Vec::with_capacity(ends.len()),
+            results: Vec::new(),
+            segments: Vec::new(),
+        };
+        let named: HashMap<usize, RecallId> = wanted
+            .iter()
+            .filter_map(|(id, what)| match what {
+                Recallable::History(_) => None,
+                Recallable::Result(at) => Some((*at, *id)),
+            })
+            .collect();
+        let mut start = conversation.instructions_len();
+        for &end in &ends {
+            let mut text = String::new();
+            for at in start..end {
+                let range = render_message(&mut text, conversation, at, mark);
+                let (unit, id) = (originals.units.len(), named.get(&at));
+                originals.results.extend(id.map(|id| (*id, unit, range)));
+            }
+            originals.units.push(OriginalUnit {
+                id: link.unit_id(&text),
+                title: title(conversation, start..end),
+                text,
+            });
+            start = end;
+        }
+        for (id, what) in wanted {
+            if let Recallable::History(messages) = what {
+                let unit = |message: usize| ends.partition_point(|&end| end <= message);
+                let units = unit(messages.start)..unit(messages.end.saturating_sub(1)) + 1;
+                originals.segments.push((*id, units));
+            }
+        }
+        originals
+    }
+}
+
+/// Returns the ends of the units that hold the messages before `end`. The messages behind the last
+/// boundary are a unit too.
+fn unit_ends(conversation: &Conversation<'_>, end: usize) -> Vec<usize> {
+    let start = conversation.instructions_len();
+    let boundaries = conversation.boundaries().iter().copied();
+    let mut ends: Vec<usize> = Vec::new();
+    for boundary in boundaries.filter(|&boundary| boundary > start) {
+        if ends.last().is_some_and(|&last| last >= end) {
+            return ends;
+        }
+        ends.push(boundary);
+    }
+    if ends.last().is_none_or(|&last| last < end) && end > start {
+        ends.push(end);
+    }
+    ends
+}
+
+/// Appends the message at `at` below its heading. Returns the bytes of its text.
+fn render_message(
+    out: &mut String,
+    conversation: &Conversation<'_>,
+    at: usize,
+    mark: &str,
+) -> Range<usize> {
+    let Some(message) = conversation.message(at) else {
+        return 0..0;
+    };
+    let number = at + 1 - conversation.instructions_len().min(at);
+    let text = conversation.text(message);
+    let chars = text.chars().count();
+    let name = role_name(message.role);
+    // Writing to a String cannot fail.
+    _ = writeln!(
+        out,
+        "=== {mark} message {number}, {name}, {chars} characters"
+    );
+    let start = out.len();
+    let room = MAX_UNIT_BYTES.saturating_sub(start).min(text.len());
+    let kept = text
+        .get(..text.floor_char_boundary(room))
+        .unwrap_or_default();
+    out.push_str(kept);
+    let range = start..out.len();
+    end_line(out);
+    if kept.len() < text.len() {
+        let lost = text.len() - kept.len();
+        _ = writeln!(out, "=== {mark} {lost} bytes more, which are not kept");
+    }
+    for marker in media_markers(conversation, message) {
+        _ = writeln!(out, "{marker}");
+    }
+    for call in conversation.calls(message) {
+        let raw = |literal: Option<crate::json::scanner::Literal>| {
+            literal
+                .map(|it| it.decode(conversation.body()))
+                .unwrap_or_default()
+        };
+        let (name, arguments) = (raw(call.name), raw(call.arguments));
+        let room = MAX_UNIT_BYTES
+            .saturating_sub(out.len())
+            .min(arguments.len());
+        let kept = arguments.get(..arguments.floor_char_boundary(room));
+        let kept = kept.unwrap_or_default();
+        _ = writeln!(out, "=== {mark} call of {name}\n{kept}");
+    }
+    range
+}
+
+fn end_line(out: &mut String) {
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Assistant => "assistant",
+        Role::Developer | Role::Other | Role::System => "instruction",
+        Role::Function | Role::Tool => "tool result",
+        Role::User => "user",
+    }
+}
+
+/// Returns what happens in the messages: the words of the user or the assistant, and the calls with their
+/// main arguments.
+fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
+    let mut parts = Vec::new();
+    for message in conversation.messages().get(messages).unwrap_or_default() {
+        if !message.role.is_tool_result() {
+            let text = wording::one_line(&conversation.text(message), MAX_WORDS_CHARS);
+            if !text.is_empty() {
+                parts.push(format!("{}: {text}", role_name(message.role)));
+            }
+        }
+        let calls = conversation.calls(message).iter();
+        parts.extend(calls.map(|call| call_title(conversation, call)));
+    }
+    wording::one_line(&parts.join("; "), MAX_TITLE_CHARS)
+}
+
+fn call_title(conversation: &Conversation<'_>, call: &ToolCall) -> String {
+    let name = call.name.map(|name| name.decode(conversation.body()));
+    let name = wording::one_line(&name.unwrap_or_default(), MAX_WORDS_CHARS);
+    let arguments = ToolArguments::decode(conversation, call);
+    let main = arguments
+        .primary()
+        .map(|text| wording::one_line(text, MAX_WORDS_CHARS));
+    format!("{name}({})", main.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! `longhaul recall`: prints an original that a line of a forwarded request names.
+
+pub(super) mod client;
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgMatches, Command};
+
+use super::check::upstream_key;
+use super::flags::switch;
+use crate::config::{ResolvedSettings, recall_endpoint};
+use crate::error::Problem;
+use client::{RecallClient, RecallPart};
+
+const LONG: &str = "\
+Prints the original behind a line like [Full text: longhaul recall ID]: a tool result that was
+cleared or clipped, or the history behind a summary. Asks the running longhaul, which keeps
+originals with the setting recall. Whoever has an ID can read its original.";
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul recall ID                      the original in full
+  longhaul recall ID --lines 40-80        some of its lines
+  longhaul recall ID --grep 'error|panic' the lines that match, with their numbers
+  longhaul recall ID --outline            what else is kept of the same conversation
+  longhaul recall ID --search 'port \\d+'  the matches in all that is kept of it";
+
+/// Builds the `recall` subcommand.
+pub(super) fn command() -> Command {
+    let pattern = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("PATTERN").help(help)
+    };
+    Command::new("recall")
+        .about("Print a cleared result, or the history behind a summary, by its ID")
+        .long_about(LONG)
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("id")
+                .value_name("ID")
+                .required(true)
+                .help("The ID in the line"),
+        )
+        .arg(pattern(
+            "grep",
+            "Only lines that match a regular expression, or contain the text if it is none",
+        ))
+        .arg(
+            Arg::new("lines")
+                .long("lines")
+                .value_name("A-B")
+                .allow_hyphen_values(true)
+                .help("Only these lines, counted from 1: A-B, A-, -B or A"),
+        )
+        .arg(pattern(
+            "search",
+            "Search all that is kept of the conversation",
+        ))
+        .arg(switch(
+            "outline",
+            "List all that is kept of the conversation",
+        ))
+}
+
+/// Prints the original that the arguments name.
+///
+/// # Errors
+/// No longhaul answers, or it keeps no such original.
+pub(super) fn recall(
+    found: &ResolvedSettings,
+    matches: &ArgMatches,
+    env: &BTreeMap<String, String>,
+) -> Result<(), Vec<Problem>> {
+    let client = client_of(found, env)?;
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let part = RecallPart {
+        grep: text("grep"),
+        lines: text("lines"),
+        search: text("search"),
+        is_outline: matches.get_flag("outline"),
+    };
+    let id = text("id").unwrap_or_default();
+    let said = crate::cli::runtime()?.block_on(client.read(id, part))?;
+    crate::cli::print(&said)
+}
+
+/// Returns a client of the running proxy.
+///
+/// # Errors
+/// The settings name no address, or one that requires TLS.
+pub(super) fn client_of(
+    found: &ResolvedSettings,
+    env: &BTreeMap<String, String>,
+) -> Result<RecallClient, Problem> {
+    let endpoint = recall_endpoint(found)?;
+    let token = upstream_key(env).filter(|_| endpoint.needs_token);
+    RecallClient::new(endpoint.base, token)
+}

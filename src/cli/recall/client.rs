@@ -1,0 +1,150 @@
+//! A client of the running proxy, for originals.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HOST};
+use http::uri::Scheme;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::config::BaseUrl;
+use crate::error::Problem;
+use crate::limits::RECALL_PATH;
+use crate::recall::query::MAX_ANSWER_BYTES;
+use longhaul_core::units::recall_id::{NoRecallId, RecallId};
+
+/// Maximum time for an answer: a search of a long history on a busy machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Selection of an original's text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::cli) struct RecallPart<'p> {
+    pub(in crate::cli) grep: Option<&'p str>,
+    pub(in crate::cli) lines: Option<&'p str>,
+    /// Pattern to search the whole conversation for.
+    pub(in crate::cli) search: Option<&'p str>,
+    /// Whether to list the conversation's units.
+    pub(in crate::cli) is_outline: bool,
+}
+
+/// A client of the proxy at one base URL.
+#[derive(Clone)]
+pub(in crate::cli) struct RecallClient {
+    base: BaseUrl,
+    authorization: Option<HeaderValue>,
+}
+
+impl RecallClient {
+    /// Creates a client that presents `token`, if the proxy requires one.
+    ///
+    /// # Errors
+    /// The base URL requires TLS, or the token cannot be sent.
+    pub(super) fn new(base: BaseUrl, token: Option<&str>) -> Result<Self, Problem> {
+        if *base.scheme() == Scheme::HTTPS {
+            return Err(Problem::CommandLine(format!(
+                "longhaul recall speaks plain HTTP, and {} requires TLS: use curl with the URL \
+                 {base}{RECALL_PATH}ID",
+                base.origin()
+            )));
+        }
+        let authorization = token.map(|token| {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        let unusable = |_: http::header::InvalidHeaderValue| {
+            Problem::CommandLine(
+                "the client token holds characters that no header can carry".into(),
+            )
+        };
+        Ok(Self {
+            base,
+            authorization: authorization.transpose().map_err(unusable)?,
+        })
+    }
+
+    /// Reads a part of the original with the ID `id`.
+    ///
+    /// # Errors
+    /// The text is no ID, no longhaul answers, or the original is not kept.
+    pub(in crate::cli) async fn read(
+        &self,
+        id: &str,
+        part: RecallPart<'_>,
+    ) -> Result<String, Problem> {
+        let id: RecallId = id
+            .trim()
+            .parse()
+            .map_err(|wrong: NoRecallId| Problem::CommandLine(wrong.to_string()))?;
+        let mut target = format!("{}{RECALL_PATH}{id}", self.base.path());
+        let mut separator = '?';
+        let pairs = [
+            ("grep", part.grep),
+            ("lines", part.lines),
+            ("search", part.search),
+            ("outline", part.is_outline.then_some("")),
+        ];
+        for (name, value) in pairs {
+            if let Some(value) = value {
+                target.push(separator);
+                let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
+                target.extend([name, "=", &value.to_string()]);
+                separator = '&';
+            }
+        }
+        let failed = |why: String| {
+            Problem::Unanswered(format!(
+                "{}: {why}; is longhaul running there, with recall on?",
+                self.base.origin()
+            ))
+        };
+        let answer = timeout(ANSWER_TIMEOUT, self.fetch(&target)).await;
+        let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        let (status, body) = answer.map_err(failed)?;
+        if status == StatusCode::OK {
+            return Ok(String::from_utf8_lossy(&body).into_owned());
+        }
+        let said: Option<Value> = serde_json::from_slice(&body).ok();
+        let said = said
+            .as_ref()
+            .and_then(|body| body.pointer("/error/message")?.as_str());
+        let said = said.map_or_else(|| format!("the answer is {status}"), str::to_owned);
+        Err(if status == StatusCode::BAD_REQUEST {
+            Problem::CommandLine(said)
+        } else {
+            Problem::Unanswered(said)
+        })
+    }
+
+    async fn fetch(&self, target: &str) -> Result<(StatusCode, Bytes), String> {
+        let (host, port) = (self.base.authority().host(), self.base.port());
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let socket = TcpStream::connect((host, port)).await;
+        let socket = socket.map_err(|error| format!("cannot be reached: {error}"))?;
+        let no_http = |error: hyper::Error| format!("the answer is no HTTP: {error}");
+        let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
+            .await
+            .map_err(no_http)?;
+        let mut request = Request::get(target).header(HOST, self.base.host());
+        if let Some(value) = &self.authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        let request = request.body(Empty::<Bytes>::new());
+        let request = request.map_err(|error| error.to_string())?;
+        tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(no_http)?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), 2 * MAX_ANSWER_BYTES)
+            .collect()
+            .await;
+        let body = body.map_err(|error| format!("the answer breaks off: {error}"))?;
+        Ok((status, body.to_bytes()))
+    }
+}

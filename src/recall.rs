@@ -1,0 +1,60 @@
+//! Recall over HTTP: an original as plain text, for whoever has its ID.
+
+pub(crate) mod query;
+mod reading;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, Request, Response};
+use tokio::sync::Semaphore;
+
+use crate::body::client_body::ClientBody;
+use crate::error::Fault;
+use crate::exchange::request_log::RequestLog;
+use crate::limits::RECALL_PATH;
+use crate::services::Services;
+use longhaul_core::units::recall_id::RecallId;
+use query::RecallQuery;
+
+/// Path of every original in the log: an ID opens what it names, so no log shows one.
+const LOGGED_PATH: &str = "/__longhaul__/recall/…";
+
+/// Reads at the same time; further ones wait. A read may decrypt a whole history.
+const MAX_READS: usize = 4;
+static READS: Semaphore = Semaphore::const_new(MAX_READS);
+
+/// Whether a request asks for an original. If recall is off, the path is reserved like any other under
+/// its prefix.
+pub(crate) fn is_recall_request(services: &Services, request: &Request<ClientBody>) -> bool {
+    services.store.originals().is_some()
+        && matches!(*request.method(), Method::GET | Method::HEAD)
+        && request.uri().path().starts_with(RECALL_PATH)
+}
+
+/// Answers with an original, or with the part of it that the query selects.
+///
+/// # Errors
+/// The ID is unknown or expired, the query is not valid, or the store does not answer.
+pub(crate) async fn answer(
+    services: &Services,
+    request: &Request<ClientBody>,
+    log: &mut RequestLog,
+) -> Result<Response<Bytes>, Fault> {
+    log.set_path(LOGGED_PATH);
+    services.keys.admit(request)?;
+    let id = request.uri().path().strip_prefix(RECALL_PATH);
+    let id: RecallId = id
+        .and_then(|id| id.parse().ok())
+        .ok_or(Fault::RecallUnknown)?;
+    let query = request.uri().query().unwrap_or_default();
+    let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
+    let _read = READS.acquire().await;
+    let text = reading::read(services, id, &query).await?;
+    let mut reply = Response::new(Bytes::from(text));
+    let headers = reply.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, plain);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(reply)
+}

@@ -1,0 +1,302 @@
+//! The part of an original that a reader asks for, and its text.
+
+use std::fmt::Write as _;
+
+use percent_encoding::percent_decode_str;
+use regex::{Regex, RegexBuilder};
+
+/// Maximum bytes of an answer. A result of the largest kept size fits.
+pub(crate) const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Maximum bytes of a pattern, and of its compiled form. The search itself takes linear time.
+const MAX_PATTERN_BYTES: usize = 1 << 10;
+const MAX_COMPILED_BYTES: usize = 1 << 20;
+/// Maximum lines of an answer to a search.
+const MAX_MATCHES: usize = 200;
+/// Characters before and behind a match in a long line.
+const EXCERPT_CHARS: usize = 200;
+
+/// Selection that a reader asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecallQuery {
+    /// Whether the reader asks for the list of the conversation's units, not for the original itself.
+    pub(crate) is_outline: bool,
+    /// Whether to search the whole conversation, not only the original itself.
+    pub(crate) is_history: bool,
+    /// Only lines that match.
+    pub(crate) grep: Option<Pattern>,
+    /// First and last line to show, from 1.
+    pub(crate) lines: Option<(usize, usize)>,
+}
+
+/// A query that is not valid, with the reason.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct QueryError(&'static str);
+
+/// Pattern of a search: a regular expression, or plain text if the pattern is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(Regex);
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// The pattern is empty or too large.
+    pub(crate) fn new(text: &str) -> Result<Self, QueryError> {
+        if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
+            return Err(QueryError("grep takes a pattern of 1 to 1024 bytes"));
+        }
+        let build = |text: &str| {
+            let mut builder = RegexBuilder::new(text);
+            builder
+                .size_limit(MAX_COMPILED_BYTES)
+                .dfa_size_limit(MAX_COMPILED_BYTES);
+            builder.build()
+        };
+        let built = build(text).or_else(|_| build(&regex::escape(text)));
+        built
+            .map(Self)
+            .map_err(|_| QueryError("the pattern of grep is too large"))
+    }
+}
+
+impl RecallQuery {
+    /// Parses the query of a URL. Ignores keys that it does not know.
+    ///
+    /// # Errors
+    /// A value is not valid.
+    pub(crate) fn parse(query: &str) -> Result<Self, QueryError> {
+        let mut parsed = Self::default();
+        for pair in query.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = value.replace('+', " ");
+            let value = percent_decode_str(&value).decode_utf8_lossy();
+            match key {
+                "grep" => parsed.grep = Some(Pattern::new(&value)?),
+                "lines" => parsed.lines = Some(parse_lines(&value)?),
+                "search" => {
+                    parsed.is_history = true;
+                    parsed.grep = Some(Pattern::new(&value)?);
+                }
+                "outline" => parsed.is_outline = true,
+                _ => {}
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+/// Parses lines: `3-7`, `3-`, `-7` or `3`.
+///
+/// # Errors
+/// The text is none of these.
+pub(crate) fn parse_lines(text: &str) -> Result<(usize, usize), QueryError> {
+    let wrong = QueryError("lines takes A-B, A-, -B or A, counted from 1");
+    let number = |text: &str, empty: usize| match text {
+        "" => Ok(empty),
+        text => text.parse().map_err(|_| wrong),
+    };
+    let (first, last) = match text.split_once('-') {
+        Some(("", "")) | None if text.parse::<usize>().is_err() => return Err(wrong),
+        Some((first, last)) => (number(first, 1)?, number(last, usize::MAX)?),
+        None => (number(text, 0)?, number(text, 0)?),
+    };
+    if first == 0 || last < first {
+        return Err(wrong);
+    }
+    Ok((first, last))
+}
+
+/// Collects the answer, text by text. The lines of texts without a place are counted together.
+pub(crate) struct AnswerText<'q> {
+    query: &'q RecallQuery,
+    out: String,
+    line: usize,
+    matches: usize,
+    is_cut: bool,
+}
+
+impl<'q> AnswerText<'q> {
+    /// Begins the answer to `query`.
+    pub(crate) fn new(query: &'q RecallQuery) -> Self {
+        Self {
+            query,
+            out: String::new(),
+            line: 0,
+            matches: 0,
+            is_cut: false,
+        }
+    }
+
+    /// Adds what the query selects of `text`. `place` is shown above the first line that matches, and the
+    /// lines of a text with a place are counted from 1. Returns whether the answer takes more.
+    pub(crate) fn add(&mut self, text: &str, place: Option<&str>) -> bool {
+        if place.is_some() {
+            self.line = 0;
+        }
+        let (first, last) = self.query.lines.unwrap_or((1, usize::MAX));
+        if self.query.grep.is_none() && self.query.lines.is_none() {
+            return self.push(text);
+        }
+        let mut is_placed = place.is_none();
+        for line in text.split_inclusive('\n') {
+            self.line += 1;
+            if self.line < first {
+                continue;
+            }
+            if self.line > last {
+                return false;
+            }
+            let takes_more = match &self.query.grep {
+                None => self.push(line),
+                Some(pattern) if pattern.0.is_match(line) => {
+                    if !std::mem::replace(&mut is_placed, true) {
+                        self.push(&format!("--- {}\n", place.unwrap_or_default()));
+                    }
+                    self.push_matches(line, pattern)
+                }
+                Some(_) => true,
+            };
+            if !takes_more {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns the answer, with a note if it lacks something.
+    pub(crate) fn finish(mut self) -> String {
+        if self.is_cut {
+            // Writing to a String cannot fail.
+            _ = write!(
+                self.out,
+                "\n[… more follows; select a part with lines=A-B or grep=PATTERN …]\n"
+            );
+        } else if self.query.grep.is_some() && self.matches == 0 {
+            self.out.push_str("no line matches\n");
+        }
+        self.out
+    }
+
+    fn push(&mut self, text: &str) -> bool {
+        let room = MAX_ANSWER_BYTES
+            .saturating_sub(self.out.len())
+            .min(text.len());
+        let kept = text
+            .get(..text.floor_char_boundary(room))
+            .unwrap_or_default();
+        self.out.push_str(kept);
+        self.is_cut |= kept.len() < text.len();
+        !self.is_cut
+    }
+
+    /// Adds a line that matches, or of a long line the surroundings of each match.
+    fn push_matches(&mut self, line: &str, pattern: &Pattern) -> bool {
+        let line = line.trim_end_matches('\n');
+        let number = self.line;
+        if line.len() <= 2 * EXCERPT_CHARS {
+            self.matches += 1;
+            self.is_cut |= self.matches > MAX_MATCHES;
+            return !self.is_cut && self.push(&format!("{number}: {line}\n"));
+        }
+        let mut shown = 0;
+        for found in pattern.0.find_iter(line) {
+            if found.start() < shown {
+                continue;
+            }
+            self.matches += 1;
+            let from = line.floor_char_boundary(found.start().saturating_sub(EXCERPT_CHARS));
+            let to = found.end().saturating_add(EXCERPT_CHARS).min(line.len());
+            let to = line.ceil_char_boundary(to);
+            shown = to;
+            let excerpt = line.get(from..to).unwrap_or_default();
+            self.is_cut |= self.matches > MAX_MATCHES;
+            if self.is_cut || !self.push(&format!("{number}: …{excerpt}…\n")) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(query: &str, texts: &[&str]) -> String {
+        let query = RecallQuery::parse(query).unwrap();
+        let mut answer = AnswerText::new(&query);
+        _ = texts.iter().all(|text| answer.add(text, None));
+        answer.finish()
+    }
+
+    #[test]
+    fn lines_and_patterns_select_a_part_with_the_numbers_of_the_whole() {
+        let texts = ["one\ntwo\n", "three\nfour"];
+        assert_eq!(answer("", &texts), "one\ntwo\nthree\nfour");
+        assert_eq!(answer("lines=2-3", &texts), "two\nthree\n");
+        assert_eq!(answer("lines=4", &texts), "four");
+        assert_eq!(answer("lines=-1", &texts), "one\n");
+        assert_eq!(answer("lines=3-", &texts), "three\nfour");
+        assert_eq!(answer("grep=t", &texts), "2: two\n3: three\n");
+        assert_eq!(answer("grep=%5Et%28w|h%29", &texts), "2: two\n3: three\n");
+        assert_eq!(answer("grep=o&lines=2-", &texts), "2: two\n4: four\n");
+        assert_eq!(answer("grep=x&colour=blue", &texts), "no line matches\n");
+    }
+
+    #[test]
+    fn a_pattern_that_is_no_expression_is_plain_text() {
+        let texts = ["call f(x\n", "f x\n"];
+        assert_eq!(answer("grep=f(x", &texts), "1: call f(x\n");
+        assert_eq!(answer("grep=f+x", &texts), "2: f x\n");
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        let huge = "x".repeat(MAX_PATTERN_BYTES + 1);
+        for query in [
+            "lines=",
+            "lines=0",
+            "lines=3-2",
+            "lines=a",
+            "lines=-",
+            "lines=1-2-3",
+            "grep=",
+            "search=",
+            &format!("grep={huge}"),
+            "grep=(a{1000}){1000}{1000}",
+        ] {
+            let parsed = RecallQuery::parse(query);
+            // What is no expression within the bounds is plain text.
+            assert!(parsed.is_err() || query.contains("{1000}"), "{query}");
+        }
+    }
+
+    #[test]
+    fn an_answer_has_a_bound_and_says_that_more_follows() {
+        let long = "é".repeat(MAX_ANSWER_BYTES);
+        let said = answer("", &[&long, "never reached"]);
+        assert!(said.len() < MAX_ANSWER_BYTES + 100 && said.contains("more follows"));
+        let lines = "match\n".repeat(MAX_MATCHES + 1);
+        let said = answer("grep=match", &[&lines]);
+        assert_eq!(said.matches("match\n").count(), MAX_MATCHES);
+        assert!(said.contains("more follows"));
+    }
+
+    #[test]
+    fn a_match_in_a_long_line_is_shown_with_its_surroundings() {
+        let long = format!(
+            "{}needle{}needle{}",
+            "a".repeat(9_000),
+            "é".repeat(9_000),
+            "b".repeat(9_000)
+        );
+        let said = answer("grep=needle", &[&long]);
+        assert_eq!(said.lines().count(), 2);
+        assert!(
+            said.lines().all(|line| line.starts_with("1: …")
+                && line.contains("needle")
+                && line.len() < 1_000)
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! Originals for recall: the history behind cleared results and summaries, kept by ID within bounds of
+//! their own.
+//!
+//! Originals never share a queue, a file or a connection with records, so they delay no request. Without
+//! a durable store they are in memory.
+
+mod fair_cache;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::format::RecordSealer;
+use super::tiered::WRITE_TIMEOUT;
+use crate::config::StoreConfig;
+use crate::store::durable::{Change, DurableStore, EntryWrite, Unavailable};
+use fair_cache::FairCache;
+use longhaul_core::planning::originals::Originals;
+use longhaul_core::units::recall_id::RecallId;
+
+/// Bytes of request bodies whose originals wait to be kept. Further ones wait for a later request, which
+/// has the same history.
+const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Number of IDs that are known to be kept. One that is forgotten is kept once more.
+const MAX_KNOWN: u64 = 65_536;
+/// Time after which a known original is kept once more, which renews its lifetime. At most half of the
+/// lifetime.
+const RENEW_AFTER: Duration = Duration::from_hours(6);
+/// Number of originals in one write or read of a durable store.
+const BATCH: usize = 64;
+/// Maximum number of units in an outline; the oldest are left out.
+const MAX_OUTLINED: usize = 16_384;
+/// Time that a reader waits for originals of requests that were just answered.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An original, as it is stored.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Original {
+    /// ID of the outline of the conversation.
+    pub(crate) outline: RecallId,
+    /// The content.
+    pub(crate) content: OriginalContent,
+}
+
+/// Content of an original.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum OriginalContent {
+    /// The units of a conversation: ID and title of each.
+    Outline(Vec<(RecallId, String)>),
+    /// Bytes of a unit's text: a result.
+    Slice(RecallId, usize, usize),
+    /// The text of a unit.
+    Text(String),
+    /// The units behind a segment.
+    Units(Vec<RecallId>),
+}
+
+/// Originals by ID.
+pub(crate) struct OriginalStore {
+    sealer: Arc<RecordSealer>,
+    place: Place,
+    /// IDs that are kept, in a durable store.
+    known: Cache<RecallId, ()>,
+    /// Bytes of bodies whose originals are being kept, and the number of these bodies.
+    waiting: watch::Sender<(usize, usize)>,
+}
+
+/// Place where originals are kept.
+enum Place {
+    Durable(DurableStore),
+    Memory(FairCache),
+}
+
+/// Right to keep the originals of one body. Ends when dropped.
+pub(crate) struct KeepPermit {
+    store: Arc<OriginalStore>,
+    bytes: usize,
+}
+
+impl Drop for KeepPermit {
+    fn drop(&mut self) {
+        self.store.waiting.send_modify(|(bytes, bodies)| {
+            *bytes -= self.bytes;
+            *bodies -= 1;
+        });
+    }
+}
+
+impl OriginalStore {
+    /// Opens the store of the settings, with the secret of the records.
+    pub(super) fn new(
+        config: &StoreConfig,
+        durable: Option<DurableStore>,
+        sealer: Arc<RecordSealer>,
+    ) -> Self {
+        let place = match durable {
+            Some(durable) => Place::Durable(durable),
+            None => Place::Memory(FairCache::new(config.recall_max_bytes, config.recall_ttl)),
+        };
+        let known = Cache::builder()
+            .max_capacity(MAX_KNOWN)
+            .time_to_live(RENEW_AFTER.min(config.recall_ttl / 2))
+            .build();
+        Self {
+            sealer,
+            place,
+            known,
+            waiting: watch::Sender::default(),
+        }
+    }
+
+    /// Whether all of these originals are kept, as far as this process knows.
+    pub(crate) fn knows_all(&self, ids: impl IntoIterator<Item = RecallId>) -> bool {
+        ids.into_iter().all(|id| self.knows(id))
+    }
+
+    fn knows(&self, id: RecallId) -> bool {
+        match &self.place {
+            Place::Durable(_) => self.known.contains_key(&id),
+            Place::Memory(cache) => cache.touch(id),
+        }
+    }
+
+    /// Returns the right to keep the originals of a body of `bytes`, or `None` if too many wait.
+    pub(crate) fn permit(self: &Arc<Self>, bytes: usize) -> Option<KeepPermit> {
+        let mut granted = false;
+        self.waiting.send_modify(|(held, bodies)| {
+            granted = *bodies == 0 || *held + bytes <= MAX_WAITING_BYTES;
+            if granted {
+                *held += bytes;
+                *bodies += 1;
+            }
+        });
+        granted.then(|| KeepPermit {
+            store: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// Keeps the originals of a request. Returns whether all are kept now.
+    pub(crate) async fn keep(&self, originals: Originals) -> bool {
+        let outline = originals.outline;
+        let newest = originals.units.len().saturating_sub(MAX_OUTLINED);
+        let outlined = originals.units.iter().skip(newest);
+        let titles = outlined.map(|unit| (unit.id, unit.title.clone())).collect();
+        let unit_ids: Vec<RecallId> = originals.units.iter().map(|unit| unit.id).collect();
+        let units = originals.units.into_iter();
+        let units = units.map(|unit| (unit.id, OriginalContent::Text(unit.text)));
+        let results = originals
+            .results
+            .into_iter()
+            .filter_map(|(id, unit, range)| {
+                let unit = unit_ids.get(unit)?;
+                Some((id, OriginalContent::Slice(*unit, range.start, range.end)))
+            });
+        let segments = originals.segments.into_iter().filter_map(|(id, range)| {
+            Some((id, OriginalContent::Units(unit_ids.get(range)?.to_vec())))
+        });
+        // Texts come first: what refers to a text is never there without it.
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut are_kept = true;
+        let mut all = units.chain(results).chain(segments);
+        loop {
+            let next = all.by_ref().find(|(id, _)| !self.knows(*id));
+            let is_last = next.is_none();
+            batch.extend(next.map(|(id, content)| (id, Original { outline, content })));
+            if is_last || batch.len() == BATCH {
+                are_kept &= self.put(std::mem::take(&mut batch)).await;
+            }
+            if is_last {
+                break;
+            }
+        }
+        drop(all);
+        let content = OriginalContent::Outline(titles);
+        are_kept
+            && self
+                .replace_outline(outline, Original { outline, content })
+                .await
+    }
+
+    /// Stores new originals. Returns whether they are stored.
+    async fn put(&self, batch: Vec<(RecallId, Original)>) -> bool {
+        match &self.place {
+            Place::Memory(cache) => {
+                for (id, original) in batch {
+                    cache.insert(id, original);
+                }
+                true
+            }
+            Place::Durable(durable) => {
+                let mut ids = Vec::with_capacity(batch.len());
+                let mut writes = Vec::with_capacity(batch.len());
+                for (id, original) in batch {
+                    let key = id.record_key();
+                    if let Some(sealed) = self.sealer.seal(key, &original) {
+                        ids.push(id);
+                        let changes = vec![Change::Record(sealed)];
+                        writes.push(EntryWrite { key, changes });
+                    }
+                }
+                let is_written = writes.is_empty()
+                    || matches!(
+                        timeout(WRITE_TIMEOUT, durable.write(&writes)).await,
+                        Ok(Ok(_))
+                    );
+                for id in ids.into_iter().filter(|_| is_written) {
+                    self.known.insert(id, ());
+                }
+                is_written
+            }
+        }
+    }
+
+    /// Replaces the outline of a conversation, if it changed. Of two processes at once, one may lose: its
+    /// next request repairs that.
+    async fn replace_outline(&self, id: RecallId, outline: Original) -> bool {
+        let durable = match &self.place {
+            Place::Memory(cache) => {
+                cache.insert(id, outline);
+                return true;
+            }
+            Place::Durable(durable) => durable,
+        };
+        let key = id.record_key();
+        let Ok(Ok(found)) = timeout(WRITE_TIMEOUT, durable.read(&[key])).await else {
+            return false;
+        };
+        let before = found.into_iter().next().flatten();
+        let before = before.and_then(|entry| entry.record);
+        if before
+            .as_ref()
+            .is_some_and(|sealed| self.sealer.open(key, sealed).as_ref() == Some(&outline))
+        {
+            return true;
+        }
+        let Some(sealed) = self.sealer.seal(key, &outline) else {
+            return false;
+        };
+        let discard = before.map(Change::Discard);
+        let changes = discard
+            .into_iter()
+            .chain([Change::Record(sealed)])
+            .collect();
+        let write = [EntryWrite { key, changes }];
+        matches!(
+            timeout(WRITE_TIMEOUT, durable.write(&write)).await,
+            Ok(Ok(_))
+        )
+    }
+
+    /// Reads originals, in the order of `ids`. `None` for an unknown or expired one.
+    ///
+    /// # Errors
+    /// If the durable store does not answer in time.
+    pub(crate) async fn read(
+        &self,
+        ids: &[RecallId],
+    ) -> Result<Vec<Option<Arc<Original>>>, Unavailable> {
+        let durable = match &self.place {
+            Place::Memory(cache) => return Ok(ids.iter().map(|id| cache.get(*id)).collect()),
+            Place::Durable(durable) => durable,
+        };
+        let mut found = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(BATCH) {
+            let keys: Vec<_> = ids.iter().map(|id| id.record_key()).collect();
+            let entries = timeout(WRITE_TIMEOUT, durable.read(&keys)).await;
+            let entries = entries.map_err(|_| Unavailable {
+                why: "no answer in time",
+            })??;
+            found.extend(keys.into_iter().zip(entries).map(|(key, entry)| {
+                let sealed = entry?.record?;
+                self.sealer.open(key, &sealed).map(Arc::new)
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Waits until the originals of all answered requests are kept, at most [`SETTLE_TIMEOUT`].
+    pub(crate) async fn settled(&self) {
+        let mut waiting = self.waiting.subscribe();
+        let idle = waiting.wait_for(|(_, bodies)| *bodies == 0);
+        _ = timeout(SETTLE_TIMEOUT, idle).await;
+    }
+
+    /// Closes the durable store.
+    pub(super) async fn close(&self) {
+        self.settled().await;
+        if let Place::Durable(durable) = &self.place {
+            durable.close().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
