@@ -16,7 +16,6 @@ use crate::pruning::placeholder::PlaceholderText;
 use crate::pruning::rule::PruneState;
 use crate::pruning::tool_result::ClearDecision;
 use crate::recall::RecallLink;
-use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
