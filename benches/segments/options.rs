@@ -1,0 +1,57 @@
+//! Command line options.
+
+use crate::sessions::Part;
+use longhaul_core::policy::Profile;
+
+/// Parsed command line options.
+pub(crate) struct Options {
+    /// Sessions to measure.
+    pub(crate) part: Part,
+    /// Profiles with their names.
+    pub(crate) profiles: Vec<(&'static str, Profile)>,
+    pub(crate) detail: Detail,
+    /// Reports to print.
+    pub(crate) windows: bool,
+    pub(crate) hundred: bool,
+}
+
+/// What a run of a hundred windows shows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Detail {
+    /// Every cache rule.
+    Full,
+    /// The rules of clients without cache marks, and the lost facts on which numbers may be chosen.
+    Building,
+}
+
+impl Options {
+    /// Reads the arguments of this process:
+    ///
+    /// - `--windows` or `--hundred` prints one of the reports;
+    /// - `--build` or `--judge` takes one part of the sessions;
+    /// - `--auto` or `--frugal` takes one profile;
+    /// - `--lost` lists the lost facts, and leaves out the rule of marks.
+    pub(crate) fn read() -> Self {
+        let flags: Vec<String> = std::env::args().skip(1).collect();
+        let has = |flag: &str| flags.iter().any(|it| it == flag);
+        let mut profiles = vec![("auto", Profile::Auto), ("frugal", Profile::Frugal)];
+        if has("--auto") || has("--frugal") {
+            profiles.retain(|(name, _)| has(&format!("--{name}")));
+        }
+        Self {
+            part: match (has("--build"), has("--judge")) {
+                (true, false) => Part::Build,
+                (false, true) => Part::Judge,
+                (_, _) => Part::All,
+            },
+            profiles,
+            detail: if has("--lost") {
+                Detail::Building
+            } else {
+                Detail::Full
+            },
+            windows: !has("--hundred"),
+            hundred: !has("--windows"),
+        }
+    }
+}
