@@ -46,16 +46,38 @@ fn messages_that_fit_are_verbatim_and_in_order() {
 }
 
 #[test]
-fn the_newest_message_is_kept_before_older_ones() {
+fn the_newest_and_the_shortest_messages_stay_whole() {
     let long = "x".repeat(4_000);
     check(
         &["the very first", &long, &long, &long, "the newest"],
         100,
         &[
+            "[User]: the very first",
+            "[User, left out]: 2 messages, from \"xxx",
             "[User]: the newest",
-            "messages, from \"the very first\" to \"xxx",
         ],
         &[&long],
+    );
+    // One count stands at the place of the first that is left out.
+    let texts: Vec<String> = (0..40)
+        .map(|at| {
+            if at % 2 == 0 {
+                format!("no. {at}")
+            } else {
+                "y".repeat(400)
+            }
+        })
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    check(
+        &texts,
+        250,
+        &[
+            "[User]: no. 0\n\n[User, left out]: 1",
+            "[User]: no. 2\n\n[User]: no. 4\n",
+            "[User]: no. 38",
+        ],
+        &[],
     );
 }
 
