@@ -58,6 +58,20 @@ impl Chained {
             unseen,
         })
     }
+
+    /// Returns the number of messages of each request that is sent.
+    fn counts(&self, detail: Detail) -> Vec<usize> {
+        let counts: Vec<usize> = self
+            .story
+            .replay
+            .requests()
+            .map(|it| it.messages())
+            .collect();
+        match detail {
+            Detail::Building | Detail::Full => counts.into_iter().step_by(STRIDE).collect(),
+            Detail::End => counts.last().copied().into_iter().collect(),
+        }
+    }
 }
 
 /// Renders the figures of both profiles.
@@ -77,13 +91,14 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
             ..CompactionSettings::default()
         };
         let policy = Policy::new(&settings, WINDOW);
-        let plain = drive(&chained, &policy, Marks::None)?;
+        let counts = chained.counts(options.detail);
+        let plain = drive(&chained, &policy, &counts, Marks::None)?;
         let marked = match options.detail {
-            Detail::Full => drive(&chained, &policy, Marks::Three)?,
-            Detail::Building => Run::default(),
+            Detail::Full => drive(&chained, &policy, &counts, Marks::Three)?,
+            Detail::Building | Detail::End => Run::default(),
         };
         text.push_str(&row(name, &chained, &plain, &marked)?);
-        if options.detail == Detail::Building {
+        if options.detail != Detail::Full {
             text.push_str(&lost(&chained, &plain));
         }
     }
@@ -228,7 +243,13 @@ fn texts<'v>(body: &'v Value, role: &'static str) -> impl Iterator<Item = String
     })
 }
 
-fn drive(chained: &Chained, policy: &Policy, marks: Marks) -> Result<Run, Failure> {
+/// Sends requests of `counts` messages.
+fn drive(
+    chained: &Chained,
+    policy: &Policy,
+    counts: &[usize],
+    marks: Marks,
+) -> Result<Run, Failure> {
     let Chained {
         story, requests, ..
     } = chained;
@@ -237,8 +258,6 @@ fn drive(chained: &Chained, policy: &Policy, marks: Marks) -> Result<Run, Failur
         Marks::Three => vec![Rule::Marks],
     };
     let mut player = Player::new(policy.clone(), &rules);
-    let counts: Vec<usize> = story.replay.requests().map(|it| it.messages()).collect();
-    let counts: Vec<usize> = counts.into_iter().step_by(STRIDE).collect();
     let mut run = Run {
         costs: vec![Vec::new(); PARTS],
         grown: vec![0; PARTS],

@@ -22,6 +22,8 @@ pub(crate) enum Detail {
     Full,
     /// The rules of clients without cache marks, and the lost facts on which numbers may be chosen.
     Building,
+    /// As [`Detail::Building`], but only the last request is sent, to a program that has seen none.
+    End,
 }
 
 impl Options {
@@ -30,7 +32,8 @@ impl Options {
     /// - `--windows` or `--hundred` prints one of the reports;
     /// - `--build` or `--judge` takes one part of the sessions;
     /// - `--auto` or `--frugal` takes one profile;
-    /// - `--lost` lists the lost facts, and leaves out the rule of marks.
+    /// - `--lost` lists the lost facts, and leaves out the rule of marks;
+    /// - `--end` sends only the last request of a hundred windows.
     pub(crate) fn read() -> Self {
         let flags: Vec<String> = std::env::args().skip(1).collect();
         let has = |flag: &str| flags.iter().any(|it| it == flag);
@@ -45,10 +48,10 @@ impl Options {
                 (_, _) => Part::All,
             },
             profiles,
-            detail: if has("--lost") {
-                Detail::Building
-            } else {
-                Detail::Full
+            detail: match (has("--end"), has("--lost")) {
+                (true, _) => Detail::End,
+                (false, true) => Detail::Building,
+                (false, false) => Detail::Full,
             },
             windows: !has("--hundred"),
             hundred: !has("--windows"),

@@ -34,7 +34,8 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
             };
             let (with, without) = (cost(|bill| &bill.with), cost(|bill| &bill.without));
             let thousandths = with * 1_000 / without.max(1);
-            _ = write!(text, " 0.{thousandths:03} |");
+            let (whole, rest) = (thousandths / 1_000, thousandths % 1_000);
+            _ = write!(text, " {whole}.{rest:03} |");
         }
         let compactions: usize = all.iter().map(|bill| bill.compactions).sum();
         let refused: usize = all.iter().map(|bill| bill.refused).sum();
