@@ -15,7 +15,7 @@ pub(crate) struct Options {
     pub(crate) hundred: bool,
 }
 
-/// What a run of a hundred windows shows.
+/// Detail of a run of a hundred windows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Detail {
     /// Every cache rule.
