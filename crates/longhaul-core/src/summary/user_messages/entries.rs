@@ -166,9 +166,9 @@ pub(super) fn render(entries: &[Entry], budget: Tokens, own: ReservedChars) -> S
     }
     // Without the newest message, older ones say little.
     let kept = if newest.is_some() {
-        select(older, &mut room.chars_left, fits_all)
+        select(older, room.chars_left, fits_all)
     } else {
-        select(older, &mut 0, false)
+        select(older, 0, false)
     };
     let mut out = String::from(HEADING);
     for entry in first.iter().chain(&kept).chain(&newest) {
@@ -189,18 +189,18 @@ fn fit(entry: &Entry, room: &mut RemainingRoom<'_>, own: usize) -> Option<Entry>
 }
 
 /// Chooses the form of each of `older`, in order, within `left` characters.
-fn select(older: &[Entry], left: &mut usize, fits_all: bool) -> Vec<Entry> {
+fn select(older: &[Entry], mut left: usize, fits_all: bool) -> Vec<Entry> {
     if older.is_empty() {
         return Vec::new();
     }
     let mut chosen: Vec<Option<Entry>> = vec![None; older.len()];
-    if fits_all {
-        *left = left.saturating_sub(older.iter().map(Entry::chars).sum());
+    let everything: usize = older.iter().map(Entry::chars).sum();
+    if fits_all && everything <= left {
         return older.to_vec();
     }
-    *left = left.saturating_sub(GAP_CHARS - OVERHEAD_CHARS);
-    let for_lines = *left * LINES_PERCENT / 100;
-    let mut for_whole = *left - for_lines;
+    left = left.saturating_sub(GAP_CHARS - OVERHEAD_CHARS);
+    let for_lines = left * LINES_PERCENT / 100;
+    let mut for_whole = left - for_lines;
     let mut for_newest = for_whole / 2;
     // The newest first, whatever their length, then the shortest of all.
     let whole = || {
@@ -226,17 +226,17 @@ fn select(older: &[Entry], left: &mut usize, fits_all: bool) -> Vec<Entry> {
         for_whole -= chars;
         keep(&mut chosen, at, entry.clone());
     }
-    *left = for_whole + for_lines;
+    left = for_whole + for_lines;
     for (at, entry) in older.iter().enumerate().rev() {
         let is_kept = chosen.get(at).is_some_and(Option::is_some);
         if is_kept || matches!(entry, Entry::Gap(_)) {
             continue;
         }
         let line = entry.to_line();
-        if line.chars() > *left {
+        if line.chars() > left {
             break;
         }
-        *left -= line.chars();
+        left -= line.chars();
         keep(&mut chosen, at, line);
     }
     with_gap(older, chosen)

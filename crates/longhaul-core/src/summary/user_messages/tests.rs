@@ -108,6 +108,16 @@ fn messages_are_not_clipped_if_all_fit() {
 }
 
 #[test]
+fn messages_that_fit_without_the_heading_alone_stay_within_the_budget() {
+    // Each takes 40 characters with its label: all take the budget, so the heading has no room.
+    let texts: Vec<String> = (0..10)
+        .map(|at| format!("{at}{}", "x".repeat(29)))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    check(&texts, 100, &["[User]: 9xxx", "[User, left out]: "], &[]);
+}
+
+#[test]
 fn a_message_may_fill_the_room_to_the_last_character() {
     let text = "x".repeat(289);
     check(&[&text], 100, &[&text], &["left out"]);
