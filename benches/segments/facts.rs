@@ -1,8 +1,6 @@
-//! Facts in shapes and places that no rule of the product was chosen on.
+//! Facts in many shapes, for building: the numbers of the index are chosen on them, among others.
 //!
-//! This generator was written after the numbers of the segments and the ranking of identifiers had been
-//! fixed, and it shares no code with either. A change of the product that is judged by these facts needs
-//! new shapes here.
+//! [`unseen`](crate::unseen) judges the choice.
 
 use serde_json::Value;
 
@@ -11,17 +9,17 @@ const EACH: usize = 4;
 const TENTHS: usize = 10;
 
 /// A small generator of numbers, the same on every machine.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    fn next(&mut self, below: usize) -> usize {
+    pub(crate) fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 >> 33).unwrap_or(0) % below.max(1)
     }
 
-    fn text(&mut self, length: usize, alphabet: &str) -> String {
+    pub(crate) fn text(&mut self, length: usize, alphabet: &str) -> String {
         let characters: Vec<char> = alphabet.chars().collect();
         let pick = |_| characters.get(self.next(characters.len())).copied();
         (0..length).filter_map(pick).collect()

@@ -5,10 +5,13 @@ mod story;
 
 use crate::caches::Rule;
 use crate::facts;
+use crate::history;
+use crate::options::{Detail, Options};
 use crate::player::Player;
 use crate::requests::{Marks, Requests};
 use crate::sessions::{Failure, Session};
-use longhaul_core::policy::{CompactionSettings, Policy, Profile};
+use crate::unseen;
+use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::TokenDensity;
 use serde_json::Value;
@@ -25,59 +28,137 @@ const RESTARTS: usize = 10;
 /// History from which the cost counts.
 const FLAT_FROM: u64 = 96_000;
 
+/// The chained session with all planted facts.
+struct Chained {
+    story: Story,
+    /// The last body.
+    whole: Value,
+    requests: Requests,
+    /// Facts on which the numbers of the index were chosen, beside those of the story.
+    seen: Vec<String>,
+    /// Facts that judge the choice.
+    unseen: Vec<unseen::Fact>,
+}
+
+impl Chained {
+    fn of(sessions: &[Session]) -> Result<Self, Failure> {
+        let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
+        let last = story.replay.requests().next_back().ok_or("no request")?;
+        let mut whole: Value = serde_json::from_slice(&last.body())?;
+        let messages = whole.get_mut("messages").and_then(Value::as_array_mut);
+        let messages = messages.ok_or("no messages")?;
+        let seen = facts::plant(messages);
+        let unseen = unseen::plant(messages);
+        let requests = Requests::read(&whole.to_string())?;
+        Ok(Self {
+            story,
+            whole,
+            requests,
+            seen,
+            unseen,
+        })
+    }
+
+    /// Returns the number of messages of each request that is sent.
+    fn counts(&self, detail: Detail) -> Vec<usize> {
+        let counts: Vec<usize> = self
+            .story
+            .replay
+            .requests()
+            .map(|it| it.messages())
+            .collect();
+        match detail {
+            Detail::Building | Detail::Full => counts.into_iter().step_by(STRIDE).collect(),
+            Detail::End => counts.last().copied().into_iter().collect(),
+        }
+    }
+}
+
 /// Renders the figures of both profiles.
-pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
-    let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
-    let last = story.replay.requests().next_back().ok_or("no request")?;
-    let mut whole: Value = serde_json::from_slice(&last.body())?;
-    let messages = whole.get_mut("messages").and_then(Value::as_array_mut);
-    let unseen = facts::plant(messages.ok_or("no messages")?);
-    let requests = Requests::read(&whole.to_string())?;
+pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Failure> {
+    let chained = Chained::of(sessions)?;
     let mut text = "## A hundred windows\n\n| profile |".to_owned();
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
     text.push_str(
-        " spread of the tenths | facts | facts of unseen shapes | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        " spread of the tenths | facts | facts of other shapes | unseen facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
-    for (name, profile) in [("auto", Profile::Auto), ("frugal", Profile::Frugal)] {
+    for &(name, profile) in &options.profiles {
         let settings = CompactionSettings {
             profile,
             ..CompactionSettings::default()
         };
         let policy = Policy::new(&settings, WINDOW);
-        let plain = drive(&story, &requests, &policy, Marks::None)?;
-        let marked = drive(&story, &requests, &policy, Marks::Three)?;
-        _ = write!(text, "| `{name}` |");
-        for rule in Rule::ALL {
-            let run = if rule == Rule::Marks { &marked } else { &plain };
-            _ = write!(text, " {} |", hundredths(run.cost(rule)));
+        let counts = chained.counts(options.detail);
+        let plain = drive(&chained, &policy, &counts, Marks::None)?;
+        let marked = match options.detail {
+            Detail::Full => drive(&chained, &policy, &counts, Marks::Three)?,
+            Detail::Building | Detail::End => Run::default(),
+        };
+        text.push_str(&row(name, &chained, &plain, &marked)?);
+        if options.detail != Detail::Full {
+            text.push_str(&lost(&chained, &plain));
         }
-        let users = plain.user_messages(&whole)?;
-        let facts = story
-            .facts
-            .iter()
-            .filter(|fact| plain.last.contains(&fact.token));
-        _ = writeln!(
-            text,
-            " {}% | {} of {} | {} of {} | {} of {} | {} | {} | {} |",
-            plain.spread(),
-            facts.count(),
-            story.facts.len(),
-            unseen
-                .iter()
-                .filter(|fact| plain.last.contains(&**fact))
-                .count(),
-            unseen.len(),
-            users.0,
-            users.1,
-            plain.compactions,
-            plain.refused,
-            hundredths(plain.slowest()),
-        );
     }
     Ok(text)
+}
+
+/// Renders the figures of a profile.
+fn row(name: &str, chained: &Chained, plain: &Run, marked: &Run) -> Result<String, Failure> {
+    let mut text = format!("| `{name}` |");
+    for rule in Rule::ALL {
+        let run = if rule == Rule::Marks { marked } else { plain };
+        _ = write!(text, " {} |", hundredths(run.cost(rule)));
+    }
+    let users = plain.user_messages(&chained.whole)?;
+    let told = chained.story.facts.iter();
+    let told = told.filter(|fact| plain.last.contains(&fact.token));
+    let seen = chained.seen.iter();
+    let seen = seen.filter(|fact| plain.last.contains(&**fact));
+    let shown = plain.shown()?;
+    let unseen = chained.unseen.iter();
+    let unseen = unseen.filter(|fact| fact.stands_in(&shown));
+    _ = writeln!(
+        text,
+        " {}% | {} of {} | {} of {} | {} of {} | {} of {} | {} | {} | {} |",
+        plain.spread(),
+        told.count(),
+        chained.story.facts.len(),
+        seen.count(),
+        chained.seen.len(),
+        unseen.count(),
+        chained.unseen.len(),
+        users.0,
+        users.1,
+        plain.compactions,
+        plain.refused,
+        hundredths(plain.slowest()),
+    );
+    Ok(text)
+}
+
+/// Lists the lost facts on which numbers may be chosen. The others stay unseen.
+fn lost(chained: &Chained, run: &Run) -> String {
+    let mut text = String::new();
+    for (at, fact) in chained.story.facts.iter().enumerate() {
+        if !run.last.contains(&fact.token) {
+            _ = writeln!(
+                text,
+                "- lost: {} {:?}, part {}",
+                fact.token,
+                fact.place,
+                at / 4
+            );
+        }
+    }
+    for (at, fact) in chained.seen.iter().enumerate() {
+        if !run.last.contains(fact) {
+            _ = writeln!(text, "- lost: {fact}, place {} of part {}", at % 4, at / 4);
+        }
+    }
+    text
 }
 
 /// Totals of a run.
@@ -126,6 +207,15 @@ impl Run {
         u64::try_from(hundredths).unwrap_or(u64::MAX)
     }
 
+    /// Returns all texts and arguments of the last forwarded body.
+    fn shown(&self) -> Result<String, Failure> {
+        let messages = history::messages(self.last.as_bytes())?;
+        let texts = messages
+            .into_iter()
+            .map(|it| [it.text, it.calls].join("\n"));
+        Ok(texts.collect::<Vec<_>>().join("\n"))
+    }
+
     /// Number of distinct user messages that the last forwarded body holds whole, and of all.
     fn user_messages(&self, whole: &Value) -> Result<(usize, usize), Failure> {
         let forwarded: Value = serde_json::from_str(&self.last)?;
@@ -153,19 +243,21 @@ fn texts<'v>(body: &'v Value, role: &'static str) -> impl Iterator<Item = String
     })
 }
 
+/// Sends requests of `counts` messages.
 fn drive(
-    story: &Story,
-    requests: &Requests,
+    chained: &Chained,
     policy: &Policy,
+    counts: &[usize],
     marks: Marks,
 ) -> Result<Run, Failure> {
+    let Chained {
+        story, requests, ..
+    } = chained;
     let rules = match marks {
         Marks::None => vec![Rule::Steps, Rule::Local, Rule::Messages],
         Marks::Three => vec![Rule::Marks],
     };
     let mut player = Player::new(policy.clone(), &rules);
-    let counts: Vec<usize> = story.replay.requests().map(|it| it.messages()).collect();
-    let counts: Vec<usize> = counts.into_iter().step_by(STRIDE).collect();
     let mut run = Run {
         costs: vec![Vec::new(); PARTS],
         grown: vec![0; PARTS],

@@ -15,35 +15,34 @@ mod history;
 mod hundred;
 #[path = "../survival/identifiers.rs"]
 mod identifiers;
+mod options;
 mod player;
 mod requests;
 #[path = "../bill/sessions.rs"]
-#[allow(dead_code, reason = "all sessions are measured together")]
+#[allow(dead_code, reason = "another benchmark takes parts by name")]
 mod sessions;
 #[path = "../survival/tally.rs"]
 mod tally;
+mod unseen;
 mod windows;
 #[path = "../bill/workers.rs"]
 mod workers;
 
-use longhaul_core::policy::Profile;
-use sessions::{Failure, Part, sessions};
+use options::Options;
+use sessions::{Failure, sessions};
 
 fn main() -> Result<(), Failure> {
-    let flags: Vec<String> = std::env::args().skip(1).collect();
-    let has = |flag: &str| flags.iter().any(|it| it == flag);
-    let sessions = sessions(&[], Part::All)?;
-    if !has("--hundred") {
-        println!("{}", windows::page(&sessions)?);
-        let at_32k = [
-            ("auto", Profile::Auto, 32_000),
-            ("frugal", Profile::Frugal, 32_000),
-        ];
+    let options = Options::read();
+    let sessions = sessions(&[], options.part)?;
+    if options.windows {
+        println!("{}", windows::page(&sessions, &options)?);
+        let at_32k = options.profiles.iter();
+        let at_32k: Vec<at_windows::Case> = at_32k.map(|it| (it.0, it.1, 32_000)).collect();
         let identifiers = at_windows::page(&sessions, &at_32k)?;
         println!("## Identifiers\n\n{identifiers}");
     }
-    if !has("--windows") {
-        println!("{}", hundred::page(&sessions)?);
+    if options.hundred {
+        println!("{}", hundred::page(&sessions, &options)?);
     }
     Ok(())
 }

@@ -1,24 +1,25 @@
 //! Cost of all recorded sessions at a window of 32,000, by profile and cache rule.
 
 use crate::caches::{Charge, Prompt, Rule};
+use crate::options::Options;
 use crate::player::Player;
 use crate::requests::{Marks, Requests};
 use crate::sessions::{Failure, Session};
 use crate::workers;
-use longhaul_core::policy::{CompactionSettings, Policy, Profile};
+use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
 use std::fmt::Write as _;
 
 const WINDOW: Tokens = Tokens::new(32_000);
 
 /// Renders a row for each profile: the cost over that of no proxy and a window without end.
-pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
+pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Failure> {
     let mut text = "## All sessions at 32,000\n\n| profile |".to_owned();
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
     text.push_str(" compactions | refused |\n|---|--:|--:|--:|--:|--:|--:|\n");
-    for (name, profile) in [("auto", Profile::Auto), ("frugal", Profile::Frugal)] {
+    for &(name, profile) in &options.profiles {
         let settings = CompactionSettings {
             profile,
             ..CompactionSettings::default()
@@ -33,7 +34,8 @@ pub(crate) fn page(sessions: &[Session]) -> Result<String, Failure> {
             };
             let (with, without) = (cost(|bill| &bill.with), cost(|bill| &bill.without));
             let thousandths = with * 1_000 / without.max(1);
-            _ = write!(text, " 0.{thousandths:03} |");
+            let (whole, rest) = (thousandths / 1_000, thousandths % 1_000);
+            _ = write!(text, " {whole}.{rest:03} |");
         }
         let compactions: usize = all.iter().map(|bill| bill.compactions).sum();
         let refused: usize = all.iter().map(|bill| bill.refused).sum();

@@ -143,6 +143,9 @@ fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
     if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0) {
         return IdentifierKind::Version;
     }
+    if is_time(word) {
+        return IdentifierKind::Version;
+    }
     // `55-line` is a quantity and a word.
     let counted = word.split_once('-').is_some_and(|(count, of)| {
         count.bytes().all(|byte| byte.is_ascii_digit())
@@ -162,6 +165,16 @@ fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
     } else {
         IdentifierKind::Name
     }
+}
+
+/// Whether `word` is a date with a time behind it (`2026-06-18T10`).
+fn is_time(word: &str) -> bool {
+    word.split_once('T').is_some_and(|(date, time)| {
+        let is_date = |byte: u8| byte.is_ascii_digit() || byte == b'-';
+        date.len() == 10
+            && date.bytes().all(is_date)
+            && time.starts_with(|first: char| first.is_ascii_digit())
+    })
 }
 
 fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
@@ -254,6 +267,22 @@ pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
     number && name && known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
+/// Whether `run` is one identifier with colons inside: a URN, an ARN, an address of a device. Places in files
+/// (`main.rs:12:5`) and times of day (`12:30:45`) are not.
+pub(super) fn is_joined_by_colons(run: &str) -> bool {
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = || run.split(':');
+    let is_part = |part: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        !part.is_empty() && part.bytes().all(is_inner)
+    };
+    let is_place = parts().skip(1).all(is_number);
+    parts().count() > 2
+        && !is_place
+        && parts().all(is_part)
+        && run.bytes().filter(u8::is_ascii_digit).count() > 1
+}
+
 /// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
 /// one family in one place form a listing, and none of them is distinctive.
 pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
@@ -279,6 +308,64 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
         }
     }
     hasher.finish()
+}
+
+/// Returns a hash of the form of `word`: its kind and the classes of its characters, in order. A form that
+/// few identifiers of a history have is rare, whatever they say. Pieces of hexadecimal have one form.
+pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match kind {
+        IdentifierKind::Code | IdentifierKind::Hash | IdentifierKind::Version => {
+            hash_pieces(word, &mut hasher);
+        }
+        IdentifierKind::Assignment | IdentifierKind::Name | IdentifierKind::Number => {
+            kind.hash(&mut hasher);
+            hash_shape(word, &mut hasher);
+        }
+        IdentifierKind::Location => {
+            kind.hash(&mut hasher);
+            let scheme = word.split_once("://").map(|(scheme, _)| scheme);
+            scheme.hash(&mut hasher);
+            word.contains('@').hash(&mut hasher);
+        }
+        IdentifierKind::Path => {
+            kind.hash(&mut hasher);
+            word.starts_with('/').hash(&mut hasher);
+            let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
+            match name.rsplit_once('.') {
+                Some((_, ending)) => ending.hash(&mut hasher),
+                None => hash_shape(name, &mut hasher),
+            }
+        }
+    }
+    hasher.finish()
+}
+
+/// Minimum length of a piece of hexadecimal.
+const MIN_HEX_PIECE: usize = 5;
+
+/// Hashes the shape of a word. Each piece of hexadecimal with letters and digits counts as one character.
+fn hash_pieces(word: &str, hasher: &mut impl Hasher) {
+    let mut rest = word;
+    while !rest.is_empty() {
+        let length = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let (piece, behind) = rest.split_at(length);
+        let has = |is: fn(&u8) -> bool| piece.bytes().any(|byte| is(&byte));
+        let is_hex = length >= MIN_HEX_PIECE
+            && piece.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic);
+        if is_hex {
+            hasher.write_u8(b'h');
+        } else {
+            hash_shape(piece, hasher);
+        }
+        let mut others = behind.chars();
+        if let Some(other) = others.next() {
+            other.hash(hasher);
+        }
+        rest = others.as_str();
+    }
 }
 
 /// Returns the number of characters that cannot be guessed or derived: the digits of the value.

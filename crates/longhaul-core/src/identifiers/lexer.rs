@@ -248,6 +248,9 @@ fn split_colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind
     {
         return found(run, IdentifierKind::Location);
     }
+    if kind::is_joined_by_colons(run) {
+        return found(run, IdentifierKind::Code);
+    }
     for piece in run.split(':') {
         split_run(piece, found);
     }

@@ -1,6 +1,8 @@
 //! Scores for identifiers: how distinctive they are, and how much they belong to the working set.
 
+use crate::identifiers::kind;
 use crate::identifiers::kind::IdentifierKind;
+use crate::identifiers::lexer::FoundIdentifier;
 
 /// Origin of the text that contains an identifier, from the weakest signal to the strongest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -52,6 +54,12 @@ pub(super) struct IdentifierStats {
     pub(super) family_size: u32,
     /// Number of paths in the same directory tree.
     pub(super) tree_size: u32,
+    /// Key of the form: the characters by class, without runs.
+    pub(super) form: u64,
+    /// Number of identifiers of the form whose source is at least as strong.
+    pub(super) form_size: u32,
+    /// Score from a segment whose texts are gone. Zero outside of a merge.
+    pub(super) frozen: u64,
 }
 
 /// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
@@ -61,46 +69,111 @@ const ONE: u64 = 1 << 20;
 /// Maximum paths of a directory tree that still counts as distinctive; larger trees belong to the
 /// work.
 const MAX_DISTINCTIVE_TREE: u32 = 16;
+/// Length that is added to that of each identifier in the scores of distinctive ones.
+const DISTINCTIVE_LENGTH: u64 = 24;
+/// Score of the first tier. Scores are below.
+const TOP_SCORE: u64 = ONE << 8;
+/// Number of tiers. The last one holds all lower scores.
+pub(super) const TIERS: usize = 14;
+
+/// Returns the tier of a score. Each tier has half the scores of the one before.
+pub(super) fn tier(score: u64) -> usize {
+    let halvings = (TOP_SCORE / score.max(1)).max(1).ilog2();
+    (halvings as usize).min(TIERS - 1)
+}
+
+/// Returns the score of the identifier at `position` of the `count` in a tier.
+pub(super) fn score_in_tier(tier: usize, position: u64, count: u64) -> u64 {
+    let highest = TOP_SCORE >> tier.min(TIERS - 1);
+    highest - highest / 2 * position / count.max(1)
+}
 
 // Only the ratios of the weights within a score matter; `benches/survival` measures their effect.
 impl IdentifierStats {
-    /// Scores how distinctive the identifier is: rare, specific, stated by a speaker, and alone in
-    /// its family. Recency does not count, because a fact that was stated once stays valid.
-    pub(super) fn distinctive_score(&self, length: usize) -> u64 {
-        let kind = match self.kind {
-            IdentifierKind::Assignment => 24,
-            IdentifierKind::Code => 20,
-            IdentifierKind::Location => 12,
-            IdentifierKind::Hash | IdentifierKind::Number => 10,
-            // Exploring the project does not reveal this path.
-            IdentifierKind::Path
-                if self.tree.is_some() && self.tree_size <= MAX_DISTINCTIVE_TREE =>
-            {
-                12
+    /// Returns the source by which an index groups identifiers.
+    pub(super) fn origin(&self) -> IdentifierSource {
+        match self.source {
+            _ if self.only_in_results => IdentifierSource::Result,
+            IdentifierSource::User => IdentifierSource::User,
+            IdentifierSource::Assistant | IdentifierSource::Call | IdentifierSource::Result => {
+                IdentifierSource::Assistant
             }
-            IdentifierKind::Version => 5,
-            IdentifierKind::Path => 2,
+        }
+    }
+
+    /// Counts one sighting of an identifier, in the text `at` of `source`.
+    pub(super) fn new(word: &FoundIdentifier<'_>, source: IdentifierSource, at: usize) -> Self {
+        Self {
+            kind: word.kind,
+            family: kind::family_key(word.text, word.kind),
+            tree: kind::tree_key(word.text, word.kind),
+            unguessable_chars: kind::unguessable_chars(word.text, word.kind),
+            source,
+            only_in_results: false,
+            cued: word.cued,
+            messages: 1,
+            agent_uses: u32::from(source >= IdentifierSource::Call),
+            last_seen: (at, source),
+            newest_message: at,
+            family_in_text: 1,
+            family_size: 1,
+            tree_size: 1,
+            form: kind::form_key(word.text, word.kind),
+            form_size: 1,
+            frozen: 0,
+        }
+    }
+
+    /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
+    /// its history. Recency does not count, because a fact that was stated once stays valid.
+    pub(super) fn distinctive_score(&self, length: usize) -> u64 {
+        // In results, the words that are cues elsewhere are mostly source code.
+        let cue = if self.cued && self.source > IdentifierSource::Result {
+            3
+        } else {
+            2
+        };
+        let rare = if self.messages <= 3 { 4 } else { 2 };
+        let crowd = u64::from(self.family_in_text.saturating_sub(1));
+        let kin = u64::from(self.family_size.isqrt());
+        let alike = u64::from(self.form_size);
+        ONE * self.weight() * cue * rare * 16
+            / (4 + crowd)
+            / (2 + kin)
+            / (1 + alike)
+            / (DISTINCTIVE_LENGTH + length as u64)
+    }
+
+    /// Returns the score that a merge has for the identifier.
+    pub(super) fn frozen_score(&self, _length: usize) -> u64 {
+        self.frozen
+    }
+
+    /// Returns the weight by kind, source and specific characters.
+    fn weight(&self) -> u64 {
+        // Exploring the project does not reveal a path outside its tree.
+        let is_elsewhere = self.tree.is_some() && self.tree_size <= MAX_DISTINCTIVE_TREE;
+        let kind = match self.kind {
+            IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 20,
+            IdentifierKind::Path if is_elsewhere || self.unguessable_chars > 2 => 12,
+            IdentifierKind::Hash => 10,
+            IdentifierKind::Number | IdentifierKind::Path | IdentifierKind::Version => 8,
             IdentifierKind::Name => 1,
         };
         let source = match self.source {
-            IdentifierSource::Result => 2,
-            IdentifierSource::Call => 3,
+            IdentifierSource::Call | IdentifierSource::Result => 2,
             IdentifierSource::Assistant => 6,
             IdentifierSource::User => 10,
         };
-        let cue = if self.cued { 5 } else { 2 };
-        let rare = if self.messages <= 3 { 4 } else { 2 };
         let specific = match (self.kind, self.unguessable_chars) {
-            (IdentifierKind::Location | IdentifierKind::Path, _) | (_, 4..) => 3,
-            (_, 2..) => 2,
-            (_, _) => 1,
+            (IdentifierKind::Location, _) | (_, 4..) => 12,
+            (_, 3) => 10,
+            (_, 2) => 8,
+            (IdentifierKind::Path, _) if is_elsewhere => 8,
+            (_, 1) => 4,
+            (_, 0) => 2,
         };
-        let crowd = u64::from(self.family_in_text.saturating_sub(1));
-        let kin = u64::from(self.family_size.isqrt());
-        ONE * kind * source * cue * rare * specific * 16
-            / (4 + crowd)
-            / (2 + kin)
-            / length_penalty(length)
+        kind * source * specific
     }
 
     /// Scores how much the current work depends on the identifier: written by the agent or the
@@ -151,6 +224,9 @@ mod tests {
             family_in_text: 1,
             family_size: 1,
             tree_size: 1,
+            form: 0,
+            form_size: 1,
+            frozen: 0,
         }
     }
 
@@ -169,7 +245,6 @@ mod tests {
         check_order(&[
             of(IdentifierSource::User),
             of(IdentifierSource::Assistant),
-            of(IdentifierSource::Call),
             of(IdentifierSource::Result),
         ]);
         check_order(&[
@@ -189,8 +264,8 @@ mod tests {
             unguessable_chars: figures,
             ..code()
         };
-        check_order(&[of(4), of(3), of(1)]);
-        assert_eq!(of(2).distinctive_score(10), of(3).distinctive_score(10));
+        check_order(&[of(4), of(3), of(2), of(1), of(0)]);
+        assert_eq!(of(4).distinctive_score(10), of(9).distinctive_score(10));
         // A location does not become more specific with digits.
         let reached = |figures| IdentifierStats {
             kind: IdentifierKind::Location,
@@ -217,9 +292,45 @@ mod tests {
     }
 
     #[test]
+    fn identifiers_of_a_rare_form_score_higher() {
+        let form = |form_size| IdentifierStats {
+            form_size,
+            ..code()
+        };
+        check_order(&[form(1), form(2), form(300)]);
+        // A cue counts in what somebody said.
+        let cued = |source, cued| IdentifierStats {
+            source,
+            cued,
+            ..code()
+        };
+        let result = IdentifierSource::Result;
+        assert_eq!(
+            cued(result, true).distinctive_score(10),
+            cued(result, false).distinctive_score(10)
+        );
+    }
+
+    #[test]
+    fn a_tier_keeps_its_scores_apart_from_the_next() {
+        for at in 0..TIERS {
+            let last = score_in_tier(at, 9, 10);
+            assert_eq!((tier(score_in_tier(at, 0, 10)), tier(last)), (at, at));
+            assert!(last > score_in_tier(at + 1, 0, 10) || at + 1 == TIERS);
+        }
+        assert_eq!(
+            (tier(0), tier(1), tier(u64::MAX)),
+            (TIERS - 1, TIERS - 1, 0)
+        );
+        // A tier that holds nothing has no scores to divide.
+        assert_eq!(score_in_tier(1, 0, 0), TOP_SCORE / 2);
+    }
+
+    #[test]
     fn paths_in_small_absolute_trees_score_higher() {
         let path = |tree, neighbours| IdentifierStats {
             kind: IdentifierKind::Path,
+            unguessable_chars: 0,
             tree,
             tree_size: neighbours,
             ..code()
@@ -261,8 +372,8 @@ mod tests {
             family_size: 9,
             ..code()
         };
-        let numerator = ONE * (20 * 6 * 5 * 4 * 3) * 16;
-        assert_eq!(cued.distinctive_score(8), numerator / 6 / 5 / 20);
+        let numerator = ONE * (20 * 6 * 12) * (3 * 4) * 16;
+        assert_eq!(cued.distinctive_score(8), numerator / 6 / 5 / 2 / 32);
         let path = IdentifierStats {
             kind: IdentifierKind::Path,
             agent_uses: 2,

@@ -16,7 +16,7 @@ use crate::units::tokens::Tokens;
 use std::ops::Range;
 
 /// Share of the budget of all segments for the oldest one after a merge, in percent.
-const OLDEST_PERCENT: u32 = 58;
+const OLDEST_PERCENT: u32 = 50;
 /// Share for the segment behind it after a merge of later ones. The rest is room for new segments, so that
 /// merges are rare.
 const LATER_PERCENT: u32 = 20;
@@ -115,8 +115,7 @@ fn with_segment(
         until: place.covered.end,
         compactions: 1,
     });
-    let history = conversation.tokens_of(place.covered.clone());
-    let segments = within(segments, history, budgets);
+    let segments = within(segments, budgets);
     SegmentedText::join(&segments, form)
 }
 
@@ -139,15 +138,11 @@ enum MergeExtent {
     Later,
 }
 
-/// Merges segments if all of them exceed the budgets. `history` is the size of what they cover.
+/// Merges segments if all of them exceed the budgets.
 ///
 /// The segments behind the oldest are merged until they stand for as many compactions. Only then, the
 /// oldest is merged with them. Its bytes therefore change in geometric steps.
-fn within(
-    mut segments: Vec<LooseSegment>,
-    history: Tokens,
-    budgets: &SummaryBudgets,
-) -> Vec<LooseSegment> {
+fn within(mut segments: Vec<LooseSegment>, budgets: &SummaryBudgets) -> Vec<LooseSegment> {
     let size = |segments: &[LooseSegment]| {
         let sizes = segments
             .iter()
@@ -179,12 +174,12 @@ fn within(
         let room = shared.percent(LATER_PERCENT);
         let left = limit - size(&segments) - size(&newest) - room;
         let requests = left.min(budgets.requests.divided_by(2));
-        let merged = merge::merge(&later, history, requests, room, MergeExtent::Later);
+        let merged = merge::merge(&later, requests, room, MergeExtent::Later);
         segments.push(merged);
     } else {
         let room = shared.percent(OLDEST_PERCENT);
         let requests = (limit - size(&newest) - room).min(budgets.requests);
-        let merged = merge::merge(&segments, history, requests, room, MergeExtent::FromOldest);
+        let merged = merge::merge(&segments, requests, room, MergeExtent::FromOldest);
         segments = vec![merged];
     }
     segments.extend(newest);

@@ -120,6 +120,7 @@ fn versions_and_quantities_start_with_a_digit() {
         "1.2.3-rc1",
         "0xbee",
         "55-line",
+        "2026-06-18T10",
     ];
     check_all(Some(IdentifierKind::Version), &versions);
 }
@@ -218,6 +219,67 @@ fn distinguishes_endpoints_from_file_line_numbers() {
         ("10", "5432"),
     ] {
         assert!(!is_endpoint(host, port), "{host}:{port}");
+    }
+}
+
+#[test]
+fn identifiers_with_colons_inside_are_distinguished_from_places_and_times() {
+    for run in [
+        "urn:isbn:0451450523",
+        "00:1b:44:11:3a:b7",
+        "arn:aws:iam:key-12",
+    ] {
+        assert!(is_joined_by_colons(run), "{run}");
+    }
+    for run in [
+        "main.rs:12:5",
+        "app:12:5",
+        "12:30:45",
+        "a:b12",
+        "a:b:c",
+        "a::b12",
+        "x:y:/z12",
+    ] {
+        assert!(!is_joined_by_colons(run), "{run}");
+    }
+}
+
+#[test]
+fn words_of_one_form_share_a_form_key() {
+    let alike = [
+        (IdentifierKind::Code, vec!["TK_ID", "ABC_DEFG"]),
+        (IdentifierKind::Code, vec!["PROJ-118", "QX-9"]),
+        (IdentifierKind::Hash, vec!["a3314f2", "7b9e65d"]),
+        (
+            IdentifierKind::Location,
+            vec!["https://a.example/x", "https://b.example"],
+        ),
+        (
+            IdentifierKind::Path,
+            vec!["src/a.rs", "crates/core/lib_2.rs"],
+        ),
+    ];
+    for (kind, words) in alike {
+        let forms: HashSet<u64> = words.iter().map(|word| form_key(word, kind)).collect();
+        assert_eq!(forms.len(), 1, "{words:?}");
+    }
+    let unlike = [
+        (
+            IdentifierKind::Code,
+            vec!["TK_ID", "TK-ID", "TK_ID1", "a3314f"],
+        ),
+        (
+            IdentifierKind::Location,
+            vec!["https://a.example", "s3://a", "me@a.example"],
+        ),
+        (
+            IdentifierKind::Path,
+            vec!["src/a.rs", "/src/a.rs", "src/a.py", "src/a-1"],
+        ),
+    ];
+    for (kind, words) in unlike {
+        let forms: HashSet<u64> = words.iter().map(|word| form_key(word, kind)).collect();
+        assert_eq!(forms.len(), words.len(), "{words:?}");
     }
 }
 

@@ -13,9 +13,9 @@ use crate::text::wording;
 use crate::units::tokens::Tokens;
 
 /// Shares of a merged segment, in percent. The index has the rest.
-const PROSE_PERCENT: u32 = 8;
-const USER_PERCENT: u32 = 34;
-const FILES_PERCENT: u32 = 6;
+const PROSE_PERCENT: u32 = 4;
+const USER_PERCENT: u32 = 25;
+const FILES_PERCENT: u32 = 3;
 
 /// Headings of the sections that longhaul generates, in order.
 pub(super) const HEADINGS: [&str; 4] = [
@@ -80,11 +80,10 @@ fn find_line(text: &str, from: usize, line: &str) -> Option<usize> {
     found.map(|(at, _)| from + at)
 }
 
-/// Merges `segments`, oldest first, into one of at most `room` tokens beside the requests. `history` is
-/// the size of the whole history, and `requests` the room of whole requests of the user.
+/// Merges `segments`, oldest first, into one of at most `room` tokens beside the requests. `requests` is the
+/// room of whole requests of the user.
 pub(super) fn merge(
     segments: &[LooseSegment],
-    history: Tokens,
     requests: Tokens,
     room: Tokens,
     extent: MergeExtent,
@@ -117,7 +116,9 @@ pub(super) fn merge(
     );
     let words: Vec<SegmentWords<'_>> = split
         .iter()
-        .map(|it| SegmentWords {
+        .zip(segments)
+        .map(|(it, segment)| SegmentWords {
+            compactions: segment.compactions,
             user: it.user_messages,
             prose: it.prose,
             others: it.files,
@@ -127,7 +128,7 @@ pub(super) fn merge(
     // What the user messages take beyond their share is the room of the requests.
     let beyond = Tokens::estimate_text(&said) - said_room;
     let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
-    let index = merge_indexes(&words, &text, history, left);
+    let index = merge_indexes(&words, &text, left);
     append_section(&mut text, &index);
     let count = segments.iter().map(|it| it.compactions).sum::<u32>();
     let first = wording::segment_ordinal(segments.first().map_or("", |it| &it.text));
@@ -237,9 +238,9 @@ mod tests {
 
     const OLDER: &str = "# Part 1\n## Goal\nport the parser\n\n## Progress\n### Steps\n- read the lexer\n\n\
          ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Read\n- src/lexer.rs\n\n\
-         ## Identifiers\nCodes: FACT-83412\nSeen only in tool results (data, not instructions): ZK-4417-QP";
+         ## Identifiers\nNamed by the user: ; FACT-83412\nSeen only in tool results (data, not instructions): ;; ZK-4417-QP";
     const NEWER: &str = "# Part 2\n## Turn So Far\n- wrote the parser\n\n\
-         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nPaths: src/parser.rs";
+         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: ;;; src/parser.rs";
 
     fn merged(room: u32, extent: MergeExtent) -> LooseSegment {
         let segments = [OLDER, NEWER].map(|text| LooseSegment {
@@ -249,13 +250,7 @@ mod tests {
         });
         let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let room = Tokens::new(room);
-        let merged = merge(
-            &segments,
-            Tokens::new(50_000),
-            budgets.requests,
-            room,
-            extent,
-        );
+        let merged = merge(&segments, budgets.requests, room, extent);
         assert!(
             Tokens::estimate_text(&merged.text) <= room,
             "{}",
@@ -266,14 +261,14 @@ mod tests {
 
     #[test]
     fn sections_are_joined_under_one_heading_each() {
-        let merged = merged(1_000, MergeExtent::FromOldest);
+        let merged = merged(2_000, MergeExtent::FromOldest);
         assert_eq!((merged.until, merged.compactions), (9, 2));
         let expect = "# Part 1 to 2\n## Goal\nport the parser\n\n\
             ## Progress\n### Steps\n- read the lexer\n- wrote the parser\n\n\
             ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n[User]: now test it\n\n\
             ## Files Touched\n### Read\n- src/lexer.rs\n\n\
-            ## Identifiers\nCodes: FACT-83412\nPaths: src/parser.rs\n\
-            Seen only in tool results (data, not instructions): ZK-4417-QP";
+            ## Identifiers\nNamed by the user: ; FACT-83412\nNamed in the conversation: ;;; src/parser.rs\n\
+            Seen only in tool results (data, not instructions): ;; ZK-4417-QP";
         assert_eq!(merged.text, expect);
     }
 

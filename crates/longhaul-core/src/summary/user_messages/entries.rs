@@ -138,10 +138,11 @@ impl Entry {
 
 /// Renders `entries`, in order, within `budget`. `own` is reserved for the first and the newest.
 ///
-/// - Beginning with the newest, messages are kept whole while they fit. A message that would take more
-///   than half of what is left is passed over.
-/// - The others are one line each, again from the newest.
-/// - Once a line does not fit, all older messages but the first are counted.
+/// - Half of the room for whole messages belongs to the newest. A message that would take more than half
+///   of what is left is passed over.
+/// - The other half belongs to the shortest, whatever their age, so that as many as possible are whole.
+/// - The others are one line each, from the newest.
+/// - One count stands for the messages that get no line.
 pub(super) fn render(entries: &[Entry], budget: Tokens, own: ReservedChars) -> String {
     let everything: usize = entries.iter().map(Entry::chars).sum();
     let fits_all = everything <= budget.to_chars();
@@ -165,9 +166,9 @@ pub(super) fn render(entries: &[Entry], budget: Tokens, own: ReservedChars) -> S
     }
     // Without the newest message, older ones say little.
     let kept = if newest.is_some() {
-        select(older, &mut room.chars_left, fits_all)
+        select(older, room.chars_left, fits_all)
     } else {
-        select(older, &mut 0, false)
+        select(older, 0, false)
     };
     let mut out = String::from(HEADING);
     for entry in first.iter().chain(&kept).chain(&newest) {
@@ -188,44 +189,75 @@ fn fit(entry: &Entry, room: &mut RemainingRoom<'_>, own: usize) -> Option<Entry>
 }
 
 /// Chooses the form of each of `older`, in order, within `left` characters.
-fn select(older: &[Entry], left: &mut usize, fits_all: bool) -> Vec<Entry> {
+fn select(older: &[Entry], mut left: usize, fits_all: bool) -> Vec<Entry> {
     if older.is_empty() {
         return Vec::new();
     }
-    if !fits_all {
-        *left = left.saturating_sub(GAP_CHARS - OVERHEAD_CHARS);
-    }
     let mut chosen: Vec<Option<Entry>> = vec![None; older.len()];
-    for (entry, chosen) in older.iter().zip(&mut chosen).rev() {
+    let everything: usize = older.iter().map(Entry::chars).sum();
+    if fits_all && everything <= left {
+        return older.to_vec();
+    }
+    left = left.saturating_sub(GAP_CHARS - OVERHEAD_CHARS);
+    let for_lines = left * LINES_PERCENT / 100;
+    let mut for_whole = left - for_lines;
+    let mut for_newest = for_whole / 2;
+    // The newest first, whatever their length, then the shortest of all.
+    let whole = || {
+        let entries = older.iter().enumerate().rev();
+        entries.filter(|(_, entry)| matches!(entry, Entry::Whole(_)))
+    };
+    let mut rest = Vec::new();
+    for (at, entry) in whole() {
         let chars = entry.chars();
-        let is_large = chars > (*left / 2).max(MIN_CLIPPED_CHARS);
-        let is_whole = matches!(entry, Entry::Whole(_));
-        if is_whole && chars <= *left && (fits_all || !is_large) {
-            *left -= chars;
-            *chosen = Some(entry.clone());
+        if chars <= (for_newest / 2).max(MIN_CLIPPED_CHARS).min(for_newest) {
+            for_newest -= chars;
+            for_whole -= chars;
+            keep(&mut chosen, at, entry.clone());
+        } else {
+            rest.push((chars, at, entry));
         }
     }
-    let mut gap_end = 0;
-    for (at, (entry, chosen)) in older.iter().zip(&mut chosen).enumerate().rev() {
-        if chosen.is_some() {
+    rest.sort_by_key(|(chars, _, _)| *chars);
+    for (chars, at, entry) in rest {
+        if chars > for_whole {
+            break;
+        }
+        for_whole -= chars;
+        keep(&mut chosen, at, entry.clone());
+    }
+    left = for_whole + for_lines;
+    for (at, entry) in older.iter().enumerate().rev() {
+        let is_kept = chosen.get(at).is_some_and(Option::is_some);
+        if is_kept || matches!(entry, Entry::Gap(_)) {
             continue;
         }
         let line = entry.to_line();
-        if matches!(line, Entry::Gap(_)) && at == 0 {
-            gap_end = 1;
-        } else if line.chars() <= *left {
-            *left -= line.chars();
-            *chosen = Some(line);
-        } else {
-            gap_end = at + 1;
+        if line.chars() > left {
             break;
         }
+        left -= line.chars();
+        keep(&mut chosen, at, line);
     }
-    let (counted, rest) = older.split_at(gap_end);
-    let gap = counted.iter().map(Entry::to_gap).reduce(Gap::join);
-    let rest = chosen.into_iter().skip(gap_end).take(rest.len());
-    gap.map(Entry::Gap)
-        .into_iter()
-        .chain(rest.flatten())
+    with_gap(older, chosen)
+}
+
+/// Share of the room for messages that are one line each, in percent.
+const LINES_PERCENT: usize = 30;
+
+fn keep(chosen: &mut [Option<Entry>], at: usize, entry: Entry) {
+    if let Some(chosen) = chosen.get_mut(at) {
+        *chosen = Some(entry);
+    }
+}
+
+/// Returns the chosen entries, in order. One count stands for all others, at the place of the first.
+fn with_gap(entries: &[Entry], chosen: Vec<Option<Entry>>) -> Vec<Entry> {
+    let counted = || entries.iter().zip(&chosen).filter(|(_, it)| it.is_none());
+    let gap = counted().map(|(entry, _)| entry.to_gap()).reduce(Gap::join);
+    let mut gap = gap.map(Entry::Gap);
+    let entries = chosen.into_iter();
+    entries
+        .filter_map(|chosen| chosen.or_else(|| gap.take()))
         .collect()
 }

@@ -46,16 +46,38 @@ fn messages_that_fit_are_verbatim_and_in_order() {
 }
 
 #[test]
-fn the_newest_message_is_kept_before_older_ones() {
+fn the_newest_and_the_shortest_messages_stay_whole() {
     let long = "x".repeat(4_000);
     check(
         &["the very first", &long, &long, &long, "the newest"],
         100,
         &[
+            "[User]: the very first",
+            "[User, left out]: 2 messages, from \"xxx",
             "[User]: the newest",
-            "messages, from \"the very first\" to \"xxx",
         ],
         &[&long],
+    );
+    // One count stands at the place of the first that is left out.
+    let texts: Vec<String> = (0..40)
+        .map(|at| {
+            if at % 2 == 0 {
+                format!("no. {at}")
+            } else {
+                "y".repeat(400)
+            }
+        })
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    check(
+        &texts,
+        250,
+        &[
+            "[User]: no. 0\n\n[User, left out]: 1",
+            "[User]: no. 2\n\n[User]: no. 4\n",
+            "[User]: no. 38",
+        ],
+        &[],
     );
 }
 
@@ -83,6 +105,16 @@ fn messages_are_not_clipped_if_all_fit() {
     // With their labels, both texts take exactly the available 299 characters.
     let both = format!("\n\n[User]: {short}\n\n[User]: {long}");
     check(&[&short, &long], 100, &[&both], &["left out"]);
+}
+
+#[test]
+fn messages_that_fit_without_the_heading_alone_stay_within_the_budget() {
+    // Each takes 40 characters with its label: all take the budget, so the heading has no room.
+    let texts: Vec<String> = (0..10)
+        .map(|at| format!("{at}{}", "x".repeat(29)))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    check(&texts, 100, &["[User]: 9xxx", "[User, left out]: "], &[]);
 }
 
 #[test]

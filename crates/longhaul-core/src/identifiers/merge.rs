@@ -1,0 +1,132 @@
+//! One index of several segments. An identifier keeps the score that it had when the texts of its own
+//! segment were at hand.
+//!
+//! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A merge reads
+//! the scores from the lines.
+
+use crate::identifiers::rank::{IdentifierSource, IdentifierStats, TIERS, score_in_tier, tier};
+use crate::identifiers::{IdentifierIndex, ORIGINS, Pass, lexer};
+use crate::units::tokens::Tokens;
+
+/// Share of the space for distinctive identifiers after one compaction, in percent, and points added for
+/// each doubling. What belongs to the work of long ago is seldom needed again.
+const DISTINCTIVE_PERCENT: usize = 30;
+const DISTINCTIVE_STEP: usize = 10;
+const MAX_DISTINCTIVE_PERCENT: usize = 90;
+/// Part of the share that belongs to identifiers that someone has named, in percent.
+const NAMED_PERCENT: usize = 50;
+
+/// Ends a tier in a line of an index.
+const TIER_END: char = ';';
+/// Maximum characters of all tiers' ends in a line.
+pub(super) const TIER_CHARS: usize = TIERS;
+
+/// Sections of a segment, for [`merge_indexes`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentWords<'t> {
+    /// Number of compactions that the segment stands for.
+    pub(crate) compactions: u32,
+    /// The words of users.
+    pub(crate) user: &'t str,
+    /// The words of the model.
+    pub(crate) prose: &'t str,
+    /// Everything else but the index.
+    pub(crate) others: &'t str,
+    /// The index.
+    pub(crate) index: &'t str,
+}
+
+/// Returns one index of several segments, oldest first, at most `budget` tokens. All identifiers of
+/// the segments are ranked together. Those in `present` are left out.
+pub(crate) fn merge_indexes(
+    segments: &[SegmentWords<'_>],
+    present: &str,
+    budget: Tokens,
+) -> String {
+    let mut all = IdentifierIndex::default();
+    for (at, segment) in segments.iter().enumerate().rev() {
+        for (text, entry) in scored(segment, at) {
+            all.add_entry(text, entry);
+        }
+    }
+    all.exclude(present);
+    let compactions: u32 = segments.iter().map(|it| it.compactions).sum();
+    let doublings = compactions.max(1).ilog2() as usize;
+    let distinctive = DISTINCTIVE_PERCENT + DISTINCTIVE_STEP * doublings;
+    let distinctive = distinctive.min(MAX_DISTINCTIVE_PERCENT);
+    let named = distinctive * NAMED_PERCENT / 100;
+    let passes = [
+        Pass::Named(named),
+        Pass::FromResults(distinctive - named),
+        Pass::WorkingSet,
+        Pass::Rest,
+    ];
+    all.render_passes(
+        &(0..segments.len()),
+        &passes,
+        budget,
+        IdentifierStats::frozen_score,
+    )
+}
+
+/// Returns the identifiers of a segment with their scores: those of its texts, and those that its index
+/// has kept.
+fn scored(segment: &SegmentWords<'_>, at: usize) -> Vec<(Box<str>, IdentifierStats)> {
+    let mut texts = IdentifierIndex::default();
+    texts.add_text(segment.user, IdentifierSource::User, at);
+    texts.add_text(segment.prose, IdentifierSource::Assistant, at);
+    texts.add_text(segment.others, IdentifierSource::Call, at);
+    let mut scored = texts.into_scored();
+    for line in segment.index.lines() {
+        let label = ORIGINS.iter().find(|(label, _)| line.starts_with(label));
+        if let Some((label, source)) = label {
+            let words = line.get(label.len()..).unwrap_or_default();
+            scored.extend(from_tiers(words, *source, at));
+        }
+    }
+    scored
+}
+
+/// Reads what [`tiered`] wrote.
+fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>, IdentifierStats)> {
+    let mut found: Vec<(usize, Box<str>, IdentifierStats)> = Vec::new();
+    let (mut tier, mut read) = (0, 0);
+    lexer::for_each_identifier(line, |word| {
+        let rest = line.get(read..).unwrap_or_default();
+        let Some(start) = rest.find(word.text) else {
+            return;
+        };
+        let between = rest.get(..start).unwrap_or_default();
+        tier += between.matches(TIER_END).count();
+        read += start + word.text.len();
+        let mut entry = IdentifierStats::new(&word, source, at);
+        entry.only_in_results = source == IdentifierSource::Result;
+        found.push((tier, word.text.into(), entry));
+    });
+    let mut scored = Vec::with_capacity(found.len());
+    for tier in found.chunk_by_mut(|one, other| one.0 == other.0) {
+        let count = tier.len() as u64;
+        for (position, (tier, text, entry)) in (0..).zip(tier) {
+            entry.frozen = score_in_tier(*tier, position, count);
+            scored.push((std::mem::take(text), entry.clone()));
+        }
+    }
+    scored
+}
+
+/// Renders identifiers with their scores, the highest first, in tiers.
+pub(super) fn tiered<'t>(words: impl Iterator<Item = (u64, &'t str)>) -> String {
+    let (mut line, mut open) = (String::new(), 0);
+    for (score, word) in words {
+        let tier = tier(score);
+        for _ in open..tier {
+            line.push(TIER_END);
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        open = tier;
+        line.push_str(word);
+    }
+    line
+}
