@@ -36,7 +36,8 @@ const SMALLER_OUTPUT: [(&str, &str); 2] = [
 ];
 
 /// Returns a recorded session of the Messages API several 32k windows long. Its requests ask for less output
-/// than the recorded ones.
+/// than the recorded ones, and for the automatic cache mark: the recording has the marks of its last request
+/// alone.
 pub fn messages_session() -> Result<SessionRecording, NotASession> {
     let body = unpack(CLI_3A782158)?;
     let body = SMALLER_OUTPUT
@@ -44,7 +45,8 @@ pub fn messages_session() -> Result<SessionRecording, NotASession> {
         .fold(body, |body, (recorded, smaller)| {
             body.replacen(recorded, smaller, 1)
         });
-    SessionRecording::parse(body.as_bytes())
+    let session = SessionRecording::parse(body.as_bytes())?;
+    Ok(session.with_field("cache_control", r#"{"type":"ephemeral"}"#))
 }
 
 /// Returns a recorded session of the Responses API several 32k windows long, as its agent sent it.

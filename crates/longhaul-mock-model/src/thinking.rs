@@ -56,6 +56,7 @@ impl ThinkingRules {
                 let (at, breach) = broken_binding(chat)?;
                 match breach {
                     Breach::Forged => (FORGED_THINKING, at, FORGED.to_owned()),
+                    Breach::Gap | Breach::Prefix if drops_stale_blocks(chat) => return None,
                     Breach::Gap | Breach::Prefix if self == Self::Unenforced => return None,
                     Breach::Gap => (STALE_THINKING, at, format!("{STALE}{GAP}")),
                     Breach::Prefix => (STALE_THINKING, at, format!("{STALE}{DIFFERS}")),
@@ -95,6 +96,12 @@ impl ThinkingRules {
             "format": "anthropic-claude-v1", "index": 0}]),
         )
     }
+}
+
+/// Whether the client asks the provider to drop blocks that no longer fit.
+fn drops_stale_blocks(chat: &ChatBody) -> bool {
+    let binding = member(chat.field("thinking"), "block_binding");
+    member(binding, "prefix_mismatch_behavior") == "drop_block"
 }
 
 /// Returns the first message whose thinking breaks the chain, and how.
@@ -153,15 +160,20 @@ fn is_thinking(part: &Value) -> bool {
     BLOCKS.contains(&member(part, "type").as_str().unwrap_or_default())
 }
 
-/// Returns a message without its thinking.
+/// Returns a message without its thinking. A string counts as one block of text: the API joins both.
 fn without_thinking(message: &Value) -> Value {
     let mut message = message.clone();
     if let Some(members) = message.as_object_mut() {
         for name in MEMBERS {
             members.remove(name);
         }
-        if let Some(Value::Array(parts)) = members.get_mut("content") {
-            parts.retain(|part| !is_thinking(part));
+        match members.get_mut("content") {
+            Some(Value::Array(parts)) => parts.retain(|part| !is_thinking(part)),
+            Some(content @ Value::String(_)) => {
+                let block = json!({"type": "text", "text": content});
+                *content = json!([block]);
+            }
+            _ => {}
         }
     }
     message
