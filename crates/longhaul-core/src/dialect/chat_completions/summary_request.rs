@@ -112,7 +112,8 @@ pub(in crate::dialect) fn client_members(template: &RequestTemplate<'_>, output:
         let key = quote(&format!("{}-longhaul", key.decode(sent)));
         push("\"prompt_cache_key\"", &key);
     }
-    if let Some(limit) = params.output_limit {
+    let limit = params.output_limit.filter(|_| template.is_own_dialect());
+    if let Some(limit) = limit {
         push(limit.key.span().slice(sent), &output.to_string());
     }
     body
