@@ -62,8 +62,8 @@ fn a_change_before_a_mark_loses_it() {
     let mut body = json!({"model": "claude-sonnet-5", "messages": [
         {"role": "user", "content": [block(0, false), block(1, true)]}]});
     let before = read(&body);
-    body["messages"][0]["content"][0]["text"] = json!("cleared");
-    check(&[before, read(&body)], 0, 1_008);
+    body["messages"][0]["content"][0]["text"] = json!("x".repeat(3_300));
+    check(&[before, read(&body)], 0, 2_004);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn a_run_of_results_is_one_position() {
     content.extend((0..40).map(result));
     content.push(block(1, true));
     let long =
-        json!({"model": "claude-sonnet-5", "messages": [{"role": "user", "content": content}]});
-    let first = json!({"model": "claude-sonnet-5", "messages":
+        json!({"model": "claude-opus-5-5", "messages": [{"role": "user", "content": content}]});
+    let first = json!({"model": "claude-opus-5-5", "messages":
         [{"role": "user", "content": [block(0, true)]}]});
     let read = read(&long).cached(&read(&first).entries().collect());
     assert_eq!(read.read, 1_004);
