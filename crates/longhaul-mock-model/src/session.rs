@@ -35,9 +35,10 @@ const SMALLER_OUTPUT: [(&str, &str); 2] = [
     (r#""budget_tokens":31999"#, r#""budget_tokens":2048"#),
 ];
 
-/// Returns a recorded session of the Messages API several 32k windows long. Its requests ask for less output
-/// than the recorded ones, and for the automatic cache mark: the recording has the marks of its last request
-/// alone.
+/// Returns a recorded session of the Messages API several 32k windows long.
+///
+/// The requests ask for less output than the recorded ones. They also ask for the automatic cache
+/// mark, because the recording has the marks of its last request alone.
 pub fn messages_session() -> Result<SessionRecording, NotASession> {
     let body = unpack(CLI_3A782158)?;
     let body = SMALLER_OUTPUT

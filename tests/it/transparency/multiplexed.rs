@@ -34,6 +34,9 @@ const OF_THE_CONNECTION: [&str; 7] = [
 /// Fields that the framing of each connection decides.
 const OF_THE_FRAMING: [&str; 3] = ["content-length", "host", "transfer-encoding"];
 
+/// Longer than every head of the contract, in bytes.
+const LONG_HEAD: u32 = 1 << 20;
+
 /// Names and values of fields, sorted.
 type Fields = Vec<(String, String)>;
 
@@ -110,7 +113,8 @@ async fn exchange(
     mut upstream: Upstream,
 ) -> Result<(), String> {
     let socket = TcpStream::connect(proxy).await.map_err(told)?;
-    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.max_header_list_size(LONG_HEAD);
     let (mut sender, connection) = builder
         .handshake(TokioIo::new(socket))
         .await

@@ -1,5 +1,5 @@
-//! The prompt cache of the Messages API: each mark stores the prompt up to its block, and each mark
-//! finds what ends at most 20 positions before it.
+//! The prompt cache of the Messages API. Each mark stores the prompt up to its block, and finds what
+//! ends at most 20 positions before that block.
 
 use std::collections::HashSet;
 
