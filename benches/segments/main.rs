@@ -15,6 +15,8 @@ mod history;
 mod hundred;
 #[path = "../survival/identifiers.rs"]
 mod identifiers;
+#[path = "../survival/other_apis.rs"]
+mod other_apis;
 mod player;
 mod requests;
 #[path = "../bill/sessions.rs"]
@@ -27,12 +29,12 @@ mod windows;
 mod workers;
 
 use longhaul_core::policy::Profile;
-use sessions::{Failure, Part, sessions};
+use sessions::{Api, Failure, Part, sessions};
 
 fn main() -> Result<(), Failure> {
     let flags: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| flags.iter().any(|it| it == flag);
-    let sessions = sessions(&[], Part::All)?;
+    let sessions = sessions(Api::ChatCompletions, &[], Part::All)?;
     if !has("--hundred") {
         println!("{}", windows::page(&sessions)?);
         let at_32k = [
