@@ -17,6 +17,7 @@ mod contract;
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -24,8 +25,10 @@ use contract::between::{Ahead, Between, Standing};
 use contract::case::{Case, Scheme};
 use contract::compare::difference;
 use contract::exchange::Upstream;
+use contract::multiplexed;
 use contract::peer::wait_at_most;
 use longhaul::Config;
+use tokio::net::TcpListener;
 
 /// Plays every exchange of the contract directly and through a proxy, and shows the differences.
 ///
@@ -50,6 +53,9 @@ struct Options {
     /// Field that the proxy is known to add to replies, such as server or date; may be repeated.
     #[arg(long, value_name = "FIELD")]
     ignore: Vec<String>,
+    /// Plays the lines over HTTP/2 with prior knowledge too, as far as they have a form there.
+    #[arg(long)]
+    http2: bool,
     /// Plays only the lines whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
@@ -79,9 +85,19 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         _ => Between::Each(longhaul),
     };
     println!("| line of the contract | outcome |\n|---|---|");
+    let multiplexed = Multiplexed::new(&options, &between);
     let (mut held, mut all) = (0_usize, 0_usize);
     for case in contract::cases().filter(|case| case.name.contains(&options.only)) {
         let name = case.name.replace('|', "\\|");
+        if let Some(multiplexed) = &multiplexed
+            && let Some(outcome) = multiplexed.play(&case).await
+        {
+            all += 1;
+            match outcome {
+                Ok(()) => held += 1,
+                Err(how) => println!("| {name}, HTTP/2 | **differs**: {} |", shortened(&how)),
+            }
+        }
         all += 1;
         match outcome(case, &between, &options.ignore).await {
             Outcome::Differs(how) => println!("| {name} | **differs**: {how} |"),
@@ -103,6 +119,45 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The proxy for clients on HTTP/2, and the upstream that the proxy forwards to.
+struct Multiplexed {
+    proxy: SocketAddr,
+    upstream: Arc<TcpListener>,
+    /// Stops a proxy of this tool's own.
+    _standing: Option<Standing>,
+}
+
+impl Multiplexed {
+    /// Returns `None` if HTTP/2 was not asked for.
+    fn new(options: &Options, between: &Between) -> Option<Self> {
+        options.http2.then(|| match between {
+            Between::Each(start) => {
+                let upstream = Upstream::listen(0);
+                let address = upstream.local_addr().expect("a bound socket");
+                let standing = start(&Ahead {
+                    upstream: &format!("http://{address}/v1"),
+                    ca_file: None,
+                });
+                Self {
+                    proxy: standing.address,
+                    upstream,
+                    _standing: Some(standing),
+                }
+            }
+            Between::Running { proxy, upstream } => Self {
+                proxy: *proxy,
+                upstream: Arc::clone(upstream),
+                _standing: None,
+            },
+        })
+    }
+
+    /// Plays a case; `None` if it has no form in HTTP/2. A panic of the script is a difference.
+    async fn play(&self, case: &Case) -> Option<Result<(), String>> {
+        multiplexed::play(case, self.proxy, &self.upstream).await
+    }
 }
 
 async fn outcome(case: Case, between: &Between, ignored: &[String]) -> Outcome {
@@ -173,7 +228,7 @@ fn longhaul(ahead: &Ahead<'_>) -> Standing {
     let config = Config::default_with(settings).expect("settings that are valid");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.set_nonblocking(true).expect("a fresh socket");
-    let listener = tokio::net::TcpListener::from_std(listener).expect("a runtime");
+    let listener = TcpListener::from_std(listener).expect("a runtime");
     let address = listener.local_addr().expect("a bound socket");
     let served = longhaul::run(config, listener, std::future::pending(), || ());
     let task = tokio::spawn(async move {

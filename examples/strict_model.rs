@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use longhaul_mock_model::{
-    ChatBehaviour, FileReading, Model, ModelOptions, RequestKind, SeenRequest, TokenDensity,
-    Verdict,
+    ChatBehaviour, FileReading, Model, ModelOptions, RequestKind, SeenRequest, ThinkingRules,
+    TokenDensity, Verdict,
 };
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
@@ -28,14 +28,25 @@ struct Options {
     /// Number of files; each has about 3,000 tokens.
     #[arg(long, default_value_t = 36)]
     count: usize,
+    /// Number of files after which the model ends its turn once.
+    #[arg(long, value_name = "FILES")]
+    pause: Option<usize>,
+    /// Signs the thinking of answers, and refuses thinking whose history changed.
+    #[arg(long)]
+    bound_thinking: bool,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
-    let reading = FileReading::write(&options.parts, options.count)?;
+    let reading = FileReading::write(&options.parts, options.count)?.pausing_after(options.pause);
     let model = Model::start(ModelOptions {
         chat: ChatBehaviour::Reads(reading.clone()),
+        thinking: if options.bound_thinking {
+            ThinkingRules::Bound
+        } else {
+            ThinkingRules::Off
+        },
         ..ModelOptions::with_window(options.window)
     })
     .await?;
@@ -83,6 +94,8 @@ fn totals(seen: &[SeenRequest], reading: &FileReading) -> Value {
             Verdict::Accepted | Verdict::Overflowed | Verdict::Unread => None,
         })
         .collect();
+    let sum =
+        |tokens: fn(&SeenRequest) -> u64| -> u64 { accepted.iter().map(|chat| tokens(chat)).sum() };
     let count = |verdict| seen.iter().filter(|seen| seen.verdict == verdict).count();
     json!({
         "requests": chats.len(),
@@ -93,6 +106,8 @@ fn totals(seen: &[SeenRequest], reading: &FileReading) -> Value {
         "largest_prompt": accepted.iter().map(|chat| chat.prompt_tokens).max().unwrap_or(0),
         "compactions": compactions(&accepted),
         "prefix_changes": accepted.iter().filter(|chat| !chat.keeps_prefix()).count(),
+        "prompt_tokens": sum(|chat| chat.prompt_tokens),
+        "cached_tokens": sum(|chat| chat.cached_tokens),
         "history_tokens": reading.shown_tokens(TokenDensity::STANDARD, seen),
     })
 }

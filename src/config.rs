@@ -38,8 +38,8 @@ use std::time::Duration;
 pub use base_url::BaseUrl;
 pub(crate) use choices::ChoiceSetting;
 pub use choices::{
-    Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryModel,
-    SummaryStyle,
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryApi,
+    SummaryModel, SummaryStyle,
 };
 pub use compaction::WindowOrigin;
 use http::HeaderValue;

@@ -54,8 +54,10 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A summary to write.
 pub(crate) struct SummaryJob {
-    /// The dialect of the client's request and of the calls.
+    /// The dialect of the client's request.
     pub(crate) dialect: Dialect,
+    /// The dialect of the calls.
+    pub(crate) call_dialect: Dialect,
     /// The client's original request. The task outlives the request and parses this copy again.
     pub(crate) body: Bytes,
     /// The head of the request to the upstream, with the caller's credentials.
@@ -240,7 +242,7 @@ async fn summarise_transcript(
         .ok_or(SummaryError::NothingToAsk)?;
     let frame = RequestTemplate::from_request(conversation, job.model.as_deref());
     let frame = match job.target {
-        SummaryTarget::Dedicated => frame.for_other_endpoint(),
+        SummaryTarget::Dedicated => frame.for_other_endpoint().in_dialect(job.call_dialect),
         SummaryTarget::Conversation => frame,
     };
     let mut prose: Option<AcceptedSummary> = None;
@@ -264,7 +266,7 @@ async fn request_summary(
         CALL_TIMEOUT,
         send_call(
             upstream,
-            job.dialect,
+            job.call_dialect,
             &job.head,
             body,
             &job.cost_meter,

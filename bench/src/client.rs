@@ -9,10 +9,14 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+/// The path of chats, unless a connection has another.
+const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
+
 /// A connection to a proxy or to the upstream itself.
 #[derive(Debug)]
 pub struct Connection {
     address: String,
+    path: &'static str,
     sender: SendRequest<Full<Bytes>>,
 }
 
@@ -28,8 +32,15 @@ impl Connection {
         tokio::task::spawn_local(connection);
         Ok(Self {
             address: address.to_owned(),
+            path: CHAT_COMPLETIONS,
             sender,
         })
+    }
+
+    /// Sends its chats to the path of another API.
+    #[must_use]
+    pub fn to_path(self, path: &'static str) -> Self {
+        Self { path, ..self }
     }
 
     /// Sends a chat; `query` tells the upstream how to answer.
@@ -38,7 +49,7 @@ impl Connection {
     /// The connection broke, or the status is not a success.
     pub async fn send(&mut self, query: &str, body: Bytes) -> Result<Response<Incoming>, Failure> {
         self.sender.ready().await?;
-        let request = Request::post(format!("/v1/chat/completions?{query}"))
+        let request = Request::post(format!("{}?{query}", self.path))
             .header("host", &self.address)
             .header("content-type", "application/json")
             .header("authorization", "Bearer sk-none")

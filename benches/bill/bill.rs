@@ -2,7 +2,7 @@
 //! window.
 
 use crate::play::Played;
-use crate::prices::{FREE_WRITES, Input, PRICES, Prices};
+use crate::prices::{FREE_WRITES, Input, Prices};
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -21,6 +21,8 @@ pub(crate) struct Bill {
     pub(crate) briefs: Input,
     /// Input of these requests without a proxy.
     pub(crate) without: Input,
+    /// Input of the answered requests that cannot shrink: heads, and the provider's compaction items.
+    pub(crate) pinned: u64,
     /// Requests that did not extend the previous one, and requests that were retried.
     pub(crate) changes: usize,
     pub(crate) retries: usize,
@@ -31,20 +33,22 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
-    /// The bill of a session; `wholes` holds the tokens of each request as the agent sends it.
+    /// The bill of a session; `direct` holds the input of each request without a proxy, and `pinned`
+    /// the tokens that cannot shrink.
     ///
     /// If the session broke off, neither sum includes the requests that were never sent.
-    pub(crate) fn of(played: &Played, wholes: &[u64]) -> Self {
+    pub(crate) fn of(played: &Played, direct: &[Input], pinned: u64) -> Self {
         let answered = played.steps.len();
         let changes = played.steps.iter().filter(|step| step.changed);
         Self {
             sessions: 1,
-            broken_off: usize::from(answered < wholes.len()),
+            broken_off: usize::from(answered < direct.len()),
             answered,
-            requests: wholes.len(),
+            requests: direct.len(),
             chats: played.steps.iter().map(|step| step.input).sum(),
             briefs: played.summaries.iter().copied().sum(),
-            without: without(wholes).take(answered).sum(),
+            without: direct.iter().copied().take(answered).sum(),
+            pinned: pinned * answered as u64,
             changes: changes.clone().count(),
             retries: played.steps.iter().filter(|step| step.retried).count(),
             condensed: changes.filter(|step| step.condensed).count(),
@@ -53,13 +57,13 @@ impl Bill {
     }
 
     /// The bill of a session that longhaul did not change.
-    pub(crate) fn untouched(wholes: &[u64]) -> Self {
+    pub(crate) fn untouched(direct: &[Input]) -> Self {
         Self {
             sessions: 1,
-            answered: wholes.len(),
-            requests: wholes.len(),
-            chats: without(wholes).sum(),
-            without: without(wholes).sum(),
+            answered: direct.len(),
+            requests: direct.len(),
+            chats: direct.iter().copied().sum(),
+            without: direct.iter().copied().sum(),
             ..Self::default()
         }
     }
@@ -89,9 +93,20 @@ impl Bill {
         ten_thousandths(self.chats.tokens(), self.without.tokens())
     }
 
+    /// Share of the forwarded input that cannot shrink, in ten-thousandths.
+    pub(crate) fn pinned(&self) -> u64 {
+        ten_thousandths(self.pinned, self.chats.tokens())
+    }
+
+    /// Like [`kept`](Self::kept), of the input that can shrink.
+    pub(crate) fn kept_of_free(&self) -> u64 {
+        let free = |input: Input| input.tokens().saturating_sub(self.pinned);
+        ten_thousandths(free(self.chats), free(self.without))
+    }
+
     /// The highest cost ratio and the price pair that gives it.
-    pub(crate) fn worst(&self) -> (u64, Prices) {
-        let [first, rest @ ..] = PRICES;
+    pub(crate) fn worst(&self, prices: [Prices; 3]) -> (u64, Prices) {
+        let [first, rest @ ..] = prices;
         let ratio = |prices| (self.ratio(prices), prices);
         rest.into_iter().map(ratio).fold(
             ratio(first),
@@ -102,12 +117,14 @@ impl Bill {
     }
 }
 
-/// Input of a session without a proxy: every request extends the previous one, so all of the
-/// previous one is cached.
-fn without(wholes: &[u64]) -> impl Iterator<Item = Input> {
+/// Returns the input of a session of chats without a proxy: every request extends the previous one,
+/// so all of the previous one is cached.
+pub(crate) fn extending(wholes: &[u64]) -> Vec<Input> {
     let before = std::iter::once(0).chain(wholes.iter().copied());
     let pairs = wholes.iter().zip(before);
-    pairs.map(|(&whole, before)| Input::of(whole, before))
+    pairs
+        .map(|(&whole, before)| Input::of(whole, before))
+        .collect()
 }
 
 /// Share of `part` in `whole`, in ten-thousandths; one if `whole` is zero.
@@ -126,6 +143,7 @@ impl Add for Bill {
             chats: self.chats + other.chats,
             briefs: self.briefs + other.briefs,
             without: self.without + other.without,
+            pinned: self.pinned + other.pinned,
             changes: self.changes + other.changes,
             retries: self.retries + other.retries,
             condensed: self.condensed + other.condensed,

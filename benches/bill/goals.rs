@@ -2,6 +2,7 @@
 
 use crate::Run;
 use crate::goal::{Goal, HEADING};
+use crate::prices::Prices;
 use crate::table::{MUCH_DEARER, percent};
 use std::fmt::Write as _;
 
@@ -13,7 +14,7 @@ const CHANGES: [(u64, u64); 2] = [(32_000, 250), (128_000, 50)];
 const SMALL: u64 = 100_000;
 
 /// The goals for all sessions together, as far as `runs` covers them.
-pub(crate) fn of_all(runs: &[Run]) -> String {
+pub(crate) fn of_all(runs: &[Run], prices: [Prices; 3]) -> String {
     let mut text = format!("{HEADING}\n");
     for run in runs {
         let total = run.total();
@@ -39,7 +40,7 @@ pub(crate) fn of_all(runs: &[Run]) -> String {
             let much = run
                 .bills
                 .iter()
-                .filter(|(_, bill)| bill.worst().0 > MUCH_DEARER);
+                .filter(|(_, bill)| bill.worst(prices).0 > MUCH_DEARER);
             let what = format!("{name}: sessions more than 2% dearer under any prices");
             let line = Goal::AtMost(0).line(&what, much.count() as u64, whole);
             _ = writeln!(text, "{line}");

@@ -12,6 +12,7 @@ mod goal;
 mod goals;
 mod hundred;
 mod options;
+mod pinned;
 mod play;
 mod prices;
 mod sessions;
@@ -22,14 +23,20 @@ mod workers;
 
 use bill::Bill;
 use options::{Options, Report, Rows, WindowFrom};
-use play::{Setup, play};
-use sessions::{Failure, Session, sessions};
+use play::{Setup, play, play_direct};
+use prices::Input;
+use sessions::{Api, Failure, Session, sessions};
 use std::fmt::Write as _;
 
-/// A session, and the tokens of each of its requests as the agent sends it.
+/// A session and its sizes in tokens.
 pub(crate) struct Recorded {
     pub(crate) session: Session,
+    /// The tokens of each request as the agent sends it.
     pub(crate) wholes: Vec<u64>,
+    /// The input of each request without a proxy.
+    pub(crate) direct: Vec<Input>,
+    /// The tokens that cannot shrink in any request.
+    pub(crate) pinned: u64,
 }
 
 /// The bills of one profile at one window, one per session.
@@ -47,7 +54,7 @@ impl Run {
 
 fn main() -> Result<(), Failure> {
     let options = Options::read();
-    let sessions = sessions(&options.sessions, options.part)?;
+    let sessions = sessions(options.api, &options.sessions, options.part)?;
     if options.report == Report::Hundred {
         println!("{}", hundred::page(&options, &sessions)?);
         return Ok(());
@@ -65,15 +72,26 @@ fn main() -> Result<(), Failure> {
 /// Measures the sessions, the longest first because they take the most time.
 fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorded>, Failure> {
     sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
-    let wholes = workers::each("counting", &sessions, |session| {
+    let sizes = workers::each("counting", &sessions, |session| {
         let requests = session.replay.requests();
         let tokens = requests.map(|request| options.density.request_tokens(&request.body()));
         let tokens = tokens.collect::<Option<Vec<u64>>>();
-        tokens.ok_or_else(|| "a recorded request is no JSON object".into())
+        let wholes = tokens.ok_or("a recorded request is no JSON object")?;
+        let direct = match options.api {
+            Api::ChatCompletions => bill::extending(&wholes),
+            Api::Messages | Api::Responses => play_direct(&session.replay, options.density)?,
+        };
+        let pinned = pinned::tokens(&session.body, options.density)?;
+        Ok((wholes, direct, pinned))
     })?;
-    let pairs = sessions.into_iter().zip(wholes);
+    let pairs = sessions.into_iter().zip(sizes);
     Ok(pairs
-        .map(|(session, wholes)| Recorded { session, wholes })
+        .map(|(session, (wholes, direct, pinned))| Recorded {
+            session,
+            wholes,
+            direct,
+            pinned,
+        })
         .collect())
 }
 
@@ -86,6 +104,7 @@ pub(crate) fn setup(options: &Options, profile: &str, window: u64) -> Setup {
     }
     settings.extend(options.settings.iter().cloned());
     Setup {
+        path: options.api.path(),
         window,
         density: options.density,
         settings,
@@ -101,7 +120,7 @@ fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
             let title = format!("{profile} at {window}");
             let bills = workers::each(&title, recorded, |recorded| {
                 let played = play(&recorded.session.replay, &setup)?;
-                let bill = Bill::of(&played, &recorded.wholes);
+                let bill = Bill::of(&played, &recorded.direct, recorded.pinned);
                 Ok((recorded.session.name.clone(), bill))
             })?;
             runs.push(Run {
@@ -111,16 +130,17 @@ fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
             });
         }
     }
+    let prices = prices::of(options.api);
     let mut page = String::new();
     for profile in &options.profiles {
         let rows: Vec<&Run> = runs.iter().filter(|run| run.profile == *profile).collect();
-        writeln!(page, "## {profile}\n\n{}", table::render(&rows))?;
+        writeln!(page, "## {profile}\n\n{}", table::render(&rows, prices))?;
         if options.rows == Rows::Sessions {
             for run in rows {
-                writeln!(page, "{}", table::sessions(run))?;
+                writeln!(page, "{}", table::sessions(run, prices))?;
             }
         }
     }
-    writeln!(page, "## Goals\n\n{}", goals::of_all(&runs))?;
+    writeln!(page, "## Goals\n\n{}", goals::of_all(&runs, prices))?;
     Ok(page)
 }

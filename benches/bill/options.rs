@@ -1,7 +1,7 @@
 //! Command line options.
 
 use crate::play::Summaries;
-use crate::sessions::Part;
+use crate::sessions::{Api, Part};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use longhaul_mock_model::TokenDensity;
 
@@ -9,6 +9,7 @@ use longhaul_mock_model::TokenDensity;
 pub(crate) struct Options {
     /// Report to produce.
     pub(crate) report: Report,
+    pub(crate) api: Api,
     pub(crate) rows: Rows,
     /// In the session of a hundred windows, only every `stride`th request is sent.
     pub(crate) stride: usize,
@@ -75,6 +76,10 @@ impl Options {
             } else {
                 Report::Bill
             },
+            api: matches
+                .get_one::<String>("dialect")
+                .and_then(|name| Api::from_name(name))
+                .unwrap_or(Api::ChatCompletions),
             rows: if matches.get_flag("each") {
                 Rows::Sessions
             } else {
@@ -146,6 +151,14 @@ fn command() -> Command {
                 .long("sessions")
                 .value_delimiter(',')
                 .help("Parts of the names of the sessions to play; all if absent"),
+        )
+        .arg(
+            value(
+                "dialect",
+                Api::NAMES[0],
+                "The API whose sessions are played",
+            )
+            .value_parser(Api::NAMES),
         )
         .arg(
             Arg::new("part")

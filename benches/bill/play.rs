@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 
 /// Header with the number of the agent's request that a call to the model belongs to.
 pub(crate) const ORDINAL: &str = "x-ordinal";
+/// A window that no session fills.
+const ENDLESS: u64 = 1 << 40;
 /// Header with longhaul's action.
 const ACTION: &str = "x-longhaul-action";
 /// Number of pauses between two requests, during which a background summary can progress. All tasks
@@ -30,6 +32,8 @@ const THOUGHT: Duration = Duration::from_millis(1);
 /// The proxy and the model that serve a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// Path of the API.
+    pub(crate) path: &'static str,
     /// Context window of the model, in its own tokens.
     pub(crate) window: u64,
     pub(crate) density: TokenDensity,
@@ -77,6 +81,30 @@ pub(crate) fn play(replay: &SessionRecording, setup: &Setup) -> Result<Played, F
         .enable_all()
         .build()?;
     runtime.block_on(async { Agent::start(setup).await?.play(replay).await })
+}
+
+/// Plays `replay` to the model itself, in a window without end. Returns the input of each request.
+pub(crate) fn play_direct(
+    replay: &SessionRecording,
+    density: TokenDensity,
+) -> Result<Vec<Input>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let model = Model::start(ModelOptions {
+            density,
+            ..ModelOptions::with_window(ENDLESS)
+        })
+        .await?;
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let url = [&*model.url(), replay.path()].concat();
+        for request in replay.requests() {
+            let request = Request::post(&url).body(Full::new(Bytes::from(request.body())))?;
+            client.request(request).await?.into_body().collect().await?;
+        }
+        Ok(model.seen().iter().map(input).collect())
+    })
 }
 
 /// An agent with its proxy and model.
@@ -195,7 +223,7 @@ async fn serve(
         told.join("; ")
     })?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
+    let url = format!("http://{}{}", listener.local_addr()?, setup.path);
     let served = longhaul::run(config, listener, std::future::pending(), || ());
     Ok((tokio::spawn(served), url))
 }

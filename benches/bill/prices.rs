@@ -1,5 +1,6 @@
 //! Prices of input tokens: uncached, and cached by the provider.
 
+use crate::sessions::Api;
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -34,6 +35,30 @@ pub(crate) const PRICES: [Prices; 3] = [
         read: 50,
     },
 ];
+
+/// The price pairs of the Messages API: marks of five minutes, marks of an hour, and free writes
+/// for comparison. From Anthropic's documentation, November 2026.
+const MESSAGES: [Prices; 3] = [
+    Prices {
+        name: "1.25 / 0.1",
+        write: 125,
+        read: 10,
+    },
+    Prices {
+        name: "2 / 0.1",
+        write: 200,
+        read: 10,
+    },
+    FREE_WRITES,
+];
+
+/// Returns the price pairs that a bill of sessions of this API covers.
+pub(crate) fn of(api: Api) -> [Prices; 3] {
+    match api {
+        Api::ChatCompletions | Api::Responses => PRICES,
+        Api::Messages => MESSAGES,
+    }
+}
 
 /// Tokens of input, as the model counts them.
 #[derive(Clone, Copy, Debug, Default)]

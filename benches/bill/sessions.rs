@@ -20,6 +20,59 @@ const JUDGING: [&str; 6] = [
     "sweagent",
 ];
 
+/// The API of the sessions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Api {
+    ChatCompletions,
+    Messages,
+    Responses,
+}
+
+impl Api {
+    /// Names of the APIs, as options give them.
+    #[allow(dead_code, reason = "some benchmarks measure one API only")]
+    pub(crate) const NAMES: [&str; 3] = ["chat", "messages", "responses"];
+
+    /// Returns the API with this name; `None` if there is none.
+    #[allow(dead_code, reason = "some benchmarks measure one API only")]
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "chat" => Some(Self::ChatCompletions),
+            "messages" => Some(Self::Messages),
+            "responses" => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => "fixtures/sessions",
+            Self::Messages => "fixtures/messages/sessions",
+            Self::Responses => "fixtures/sessions_responses",
+        }
+    }
+
+    /// Returns the path of the API.
+    #[allow(dead_code, reason = "some benchmarks send no request")]
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => "/v1/chat/completions",
+            Self::Messages => "/v1/messages",
+            Self::Responses => "/v1/responses",
+        }
+    }
+
+    /// Returns the session as its agent plays it. The recordings of the Messages API have lost the
+    /// cache marks of all requests but the last, so each request asks for the automatic mark.
+    fn parse(self, body: &[u8]) -> Result<SessionRecording, Failure> {
+        let replay = SessionRecording::parse(body)?;
+        Ok(match self {
+            Self::ChatCompletions | Self::Responses => replay,
+            Self::Messages => replay.with_field("cache_control", r#"{"type":"ephemeral"}"#),
+        })
+    }
+}
+
 /// Sessions of some repositories.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Part {
@@ -62,10 +115,10 @@ pub(crate) struct Session {
     pub(crate) replay: SessionRecording,
 }
 
-/// Loads the sessions of `part` whose names contain a string of `wanted`, or all if `wanted` is
+/// Loads the sessions of an API and `part` whose names contain a string of `wanted`, or all if `wanted` is
 /// empty. The order is the same on every machine.
-pub(crate) fn sessions(wanted: &[String], part: Part) -> Result<Vec<Session>, Failure> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+pub(crate) fn sessions(api: Api, wanted: &[String], part: Part) -> Result<Vec<Session>, Failure> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(api.folder());
     let mut sessions = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -83,7 +136,7 @@ pub(crate) fn sessions(wanted: &[String], part: Part) -> Result<Vec<Session>, Fa
         GzDecoder::new(File::open(&path)?).read_to_end(&mut body)?;
         sessions.push(Session {
             name: name.to_owned(),
-            replay: SessionRecording::parse(&body)?,
+            replay: api.parse(&body)?,
             body,
         });
     }

@@ -45,9 +45,13 @@ pub(crate) fn print(options: &Options, recorded: &[Recorded]) -> Result<(), Fail
         let title = format!("{}/{}/{}", point.protect, point.minimum, point.turns);
         let bills = workers::each(&title, recorded, |one| {
             if point.leaves(one) {
-                return Ok(Bill::untouched(&one.wholes));
+                return Ok(Bill::untouched(&one.direct));
             }
-            Ok(Bill::of(&play(&one.session.replay, &setup)?, &one.wholes))
+            Ok(Bill::of(
+                &play(&one.session.replay, &setup)?,
+                &one.direct,
+                one.pinned,
+            ))
         })?;
         println!("{}", point.row(&bills));
     }
@@ -75,7 +79,9 @@ impl Point {
 
     fn row(&self, bills: &[Bill]) -> String {
         let total: Bill = bills.iter().cloned().sum();
-        let dearer = bills.iter().filter(|bill| bill.worst().0 > MUCH_DEARER);
+        let dearer = bills
+            .iter()
+            .filter(|bill| bill.worst(PRICES).0 > MUCH_DEARER);
         let mut text = format!("| {} | {} | {} |", self.protect, self.minimum, self.turns);
         for prices in PRICES {
             _ = write!(text, " {} |", share(total.ratio(prices)));

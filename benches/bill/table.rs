@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::bill::Bill;
-use crate::prices::{PRICES, Prices};
+use crate::prices::Prices;
 use std::fmt::Write as _;
 
 /// Maximum number of dearer sessions listed by name.
@@ -14,36 +14,38 @@ const DEARER: u64 = 10_050;
 pub(crate) const MUCH_DEARER: u64 = 10_200;
 
 /// Renders the sums of each run as a row, followed by the sessions that became dearer.
-pub(crate) fn render(runs: &[&Run]) -> String {
-    let mut text = heading("window");
+pub(crate) fn render(runs: &[&Run], prices: [Prices; 3]) -> String {
+    let mut text = heading("window", prices);
     for run in runs {
-        _ = writeln!(text, "| {} | {}", run.window, row(&run.total()));
+        _ = writeln!(text, "| {} | {}", run.window, row(&run.total(), prices));
     }
     text.push_str("\n| window | dearer by 0.5% under any prices |");
-    for prices in PRICES {
+    for prices in prices {
         _ = write!(text, " by 2% at {} |", prices.name);
     }
     text.push_str(" the worst |\n|--:|--:|");
-    text.push_str(&"--:|".repeat(PRICES.len()));
+    text.push_str(&"--:|".repeat(prices.len()));
     text.push_str("---|\n");
     for run in runs {
-        _ = writeln!(text, "| {} | {}", run.window, dearer(run));
+        _ = writeln!(text, "| {} | {}", run.window, dearer(run, prices));
     }
     text
 }
 
 /// Formats the figures of a bill as cells.
-pub(crate) fn row(bill: &Bill) -> String {
+pub(crate) fn row(bill: &Bill, prices: [Prices; 3]) -> String {
     let mut text = String::new();
-    for prices in PRICES {
+    for prices in prices {
         _ = write!(text, "{} | ", share(bill.ratio(prices)));
     }
     _ = write!(
         text,
-        "{} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        "{} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
         share(bill.ratio_without_calls()),
         percent(bill.cached()),
         percent(bill.kept()),
+        percent(bill.pinned()),
+        percent(bill.kept_of_free()),
         per_session(bill),
         bill.condensed,
         bill.summaries,
@@ -54,16 +56,16 @@ pub(crate) fn row(bill: &Bill) -> String {
     text
 }
 
-fn dearer(run: &Run) -> String {
+fn dearer(run: &Run, prices: [Prices; 3]) -> String {
     let mut found: Vec<(u64, Prices, &str)> = run
         .bills
         .iter()
-        .map(|(name, bill)| (bill.worst(), name))
+        .map(|(name, bill)| (bill.worst(prices), name))
         .filter(|((ratio, _), _)| *ratio > DEARER)
         .map(|((ratio, prices), name)| (ratio, prices, &**name))
         .collect();
     found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
-    let much = PRICES.map(|prices| {
+    let much = prices.map(|prices| {
         let much = |(_, bill): &&(String, Bill)| bill.ratio(prices) > MUCH_DEARER;
         run.bills.iter().filter(much).count().to_string()
     });
@@ -90,26 +92,26 @@ pub(crate) fn per_session(bill: &Bill) -> String {
 }
 
 /// Renders a row per session, the ones with the most changes first.
-pub(crate) fn sessions(run: &Run) -> String {
+pub(crate) fn sessions(run: &Run, prices: [Prices; 3]) -> String {
     let mut bills: Vec<&(String, Bill)> = run.bills.iter().collect();
     bills.sort_by_key(|(_, bill)| std::cmp::Reverse(bill.changes));
-    let mut text = heading(&format!("{} at {}", run.profile, run.window));
+    let mut text = heading(&format!("{} at {}", run.profile, run.window), prices);
     for (name, bill) in bills {
-        _ = writeln!(text, "| {name} | {}", row(bill));
+        _ = writeln!(text, "| {name} | {}", row(bill, prices));
     }
     text
 }
 
-fn heading(first: &str) -> String {
+fn heading(first: &str, prices: [Prices; 3]) -> String {
     let mut text = format!("| {first} |");
-    for prices in PRICES {
+    for prices in prices {
         _ = write!(text, " {} |", prices.name);
     }
     text.push_str(
-        " without calls | cached | sent on | changes a session | of them condensed | summaries | sent twice | \
+        " without calls | cached | sent on | pinned | sent on but pinned | changes a session | of them condensed | summaries | sent twice | \
          broken off | requests answered |\n|--:|",
     );
-    text.push_str(&"--:|".repeat(PRICES.len() + 9));
+    text.push_str(&"--:|".repeat(prices.len() + 11));
     text.push('\n');
     text
 }

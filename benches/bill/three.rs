@@ -1,7 +1,7 @@
 //! A session of three windows of 32,000 tokens: the cost of one long task, and whether early facts
 //! survive to its end.
 
-use crate::bill::Bill;
+use crate::bill::{Bill, extending};
 use crate::goal::{Goal, HEADING};
 use crate::goals::whole;
 use crate::options::Options;
@@ -96,7 +96,7 @@ fn lines(
     let wholes = requests.map(|request| options.density.request_tokens(&request.body()));
     let wholes: Vec<u64> = wholes.map(Option::unwrap_or_default).collect();
     let played = play(replay, &setup(options, aims.profile, WINDOW))?;
-    let bill = Bill::of(&played, &wholes);
+    let bill = Bill::of(&played, &extending(&wholes), 0);
     let planted = if aims.facts { ", facts planted" } else { "" };
     let name = format!("`{}`{planted}", aims.profile);
     let mut text = String::new();

@@ -16,6 +16,8 @@ mod hundred;
 #[path = "../survival/identifiers.rs"]
 mod identifiers;
 mod options;
+#[path = "../survival/other_apis.rs"]
+mod other_apis;
 mod player;
 mod requests;
 #[path = "../bill/sessions.rs"]
@@ -29,11 +31,11 @@ mod windows;
 mod workers;
 
 use options::Options;
-use sessions::{Failure, sessions};
+use sessions::{Api, Failure, sessions};
 
 fn main() -> Result<(), Failure> {
     let options = Options::read();
-    let sessions = sessions(&[], options.part)?;
+    let sessions = sessions(Api::ChatCompletions, &[], options.part)?;
     if options.windows {
         println!("{}", windows::page(&sessions, &options)?);
         let at_32k = options.profiles.iter();

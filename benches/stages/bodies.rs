@@ -1,6 +1,8 @@
-//! Request bodies of four sizes, cut and joined from the recorded sessions.
+//! Request bodies of four sizes, cut and joined from the recorded sessions, and the largest recorded
+//! bodies of Codex and Claude Code.
 
 use flate2::read::GzDecoder;
+use longhaul_core::dialect::Dialect;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::error::Error;
@@ -17,6 +19,19 @@ const SIZES: [(&str, usize); 4] = [
 ];
 /// A body is full if it lacks less than this fraction of its size.
 const SLACK: usize = 50;
+/// Recorded bodies of about a megabyte, by the names of their clients: a full window.
+const RECORDED: [(&str, Dialect, &str); 2] = [
+    (
+        "codex",
+        Dialect::Responses,
+        "fixtures/sessions_responses/mise-a3fd10d1.json.gz",
+    ),
+    (
+        "claude",
+        Dialect::Messages,
+        "fixtures/messages/sessions/oh-my-posh-94fab1a1.json.gz",
+    ),
+];
 const HEAD: &str = r#"{"model":"gpt-4o","messages":["#;
 const TAIL: &str = "]}";
 
@@ -24,6 +39,7 @@ const TAIL: &str = "]}";
 pub(crate) struct Body {
     /// Size as a label.
     pub(crate) name: &'static str,
+    pub(crate) dialect: Dialect,
     /// Bytes of the request body.
     pub(crate) bytes: Vec<u8>,
     /// Number of messages.
@@ -52,7 +68,30 @@ struct Role<'a> {
     role: &'a str,
 }
 
-/// Returns all bodies, smallest first.
+/// Returns the recorded bodies of the other dialects.
+pub(crate) fn recorded() -> Result<Vec<Body>, Box<dyn Error>> {
+    let body = |(name, dialect, file): (&'static str, Dialect, &str)| {
+        let bytes = unpacked(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file))?.into_bytes();
+        let read = dialect.read(&bytes);
+        let messages = read.map_err(|why| format!("{file} was not read: {why:?}"))?;
+        let messages = messages.messages().len();
+        Ok(Body {
+            name,
+            dialect,
+            bytes,
+            messages,
+        })
+    };
+    RECORDED.into_iter().map(body).collect()
+}
+
+fn unpacked(file: &Path) -> std::io::Result<String> {
+    let mut json = String::new();
+    GzDecoder::new(std::fs::File::open(file)?).read_to_string(&mut json)?;
+    Ok(json)
+}
+
+/// Returns all bodies of chat completions, smallest first.
 pub(crate) fn all() -> Result<Vec<Body>, Box<dyn Error>> {
     let files = files()?;
     SIZES
@@ -84,8 +123,7 @@ fn body(name: &'static str, size: usize, files: &[PathBuf]) -> Result<Body, Box<
         if size - text.len() < size / SLACK {
             break;
         }
-        let mut json = String::new();
-        GzDecoder::new(std::fs::File::open(file)?).read_to_string(&mut json)?;
+        let json = unpacked(file)?;
         let session: Session<'_> = serde_json::from_str(&json)?;
         for unit in units(&session.messages)? {
             let length: usize = unit.iter().map(|message| message.get().len() + 1).sum();
@@ -104,6 +142,7 @@ fn body(name: &'static str, size: usize, files: &[PathBuf]) -> Result<Body, Box<
     text.push_str(TAIL);
     Ok(Body {
         name,
+        dialect: Dialect::ChatCompletions,
         bytes: text.into_bytes(),
         messages,
     })

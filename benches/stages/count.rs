@@ -1,7 +1,9 @@
 //! Instruction counts of a pass: this program runs itself under callgrind, which counts only inside
 //! [`counted_pass`]. Unlike times, counts are stable on a busy machine.
 
+use crate::bodies::Body;
 use crate::stage::Stage;
+use longhaul_core::dialect::Dialect;
 use std::error::Error;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -35,14 +37,14 @@ impl Counter {
     }
 
     /// Counts the instructions of one pass of `stage` over `body`, after an uncounted warm-up pass.
-    pub(crate) fn count(&self, stage: Stage, body: &[u8]) -> Result<u64, Box<dyn Error>> {
+    pub(crate) fn count(&self, stage: Stage, body: &Body) -> Result<u64, Box<dyn Error>> {
         let file = self.folder.path().join("body");
-        std::fs::write(&file, body)?;
+        std::fs::write(&file, &body.bytes)?;
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
             .args(["--collect-atstart=no", "--toggle-collect=*counted_pass*"])
             .arg(&self.program)
-            .args([CHILD, stage.name()])
+            .args([CHILD, stage.name(), body.dialect.path()])
             .arg(&file)
             .output()?;
         let report = String::from_utf8_lossy(&output.stderr);
@@ -55,13 +57,14 @@ impl Counter {
 }
 
 /// Executes the counted run in the child process.
-pub(crate) fn in_child(stage: &str, file: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn in_child(stage: &str, path: &str, file: &Path) -> Result<(), Box<dyn Error>> {
     let stage = Stage::ALL
         .into_iter()
         .find(|known| known.name() == stage)
         .ok_or("no such stage")?;
     let body = std::fs::read(file)?;
-    let mut pass = stage.pass(&body)?.ok_or("nothing to splice")?;
+    let dialect = Dialect::of_path(&["/v1", path].concat()).ok_or("no such API")?;
+    let mut pass = stage.pass(dialect, &body)?.ok_or("nothing to splice")?;
     // Warm-up: one-time initialisation (processor features, tables) is not part of a request's
     // cost.
     black_box(pass());

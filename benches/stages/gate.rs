@@ -92,7 +92,7 @@ fn counted() -> Result<Vec<Counted>, Box<dyn Error>> {
             counts.push(Counted {
                 body: body.name,
                 stage: stage.name(),
-                instructions: counter.count(stage, &body.bytes)?,
+                instructions: counter.count(stage, body)?,
             });
         }
     }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["--bodies", folder, ..] => write_bodies(Path::new(folder)),
         ["--counts", ..] => gate::print(),
         ["--gate", ..] => gate::check(),
-        [count::CHILD, stage, file, ..] => count::in_child(stage, Path::new(file)),
+        [count::CHILD, stage, path, file, ..] => count::in_child(stage, path, Path::new(file)),
         _ => measure(),
     }
 }
@@ -41,7 +41,7 @@ fn write_bodies(folder: &Path) -> Result<(), Box<dyn Error>> {
         std::fs::write(&path, bytes)
     };
     let all = bodies::all()?;
-    for body in &all {
+    for body in all.iter().chain(&bodies::recorded()?) {
         write(body.name, &body.bytes)?;
     }
     // No recording is this large; these bodies show whether the cost of a request is linear in its
@@ -57,7 +57,7 @@ fn measure() -> Result<(), Box<dyn Error>> {
     if counter.is_none() {
         println!("valgrind is not installed: no instruction counts\n");
     }
-    for body in bodies::all()? {
+    for body in bodies::all()?.into_iter().chain(bodies::recorded()?) {
         let rows = rows(&body, counter.as_ref())?;
         println!("{}", table::render(&body, &rows));
     }
@@ -67,14 +67,14 @@ fn measure() -> Result<(), Box<dyn Error>> {
 fn rows(body: &Body, counter: Option<&count::Counter>) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
     for stage in Stage::ALL {
-        let Some(mut pass) = stage.pass(&body.bytes)? else {
+        let Some(mut pass) = stage.pass(body.dialect, &body.bytes)? else {
             continue;
         };
         rows.push(Row {
             stage,
             time: time::median(&mut *pass),
             instructions: counter
-                .map(|counter| counter.count(stage, &body.bytes))
+                .map(|counter| counter.count(stage, body))
                 .transpose()?,
         });
     }

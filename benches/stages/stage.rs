@@ -2,7 +2,7 @@
 
 use longhaul_core::conversation::Conversation;
 use longhaul_core::conversation::parse_cache::ParseCache;
-use longhaul_core::dialect::chat_completions::{read, read_cached};
+use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
@@ -81,17 +81,25 @@ impl Stage {
 
     /// Prepares the stage over `body`, with all earlier stages done. Returns `None` if there is
     /// nothing to splice.
-    pub(crate) fn pass(self, body: &[u8]) -> Result<Option<Pass<'_>>, String> {
-        let read_first = || read(body).map_err(|why| format!("a body was not read: {why:?}"));
+    pub(crate) fn pass(self, dialect: Dialect, body: &[u8]) -> Result<Option<Pass<'_>>, String> {
+        let read_first = || {
+            dialect
+                .read(body)
+                .map_err(|why| format!("a body was not read: {why:?}"))
+        };
         let scope = Scope::new(&[0; 32], &[b"bench"]);
         Ok(match self {
             Self::Copy => Some(Box::new(|| black_box(body.to_vec()).len())),
             Self::RawValues => Some(Box::new(|| raw_values(body))),
-            Self::ReadNew => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
+            Self::ReadNew => Some(Box::new(move || {
+                dialect.read(body).map_or(0, |it| it.messages().len())
+            })),
             Self::Read => {
-                let recall = met_once(body, scope)?;
+                let recall = met_once(dialect, body, scope)?;
                 Some(Box::new(move || {
-                    read_cached(body, scope, &recall).map_or(0, |it| it.messages().len())
+                    dialect
+                        .read_cached(body, scope, &recall)
+                        .map_or(0, |it| it.messages().len())
                 }))
             }
             Self::ChainNew => {
@@ -101,35 +109,41 @@ impl Stage {
                 }))
             }
             Self::Chain => {
-                let conversation = read_met(body, scope)?;
+                let conversation = read_met(dialect, body, scope)?;
                 Some(Box::new(move || {
                     let chains = PrefixKeys::new(&conversation, scope);
                     chains.newest_first().count()
                 }))
             }
-            Self::PlanWide => Some(planning(read_met(body, scope)?, policy(WIDE))),
-            Self::PlanSmall => Some(planning(read_met(body, scope)?, policy(SMALL))),
+            Self::PlanWide => Some(planning(read_met(dialect, body, scope)?, policy(WIDE))),
+            Self::PlanSmall => Some(planning(read_met(dialect, body, scope)?, policy(SMALL))),
             Self::SpliceWide => splicing(read_first()?, &policy(WIDE)),
             Self::SpliceSmall => splicing(read_first()?, &policy(SMALL)),
             Self::Whole => {
-                let (policy, recall) = (policy(WIDE), met_once(body, scope)?);
-                Some(Box::new(move || whole(body, &policy, scope, &recall)))
+                let (policy, recall) = (policy(WIDE), met_once(dialect, body, scope)?);
+                Some(Box::new(move || {
+                    whole(dialect, body, &policy, scope, &recall)
+                }))
             }
         })
     }
 }
 
 /// Reads `body` from a cache that holds the messages, as every request but the first does.
-fn read_met(body: &[u8], scope: Scope) -> Result<Conversation<'_>, String> {
-    let recall = met_once(body, scope)?;
-    read_cached(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))
+fn read_met(dialect: Dialect, body: &[u8], scope: Scope) -> Result<Conversation<'_>, String> {
+    let recall = met_once(dialect, body, scope)?;
+    dialect
+        .read_cached(body, scope, &recall)
+        .map_err(|why| format!("a body was not read: {why:?}"))
 }
 
 /// Returns a cache that holds the messages of `body`. A run of messages is found in one look-up
 /// from its second reading on, which is the uncounted pass.
-fn met_once(body: &[u8], scope: Scope) -> Result<ParseCache, String> {
+fn met_once(dialect: Dialect, body: &[u8], scope: Scope) -> Result<ParseCache, String> {
     let recall = ParseCache::new(scope);
-    read_cached(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))?;
+    dialect
+        .read_cached(body, scope, &recall)
+        .map_err(|why| format!("a body was not read: {why:?}"))?;
     Ok(recall)
 }
 
@@ -140,7 +154,7 @@ fn policy(window: Tokens) -> Policy {
 fn raw_values(body: &[u8]) -> usize {
     #[derive(Deserialize)]
     struct Request<'a> {
-        #[serde(borrow)]
+        #[serde(alias = "input", borrow)]
         messages: Vec<&'a RawValue>,
     }
     serde_json::from_slice::<Request<'_>>(body).map_or(0, |request| request.messages.len())
@@ -155,8 +169,14 @@ fn splicing<'a>(conversation: Conversation<'a>, policy: &Policy) -> Option<Pass<
     Some(Box::new(move || spliced(&conversation, &plan)))
 }
 
-fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &ParseCache) -> usize {
-    let Ok(conversation) = read_cached(body, scope, recall) else {
+fn whole(
+    dialect: Dialect,
+    body: &[u8],
+    policy: &Policy,
+    scope: Scope,
+    recall: &ParseCache,
+) -> usize {
+    let Ok(conversation) = dialect.read_cached(body, scope, recall) else {
         return 0;
     };
     let keys = PrefixKeys::new(&conversation, scope).newest_first().count();

@@ -5,7 +5,7 @@ use crate::history::{REPLIES, Wanted, messages, replies_from};
 use crate::sessions::{Failure, Session};
 use crate::tally::{Tally, percent};
 use crate::workers;
-use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::{CompactionSettings, Policy, Profile};
 use longhaul_core::units::tokens::Tokens;
 use std::fmt::Write as _;
@@ -21,6 +21,26 @@ pub(crate) const CASES: [Case; 5] = [
     ("auto", Profile::Auto, 200_000),
     ("frugal", Profile::Frugal, 32_000),
     ("frugal", Profile::Frugal, 200_000),
+];
+
+/// All profiles and windows of the Messages API: a small one, and that of the older models.
+#[allow(dead_code, reason = "another benchmark measures some")]
+pub(crate) const MESSAGES_CASES: [Case; 4] = [
+    ("auto", Profile::Auto, 64_000),
+    ("auto", Profile::Auto, 200_000),
+    ("frugal", Profile::Frugal, 64_000),
+    ("frugal", Profile::Frugal, 200_000),
+];
+
+/// All profiles and windows of the Responses API: the largest is that of Codex's models.
+#[allow(dead_code, reason = "another benchmark measures some")]
+pub(crate) const RESPONSES_CASES: [Case; 6] = [
+    ("auto", Profile::Auto, 64_000),
+    ("auto", Profile::Auto, 128_000),
+    ("auto", Profile::Auto, 272_000),
+    ("frugal", Profile::Frugal, 64_000),
+    ("frugal", Profile::Frugal, 128_000),
+    ("frugal", Profile::Frugal, 272_000),
 ];
 
 /// Requests of a session that are measured, evenly spread.
@@ -78,7 +98,8 @@ fn of_session(session: &Session, policy: &Policy) -> Result<Sums, Failure> {
             continue;
         }
         let body = request.body();
-        let conversation = read(&body).map_err(|why| format!("a body was not read: {why:?}"))?;
+        let conversation =
+            Dialect::read_any(&body).map_err(|why| format!("a body was not read: {why:?}"))?;
         let wanted = Wanted::of(&all, cut);
         if let Some(messages) = forwarded(&conversation, policy)? {
             let tally = Tally::of(&wanted, &messages);

@@ -9,7 +9,7 @@ use crate::forwarded::forwarded;
 use crate::history::{Message, messages};
 use crate::sessions::Failure;
 use longhaul_core::conversation::Conversation;
-use longhaul_core::dialect::chat_completions::read;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::replay::{HardMarkMode, replay};
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::{CompactionSettings, Policy};
@@ -34,7 +34,8 @@ pub(crate) fn compacted(
     budget: usize,
     wishes: &CompactionSettings,
 ) -> Result<Option<Vec<Message>>, Failure> {
-    let conversation = read(body).map_err(|why| format!("a body was not read: {why:?}"))?;
+    let conversation =
+        Dialect::read_any(body).map_err(|why| format!("a body was not read: {why:?}"))?;
     let mut near = Vec::new();
     let mut others = Vec::new();
     let mut window = budget;

@@ -1,6 +1,7 @@
 //! A plain reader of conversations for this benchmark, independent of the product's code.
 
 use crate::identifiers;
+use crate::other_apis;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
@@ -41,9 +42,12 @@ pub(crate) fn tokens(text: &str) -> usize {
     text.chars().count() / 4
 }
 
-/// Reads the messages of a request body.
+/// Reads the messages of a request body, whatever its API.
 pub(crate) fn messages(body: &[u8]) -> Result<Vec<Message>, serde_json::Error> {
     let body: Value = serde_json::from_slice(body)?;
+    if let Some(items) = body.get("input").and_then(Value::as_array) {
+        return Ok(items.iter().map(other_apis::item).collect());
+    }
     let messages = body.get("messages").and_then(Value::as_array);
     Ok(messages.into_iter().flatten().map(message).collect())
 }
@@ -51,6 +55,7 @@ pub(crate) fn messages(body: &[u8]) -> Result<Vec<Message>, serde_json::Error> {
 fn message(message: &Value) -> Message {
     let role = message.get("role").and_then(Value::as_str);
     let mut text = String::new();
+    let mut said = String::new();
     match message.get("content") {
         Some(Value::String(content)) => text.push_str(content),
         Some(Value::Array(parts)) => {
@@ -58,10 +63,10 @@ fn message(message: &Value) -> Message {
                 text.push_str(part);
                 text.push('\n');
             }
+            other_apis::blocks(parts, &mut text, &mut said);
         }
         _ => {}
     }
-    let mut said = String::new();
     let calls = message.get("tool_calls").and_then(Value::as_array);
     for call in calls.into_iter().flatten() {
         let Some(function) = call.get("function") else {
@@ -80,6 +85,7 @@ fn message(message: &Value) -> Message {
         role: match role {
             Some("assistant") => Role::Assistant,
             Some("tool") => Role::Tool,
+            Some("user") if other_apis::has_result(message) => Role::Tool,
             Some("user") => Role::User,
             _ => Role::Head,
         },
@@ -90,7 +96,7 @@ fn message(message: &Value) -> Message {
 
 /// Appends all values in arguments, one per line. Keys are left out: the tool defines them, not the
 /// agent.
-fn strings(value: &Value, out: &mut String) {
+pub(crate) fn strings(value: &Value, out: &mut String) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| strings(item, out)),
         Value::Object(members) => members.values().for_each(|item| strings(item, out)),

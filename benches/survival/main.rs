@@ -7,6 +7,7 @@
 //! benchmark counts those that survive. [`identifiers`] defines an identifier.
 //!
 //! With `--windows`, longhaul alone is measured, as it forwards the requests at given windows.
+//! `--responses` and `--messages` take the sessions of the other APIs, at windows alone.
 
 mod at_windows;
 mod baselines;
@@ -18,6 +19,7 @@ mod goal;
 mod goals;
 mod history;
 mod identifiers;
+mod other_apis;
 #[path = "../bill/sessions.rs"]
 mod sessions;
 mod table;
@@ -28,7 +30,7 @@ mod workers;
 use baselines::{Baseline, size};
 use history::{Message, REPLIES, Wanted, messages, replies_from};
 use longhaul_core::policy::{CompactionSettings, Profile};
-use sessions::{Failure, Part, Session, sessions};
+use sessions::{Api, Failure, Part, Session, sessions};
 use tally::Tally;
 
 /// Maximum cuts per session.
@@ -117,10 +119,22 @@ fn main() -> Result<(), Failure> {
     let part = named.into_iter().find(|(flag, _)| has(flag));
     let part = part.and_then(|(_, name)| Part::from_name(name));
     let part = part.unwrap_or(Part::All);
-    let mut sessions = sessions(&wanted, part)?;
+    let api = [
+        ("--messages", Api::Messages),
+        ("--responses", Api::Responses),
+    ];
+    let api = api.into_iter().find(|(flag, _)| has(flag));
+    let api = api.map_or(Api::ChatCompletions, |(_, api)| api);
+    let mut sessions = sessions(api, &wanted, part)?;
     sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
-    if has("--windows") {
-        println!("{}", at_windows::page(&sessions, &at_windows::CASES)?);
+    let cases = match api {
+        Api::ChatCompletions if !has("--windows") => None,
+        Api::ChatCompletions => Some(&at_windows::CASES[..]),
+        Api::Messages => Some(&at_windows::MESSAGES_CASES[..]),
+        Api::Responses => Some(&at_windows::RESPONSES_CASES[..]),
+    };
+    if let Some(cases) = cases {
+        println!("{}", at_windows::page(&sessions, cases)?);
         return Ok(());
     }
     let methods = Method::all();

@@ -19,6 +19,7 @@ use crate::summaries::{CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
 use crate::traces::CallContext;
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::segments::SegmentedText;
 use longhaul_core::policy::thrash::ThrashState;
@@ -46,7 +47,7 @@ pub(super) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
 pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
     if let Some(endpoint) = &request.services.summary_endpoint {
         return Some((
-            endpoint.request_head(request.conversation.dialect()),
+            endpoint.request_head(call_dialect(request)),
             SummaryTarget::Dedicated,
         ));
     }
@@ -56,6 +57,14 @@ pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryT
     let (mut head, _) = request.ok()?.into_parts();
     head.headers = headers::for_summary(&head.headers);
     Some((head, SummaryTarget::Conversation))
+}
+
+/// Returns the dialect of summary calls: that of the endpoint if one is configured, else that of the
+/// conversation.
+pub(super) fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
+    let dialect = request.conversation.dialect();
+    let endpoint = request.services.summary_endpoint.as_ref();
+    endpoint.map_or(dialect, |endpoint| endpoint.dialect_for(dialect))
 }
 
 /// Returns the summarising model and its window. The name is `None` for the conversation's own
@@ -102,7 +111,7 @@ pub(super) fn origin(
     Some(CallContext::new(
         parent,
         purpose,
-        request.conversation.dialect(),
+        call_dialect(request),
         model,
     ))
 }
@@ -175,6 +184,7 @@ pub(super) fn job(
     } = inputs;
     Some(SummaryJob {
         dialect: chat.request.conversation.dialect(),
+        call_dialect: call_dialect(&chat.request),
         body: chat.request.body.text().clone(),
         head,
         summarised_until: covers,

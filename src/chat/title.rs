@@ -48,11 +48,13 @@ pub(super) fn request_title(chat: &Chat<'_>) {
     let Some((head, at)) = summary_call::summary_head(&chat.request) else {
         return;
     };
+    let dialect = summary_call::call_dialect(&chat.request);
     let frame = RequestTemplate::from_request(chat.request.conversation, Some(model));
     let (frame, upstream) = match (at, &services.summary_endpoint) {
-        (SummaryTarget::Dedicated, Some(endpoint)) => {
-            (frame.for_other_endpoint(), &endpoint.upstream)
-        }
+        (SummaryTarget::Dedicated, Some(endpoint)) => (
+            frame.for_other_endpoint().in_dialect(dialect),
+            &endpoint.upstream,
+        ),
         (SummaryTarget::Dedicated | SummaryTarget::Conversation, _) => (frame, &services.upstream),
     };
     let Some(body) = title::request_body(chat.request.conversation, &frame) else {
@@ -63,7 +65,7 @@ pub(super) fn request_title(chat: &Chat<'_>) {
     let meter = CostMeter::new(&services.metrics, AuxiliaryPurpose::Title, prices);
     let origin = summary_call::origin(&chat.request, AuxiliaryPurpose::Title, model);
     let (upstream, dashboard) = (Arc::clone(upstream), dashboard.clone());
-    let (dialect, model) = (chat.request.conversation.dialect(), model.clone());
+    let model = model.clone();
     tokio::spawn(async move {
         let host = head.uri.host().map(str::to_owned);
         let title =

@@ -1,5 +1,6 @@
 //! Settings whose value is one of a few words.
 
+use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::{Profile, PruneTrigger};
@@ -153,6 +154,34 @@ pub enum SummaryStyle {
 impl ChoiceSetting for SummaryStyle {
     const ALL: &'static [(&'static str, Self)] =
         &[("transcript", Self::Transcript), ("cached", Self::Cached)];
+}
+
+/// The API of a separate endpoint for summaries.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SummaryApi {
+    /// The API of each conversation.
+    SameAsConversation,
+    /// This API.
+    Fixed(Dialect),
+}
+
+impl ChoiceSetting for SummaryApi {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("same", Self::SameAsConversation),
+        ("chat-completions", Self::Fixed(Dialect::ChatCompletions)),
+        ("messages", Self::Fixed(Dialect::Messages)),
+        ("responses", Self::Fixed(Dialect::Responses)),
+    ];
+}
+
+impl SummaryApi {
+    /// Returns the dialect of the calls for a conversation of this dialect.
+    pub(crate) fn for_conversation(self, dialect: Dialect) -> Dialect {
+        match self {
+            Self::SameAsConversation => dialect,
+            Self::Fixed(fixed) => fixed,
+        }
+    }
 }
 
 /// Placement of the text that replaces old history.

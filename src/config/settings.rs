@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::base_url::BaseUrl;
 use super::choices::{
-    Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket,
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket, SummaryApi,
     SummaryModel, SummaryStyle,
 };
 use super::parse::{
@@ -286,7 +286,13 @@ settings! { ALL_SETTINGS:
     /// header of a caller. Empty: the conversation's upstream.
     SUMMARY_UPSTREAM: Option<BaseUrl> = optional_base_url, "summary.upstream" = "";
 
-    /// A file with the key for summary.upstream, sent as a bearer token. Empty: none is sent.
+    /// The API of summary.upstream. same: that of the conversation, so the endpoint has to serve
+    /// the API of every client. chat-completions, messages, responses: that API for every
+    /// conversation.
+    SUMMARY_UPSTREAM_API: SummaryApi = choice, "summary.upstream_api" = "same";
+
+    /// A file with the key for summary.upstream, sent as a bearer token; a key of Anthropic's as
+    /// x-api-key for the API messages. Empty: none is sent.
     SUMMARY_API_KEY_FILE: Option<PathBuf> = optional_path, "summary.api_key_file" = "";
 
     /// The form in which the summary model receives the history. transcript: the history written

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::base_url::BaseUrl;
-use super::choices::{PlacementSetting, SummaryModel, SummaryStyle};
+use super::choices::{PlacementSetting, SummaryApi, SummaryModel, SummaryStyle};
 use super::keys::{authorization_from_setting, require_guarded_key};
 use super::problems::Problems;
 use super::prompts::read_prompts;
@@ -43,6 +43,8 @@ pub struct SummaryConfig {
 pub struct SummaryEndpoint {
     /// Base URL.
     pub base: BaseUrl,
+    /// API that the endpoint speaks.
+    pub api: SummaryApi,
     /// The operator's credential for the endpoint, as an Authorization header.
     pub authorization: Option<HeaderValue>,
 }
@@ -114,6 +116,7 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Pr
     }
     Ok(Some(SummaryEndpoint {
         base,
+        api: found.value(&settings::SUMMARY_UPSTREAM_API)?,
         authorization: key,
     }))
 }

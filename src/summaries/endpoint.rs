@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
-use crate::config::{BaseUrl, SummaryConfig, UpstreamConfig};
+use crate::config::{BaseUrl, SummaryApi, SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
 use crate::upstream::Upstream;
 use longhaul_core::dialect::Dialect;
@@ -15,8 +15,17 @@ use longhaul_core::dialect::Dialect;
 pub(crate) struct SummaryUpstream {
     pub(crate) upstream: Arc<Upstream>,
     base: BaseUrl,
+    api: SummaryApi,
     headers: HeaderMap,
 }
+
+/// The version that every request of the Messages API has to name.
+const MESSAGES_VERSION: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("anthropic-version"),
+    HeaderValue::from_static("2023-06-01"),
+);
+/// The beginning of a bearer token that Anthropic takes in another header: a key, and no login.
+const MESSAGES_KEY: &str = "Bearer sk-ant-api";
 
 impl SummaryUpstream {
     /// Creates the endpoint that `summary` names, with the connection settings of `like`. Returns
@@ -45,11 +54,18 @@ impl SummaryUpstream {
         Ok(Some(Self {
             upstream: Arc::new(Upstream::new(&config)?),
             base: base.clone(),
+            api: endpoint.api,
             headers,
         }))
     }
 
-    /// Returns the head of a request to the endpoint. It holds nothing from a caller.
+    /// Returns the dialect of the calls for a conversation of this dialect.
+    pub(crate) fn dialect_for(&self, conversation: Dialect) -> Dialect {
+        self.api.for_conversation(conversation)
+    }
+
+    /// Returns the head of a request to the endpoint in this dialect. The head holds nothing from a
+    /// caller.
     pub(crate) fn request_head(&self, dialect: Dialect) -> Parts {
         let path = [self.base.path(), dialect.path()].concat();
         let uri = Uri::builder()
@@ -62,6 +78,51 @@ impl SummaryUpstream {
         // A valid base always gives a valid target. If it ever did not, calls would fail to connect.
         head.uri = uri.unwrap_or_default();
         head.headers = self.headers.clone();
+        if dialect == Dialect::Messages {
+            adapt_to_messages(&mut head.headers);
+        }
         head
+    }
+}
+
+/// Adds the version, and moves a key to the header in which Anthropic expects it.
+fn adapt_to_messages(headers: &mut HeaderMap) {
+    let (name, version) = MESSAGES_VERSION;
+    headers.insert(name, version);
+    let key = headers.get(AUTHORIZATION).and_then(|value| {
+        let value = value.as_bytes();
+        value
+            .starts_with(MESSAGES_KEY.as_bytes())
+            .then(|| value.strip_prefix(b"Bearer "))?
+    });
+    let Some(Ok(mut key)) = key.map(HeaderValue::from_bytes) else {
+        return;
+    };
+    key.set_sensitive(true);
+    headers.remove(AUTHORIZATION);
+    headers.insert("x-api-key", key);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(token: &str, expect: (Option<&str>, Option<&str>)) {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_str(token).unwrap());
+        adapt_to_messages(&mut headers);
+        let found = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!((found("authorization"), found("x-api-key")), expect);
+        assert_eq!(found("anthropic-version"), Some("2023-06-01"));
+    }
+
+    #[test]
+    fn a_key_of_anthropic_moves_to_its_own_header() {
+        check("Bearer sk-ant-api03-a", (None, Some("sk-ant-api03-a")));
+        check(
+            "Bearer sk-ant-oat01-a",
+            (Some("Bearer sk-ant-oat01-a"), None),
+        );
+        check("Bearer local", (Some("Bearer local"), None));
     }
 }

@@ -1,4 +1,4 @@
-"""Installs a client into target/clients/NAME, if it is not there at its version already."""
+"""Installs a client into target/clients, if its packages are not there already."""
 
 import os
 import platform
@@ -17,9 +17,9 @@ class NotInstalled(Exception):
     """Why a client could not be installed."""
 
 
-def install(root, name, client):
+def install(root, client):
     """The folder that the client is in."""
-    home = root / "target/clients" / name
+    home = root / "target/clients" / client.folder
     stamp = home / "installed.txt"
     wanted = "\n".join(client.packages)
     if not stamp.exists() or stamp.read_text() != wanted:

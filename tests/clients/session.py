@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from subprocess import DEVNULL
 
-from clients import At
+from client import At
 from install import node
 from terminal import converse
 
@@ -27,12 +27,13 @@ class Held:
 
     requests: int
     compactions: int
+    cached: str
     wrong: list
 
 
 def hold(root, name, client, installed):
-    """Holds a session; what it leaves behind is in target/clients/NAME/session."""
-    work = installed / "session"
+    """Holds a session; what it leaves behind is in target/clients/sessions/NAME."""
+    work = root / "target/clients/sessions" / name
     shutil.rmtree(work, ignore_errors=True)
     parts, home = work / "parts", work / "home"
     parts.mkdir(parents=True)
@@ -47,6 +48,8 @@ def hold(root, name, client, installed):
         Program(
             [strict_model, "--parts", parts, "--count", str(client.parts)]
             + ["--window", str(client.window)]
+            + (["--bound-thinking"] if client.thinking == "bound" else [])
+            + ([] if client.pause is None else ["--pause", str(client.pause)])
         ) as model,
         Program(
             [programs / "longhaul", "--listen", "127.0.0.1:0", "--upstream", model.url],
@@ -73,8 +76,9 @@ def hold(root, name, client, installed):
         totals = json.loads(model.end())
     (work / "totals.json").write_text(json.dumps(totals, indent=1))
     chats = [line for line in lines(work / "longhaul.log") if is_chat(line)]
-    wrong = ended + judge(totals, chats, client.window)
-    return Held(len(chats), totals["compactions"], wrong)
+    wrong = ended + (judge_stateful if client.stateful else judge)(totals, chats, client)
+    cached = 100 * totals["cached_tokens"] // max(1, totals["prompt_tokens"])
+    return Held(len(chats), totals["compactions"], f"{cached}%", wrong)
 
 
 def play(start, work, path):
@@ -86,19 +90,20 @@ def play(start, work, path):
         file.write_text(text)
     folders = os.pathsep.join([*map(str, path), os.environ["PATH"]])
     environment = {"HOME": str(home), "LANG": "C.UTF-8", "PATH": folders} | start.environment
-    command = [str(word) for word in start.command]
     options = {"cwd": parts, "env": environment}
+    codes = []
     with open(work / "stdout", "w") as stdout, open(work / "stderr", "w") as stderr:
         if start.talk:
             options["env"] |= {"TERM": "xterm-256color"}
-            code = converse(command, start.talk, LIMIT_S, stdout, **options)
+            command = [str(word) for word in start.command]
+            codes.append(converse(command, start.talk, LIMIT_S, stdout, **options))
         else:
-            code = run(command, LIMIT_S, stdin=DEVNULL, stdout=stdout, stderr=stderr, **options)
-    if code is None:
+            options |= {"stdin": DEVNULL, "stdout": stdout, "stderr": stderr}
+            for command in [start.command, *start.resumed]:
+                codes.append(run([str(word) for word in command], LIMIT_S, **options))
+    if None in codes:
         return [f"not done after {LIMIT_S} s"]
-    wrong = []
-    if code != 0:
-        wrong.append(f"the client ended with {code}")
+    wrong = [f"the client ended with {code}" for code in codes if code != 0]
     if start.answer not in (work / "stdout").read_text():
         wrong.append("the last answer did not come through")
     return wrong
@@ -116,19 +121,44 @@ def run(command, limit_s, **options):
         return None
 
 
-def judge(totals, chats, window):
+def judge(totals, chats, client):
     """What was wrong with what passed between longhaul and the model."""
+    window = client.window
     sent = max((chat.get("tokens_before", 0) for chat in chats), default=0)
     history = WINDOWS * window
+    cached = 100 * totals["cached_tokens"]
+    # Binding of thinking is known only once it was refused (docs/explanation/thinking.md).
+    learned = ["stale-thinking"] if client.thinking == "bound" else []
+    broken = totals["broken"]
     rules = [
         (totals["history_tokens"] >= history, f"a history of {totals['history_tokens']} tokens"),
         (sent >= history * ESTIMATE, f"the client itself sent no more than {sent} tokens"),
         (totals["largest_prompt"] <= window, f"a prompt of {totals['largest_prompt']} tokens"),
         (totals["compactions"] >= 2, f"{totals['compactions']} compactions"),
-        (not totals["broken"], f"against the rules: {', '.join(totals['broken'])}"),
-        (all(chat.get("status") == 200 for chat in chats), "the client was shown an error"),
+        (broken in ([], learned), f"against the rules: {', '.join(broken)}"),
+        (cached >= client.cached * totals["prompt_tokens"], "too little from the cache"),
+        *seen_by_client(chats),
     ]
     return [what for holds, what in rules if not holds]
+
+
+def judge_stateful(totals, chats, client):
+    """What was wrong with a session whose history the server keeps: nothing may be changed."""
+    changed = [chat for chat in chats if chat.get("bypass") != "stateful"]
+    rules = [
+        (totals["history_tokens"] > 0, "no file was read"),
+        (not totals["broken"], f"against the rules: {', '.join(totals['broken'])}"),
+        (totals["compactions"] == 0, f"{totals['compactions']} compactions"),
+        # The first request has no history, and names none.
+        (len(changed) == 1, f"{len(changed)} requests did not pass as stateful"),
+        *seen_by_client(chats),
+    ]
+    return [what for holds, what in rules if not holds]
+
+
+def seen_by_client(chats):
+    """The rule that no client is shown an error."""
+    return [(all(chat.get("status") == 200 for chat in chats), "the client was shown an error")]
 
 
 def lines(log):
@@ -136,8 +166,9 @@ def lines(log):
 
 
 def is_chat(line):
-    ends = ("/chat/completions", "/v1/messages")
-    return line.get("message") == "request" and line["path"].endswith(ends)
+    ends = ("/chat/completions", "/responses", "/v1/messages")
+    is_request = line.get("message") == "request" and line.get("method") == "POST"
+    return is_request and line["path"].endswith(ends)
 
 
 class Program:

@@ -28,6 +28,20 @@ const SESSIONS: [&str; 8] = [
     "oh-my-posh-0288",
 ];
 
+/// Windows of the sessions above, and of all sessions: some do not fit a smaller one in any form.
+const WINDOWS: [u64; 4] = [24_000, 32_768, 65_536, 131_072];
+const WINDOWS_OF_ALL: [u64; 2] = [65_536, 131_072];
+
+/// Returns the sessions and windows to play: all recorded sessions if the environment variable
+/// `LONGHAUL_SESSIONS` is `all`.
+fn wanted() -> (Vec<String>, &'static [u64]) {
+    if std::env::var("LONGHAUL_SESSIONS").is_ok_and(|wanted| wanted == "all") {
+        let sessions = crate::sessions::sessions();
+        return (sessions.map(|it| it.name).collect(), &WINDOWS_OF_ALL);
+    }
+    (SESSIONS.map(str::to_owned).into(), &WINDOWS)
+}
+
 fn options(window: u64, thinking: ThinkingRules) -> ModelOptions {
     ModelOptions {
         thinking,
@@ -49,8 +63,9 @@ fn within(window: u64) -> impl Fn(&mut Config) + Copy {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn enforcing_model_refuses_at_most_one_edit_unseen_by_the_client() {
-    for session in SESSIONS {
-        for window in [24_000, 32_768, 65_536, 131_072] {
+    let (sessions, windows) = wanted();
+    for session in &sessions {
+        for &window in windows {
             let name = format!("{session} at {window}");
             let play = Play::start(options(window, ThinkingRules::Bound), within(window)).await;
             let mut agent = Agent::new(session, BINDING);

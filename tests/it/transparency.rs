@@ -16,8 +16,9 @@ use contract::between::{Ahead, Between, Standing};
 use contract::case::Case;
 use contract::compare::{is_enough, judge};
 use contract::exceptions::{EXCEPTIONS, markdown};
-use contract::exchange::Transcript;
+use contract::exchange::{Transcript, Upstream};
 use contract::message::{Kind, split};
+use contract::multiplexed;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -83,6 +84,37 @@ async fn both_sides_receive_the_same_bytes_except_for_listed_exceptions() {
             "no case needs these exceptions: {unused:?}"
         );
     }
+}
+
+/// Paths of the chats of each API.
+const CHATS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/messages"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_on_http2_exchange_the_same_messages_in_each_api() {
+    let upstream = Upstream::listen(0);
+    let base = format!("http://{}/v1", upstream.local_addr().unwrap());
+    let standing = program(&Ahead {
+        upstream: &base,
+        ca_file: None,
+    });
+    let mut played = [0_usize; CHATS.len()];
+    let mut failures = Vec::new();
+    for case in contract::cases() {
+        let Some(api) = CHATS
+            .iter()
+            .position(|path| case.name.ends_with(&format!("({path})")))
+        else {
+            continue;
+        };
+        match multiplexed::play(&case, standing.address, &upstream).await {
+            None => continue,
+            Some(Ok(())) => {}
+            Some(Err(how)) => failures.push(format!("{}: {how}", case.name)),
+        }
+        played[api] += 1;
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(played.iter().all(|count| *count >= 20), "{played:?}");
 }
 
 /// Plays a case; returns the exceptions that it needed, or a description of its failure.

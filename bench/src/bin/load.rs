@@ -17,9 +17,10 @@ struct Workload {
     connections: usize,
     /// Query that selects the upstream's reply; `None` for a single small reply.
     events: Option<&'static str>,
+    path: &'static str,
 }
 
-const WORKLOADS: [Workload; 7] = [
+const WORKLOADS: [Workload; 9] = [
     workload("4 KB", "4k", 1, None),
     workload("4 KB, 16 connections", "4k", 16, None),
     workload("100 KB", "100k", 1, None),
@@ -32,6 +33,14 @@ const WORKLOADS: [Workload; 7] = [
         32,
         Some("events=40&pause_us=5000"),
     ),
+    Workload {
+        path: "/v1/responses",
+        ..workload("Codex, 1 MB", "codex", 1, None)
+    },
+    Workload {
+        path: "/v1/messages",
+        ..workload("Claude Code, 1.2 MB", "claude", 1, None)
+    },
 ];
 
 const fn workload(
@@ -45,6 +54,7 @@ const fn workload(
         body,
         connections,
         events,
+        path: "/v1/chat/completions",
     }
 }
 
@@ -149,8 +159,9 @@ async fn run(
         .map(|_| {
             let (address, body) = (target.address.clone(), body.clone());
             let query = workload.events.unwrap_or_default();
+            let path = workload.path;
             tokio::task::spawn_local(async move {
-                let mut connection = Connection::open(&address).await?;
+                let mut connection = Connection::open(&address).await?.to_path(path);
                 let mut latencies = Vec::new();
                 while latencies.is_empty() || Instant::now() < end {
                     let start = Instant::now();

@@ -15,6 +15,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 const REPLY: &str = r#"{"id":"chatcmpl-0","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"The tests pass now."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":6,"total_tokens":7}}"#;
+const RESPONSE: &str = r#"{"id":"resp_0","object":"response","created_at":1700000000,"status":"completed","error":null,"model":"gpt-5","output":[{"type":"message","id":"msg_0","role":"assistant","status":"completed","content":[{"type":"output_text","text":"The tests pass now.","annotations":[]}]}],"usage":{"input_tokens":1,"output_tokens":6,"total_tokens":7}}"#;
+const MESSAGE: &str = r#"{"id":"msg_0","type":"message","role":"assistant","model":"claude-opus-5-5","content":[{"type":"text","text":"The tests pass now."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":6}}"#;
 const EVENT: &str = concat!(
     r#"data: {"id":"chatcmpl-0","object":"chat.completion.chunk","created":1700000000,"#,
     r#""model":"gpt-4o","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}"#,
@@ -46,6 +48,11 @@ async fn answer(request: Request<Incoming>) -> Result<Reply, hyper::Error> {
             (key == name).then(|| value.parse().ok())?
         })
     };
+    let whole = match request.uri().path() {
+        "/v1/messages" => MESSAGE,
+        "/v1/responses" => RESPONSE,
+        _ => REPLY,
+    };
     let (events, pause) = (asked("events"), asked("pause_us").unwrap_or(0));
     let mut body = request.into_body();
     while let Some(frame) = body.frame().await {
@@ -53,7 +60,7 @@ async fn answer(request: Request<Incoming>) -> Result<Reply, hyper::Error> {
     }
     let (kind, body) = match events {
         Some(events) => ("text/event-stream", Either::Right(stream(events, pause))),
-        None => ("application/json", Either::Left(Full::from(REPLY))),
+        None => ("application/json", Either::Left(Full::from(whole))),
     };
     let mut reply = Response::new(body);
     reply.headers_mut().insert(

@@ -33,6 +33,7 @@ pub(crate) struct ModelAnswer<'a> {
     pub(crate) thinking: Option<Value>,
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
+    pub(crate) cache_written_tokens: u64,
     pub(crate) completion_tokens: u64,
     /// The price of a prompt token in billionths of a dollar, if the answer reports its cost.
     pub(crate) price: Option<u32>,
@@ -188,6 +189,7 @@ mod tests {
             thinking: None,
             prompt_tokens: 7,
             cached_tokens: 5,
+            cache_written_tokens: 0,
             completion_tokens: 3,
             price: None,
             ordinal: 1,

@@ -1,21 +1,41 @@
 //! A simulation of a provider's prefix cache: the prefix of an earlier request is cheap.
+//!
+//! Most providers find a prefix by themselves. The Messages API stores and finds prefixes at the
+//! marks of the request ([`marks`]).
+
+mod marks;
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use crate::count::TokenDensity;
-use crate::request::ChatBody;
+use crate::request::{Api, ChatBody};
+use marks::MarkedPrompt;
 
 /// The maximum number of prefixes stored. Beyond it, the cache is cleared, as a provider's would
 /// be.
 const PREFIXES: usize = 1 << 18;
+/// The fewest tokens of a prefix that the Responses API caches.
+const RESPONSES_MINIMUM: u64 = 1_024;
 
 /// The messages of a request, each with its tokens and a digest of everything up to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedMessages {
     tools_tokens: u64,
     messages: Vec<(u64, [u8; 32])>,
+    /// The fewest tokens of a prefix that the provider caches.
+    minimum: u64,
+    /// The prompt up to each mark, for the Messages API.
+    marked: Option<MarkedPrompt>,
+}
+
+/// The tokens of a prompt that the provider read from its cache, and those that it stored there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CachedTokens {
+    pub(crate) read: u64,
+    /// Always 0 where storing costs nothing.
+    pub(crate) written: u64,
 }
 
 impl CountedMessages {
@@ -26,17 +46,25 @@ impl CountedMessages {
             .update(chat.model().as_bytes())
             .update(tools.to_string().as_bytes())
             .update(system.to_string().as_bytes());
-        let weigh = |message: &Value| {
-            chain.update(without_marks(message).to_string().as_bytes());
+        let weigh = |(message, sent): (&Value, &Value)| {
+            chain.update(without_marks(sent).to_string().as_bytes());
             (
                 density.message_tokens(message),
                 *chain.finalize().as_bytes(),
             )
         };
-        let messages = chat.messages().iter().map(weigh).collect();
+        let messages = chat.messages().iter().zip(chat.sent_messages());
+        let messages = messages.map(weigh).collect();
         Self {
             tools_tokens: density.tools_tokens(tools) + density.instruction_tokens(system),
             messages,
+            minimum: match chat.api() {
+                Api::ChatCompletions | Api::Messages => 0,
+                Api::Responses => RESPONSES_MINIMUM,
+            },
+            marked: chat
+                .is_messages()
+                .then(|| MarkedPrompt::read(chat, density)),
         }
     }
 
@@ -88,22 +116,27 @@ pub(crate) struct PrefixCache {
 }
 
 impl PrefixCache {
-    /// Returns the tokens of the longest cached prefix.
-    pub(crate) fn cached_tokens(&self, counted: &CountedMessages) -> u64 {
+    /// Returns the cached tokens of an accepted request, and stores its prefixes.
+    pub(crate) fn take(&mut self, counted: &CountedMessages) -> CachedTokens {
+        if let Some(marked) = &counted.marked {
+            let cached = marked.cached(&self.prefixes);
+            self.insert(marked.entries());
+            return cached;
+        }
         let known = |(_, prefix): &(u64, [u8; 32])| self.prefixes.contains(prefix);
-        counted
-            .messages
-            .iter()
-            .rposition(known)
-            .map_or(0, |last| counted.first(last + 1))
+        let last = counted.messages.iter().rposition(known);
+        let read = last.map_or(0, |last| counted.first(last + 1));
+        self.insert(counted.messages.iter().map(|(_, prefix)| *prefix));
+        CachedTokens {
+            read: if read < counted.minimum { 0 } else { read },
+            written: 0,
+        }
     }
 
-    /// Stores every prefix of an accepted request.
-    pub(crate) fn insert(&mut self, counted: &CountedMessages) {
-        if self.prefixes.len() + counted.messages.len() > PREFIXES {
+    fn insert(&mut self, prefixes: impl Iterator<Item = [u8; 32]>) {
+        if self.prefixes.len() > PREFIXES {
             self.prefixes.clear();
         }
-        self.prefixes
-            .extend(counted.messages.iter().map(|(_, prefix)| *prefix));
+        self.prefixes.extend(prefixes);
     }
 }

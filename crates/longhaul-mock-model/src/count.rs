@@ -1,9 +1,9 @@
 //! The strict model's token count: bytes of the decoded text divided by a density. Independent of
 //! the proxy's own estimate.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::request::ChatBody;
+use crate::request::{ChatBody, list};
 
 /// Tokens of a message in addition to its text: the markers of its beginning, role and end.
 const MESSAGE_TOKENS: u64 = 4;
@@ -70,6 +70,24 @@ impl TokenDensity {
         self.tokens(CountableText::from_message(system).bytes)
     }
 
+    /// Returns each block of a content, with the tokens of the content up to its end. A string is one
+    /// block of text.
+    pub(crate) fn blocks(self, content: &Value) -> Vec<(u64, Value)> {
+        let whole = content
+            .as_str()
+            .map(|text| json!({"type": "text", "text": text}));
+        let mut text = CountableText::default();
+        let blocks = whole.as_slice().iter().chain(list(content));
+        let count = |block: &Value| {
+            text.add(block);
+            (
+                self.tokens(text.bytes) + text.media * MEDIA_TOKENS,
+                block.clone(),
+            )
+        };
+        blocks.map(count).collect()
+    }
+
     /// Counts the tokens of a text.
     pub(crate) fn text_tokens(self, text: &str) -> u64 {
         self.tokens(text.len() as u64)
@@ -115,8 +133,6 @@ impl CountableText {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn check(message: &Value, density: TokenDensity, tokens: u64) {

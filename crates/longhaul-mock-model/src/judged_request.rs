@@ -89,6 +89,7 @@ impl JudgedRequest {
             status: reply.status().map_or(0, |status| status.as_u16()),
             prompt_tokens: 0,
             cached_tokens: 0,
+            cache_written_tokens: 0,
             max_output: None,
             messages: 0,
             shared_bytes: 0,

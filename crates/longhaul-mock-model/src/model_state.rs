@@ -15,7 +15,7 @@ use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
 use crate::request::{Api, ChatBody};
-use crate::responses;
+use crate::responses::{self, StoredResponses};
 use crate::summary;
 use parking_lot::Mutex;
 
@@ -49,6 +49,10 @@ struct RequestHistory {
     requests: usize,
     /// Files that the model has asked to read.
     asked: usize,
+    /// Whether the model has ended its turn in the middle of the files.
+    paused: bool,
+    /// Responses that the server keeps.
+    stored: StoredResponses,
 }
 
 impl ModelState {
@@ -110,6 +114,8 @@ impl ModelState {
                 ModelReply::Refusal(refusal),
             );
         };
+        let mut memory = self.history.lock();
+        let chat = chat.with_stored(&memory.stored);
         let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
         let kind = if asked {
             RequestKind::Summary
@@ -117,7 +123,6 @@ impl ModelState {
             RequestKind::Chat
         };
         let counted = CountedMessages::count(&chat, options.density);
-        let mut memory = self.history.lock();
         memory.requests += 1;
         let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
         turn.seen.prompt_tokens = counted.tokens();
@@ -132,8 +137,9 @@ impl ModelState {
             turn.seen.verdict = verdict;
             return turn.with_reply(ModelReply::Refusal(refusal));
         }
-        turn.seen.cached_tokens = memory.cache.cached_tokens(&counted);
-        memory.cache.insert(&counted);
+        let cached = memory.cache.take(&counted);
+        turn.seen.cached_tokens = cached.read;
+        turn.seen.cache_written_tokens = cached.written;
         let reply = match kind {
             RequestKind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
             RequestKind::Chat | RequestKind::Other => {
@@ -275,16 +281,18 @@ fn answer_chat(
         }
         ChatBehaviour::Follows => follow(chat),
         ChatBehaviour::HangsAtHead => return ModelReply::Silence,
-        ChatBehaviour::Reads(reading) => {
-            read_on(reading, chat, &mut memory.asked).unwrap_or_else(text)
-        }
+        ChatBehaviour::Reads(reading) => read_on(reading, chat, memory).unwrap_or_else(text),
         ChatBehaviour::Replies(refusal) => return ModelReply::Refusal(refusal.clone()),
         ChatBehaviour::HangsMidway
         | ChatBehaviour::ResetsMidway
         | ChatBehaviour::Slow(_)
         | ChatBehaviour::Steady => text(),
     };
-    answer(chat, options, seen, memory.requests, say).reply(&options.chat)
+    let answer = answer(chat, options, seen, memory.requests, say);
+    if chat.api() == Api::Responses {
+        memory.stored.keep(&answer);
+    }
+    answer.reply(&options.chat)
 }
 
 /// Returns the step of a model that follows the last mark that it sees.
@@ -301,10 +309,18 @@ fn follow(chat: &ChatBody) -> AnswerContent {
 }
 
 /// Returns the next step of a reading, or `None` if no tool can read a file.
-fn read_on(reading: &FileReading, chat: &ChatBody, asked: &mut usize) -> Option<AnswerContent> {
-    match reading.step(chat, *asked)? {
+fn read_on(
+    reading: &FileReading,
+    chat: &ChatBody,
+    memory: &mut RequestHistory,
+) -> Option<AnswerContent> {
+    match reading.step(chat, memory.asked)? {
+        ReadStep::Read(..) if !memory.paused && reading.pauses_after(memory.asked) => {
+            memory.paused = true;
+            Some(AnswerContent::Text(FileReading::PAUSE.to_owned()))
+        }
         ReadStep::Read(name, arguments) => {
-            *asked += 1;
+            memory.asked += 1;
             Some(AnswerContent::Call(name, arguments))
         }
         ReadStep::End => Some(AnswerContent::Text(FileReading::END.to_owned())),
@@ -332,6 +348,7 @@ fn answer<'a>(
         thinking: options.thinking.sign(chat, ordinal),
         prompt_tokens: seen.prompt_tokens,
         cached_tokens: seen.cached_tokens,
+        cache_written_tokens: seen.cache_written_tokens,
         completion_tokens,
         price: options.price,
         ordinal,

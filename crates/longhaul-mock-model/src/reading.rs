@@ -22,9 +22,11 @@ const WORDS: [&str; 12] = [
 /// separators.
 const READERS: [&str; 4] = ["read", "readfile", "view", "cat"];
 /// Tools that run a command.
-const SHELLS: [&str; 6] = [
+const SHELLS: [&str; 8] = [
     "bash",
     "shell",
+    "shellcommand",
+    "execcommand",
     "runshellcommand",
     "runcommand",
     "execute",
@@ -35,6 +37,8 @@ const SHELLS: [&str; 6] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReading {
     files: Vec<PathBuf>,
+    /// The number of files after which the model ends its turn once.
+    pause: Option<usize>,
 }
 
 /// The next step of a reading.
@@ -50,6 +54,9 @@ impl FileReading {
     /// The model's text after it has requested the last file.
     pub const END: &'static str = "Every part has been read to its end.";
 
+    /// The model's text where it ends its turn before the last file.
+    pub const PAUSE: &'static str = "Some parts have been read. The others follow on request.";
+
     /// Writes `parts` files of about 3,000 tokens each into a folder. All files differ.
     pub fn write(folder: &Path, parts: usize) -> io::Result<Self> {
         let file = |part: usize| {
@@ -58,7 +65,20 @@ impl FileReading {
             Ok(path)
         };
         let files = (1..=parts).map(file).collect::<io::Result<_>>()?;
-        Ok(Self { files })
+        Ok(Self { files, pause: None })
+    }
+
+    /// Makes the model end its turn once, after it has requested this many files.
+    #[must_use]
+    pub fn pausing_after(self, files: Option<usize>) -> Self {
+        Self {
+            pause: files,
+            ..self
+        }
+    }
+
+    pub(crate) fn pauses_after(&self, asked: usize) -> bool {
+        self.pause == Some(asked)
     }
 
     /// Returns the tokens, at this density, of the files that appeared whole in an accepted chat.

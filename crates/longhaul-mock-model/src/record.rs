@@ -62,8 +62,10 @@ pub struct SeenRequest {
     pub status: u16,
     /// Tokens of the messages and tools, as the model counts.
     pub prompt_tokens: u64,
-    /// Tokens of the longest prefix shared with an earlier accepted request.
+    /// Tokens of the prompt that the provider's cache held.
     pub cached_tokens: u64,
+    /// Tokens of the prompt that the provider stored in its cache, if storing has a price.
+    pub cache_written_tokens: u64,
     /// The requested output limit in tokens, if any.
     pub max_output: Option<u64>,
     /// The number of messages.

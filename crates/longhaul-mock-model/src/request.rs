@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::responses;
+use crate::responses::{self, StoredResponses};
 
 /// The API of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -86,6 +86,18 @@ impl ChatBody {
         }
     }
 
+    /// Returns the body with the history that the server keeps for it.
+    pub(crate) fn with_stored(self, stored: &StoredResponses) -> Self {
+        match self.original.as_ref().and_then(|sent| stored.resolve(sent)) {
+            Some(resolved) => Self {
+                body: responses::as_chat(&resolved),
+                original: Some(resolved),
+                ..self
+            },
+            None => self,
+        }
+    }
+
     pub(crate) fn is_messages(&self) -> bool {
         self.api == Api::Messages
     }
@@ -113,6 +125,18 @@ impl ChatBody {
 
     pub(crate) fn messages(&self) -> &[Value] {
         list(self.field("messages"))
+    }
+
+    /// Returns each message as it was sent, in the order of [`Self::messages`].
+    pub(crate) fn sent_messages(&self) -> impl Iterator<Item = &Value> {
+        let items = self
+            .original
+            .as_ref()
+            .map(|sent| list(member(sent, "input")));
+        let items = items.unwrap_or_default();
+        // Instructions and an input that is a string have no item.
+        let others = self.messages().len() - items.len();
+        self.messages().iter().take(others).chain(items)
     }
 
     pub(crate) fn tools(&self) -> &[Value] {

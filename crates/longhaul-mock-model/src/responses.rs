@@ -1,6 +1,8 @@
 //! The Responses API as the strict model speaks it.
 
 mod answer;
+mod issued;
+mod stored;
 #[cfg(feature = "validity")]
 pub(crate) mod validity;
 
@@ -10,6 +12,7 @@ use crate::refusal::RefusalReply;
 use crate::request::{list, member};
 
 pub(crate) use answer::pieces;
+pub(crate) use stored::StoredResponses;
 
 /// Members of an item that a tokenizer never processes as text.
 const NOT_TEXT: [&str; 7] = [

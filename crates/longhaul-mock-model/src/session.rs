@@ -35,8 +35,10 @@ const SMALLER_OUTPUT: [(&str, &str); 2] = [
     (r#""budget_tokens":31999"#, r#""budget_tokens":2048"#),
 ];
 
-/// Returns a recorded session of the Messages API several 32k windows long. Its requests ask for less output
-/// than the recorded ones.
+/// Returns a recorded session of the Messages API several 32k windows long.
+///
+/// The requests ask for less output than the recorded ones. They also ask for the automatic cache
+/// mark, because the recording has the marks of its last request alone.
 pub fn messages_session() -> Result<SessionRecording, NotASession> {
     let body = unpack(CLI_3A782158)?;
     let body = SMALLER_OUTPUT
@@ -44,7 +46,8 @@ pub fn messages_session() -> Result<SessionRecording, NotASession> {
         .fold(body, |body, (recorded, smaller)| {
             body.replacen(recorded, smaller, 1)
         });
-    SessionRecording::parse(body.as_bytes())
+    let session = SessionRecording::parse(body.as_bytes())?;
+    Ok(session.with_field("cache_control", r#"{"type":"ephemeral"}"#))
 }
 
 /// Returns a recorded session of the Responses API several 32k windows long, as its agent sent it.

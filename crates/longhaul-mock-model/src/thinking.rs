@@ -56,6 +56,9 @@ impl ThinkingRules {
                 let (at, breach) = broken_binding(chat)?;
                 match breach {
                     SignatureError::Forged => (FORGED_THINKING, at, FORGED.to_owned()),
+                    SignatureError::Gap | SignatureError::Prefix if drops_stale_blocks(chat) => {
+                        return None;
+                    }
                     SignatureError::Gap | SignatureError::Prefix if self == Self::Unenforced => {
                         return None;
                     }
@@ -97,6 +100,12 @@ impl ThinkingRules {
             "format": "anthropic-claude-v1", "index": 0}]),
         )
     }
+}
+
+/// Whether the client asks the provider to drop blocks that no longer fit.
+fn drops_stale_blocks(chat: &ChatBody) -> bool {
+    let binding = member(chat.field("thinking"), "block_binding");
+    member(binding, "prefix_mismatch_behavior") == "drop_block"
 }
 
 /// Returns the first message whose thinking breaks the chain, and how.
@@ -155,15 +164,20 @@ fn is_thinking(part: &Value) -> bool {
     BLOCKS.contains(&member(part, "type").as_str().unwrap_or_default())
 }
 
-/// Returns a message without its thinking.
+/// Returns a message without its thinking. A string counts as one block of text: the API joins both.
 fn without_thinking(message: &Value) -> Value {
     let mut message = message.clone();
     if let Some(members) = message.as_object_mut() {
         for name in MEMBERS {
             members.remove(name);
         }
-        if let Some(Value::Array(parts)) = members.get_mut("content") {
-            parts.retain(|part| !is_thinking(part));
+        match members.get_mut("content") {
+            Some(Value::Array(parts)) => parts.retain(|part| !is_thinking(part)),
+            Some(content @ Value::String(_)) => {
+                let block = json!({"type": "text", "text": content});
+                *content = json!([block]);
+            }
+            _ => {}
         }
     }
     message

@@ -1,4 +1,4 @@
-"""A tool-using session over Anthropic's Python SDK, streamed."""
+"""A tool-using session over Anthropic's Python SDK, streamed, with the automatic cache mark."""
 
 import sys
 from pathlib import Path
@@ -20,7 +20,13 @@ TOOLS = [
 
 def turn(client, messages):
     """One streamed turn of the model, as a message."""
-    asked = {"model": "strict", "max_tokens": 2_048, "messages": messages, "tools": TOOLS}
+    asked = {
+        "model": "claude-opus-5-5",
+        "max_tokens": 2_048,
+        "cache_control": {"type": "ephemeral"},
+        "messages": messages,
+        "tools": TOOLS,
+    }
     with client.messages.stream(**asked) as stream:
         return stream.get_final_message()
 
@@ -35,7 +41,7 @@ def main(task):
         messages.append({"role": "assistant", "content": content})
         calls = [block for block in message.content if block.type == "tool_use"]
         if not calls:
-            print(message.content[0].text)
+            print("".join(block.text for block in message.content if block.type == "text"))
             return
         results = [
             {

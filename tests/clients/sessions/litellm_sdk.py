@@ -1,6 +1,7 @@
 """A tool-using session over the LiteLLM SDK."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -21,10 +22,20 @@ TOOLS = [
     }
 ]
 
+# The names of the model, with the settings of each API. The base URL and the key are those of the
+# environment.
+MODELS = {
+    "chat_completions": ("openai/strict", {}),
+    "messages": (
+        "anthropic/claude-opus-5-5",
+        {"max_tokens": 2_048, "cache_control_injection_points": [{"location": "message", "index": -1}]},
+    ),
+}
+model, settings = MODELS[os.environ.get("API", "chat_completions")]
+
 messages = [{"role": "user", "content": sys.argv[1]}]
 while True:
-    # The base URL and the key are OPENAI_BASE_URL and OPENAI_API_KEY of the environment.
-    reply = litellm.completion(model="openai/strict", messages=messages, tools=TOOLS)
+    reply = litellm.completion(model=model, messages=messages, tools=TOOLS, **settings)
     message = reply.choices[0].message
     messages.append(message.model_dump(exclude_none=True))
     if not message.tool_calls:

@@ -1,5 +1,6 @@
 """A tool-using session of the OpenAI Agents SDK."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,6 @@ def read_file(path: str) -> str:
 
 
 # The base URL and the key are OPENAI_BASE_URL and OPENAI_API_KEY of the environment.
-set_default_openai_api("chat_completions")
+set_default_openai_api(os.environ.get("API", "chat_completions"))
 agent = Agent(name="reader", model="strict", tools=[read_file])
 print(Runner.run_sync(agent, sys.argv[1], max_turns=1000).final_output)

@@ -1,13 +1,20 @@
 """A tool-using session of a pydantic-ai agent."""
 
+import os
 import sys
 from pathlib import Path
 
 from pydantic_ai import Agent, UsageLimits
 
-# The base URL and the key are OPENAI_BASE_URL and OPENAI_API_KEY of the environment. `openai-chat`
-# is chat completions; `openai` alone may be the responses API.
-agent = Agent("openai-chat:strict")
+# The names of the model, with the settings of each API. The base URL and the key are those of the
+# environment.
+MODELS = {
+    "chat_completions": ("openai-chat:strict", {}),
+    "messages": ("anthropic:claude-opus-5-5", {"anthropic_cache": True, "max_tokens": 2_048}),
+    "responses": ("openai-responses:strict", {}),
+}
+model, settings = MODELS[os.environ.get("API", "chat_completions")]
+agent = Agent(model, model_settings=settings)
 
 
 @agent.tool_plain

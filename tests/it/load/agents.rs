@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::dialect::Dialect;
 use super::tally::{Fate, Got, Tally};
 
 /// Limit on the wait for a reply. It only turns a hang into a failure.
@@ -74,7 +75,11 @@ impl Agent {
             self.turns.clear();
         }
         self.turns.push(number);
-        let asked = timeout(PATIENCE, exchange(&mut connection, &self.body(), number)).await;
+        let asked = timeout(
+            PATIENCE,
+            exchange(&mut connection, self.dialect().path(), &self.body(), number),
+        )
+        .await;
         let got = asked.unwrap_or(Got::Odd);
         self.tally.got(number, got);
         match got {
@@ -88,28 +93,23 @@ impl Agent {
         }
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect::of_agent(self.name)
+    }
+
     /// Builds a chat of all turns so far.
     fn body(&self) -> String {
-        let turn = |number: &usize| {
-            format!(
-                r#"{{"role":"user","content":"agent {}, {}{number}"}}"#,
-                self.name, "request number "
-            )
-        };
-        let said = "Some text that stands for what a model has said. ".repeat(8);
-        let answer = format!(r#",{{"role":"assistant","content":"{said}"}},"#);
+        let turn = |number: &usize| format!("agent {}, request number {number}", self.name);
+        let answer = "Some text that stands for what a model has said. ".repeat(8);
         let turns: Vec<String> = self.turns.iter().map(turn).collect();
-        format!(
-            r#"{{"model":"m","stream":true,"messages":[{}]}}"#,
-            turns.join(&answer)
-        )
+        self.dialect().body(&turns, &answer)
     }
 }
 
 /// Sends a request and reads as much of the reply as its fate allows.
-async fn exchange(socket: &mut TcpStream, body: &str, number: usize) -> Got {
+async fn exchange(socket: &mut TcpStream, path: &str, body: &str, number: usize) -> Got {
     let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let request = [head.as_bytes(), body.as_bytes()].concat();

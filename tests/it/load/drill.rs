@@ -4,6 +4,7 @@
 //! The tests include it at a small size, `examples/load.rs` at any size.
 
 pub(crate) mod agents;
+pub(crate) mod dialect;
 pub(crate) mod process;
 pub(crate) mod tally;
 pub(crate) mod upstream;

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::dialect::Dialect;
 use super::tally::{Fate, Tally};
 
 /// Time between two events.
@@ -57,9 +58,9 @@ impl Upstream {
 /// Serves a connection until either side ends it.
 async fn serve(mut socket: TcpStream, tally: &Tally) {
     let mut read = Vec::new();
-    while let Some(number) = request(&mut socket, &mut read).await {
+    while let Some((number, dialect)) = request(&mut socket, &mut read).await {
         tally.saw(number);
-        if reply(&mut socket, number).await.is_err() {
+        if reply(&mut socket, number, dialect).await.is_err() {
             return;
         }
         if matches!(Fate::of(number), Fate::BreaksFirst | Fate::BreaksMidway) {
@@ -70,8 +71,8 @@ async fn serve(mut socket: TcpStream, tally: &Tally) {
     }
 }
 
-/// Reads a whole request; returns its number, or `None` if there is none.
-async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<usize> {
+/// Reads a whole request; returns its number and API, or `None` if there is none.
+async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<(usize, Dialect)> {
     loop {
         if let Some(end) = find(read, b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
@@ -88,7 +89,7 @@ async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<usize> {
                     .take_while(|byte| **byte != b'"');
                 let digits = digits.map(|byte| char::from(*byte)).collect::<String>();
                 read.drain(..whole);
-                return digits.parse().ok();
+                return digits.parse().ok().zip(Dialect::of_head(&head));
             }
         }
         if socket.read_buf(read).await.unwrap_or_default() == 0 {
@@ -97,7 +98,7 @@ async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<usize> {
     }
 }
 
-async fn reply(socket: &mut TcpStream, number: usize) -> std::io::Result<()> {
+async fn reply(socket: &mut TcpStream, number: usize, dialect: Dialect) -> std::io::Result<()> {
     const HEAD: &str =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     let fate = Fate::of(number);
@@ -105,12 +106,13 @@ async fn reply(socket: &mut TcpStream, number: usize) -> std::io::Result<()> {
         return Ok(());
     }
     socket.write_all(HEAD.as_bytes()).await?;
-    let event = |text: &str| {
-        let event = format!(
-            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text} of {number};\"}}}}]}}\n\n"
-        );
-        format!("{:x}\r\n{event}\r\n", event.len())
-    };
+    let chunk = |events: &str| format!("{:x}\r\n{events}\r\n", events.len());
+    let event = |text: &str| chunk(&dialect.event(&format!("{text} of {number};")));
+    if !dialect.opening().is_empty() {
+        socket
+            .write_all(chunk(dialect.opening()).as_bytes())
+            .await?;
+    }
     for at in 0..EVENTS {
         if fate == Fate::BreaksMidway && at == EVENTS / 2 {
             return Ok(());
@@ -124,9 +126,8 @@ async fn reply(socket: &mut TcpStream, number: usize) -> std::io::Result<()> {
         let large = event(&"x".repeat(LARGE));
         socket.write_all(large.as_bytes()).await?;
     }
-    socket
-        .write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
-        .await
+    let end = chunk(dialect.closing()) + "0\r\n\r\n";
+    socket.write_all(end.as_bytes()).await
 }
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {

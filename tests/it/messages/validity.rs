@@ -230,6 +230,16 @@ const BREACHES: &[(&str, &str, &str)] = &[
         "/messages/2/content/0/content",
         r#"[{"type":"document"}]"#,
     ),
+    (
+        "m-container",
+        "/messages/2/content/1",
+        r#"{"type":"container_upload"}"#,
+    ),
+    (
+        "m-compaction",
+        "/messages/3/content/0",
+        r#"{"type":"compaction"}"#,
+    ),
     ("m-max-tokens-min", "/max_tokens", "0"),
 ];
 

@@ -161,6 +161,42 @@ async fn a_summary_is_requested_in_the_dialect_of_the_conversation() {
     proxy.stop().await;
 }
 
+#[tokio::test]
+async fn a_separate_endpoint_for_summaries_is_called_in_its_own_api() {
+    for (api, target) in [
+        ("same", PATH),
+        ("chat-completions", "/v1/chat/completions"),
+        ("messages", "/v1/messages"),
+    ] {
+        let local = Model::start(ModelOptions::with_window(10_000_000))
+            .await
+            .unwrap();
+        let url = local.url();
+        let changes = [
+            ("window", "24000"),
+            ("summary.upstream", url.as_str()),
+            ("summary.upstream_api", api),
+            ("summary.model", "small"),
+        ];
+        let (model, proxy, caller) = started(24_000, &changes).await;
+        let now = [("x-longhaul-compact", "now")];
+        let reply = caller.ask_at(PATH, &now, talk(12)).await;
+        assert!(is_answer(&reply), "{api}: {:?}", reply.body);
+        assert_eq!(reply.action(), "summary", "{api}");
+        let seen = local.seen();
+        let [call] = seen.as_slice() else {
+            panic!("{api}: {seen:?}")
+        };
+        assert_eq!((&*call.target, call.verdict), (target, Verdict::Accepted));
+        assert_eq!(call.kind, RequestKind::Summary, "{api}");
+        let is_messages = call.headers.contains_key("anthropic-version");
+        assert_eq!(is_messages, api == "messages", "{api}");
+        let is_summary = |it: &SeenRequest| it.kind == RequestKind::Summary;
+        assert!(!model.seen().iter().any(is_summary), "{api}");
+        proxy.stop().await;
+    }
+}
+
 /// Bodies with which providers report an overflow.
 fn overflows() -> Vec<(String, RefusalReply)> {
     let lines = include_str!("../../../fixtures/reports/responses_overflow.jsonl").lines();

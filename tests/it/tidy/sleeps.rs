@@ -46,7 +46,7 @@ const SLEEPS: [Listed; 19] = [
 ];
 
 /// Number of timeouts and elapsed-time queries in each test file.
-const TIMES: [Listed; 27] = [
+const TIMES: [Listed; 28] = [
     ("src/chat/summary/tests.rs", 5, Why::Clock),
     ("src/chat/title.rs", 1, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
@@ -72,6 +72,7 @@ const TIMES: [Listed; 27] = [
     ("tests/it/switches.rs", 1, Why::Timed),
     ("tests/it/time_limit.rs", 2, Why::Limit),
     ("tests/it/transparency/exchange.rs", 4, Why::Limit),
+    ("tests/it/transparency/multiplexed.rs", 1, Why::Limit),
     ("tests/it/transparency/peer.rs", 3, Why::Limit),
     ("tests/it/transparency/peer.rs", 1, Why::Timed),
 ];

@@ -24,6 +24,8 @@ pub(crate) struct Case {
     /// The names of the exceptions that the case needs.
     pub(crate) allows: &'static [&'static str],
     pub(crate) scheme: Scheme,
+    /// The request and the reply of a case that has no other script.
+    pub(super) plain: Option<(Vec<u8>, Vec<u8>)>,
     script: Box<dyn for<'a> Fn(&'a mut Exchange) -> BoxFuture<'a> + Send + Sync>,
 }
 
@@ -38,6 +40,7 @@ impl Case {
             name: name.to_owned(),
             allows,
             scheme: Scheme::Http,
+            plain: None,
             script: Box::new(script),
         }
     }
@@ -50,10 +53,12 @@ impl Case {
         reply: impl Into<Vec<u8>>,
     ) -> Self {
         let (request, reply) = (request.into(), reply.into());
-        Self::scripted(name, allows, move |x| {
+        let plain = Some((request.clone(), reply.clone()));
+        let case = Self::scripted(name, allows, move |x| {
             let (request, reply) = (request.clone(), reply.clone());
             Box::pin(async move { x.passes(request, reply).await })
-        })
+        });
+        Self { plain, ..case }
     }
 
     /// Adds the path to the case's name.

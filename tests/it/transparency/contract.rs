@@ -15,6 +15,7 @@ pub(crate) mod exchange;
 mod fields;
 mod interim;
 pub(crate) mod message;
+pub(crate) mod multiplexed;
 pub(crate) mod peer;
 mod replies;
 mod streams;

@@ -1,6 +1,7 @@
 //! Template of a summary call.
 
 use crate::conversation::Conversation;
+use crate::dialect::Dialect;
 use crate::units::tokens::Tokens;
 
 /// Template of a summary call: the client's request, and the model and endpoint of the call. The
@@ -14,6 +15,8 @@ pub struct RequestTemplate<'c> {
     /// Whether the call goes to the client's own endpoint. Elsewhere, routing and cache key are
     /// meaningless.
     pub(crate) is_own_endpoint: bool,
+    /// The dialect of the call.
+    pub(crate) dialect: Dialect,
 }
 
 impl<'c> RequestTemplate<'c> {
@@ -24,6 +27,7 @@ impl<'c> RequestTemplate<'c> {
             conversation,
             other_model: model,
             is_own_endpoint: true,
+            dialect: conversation.dialect(),
         }
     }
 
@@ -36,9 +40,19 @@ impl<'c> RequestTemplate<'c> {
         }
     }
 
+    /// Adapts the template to an endpoint that speaks this dialect, whatever that of the client.
+    #[must_use]
+    pub fn in_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
+    }
+
+    /// Whether the call has the client's dialect, and so may repeat members of its request.
+    pub(crate) fn is_own_dialect(&self) -> bool {
+        self.dialect == self.conversation.dialect()
+    }
+
     /// Returns a whole request body.
     pub(crate) fn render(&self, system: &str, user: &str, output: Tokens) -> String {
-        let dialect = self.conversation.dialect();
-        dialect.summary_request(self, system, user, output)
+        self.dialect.summary_request(self, system, user, output)
     }
 }

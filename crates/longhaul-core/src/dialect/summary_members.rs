@@ -44,8 +44,9 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
     }
     for (key, value) in &params.thinking {
         let value = value.slice(sent);
-        // Another model may not support the key.
-        if other_model.is_none() && reduces_reasoning(&key.decode(sent), value) {
+        // Another model or API may not support the key.
+        let is_known = other_model.is_none() && template.is_own_dialect();
+        if is_known && reduces_reasoning(&key.decode(sent), value) {
             push(key.span().slice(sent), value);
         }
     }
@@ -54,7 +55,8 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
         let key = quote(&format!("{}-longhaul", key.decode(sent)));
         push("\"prompt_cache_key\"", &key);
     }
-    if let Some(limit) = params.output_limit {
+    let limit = params.output_limit.filter(|_| template.is_own_dialect());
+    if let Some(limit) = limit {
         push(limit.key.span().slice(sent), &output.to_string());
     }
     body

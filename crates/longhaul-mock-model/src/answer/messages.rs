@@ -79,8 +79,10 @@ impl ModelAnswer<'_> {
 
     /// Returns a message. The one that starts a stream counts the prompt, and one token of output.
     fn message_object(&self, content: &Value, stop_reason: &Value, output: u64) -> Value {
-        let fresh = self.prompt_tokens.saturating_sub(self.cached_tokens);
-        let usage = json!({"input_tokens": fresh, "cache_creation_input_tokens": 0,
+        let cached = self.cached_tokens + self.cache_written_tokens;
+        let fresh = self.prompt_tokens.saturating_sub(cached);
+        let usage = json!({"input_tokens": fresh,
+            "cache_creation_input_tokens": self.cache_written_tokens,
             "cache_read_input_tokens": self.cached_tokens, "output_tokens": output});
         json!({"id": format!("msg_{}", self.ordinal), "type": "message", "role": "assistant",
             "model": self.chat.model(), "content": content, "stop_reason": stop_reason,

@@ -5,6 +5,7 @@ use super::*;
 fn check(name: &str, parameters: &Value, arguments: Option<Value>) {
     let reading = FileReading {
         files: vec![PathBuf::from("/a/part-01.txt")],
+        pause: None,
     };
     let body = json!({"tools": [
         {"type": "function", "function": {"name": "think", "parameters": {}}},

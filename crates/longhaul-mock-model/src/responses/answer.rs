@@ -4,7 +4,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::answer::{AnswerContent, CREATED, ModelAnswer, split};
-use crate::request::member;
+use crate::request::{list, member};
+use crate::responses::issued;
 
 /// Returns the pieces of the body: a single JSON text, or the events of a stream.
 pub(crate) fn pieces(answer: &ModelAnswer<'_>) -> Vec<Bytes> {
@@ -88,19 +89,33 @@ fn events(answer: &ModelAnswer<'_>) -> Vec<Bytes> {
 }
 
 /// Returns the output: reasoning, and the item that it is tied to.
-fn output(answer: &ModelAnswer<'_>) -> Value {
+pub(super) fn output(answer: &ModelAnswer<'_>) -> Value {
     let ordinal = answer.ordinal;
-    let reasoning = json!({"type": "reasoning", "id": format!("rs_{ordinal}"), "summary": [],
-        "encrypted_content": format!("gAAA{}", "A".repeat(396))});
+    let model = answer.chat.model();
+    let encrypted = reveals_reasoning(answer.chat.original());
+    let encrypted = encrypted.then(|| issued::encrypted(model, ordinal));
+    let reasoning = json!({"type": "reasoning", "id": issued::id("rs", ordinal), "summary": [],
+        "encrypted_content": encrypted});
     let item = match &answer.content {
         AnswerContent::Call(name, arguments) => json!({"type": "function_call",
-            "id": format!("fc_{ordinal}"), "call_id": format!("call_{ordinal}"), "name": name,
+            "id": issued::id("fc", ordinal), "call_id": format!("call_{ordinal}"), "name": name,
             "arguments": arguments.to_string(), "status": "completed"}),
         AnswerContent::Text(text) | AnswerContent::TextCut(text) => json!({"type": "message",
-            "id": format!("msg_{ordinal}"), "role": "assistant", "status": "completed",
+            "id": issued::id("msg", ordinal), "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": text, "annotations": []}]}),
     };
     json!([reasoning, item])
+}
+
+/// Whether the client asked for the encrypted reasoning.
+fn reveals_reasoning(sent: &Value) -> bool {
+    let included = list(member(sent, "include"));
+    included.contains(&json!("reasoning.encrypted_content"))
+}
+
+/// Returns the id of the response.
+pub(super) fn response_id(answer: &ModelAnswer<'_>) -> String {
+    format!("resp_{}", answer.ordinal)
 }
 
 fn status(answer: &ModelAnswer<'_>) -> &'static str {
@@ -118,7 +133,7 @@ fn response(answer: &ModelAnswer<'_>, status: &str, output: &Value, usage: &Valu
         _ => Value::Null,
     };
     json!({
-        "id": format!("resp_{}", answer.ordinal),
+        "id": response_id(answer),
         "object": "response",
         "created_at": CREATED,
         "status": status,

@@ -1,7 +1,9 @@
 //! Rules for an input of the Responses API, each with the error text of the provider that enforces it.
 
+mod issued;
 mod pairing;
 mod reasoning;
+mod servers;
 mod shape;
 
 pub use reasoning::torn_from_reasoning;
@@ -22,7 +24,7 @@ pub(crate) struct InputRule {
 }
 
 /// The rules, in the order of evaluation.
-pub(crate) const INPUT_RULES: [InputRule; 18] = [
+pub(crate) const INPUT_RULES: [InputRule; 29] = [
     InputRule {
         id: "r-not-empty",
         error: "One of \"input\" or \"previous_response_id\"or 'prompt'or 'conversation_id' must be provided.",
@@ -109,6 +111,61 @@ pub(crate) const INPUT_RULES: [InputRule; 18] = [
         breach: reasoning::without_following,
     },
     InputRule {
+        id: "r-reasoning-precede",
+        error: "Item '<what>' was provided without its required 'reasoning' item.",
+        breach: issued::without_reasoning,
+    },
+    InputRule {
+        id: "r-encrypted",
+        error: "The encrypted content <what>... could not be verified.",
+        breach: issued::unreadable,
+    },
+    InputRule {
+        id: "r-store-ids",
+        error: "Item with id '<what>' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.",
+        breach: issued::not_stored,
+    },
+    InputRule {
+        id: "r-local-shell",
+        error: "Invalid type for '<what>.output': expected a string.",
+        breach: shape::wrong_local_shell,
+    },
+    InputRule {
+        id: "r-computer-output",
+        error: "Invalid type for '<what>.output': expected a computer_screenshot.",
+        breach: shape::wrong_screenshot,
+    },
+    InputRule {
+        id: "r-mcp-one-item",
+        error: "No approval request found for '<what>'.",
+        breach: pairing::unrequested_approval,
+    },
+    InputRule {
+        id: "r-program",
+        error: "No program found for the caller of '<what>'.",
+        breach: pairing::without_program,
+    },
+    InputRule {
+        id: "r-compaction-item",
+        error: "Missing required parameter: '<what>.encrypted_content'.",
+        breach: shape::wrong_compaction,
+    },
+    InputRule {
+        id: "r-context-management",
+        error: "Invalid 'context_management[0].compact_threshold': integer below minimum value.",
+        breach: servers::small_threshold,
+    },
+    InputRule {
+        id: "r-instructions",
+        error: "Invalid type for 'instructions': expected a string.",
+        breach: servers::wrong_instructions,
+    },
+    InputRule {
+        id: "r-breakpoint",
+        error: "Invalid value: '<what>.prompt_cache_breakpoint'.",
+        breach: servers::wrong_breakpoint,
+    },
+    InputRule {
         id: "r-conversation",
         error: "Mutually exclusive parameters: 'conversation' and 'previous_response_id'.",
         breach: shape::two_histories,
@@ -116,43 +173,27 @@ pub(crate) const INPUT_RULES: [InputRule; 18] = [
 ];
 
 /// Rules of `fixtures/responses_validity.json` that no body shows, with the reason.
-pub const UNCHECKED_INPUT_RULES: [(&str, &str); 35] = [
+pub const UNCHECKED_INPUT_RULES: [(&str, &str); 24] = [
     (
         "r-pair-chain",
         "a freedom, which the rule of orphaned outputs leaves",
     ),
     ("r-pair-kinds", "part of the rules of pairs"),
-    ("r-local-shell", "part of the rules of pairs"),
-    ("r-mcp-one-item", "concerns items that stay as they are"),
     ("r-hosted-one-item", "a freedom"),
-    (
-        "r-reasoning-precede",
-        "needs the response that the items came from: see `torn_from_reasoning`",
-    ),
     ("r-reasoning-by-id", "a freedom"),
     (
         "r-reasoning-llamacpp",
         "concerns the client's own reasoning",
     ),
-    ("r-encrypted", "concerns bytes that stay as they are"),
     ("r-encrypted-include", "concerns replies"),
     ("r-encrypted-caller", "concerns the caller"),
     ("r-reasoning-copilot", "concerns the client's own reasoning"),
     ("r-reasoning-store-false", "a freedom"),
-    ("r-store-ids", "concerns stored items"),
     ("r-item-reference", "needs the stored item"),
     ("r-output-llamacpp", "concerns one server"),
-    ("r-computer-output", "concerns items that stay as they are"),
-    ("r-program", "part of the rules of pairs"),
-    (
-        "r-compaction-item",
-        "needs the request before: the tests compare the head",
-    ),
     ("r-compaction-prune", "a freedom"),
     ("r-compaction-one", "concerns replies"),
-    ("r-context-management", "concerns the provider"),
-    ("r-instructions", "concerns bytes that stay as they are"),
-    ("r-phase", "concerns bytes that stay as they are"),
+    ("r-phase", "a loss of quality: the provider answers"),
     (
         "r-summary-form",
         "concerns what longhaul inserts: the tests compare it",
@@ -163,7 +204,6 @@ pub const UNCHECKED_INPUT_RULES: [(&str, &str); 35] = [
     ("r-store", "concerns the provider"),
     ("r-chatgpt-backend", "concerns one server"),
     ("r-azure-ids", "concerns one server"),
-    ("r-breakpoint", "a limit on the provider's side"),
     ("r-extra-keys", "a freedom"),
     ("r-unknown-items", "a freedom"),
     ("r-ws", "concerns another transport"),

@@ -45,6 +45,20 @@ fn signed_thinking_is_accepted_despite_marks_and_key_order() {
         body["max_tokens"] = json!(10);
     };
     assert_eq!(broken(ThinkingRules::Bound, marked), None);
+    let respelt = |body: &mut Value| {
+        body["messages"][2]["content"] = json!([{"type": "text", "text": "a result"}]);
+    };
+    assert_eq!(broken(ThinkingRules::Bound, respelt), None);
+}
+
+#[test]
+fn a_client_may_ask_for_stale_thinking_to_be_dropped() {
+    let dropped = |body: &mut Value| {
+        body["messages"][2]["content"] = json!("[cleared]");
+        body["thinking"] = json!({"type": "adaptive",
+            "block_binding": {"prefix_mismatch_behavior": "drop_block"}});
+    };
+    assert_eq!(broken(ThinkingRules::Bound, dropped), None);
 }
 
 #[test]

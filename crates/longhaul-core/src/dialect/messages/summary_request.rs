@@ -45,7 +45,8 @@ pub(in crate::dialect) fn body(
     output: Tokens,
 ) -> String {
     let mut body = client_members(template, output);
-    if template.conversation.params().output_limit.is_none() {
+    let has_limit = template.conversation.params().output_limit.is_some();
+    if !(has_limit && template.is_own_dialect()) {
         body.extend([MAX_TOKENS_MEMBER, &output.to_string(), ","]);
     }
     body.extend(["\"system\":", &quote(system), ","]);

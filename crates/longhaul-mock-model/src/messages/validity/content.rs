@@ -123,6 +123,22 @@ pub(super) fn odd_document(body: &MessagesBody<'_>) -> bool {
     blocks.any(|block| kind(block) == "document" && !member(block, "source").is_object())
 }
 
+/// An uploaded file has no id.
+pub(super) fn odd_upload(body: &MessagesBody<'_>) -> bool {
+    let mut blocks = body.blocks().map(|(_, block)| block);
+    blocks.any(|block| kind(block) == "container_upload" && string(block, "file_id").is_empty())
+}
+
+/// A compaction block has no member that holds what it stands for. A null stands for nothing.
+pub(super) fn odd_compaction(body: &MessagesBody<'_>) -> bool {
+    const CONTENTS: [&str; 3] = ["content", "encrypted_content", "signature"];
+    let mut blocks = body.blocks().map(|(_, block)| block);
+    blocks.any(|block| {
+        let has_content = CONTENTS.iter().any(|name| block.get(name).is_some());
+        kind(block) == "compaction" && !has_content
+    })
+}
+
 pub(super) fn no_output(body: &MessagesBody<'_>) -> bool {
     body.field("max_tokens")
         .as_u64()

@@ -33,26 +33,30 @@ pub static UNCHECKED_MESSAGES_RULES: &[(&str, &str)] = &[
     ),
     (
         "m-thinking-latest",
-        "needs the reply that the blocks were first sent in, which no request body holds",
+        "checked with the key of the model: `thinking`",
     ),
     (
         "m-thinking-earlier",
         "says what counts, and forbids nothing",
     ),
-    ("m-thinking-invalid", "needs the key of the provider"),
+    (
+        "m-thinking-invalid",
+        "checked with the key of the model: `thinking`",
+    ),
     ("m-thinking-deepseek", "depends on the server"),
     ("m-citations", "not documented"),
     (
         "m-encrypted",
         "needs the reply that the blocks were first sent in, which no request body holds",
     ),
-    ("m-container", "needs the state of the sandbox"),
     (
-        "m-compaction",
-        "needs the reply that the block was first sent in, which no request body holds",
+        "m-bound-prefix",
+        "checked with the key of the model: `thinking`",
     ),
-    ("m-bound-prefix", "needs the key of the provider"),
-    ("m-bound-chain", "needs the key of the provider"),
+    (
+        "m-bound-chain",
+        "checked with the key of the model: `thinking`",
+    ),
     ("m-bound-free", "forbids nothing"),
     ("m-bound-server", "forbids nothing"),
     ("m-bound-count", "checked where the model counts tokens"),
@@ -291,6 +295,16 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         "m-document",
         content::odd_document,
         "messages: document.source: Field required",
+    ),
+    rule(
+        "m-container",
+        content::odd_upload,
+        "messages: container_upload: file_id: Field required",
+    ),
+    rule(
+        "m-compaction",
+        content::odd_compaction,
+        "messages: compaction: content: Field required",
     ),
     rule(
         "m-max-tokens-min",

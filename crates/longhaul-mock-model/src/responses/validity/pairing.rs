@@ -101,3 +101,39 @@ fn names<'a>(tools: &'a Value, found: &mut HashSet<&'a str>) {
         names(member(tool, "tools"), found);
     }
 }
+
+/// An approval answers a request that does not stand before it.
+pub(super) fn unrequested_approval(body: &Value) -> Option<String> {
+    if has_stored_history(body) {
+        return None;
+    }
+    let mut requests = HashSet::new();
+    items(body).iter().find_map(|item| {
+        if kind(item) == "mcp_approval_request" {
+            requests.extend(text(item, "id"));
+        }
+        let is_answer = kind(item) == "mcp_approval_response";
+        let id = text(item, "approval_request_id").filter(|_| is_answer)?;
+        (!requests.contains(id)).then(|| id.to_owned())
+    })
+}
+
+/// A program made a call, and does not stand before it.
+pub(super) fn without_program(body: &Value) -> Option<String> {
+    if has_stored_history(body) {
+        return None;
+    }
+    let mut programs = HashSet::new();
+    items(body).iter().find_map(|item| {
+        if kind(item) == "program" {
+            programs.extend(
+                ["id", "call_id"]
+                    .into_iter()
+                    .filter_map(|key| text(item, key)),
+            );
+        }
+        let caller = member(item, "caller");
+        let id = text(caller, "caller_id").filter(|_| kind(caller) == "program")?;
+        (!programs.contains(id)).then(|| id.to_owned())
+    })
+}

@@ -6,6 +6,7 @@ use super::{items, kind, text};
 use crate::request::{list, member};
 
 const MAX_STRING_CHARS: usize = 10_485_760;
+const MAX_COMPACTION_CHARS: usize = 20_971_520;
 
 /// Prefixes of ids, by the type of the item.
 const ID_PREFIXES: [(&str, &str); 9] = [
@@ -86,6 +87,27 @@ pub(super) fn wrong_chunk(body: &Value) -> Option<String> {
         let output = member(item, "output");
         kind(item) == "shell_call_output"
             && !(output.is_array() && list(output).iter().all(is_chunk))
+    })
+}
+
+pub(super) fn wrong_local_shell(body: &Value) -> Option<String> {
+    position(body, |item| {
+        kind(item) == "local_shell_call_output" && text(item, "output").is_none()
+    })
+}
+
+pub(super) fn wrong_screenshot(body: &Value) -> Option<String> {
+    position(body, |item| {
+        let output = member(item, "output");
+        kind(item) == "computer_call_output" && kind(output) != "computer_screenshot"
+    })
+}
+
+pub(super) fn wrong_compaction(body: &Value) -> Option<String> {
+    position(body, |item| {
+        let content = text(item, "encrypted_content");
+        let fits = |content: &str| content.chars().count() <= MAX_COMPACTION_CHARS;
+        kind(item) == "compaction" && !content.is_some_and(fits)
     })
 }
 

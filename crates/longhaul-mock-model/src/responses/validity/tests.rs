@@ -123,3 +123,75 @@ fn items_torn_from_their_reasoning_are_found() {
     assert_eq!(torn(&body(json!([message]))).as_deref(), Some("msg_1"));
     assert_eq!(torn(&body(json!([]))), None);
 }
+
+/// An input of one step that the strict model made, and a change of it.
+fn issued(change: impl FnOnce(&mut Value)) -> Vec<&'static str> {
+    let mut body = json!({"model": "strict", "store": false, "input": [
+        {"role": "user", "content": "go"},
+        {"type": "reasoning", "id": "rs_strict7", "summary": [],
+            "encrypted_content": crate::responses::issued::encrypted("strict", 7)},
+        {"type": "function_call", "id": "fc_strict7", "call_id": "c", "name": "read",
+            "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "12"}]});
+    change(&mut body);
+    broken_input_rules(body.to_string().as_bytes())
+}
+
+#[test]
+fn a_step_of_the_model_keeps_its_reasoning_byte_for_byte() {
+    assert_eq!(issued(|_| {}), [""; 0]);
+    let remove = |body: &mut Value| {
+        body["input"].as_array_mut().unwrap().remove(1);
+    };
+    assert_eq!(issued(remove), ["r-reasoning-precede"]);
+    let without_ids = |body: &mut Value| {
+        remove(body);
+        body["input"][1].as_object_mut().unwrap().remove("id");
+    };
+    assert_eq!(issued(without_ids), [""; 0]);
+    let damage = |body: &mut Value| {
+        let content = body["input"][1]["encrypted_content"].as_str().unwrap();
+        body["input"][1]["encrypted_content"] = json!(format!("{}B", &content[..399]));
+    };
+    assert_eq!(issued(damage), ["r-encrypted"]);
+    assert_eq!(
+        issued(|body| body["model"] = json!("other")),
+        ["r-encrypted"]
+    );
+    let empty = |body: &mut Value| body["input"][1]["encrypted_content"] = Value::Null;
+    assert_eq!(issued(empty), ["r-store-ids"]);
+}
+
+#[test]
+fn items_of_the_provider_keep_their_shape_and_partners() {
+    let call = |kind: &str, output: Value| {
+        let mut answer = json!({"type": format!("{kind}_output"), "call_id": "c"});
+        answer["output"] = output;
+        json!([{"type": kind, "call_id": "c"}, answer])
+    };
+    check(&call("local_shell_call", json!([])), &["r-local-shell"]);
+    check(
+        &call("computer_call", json!("cleared")),
+        &["r-computer-output"],
+    );
+    let approval = json!({"type": "mcp_approval_response", "approval_request_id": "m"});
+    check(&json!([approval]), &["r-mcp-one-item"]);
+    check(
+        &json!([{"type": "mcp_approval_request", "id": "m"}, approval]),
+        &[],
+    );
+    let caller = json!({"type": "program", "caller_id": "p"});
+    let made = json!([{"type": "custom_tool_call", "call_id": "c", "name": "read", "caller": caller},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": "a"}]);
+    check(&made, &["r-program"]);
+    check(&json!([{"type": "compaction"}]), &["r-compaction-item"]);
+    let marked = json!([{"role": "user", "content": [{"type": "input_text", "text": "a",
+        "prompt_cache_breakpoint": {"mode": "implicit"}}]}]);
+    check(&marked, &["r-breakpoint"]);
+    let body = json!({"input": "a", "instructions": [], "context_management":
+        [{"type": "compaction", "compact_threshold": 10}]});
+    assert_eq!(
+        broken_input_rules(body.to_string().as_bytes()),
+        ["r-context-management", "r-instructions"]
+    );
+}

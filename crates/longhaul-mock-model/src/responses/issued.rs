@@ -1,0 +1,46 @@
+//! Ids and encrypted reasoning that the model issued, so that a request can be checked without memory.
+//!
+//! The ids of one response share its ordinal. Encrypted reasoning names its model and ordinal behind
+//! a keyed hash, and no other bytes are its own.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The key of the hashes.
+const KEY: u64 = 0x3c91_d20b_88e4_57a6;
+/// The beginning of an id behind its prefix, which no recorded id has.
+const OWN: &str = "strict";
+/// The beginning of encrypted reasoning of this model.
+const BEGINNING: &str = "gAAAAABstrict";
+/// The length of encrypted reasoning, in bytes.
+const LENGTH: usize = 400;
+
+/// Returns the id of an item of the response with this ordinal.
+pub(super) fn id(prefix: &str, ordinal: usize) -> String {
+    format!("{prefix}_{OWN}{ordinal}")
+}
+
+/// Returns the ordinal of an id with this prefix; `None` for the id of another provider.
+pub(super) fn ordinal(prefix: &str, id: &str) -> Option<usize> {
+    let rest = id.strip_prefix(prefix)?.strip_prefix('_')?;
+    rest.strip_prefix(OWN)?.parse().ok()
+}
+
+/// Returns the encrypted reasoning of a response.
+pub(super) fn encrypted(model: &str, ordinal: usize) -> String {
+    let mut hasher = DefaultHasher::new();
+    (KEY, model, ordinal).hash(&mut hasher);
+    let text = format!("{BEGINNING}{ordinal:08x}{:016x}", hasher.finish());
+    format!("{text:A<LENGTH$}")
+}
+
+/// Whether encrypted reasoning could be decrypted. That of another provider is not judged.
+#[cfg(feature = "validity")]
+pub(super) fn is_readable(model: &str, encrypted_content: &str) -> bool {
+    let Some(rest) = encrypted_content.strip_prefix(BEGINNING) else {
+        return true;
+    };
+    let ordinal = rest
+        .get(..8)
+        .map(|digits| usize::from_str_radix(digits, 16));
+    matches!(ordinal, Some(Ok(ordinal)) if encrypted(model, ordinal) == encrypted_content)
+}

@@ -1,0 +1,97 @@
+"""A client: what to install, and how a session with it begins."""
+
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+
+# What the model says when it has asked for the last file.
+END = "Every part has been read to its end."
+
+# No key: longhaul passes on what it gets, and the strict model looks at none.
+KEY = "sk-none"
+
+
+@dataclass
+class At:
+    """Where things are when a session begins."""
+
+    base: str  # longhaul's base URL, with /v1
+    client: object  # the folder that the client is installed in
+    sessions: object  # the scripts for libraries
+    home: object  # the home folder of the session
+    parts: object  # the folder with the files to read, which is the working directory
+    node: object  # Node
+    task: str
+
+
+@dataclass
+class Start:
+    """How a session is started."""
+
+    command: list
+    environment: dict = field(default_factory=dict)
+    # Under the home folder.
+    files: dict = field(default_factory=dict)
+    # What the model says last.
+    answer: str = END
+    # For a client that has only a screen: what it shows, and what is then typed.
+    talk: list = field(default_factory=list)
+    # Commands that go on with the session after the first.
+    resumed: list = field(default_factory=list)
+
+
+@dataclass
+class Client:
+    """A client."""
+
+    registry: str  # pip or npm
+    packages: list  # the client's own first
+    start: Callable[[At], Start]
+    # How many files of about 3,000 tokens it reads: three windows and a little more.
+    parts: int = 36
+    # The window of the model, in tokens.
+    window: int = 32_768
+    # Rules for signed thinking that the model enforces: `bound` or `off`.
+    thinking: str = "off"
+    # After how many files the model ends its turn, so that the session is resumed.
+    pause: Optional[int] = None
+    # The least share of prompt tokens from the provider's cache, in percent.
+    cached: int = 0
+    # Whether the server keeps the history, so that nothing may change.
+    stateful: bool = False
+
+    @property
+    def version(self):
+        return self.packages[0].replace("==", "@").rsplit("@", 1)[1]
+
+    @property
+    def folder(self):
+        """The folder under target/clients: clients with the same packages share one."""
+        names = [package.replace("==", "@").rsplit("@", 1)[0] for package in self.packages]
+        return "+".join(name.lstrip("@").replace("/", "-") for name in names)
+
+
+def python(script, environment, **more):
+    def start(at):
+        command = [at.client / "bin/python3", at.sessions / script, at.task]
+        return Start(command, environment(at) | more)
+
+    return start
+
+
+def javascript(script, environment, **more):
+    def start(at):
+        modules = {"NODE_PATH": str(at.client / "node_modules")}
+        return Start([at.node, at.sessions / script, at.task], environment(at) | modules | more)
+
+    return start
+
+
+def openai(at):
+    """The variables that most libraries read."""
+    return {"OPENAI_BASE_URL": at.base, "OPENAI_API_KEY": KEY}
+
+
+def anthropic(at):
+    """The variables of Anthropic's clients. Their base has no /v1."""
+    return {"ANTHROPIC_BASE_URL": at.base.removesuffix("/v1"), "ANTHROPIC_API_KEY": KEY}
