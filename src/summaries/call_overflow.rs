@@ -16,7 +16,7 @@ pub(crate) struct CallOverflow {
     pub(crate) tokens: Tokens,
     /// Status of the refusal.
     pub(crate) status: StatusCode,
-    /// What the refusal states.
+    /// Facts that the refusal states.
     pub(crate) overflow: Overflow,
 }
 
