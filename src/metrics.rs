@@ -207,6 +207,8 @@ pub(crate) struct Metrics {
     pub(crate) requests: Counters<Ending>,
     /// Requests by principal action and status class.
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
+    /// Requests that are no chats and were answered with 404. The dashboard's headline leaves them out.
+    pub(crate) missing_paths: Total,
     /// Requests in progress.
     pub(crate) in_flight: Total,
     /// Time from a request's head to the end of its response.
@@ -256,6 +258,7 @@ impl Default for Metrics {
         Self {
             requests: Counters::default(),
             responses: CounterMatrix::default(),
+            missing_paths: Total::default(),
             in_flight: Total::default(),
             duration: Histogram::new(histogram::ANSWER_BUCKETS),
             overhead: Histogram::new(histogram::OVERHEAD_BUCKETS),

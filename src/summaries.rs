@@ -3,13 +3,14 @@
 //! A summary is a paid call with the caller's key. So each record has at most one job at a time,
 //! which all waiting requests share. A job whose summary no request would use is not started.
 
+mod call_overflow;
 mod endpoint;
 mod guard;
 pub(crate) mod jobs;
 mod paid_call;
 mod reply;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
 pub(crate) use crate::costs::cost_meter::CostMeter;
+pub(crate) use call_overflow::CallOverflow;
 pub(crate) use endpoint::SummaryUpstream;
 pub(crate) use guard::{
     GuardHealth, RollingHour, SummaryGuards, SummaryPermit, is_overload_status,
@@ -34,6 +36,7 @@ use crate::upstream::Upstream;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::FinishReason;
+use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
@@ -88,6 +91,10 @@ pub(crate) struct SummaryJob {
     pub(crate) learned_window: Option<Tokens>,
     /// Seconds since 1970.
     pub(crate) now: u64,
+    /// The rules by which a refused call is judged.
+    pub(crate) overflow_rules: ClassifierRules,
+    /// The first call that the upstream refused as too long, if any.
+    pub(crate) call_overflow: Arc<OnceLock<CallOverflow>>,
 }
 
 impl SummaryJob {
@@ -262,19 +269,26 @@ async fn request_summary(
     replaced: Tokens,
 ) -> Result<AcceptedSummary, SummaryError> {
     let origin = job.call_context.as_ref();
-    let answer = timeout(
-        CALL_TIMEOUT,
-        send_call(
-            upstream,
-            job.call_dialect,
-            &job.head,
-            body,
-            &job.cost_meter,
-            origin,
-        ),
-    )
-    .await
-    .map_err(|_| SummaryError::TimedOut)??;
+    let body = Bytes::from(body);
+    let mut refusal = Vec::new();
+    let sending = send_call(
+        upstream,
+        (job.call_dialect, &job.head),
+        body.clone(),
+        (&job.cost_meter, origin),
+        &mut refusal,
+    );
+    let answered = timeout(CALL_TIMEOUT, sending).await;
+    let answered = answered.unwrap_or(Err(SummaryError::TimedOut));
+    if let Err(SummaryError::Refused(status)) = answered {
+        let asked = (job.call_dialect, &job.head.uri);
+        let refusal = (status, &*refusal);
+        if let Some(overflow) = call_overflow::judge(asked, &body, refusal, &job.overflow_rules) {
+            // A later call is as large at most.
+            let _first = job.call_overflow.set(overflow);
+        }
+    }
+    let answer = answered?;
     let budgets = &job.policy.budgets;
     let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
     accepted.map_err(SummaryError::NotASummary)
@@ -293,12 +307,17 @@ pub(crate) async fn request_title(
     meter: &CostMeter,
     origin: Option<&CallContext>,
 ) -> Result<Option<Title>, SummaryError> {
-    let answer = timeout(
-        CALL_TIMEOUT,
-        send_call(upstream, dialect, head, body, meter, origin),
-    )
-    .await
-    .map_err(|_| SummaryError::TimedOut)??;
+    let mut refusal = Vec::new();
+    let sending = send_call(
+        upstream,
+        (dialect, head),
+        Bytes::from(body),
+        (meter, origin),
+        &mut refusal,
+    );
+    let answer = timeout(CALL_TIMEOUT, sending)
+        .await
+        .map_err(|_| SummaryError::TimedOut)??;
     let read = || title::parse(&answer.text);
     Ok((answer.finish == FinishReason::Stop).then(read).flatten())
 }
@@ -310,16 +329,15 @@ fn request_origin<B>(request: &Request<B>) -> String {
     format!("{scheme}://{authority}")
 }
 
-/// Sends one call and reads its reply.
+/// Sends one call and reads its reply. If the upstream refuses the call, `refusal` receives the body of
+/// the reply.
 async fn send_call(
     upstream: &Upstream,
-    dialect: Dialect,
-    head: &Parts,
-    body: String,
-    meter: &CostMeter,
-    origin: Option<&CallContext>,
+    (dialect, head): (Dialect, &Parts),
+    body: Bytes,
+    (meter, origin): (&CostMeter, Option<&CallContext>),
+    refusal: &mut Vec<u8>,
 ) -> Result<reply::SummariserReply, SummaryError> {
-    let body = Bytes::from(body);
     let mut head = head.clone();
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -339,7 +357,7 @@ async fn send_call(
         }
     };
     call.record_status(reply.status());
-    let answer = reply::read(reply, dialect).await;
+    let answer = reply::read(reply, dialect, refusal).await;
     match &answer {
         Ok(answer) => call.finish_answered(answer.usage.as_ref()),
         Err(SummaryError::Refused(_)) => call.finish_refused(),

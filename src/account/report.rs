@@ -10,7 +10,9 @@ use crate::config::ChoiceSetting;
 use crate::display::printable::is_printable;
 use crate::display::thousands::with_thousands;
 use longhaul_core::conversation::{Conversation, Role};
-use longhaul_core::planning::account::{AccountRow, RequestAccount, SegmentNumbers};
+use longhaul_core::planning::account::{
+    AccountRow, RequestAccount, RuleNumbers, SegmentNumbers, call_subject,
+};
 use longhaul_core::planning::replay::{HardMarkMode, replay};
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::{Policy, PruneTrigger};
@@ -147,6 +149,9 @@ pub(crate) struct MessageRow {
     pub(crate) role: Name,
     /// The tool that produced a result, or the tools that an assistant message calls.
     pub(crate) tool: String,
+    /// The file or other argument that identifies the call, if text may be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<String>,
     pub(crate) tokens: u32,
     /// The message's tokens as forwarded.
     pub(crate) becomes: u32,
@@ -188,7 +193,7 @@ impl AccountReport {
                 hard: account.hard.get(),
             },
             prune: rule.map(|rule| PruneReport {
-                when: when_name(rule.trigger).into(),
+                when: when_name(rule).into(),
                 protect_tokens: rule.protect.get(),
                 minimum_tokens: rule.minimum.get(),
                 min_user_turns: rule.user_turns,
@@ -216,6 +221,17 @@ impl AccountReport {
         }
     }
 
+    /// Adds the argument that identifies the calls of each message. It is text of the conversation: only
+    /// the user's own terminal shows it.
+    pub(crate) fn add_subjects(&mut self, conversation: &Conversation<'_>) {
+        for row in &mut self.messages {
+            if row.through.is_none() {
+                let subject = call_subject(conversation, row.number);
+                row.subject = subject.map(|subject| printable_name(&subject));
+            }
+        }
+    }
+
     /// Reports the account of a request that passed through.
     pub(crate) fn of_request(stored: &StoredAccount, request: RequestReport) -> Self {
         let context = &stored.context;
@@ -234,6 +250,8 @@ impl AccountReport {
             if row.verdict == "summarised" {
                 row.reason = "replaced by the summary or digest in use".into();
             }
+            let subject = stored.subjects.get(&row.number);
+            row.subject = subject.map(|subject| printable_name(subject));
             let text = stored.texts.get(&row.number);
             row.text = text.map(|text| TextReport {
                 before: text.before.to_string(),
@@ -271,6 +289,7 @@ fn message_row(account: &RequestAccount, row: &AccountRow) -> MessageRow {
         through: (row.to > row.from + 1).then_some(row.to - 1),
         role: row.role.map_or("", role_name).into(),
         tool: printable_name(row.tool.as_deref().unwrap_or_default()),
+        subject: None,
         tokens: row.before.get(),
         becomes: row.after.get(),
         action: verdict::action(row.decision).into(),
@@ -328,8 +347,9 @@ pub(crate) fn clearing_hint(conversation: &Conversation<'_>, policy: &Policy) ->
     })
 }
 
-fn when_name(when: PruneTrigger) -> &'static str {
-    match when {
+fn when_name(rule: &RuleNumbers) -> &'static str {
+    match rule.trigger {
+        PruneTrigger::Always if rule.weighs_clearing => "if likely to pay",
         PruneTrigger::Always => "always",
         PruneTrigger::HardMark => "mark",
         PruneTrigger::Pressure => "pressure",

@@ -6,7 +6,7 @@ use crate::account::{AccountCause, WindowNote};
 use crate::config::Mode;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::account::RequestAccount;
+use longhaul_core::planning::account::{RequestAccount, call_subject};
 use longhaul_core::planning::plan::Replacement;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Profile;
@@ -38,6 +38,8 @@ pub(crate) struct StoredAccount {
     pub(crate) since: BTreeMap<usize, u64>,
     /// Text of changed results before and after, by message. Empty unless text may be shown.
     pub(crate) texts: BTreeMap<usize, ChangedText>,
+    /// Arguments that identify the calls of a message, by message. Empty unless text may be shown.
+    pub(crate) subjects: BTreeMap<usize, Box<str>>,
 }
 
 /// Beginning of a result before and after its change.
@@ -60,11 +62,17 @@ impl StoredAccount {
             numbers: numbers.folded(true).limited_to(MAX_ROWS),
             since: BTreeMap::new(),
             texts: BTreeMap::new(),
+            subjects: BTreeMap::new(),
         }
     }
 
-    /// Adds the text of the newest changed results, which may be shown.
+    /// Adds the text of the newest changed results, which may be shown, and the arguments of calls.
     pub(crate) fn add_texts(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
+        let rows = self.numbers.rows.iter();
+        let single = rows.filter(|row| row.to == row.from + 1);
+        self.subjects = single
+            .filter_map(|row| Some((row.from, call_subject(conversation, row.from)?)))
+            .collect();
         if self.context.untouched.is_some() {
             return;
         }
@@ -108,8 +116,9 @@ impl StoredAccount {
     pub(crate) fn weight(&self) -> usize {
         let texts = self.texts.values();
         let chars: usize = texts.map(|text| text.before.len() + text.after.len()).sum();
+        let subjects: usize = self.subjects.values().map(|subject| subject.len()).sum();
         1 + self.numbers.rows.len()
-            + chars / size_of::<longhaul_core::planning::account::AccountRow>()
+            + (chars + subjects) / size_of::<longhaul_core::planning::account::AccountRow>()
     }
 }
 

@@ -178,6 +178,13 @@ impl ExplainLine {
             None => (row.number.to_string(), printable_name(&row.role)),
         };
         let mut reason = printable_name(&row.reason);
+        if let Some(subject) = &row.subject {
+            let subject = printable_name(subject);
+            reason = match reason.as_str() {
+                "" => subject,
+                why => format!("{subject}: {why}"),
+            };
+        }
         if let Some(since) = row.since {
             // Writing to a String cannot fail.
             _ = write!(reason, "; since request {since}");

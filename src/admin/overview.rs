@@ -50,7 +50,7 @@ struct OverviewDto<'o> {
 struct ActivityTotals {
     /// Requests of every kind that have ended.
     requests: u64,
-    /// Requests without an answer, or with an error for an answer.
+    /// Requests without an answer, or with an error for an answer. A 404 of another path is none.
     errors: u64,
     /// Those of them that longhaul answered with a fault of its own.
     faults: u64,
@@ -188,11 +188,12 @@ impl Overview {
         let mended = retries.filter(|(why, outcome, _)| {
             *why == RetryReason::Compacted && *outcome == RetryOutcome::Accepted
         });
+        let errors =
+            ended(|class| matches!(class, StatusClass::ClientError | StatusClass::ServerError));
         ActivityTotals {
             requests: ended(|_| true),
-            errors: ended(|class| {
-                matches!(class, StatusClass::ClientError | StatusClass::ServerError)
-            }),
+            // An agent asks for many paths that an upstream does not have.
+            errors: errors.saturating_sub(metrics.missing_paths.get()),
             faults: sum(&metrics.faults),
             mended: mended.map(|(.., count)| count).sum(),
             chats: chats.count.get(),

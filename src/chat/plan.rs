@@ -268,8 +268,23 @@ async fn compact_explicitly(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<
     compact_immediately(chat, inputs).await
 }
 
-/// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing.
+/// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing. If the
+/// upstream refuses the summary call as too long, compacts once more for the window that this reveals.
 async fn compact_immediately(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
+    let before = inputs.policy.thresholds.window;
+    let plan = compact_within_window(chat, inputs).await;
+    if inputs.policy.thresholds.window < before {
+        tracing::info!(
+            window = inputs.policy.thresholds.window.get(),
+            "the upstream refused the summary call as too long; trying a smaller one"
+        );
+        return compact_within_window(chat, inputs).await;
+    }
+    plan
+}
+
+/// Compacts for the window of the policy in `inputs`.
+async fn compact_within_window(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
     let conversation = chat.request.conversation;
     let messages = conversation.messages().len();
     let PlanInputs {

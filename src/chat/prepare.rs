@@ -133,13 +133,8 @@ fn plan_inputs(chat: &Chat<'_>, prior_records: PriorRecords) -> PlanInputs {
         ..prior_records
     };
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
-    let policy = window::window_sources(chat, adopted).calibrated_policy(
-        &chat.settings,
-        chat.request.conversation,
-        || window::counts(chat),
-    );
     PlanInputs {
-        policy,
+        policy: window::policy(chat, adopted),
         prior_records,
         deadline: None,
     }

@@ -4,10 +4,12 @@
 //! [`RunningSummaries`](crate::summaries::jobs) prevents duplicate summaries of a record in this process,
 //! and the lease in `summary_task` across replicas. The guards limit a caller.
 
+use std::sync::Arc;
+
 use tokio::time::{Instant, timeout_at};
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::{Chat, summary_call};
+use crate::chat::{Chat, summary_call, window};
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
 use longhaul_core::policy::record::PriorRecords;
@@ -41,7 +43,8 @@ pub(super) async fn wait_for_any_summary(
 }
 
 /// Waits, shared with other requests, for the summary of the messages before `covers`.
-/// Afterwards `inputs` holds the updated records.
+/// Afterwards `inputs` holds the updated records. If the upstream refused the call as too long, the policy
+/// in `inputs` follows the window that the refusal reveals.
 pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, covers: usize) {
     let services = chat.services();
     let Some(prefix) = chat.prefix_keys.key_at(covers) else {
@@ -65,8 +68,16 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
         return;
     };
     let key = running.unwrap_or(task.key);
+    let refused = Arc::clone(&task.job.call_overflow);
     let handle = services.summary_jobs.join(key, task.run());
     wait_for_job(chat, handle, inputs).await;
+    if let Some(refused) = refused.get() {
+        window::learn_from_summary_call(chat, *refused);
+        let learned = window::policy(chat, inputs.adopted());
+        if learned.thresholds.window < inputs.policy.thresholds.window {
+            inputs.policy = learned;
+        }
+    }
 }
 
 /// Returns the key of the running job for a record of the prefix `prefix`, if any.

@@ -211,6 +211,8 @@ pub(super) fn job(
             Some(RefusalWindow::Stated { .. }) | None => None,
         },
         now: wall_clock::unix_seconds(),
+        overflow_rules: services.config.overflow_rules.clone(),
+        call_overflow: Arc::default(),
     })
 }
 

@@ -6,19 +6,22 @@ use crate::account::{WindowNote, WindowSource};
 use crate::chat::attempt::PlanInputs;
 use crate::chat::retry::SuspectedOverflow;
 use crate::chat::{Chat, notices};
+use crate::config::SummaryModel;
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::models;
 use crate::models::HostKind;
 use crate::request::caller_identity::identifying_query;
 use crate::request::headers;
+use crate::summaries::CallOverflow;
 use longhaul_core::dialect::Dialect;
+use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::credible_limit::is_credible_limit;
 use longhaul_core::window::learned_window::LearnedWindow;
 use longhaul_core::window::token_ratio::TokenCalibration;
 use longhaul_core::window::{
-    RefusalWindow, SelectedSource, TableWindow, WindowSources, expected_ratio, script_ratio,
+    RefusalWindow, SelectedSource, WindowSources, expected_ratio, script_ratio,
 };
 
 /// Collects the sources for the window of `model`, for a conversation that starts from `record`.
@@ -116,6 +119,13 @@ pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>)
     refused_window_sources(chat, record).with_conversation_window(observations.request_limit())
 }
 
+/// Builds the policy for the window in force and the conversation's token counts.
+pub(super) fn policy(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> Policy {
+    let sources = window_sources(chat, record);
+    let conversation = chat.request.conversation;
+    sources.calibrated_policy(&chat.settings, conversation, || counts(chat))
+}
+
 /// Like [`window_sources`], without the limit on one request, which is no window.
 fn refused_window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
     let windows = &chat.knowledge.windows;
@@ -161,18 +171,44 @@ pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> O
 pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let windows = &chat.knowledge.windows;
     let sources = model_window_sources(chat, &chat.model, None);
-    let stated = [
-        sources.setting,
-        sources.reported,
-        sources.table.map(TableWindow::tokens),
-    ];
-    let known = stated.into_iter().flatten();
-    if is_credible_limit(refused.tokens, &refused.overflow, known) {
+    if is_credible_limit(refused.tokens, &refused.overflow, sources.stated()) {
         let before = windows.observations(&chat.model).learned_window();
         windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
         notices::log_learned_window(chat, refused, before);
     } else {
         windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
+    }
+}
+
+/// Learns the window that the refusal of a summary call reveals, of the model that was called. An endpoint
+/// of its own for summaries says nothing about the upstream.
+pub(super) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
+    let services = chat.services();
+    if services.summary_endpoint.is_some() {
+        return;
+    }
+    let CallOverflow {
+        tokens,
+        status,
+        overflow,
+    } = refused;
+    match &services.config.summary.model {
+        SummaryModel::Named(name) if **name != *chat.model => {
+            let sources = model_window_sources(chat, name, None);
+            if is_credible_limit(tokens, &overflow, sources.stated()) {
+                let windows = &chat.knowledge.windows;
+                windows.learn_from_refusal(name, tokens, &overflow);
+            }
+        }
+        SummaryModel::Disabled | SummaryModel::Named(_) | SummaryModel::SameAsConversation => {
+            let refused = SuspectedOverflow {
+                tokens,
+                window: policy(chat, None).thresholds.window,
+                status,
+                overflow,
+            };
+            learn_from_refusal(chat, &refused);
+        }
     }
 }
 

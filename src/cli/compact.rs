@@ -27,7 +27,8 @@ const LONG: &str = "\
 Reads the body of a chat (Chat Completions, Messages or Responses), has its old history
 summarised, and prints the body with the summary in its place. The conversation's own model writes
 the summary, at the upstream, with the key in OPENAI_API_KEY. If the model gives none, a rule-based
-digest is used instead. With --summary-model none, no model is asked. If nothing can be gained, the
+digest is used instead. If the upstream refuses the call as too long, longhaul learns the window
+and asks once more for less. With --summary-model none, no model is asked. If nothing can be gained, the
 body is printed unchanged. Progress goes to standard error.
 
 A running proxy does the same for POST /__longhaul__/compact, and for a single request with the
@@ -119,7 +120,9 @@ fn run_compaction(
         .block_on(async {
             let compacted = Box::pin(compact_body(&services, head, Bytes::from(body))).await;
             services.close(Instant::now()).await;
-            tell_refusal(&services);
+            if compacted.as_ref().is_ok_and(is_digested) {
+                tell_refusal(&services);
+            }
             compacted
         })
         .map_err(|fault| {
@@ -133,14 +136,18 @@ fn run_compaction(
                 Problem::CommandLine(fault.message(&origin))
             }
         })?;
-    let done = compacted.outcome.as_ref();
-    let digested = done.is_some_and(|done| done.action.contains(Action::Digest.label()));
-    if keyless && digested {
+    if keyless && is_digested(&compacted) {
         print_error(&format!(
             "longhaul: {KEY_VARIABLE} is not set: the upstream was asked without a key\n"
         ));
     }
     Ok(compacted)
+}
+
+/// Whether rules replaced the history, because no model wrote a summary.
+fn is_digested(compacted: &CompactedChat) -> bool {
+    let done = compacted.outcome.as_ref();
+    done.is_some_and(|done| done.action.contains(Action::Digest.label()))
 }
 
 /// Advises to set the window if the model refused to write the summary. The call may have been too

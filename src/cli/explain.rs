@@ -318,6 +318,7 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
     };
     let mut report = AccountReport::new(&account, &context, window.source());
     report.hint = clearing_hint(&conversation, &policy);
+    report.add_subjects(&conversation);
     Ok(Explanation {
         report,
         forwarded: forwarded.ok(),

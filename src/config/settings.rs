@@ -266,8 +266,8 @@ settings! { ALL_SETTINGS:
     /// regex, one per line in the environment. They are matched against the text of an error in
     /// lower case, with single spaces, straight apostrophes and no thousands separators. A match is
     /// an overflow, unless a built-in veto (throttling, credit, ...) matches too. The groups limit,
-    /// input, output, total and excess extract the numbers that the text contains: 'window full:
-    /// (?<input>\d+) of (?<limit>\d+) tokens'. At most 64, of 1024 bytes each.
+    /// input, output, total and excess extract the numbers that the text contains: `window full:
+    /// (?<input>\d+) of (?<limit>\d+) tokens`. At most 64, of 1024 bytes each.
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 
     /// The model that writes summaries, called with the caller's key: own, the name of another

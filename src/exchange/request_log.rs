@@ -294,6 +294,9 @@ impl Drop for RequestLog {
         self.metrics
             .responses
             .add(self.report.main_action(), status);
+        if self.status == Some(StatusCode::NOT_FOUND) && self.chat.is_none() {
+            self.metrics.missing_paths.add(1_u64);
+        }
         self.metrics.duration.observe(took);
         let went_on = self.was_forwarded();
         if went_on {

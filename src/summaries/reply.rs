@@ -28,22 +28,27 @@ pub(super) struct SummariserReply {
     pub(super) usage: Option<Usage>,
 }
 
-/// Reads a reply to its end.
+/// Maximum number of bytes read of a refusal, as of a held reply to a chat.
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+
+/// Reads a reply to its end. If the reply is a refusal, `refusal` receives the beginning of its body.
 ///
 /// # Errors
 /// The reply is a refusal by its status or its body, breaks off, or exceeds [`MAX_REPLY_BYTES`].
 pub(super) async fn read<B>(
     reply: Response<B>,
     dialect: Dialect,
+    refusal: &mut Vec<u8>,
 ) -> Result<SummariserReply, SummaryError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let status = reply.status();
+    let mut body = reply.into_body();
     if !status.is_success() {
+        read_refusal(body, refusal).await;
         return Err(SummaryError::Refused(status));
     }
-    let mut body = reply.into_body();
     let mut splitter = Splitter::default();
     let mut collector = ReplyCollector::default();
     let mut whole = Vec::new();
@@ -66,7 +71,27 @@ where
         collector.has_generated |= info.kind == EventKind::Content;
         collector.push_completion(&completion);
     }
-    collector.into_reply(status)
+    let read = collector.into_reply(status);
+    if matches!(read, Err(SummaryError::Refused(_))) {
+        whole.truncate(MAX_REFUSAL_BYTES);
+        *refusal = whole;
+    }
+    read
+}
+
+/// Reads the body of a refusal up to [`MAX_REFUSAL_BYTES`]. A body that breaks off counts as far as it came.
+async fn read_refusal<B>(mut body: B, refusal: &mut Vec<u8>)
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    while let Some(Ok(frame)) = body.frame().await {
+        let chunk = frame.data_ref().map_or(&[][..], |chunk| chunk);
+        let left = MAX_REFUSAL_BYTES - refusal.len();
+        refusal.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
+        if refusal.len() == MAX_REFUSAL_BYTES {
+            return;
+        }
+    }
 }
 
 /// State of a reply being read.
@@ -153,7 +178,7 @@ mod tests {
     async fn check(status: u16, body: &str, expect: Result<(&str, FinishReason), SummaryError>) {
         let body = RequestBody::from_bytes(Bytes::from(body.to_owned()), &Arc::default());
         let reply = Response::builder().status(status).body(body);
-        let answer = read(reply.unwrap(), Dialect::ChatCompletions).await;
+        let answer = read(reply.unwrap(), Dialect::ChatCompletions, &mut Vec::new()).await;
         let expect = expect.map(|(text, finish)| SummariserReply {
             text: text.to_owned(),
             finish,
@@ -259,7 +284,7 @@ mod tests {
         let whole = format!("{{\"choices\":[],\"usage\":{usage}}}");
         for body in [streamed, whole] {
             let reply = Response::new(Full::new(Bytes::from(body)));
-            let usage = read(reply, Dialect::ChatCompletions)
+            let usage = read(reply, Dialect::ChatCompletions, &mut Vec::new())
                 .await
                 .unwrap()
                 .usage
@@ -305,7 +330,10 @@ mod tests {
         let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
         let reply = Response::new(Full::new(Bytes::from(counted)));
         assert_eq!(
-            read(reply, Dialect::ChatCompletions).await.unwrap().finish,
+            read(reply, Dialect::ChatCompletions, &mut Vec::new())
+                .await
+                .unwrap()
+                .finish,
             FinishReason::Other
         );
     }

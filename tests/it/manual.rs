@@ -334,6 +334,36 @@ async fn compact_command_uses_the_callers_key_and_never_logs_it() {
     assert!(!said.contains("hunter2"), "{said}");
 }
 
+#[tokio::test]
+async fn compact_command_learns_the_window_from_its_refused_summary_call() {
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
+    let upstream = model.url();
+    let body = talk(50, 2_000);
+    let output = tokio::task::spawn_blocking(move || {
+        let environment = [("LONGHAUL_UPSTREAM", upstream.as_str())];
+        let output = run(&[], &environment, &body);
+        is_compacted(&body, &output.stdout);
+        output
+    })
+    .await
+    .unwrap();
+    let told = said(&output);
+    assert!(told.contains("window=32768"), "{told}");
+    assert!(told.contains("longhaul: summary: about"), "{told}");
+    assert!(!told.contains("--window"), "{told}");
+    let seen = model.seen();
+    let statuses: Vec<u16> = seen.iter().map(|call| call.status).collect();
+    assert_eq!((summaries(&seen), statuses), (2, vec![400, 200]), "{told}");
+    assert!(seen[1].prompt_tokens < 32_768);
+    // The model that refused the conversation accepts what is left of it.
+    let base: http::Uri = model.url().parse().unwrap();
+    let address = base.authority().unwrap().as_str().parse().unwrap();
+    let reply = Caller::of(address).ask(output.stdout).await;
+    assert_eq!(reply.status, 200);
+}
+
 #[test]
 fn compact_command_reports_each_error_with_its_exit_code() {
     let check = |arguments: &[&str], environment: &[(&str, &str)], body: &[u8], code, words| {

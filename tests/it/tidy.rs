@@ -1,5 +1,6 @@
 //! Rules for the source itself: sizes, first lines, words, levels, labels.
 
+mod claims;
 mod complaints;
 mod dialect;
 mod faults;
@@ -100,6 +101,19 @@ fn check(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = |folder: &str| fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap();
+    assert!(manifest("").contains("\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\n"));
+    for folder in ["", "crates/longhaul-core", "crates/longhaul-mock-model"] {
+        assert!(
+            manifest(folder).contains("\n[lints]\nworkspace = true\n"),
+            "{folder}"
+        );
+    }
 }
 
 #[test]

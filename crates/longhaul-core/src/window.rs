@@ -206,6 +206,12 @@ impl WindowSources {
         }
     }
 
+    /// Returns the windows that the operator, the upstream and the table state, in this order.
+    pub fn stated(&self) -> impl Iterator<Item = Tokens> {
+        let table = self.table.map(TableWindow::tokens);
+        [self.setting, self.reported, table].into_iter().flatten()
+    }
+
     /// Builds the policy of `settings` for one conversation, with its window converted by `counts`. A
     /// window from a refusal of the same conversation is in estimated tokens already.
     pub fn calibrated_policy(

@@ -14,7 +14,7 @@ function Messages({ account, request }) {
     }
     const isRun = row.through !== undefined;
     rows.push({ ...row, key: row.number, number: isRun ? row.number + '–' + row.through : row.number,
-      what: isRun ? row.through - row.number + 1 + ' messages' : [row.role, row.tool].filter(Boolean).join(' '),
+      what: isRun ? row.through - row.number + 1 + ' messages' : [row.role, row.tool, row.subject].filter(Boolean).join(' '),
       isNew: row.since === request.number });
   }
   return html`

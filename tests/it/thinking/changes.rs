@@ -5,6 +5,7 @@ use longhaul_mock_model::{ThinkingRules, Verdict};
 
 use crate::caller::Caller;
 use crate::harness::Proxy;
+use crate::manual::compact;
 use crate::recovery::scripted::{Reply, upstream};
 use crate::time_limit::bounded;
 
@@ -165,11 +166,46 @@ async fn recognises_a_streamed_refusal_even_if_the_request_surely_fits() {
     assert_eq!(reply.action(), "digest, retry, without-thinking");
     assert_eq!(reply.body, ANSWER);
     let asked = bounded(asked).await.unwrap();
-    let count = |body: &[u8]| {
-        String::from_utf8_lossy(body)
-            .matches("signature\":")
-            .count()
-    };
-    assert!(count(&asked[0]) > 0);
-    assert_eq!(count(&asked[1]), 0);
+    assert!(signatures(&asked[0]) > 0);
+    assert_eq!(signatures(&asked[1]), 0);
+}
+
+/// Returns the number of signed blocks of thinking in `body`.
+fn signatures(body: &[u8]) -> usize {
+    let text = String::from_utf8_lossy(body);
+    text.matches("signature\":").count()
+}
+
+#[tokio::test]
+async fn without_a_second_try_an_edit_goes_without_thinking_at_once() {
+    let mut agent = Agent::new("cli-0018", BINDING);
+    agent.sign_all();
+    let whole = agent.body(agent.len() - 1);
+    assert!(signatures(&whole) > 0);
+    let answer = Reply::new(200, "content-type: application/json\r\n", ANSWER);
+    let (address, asked) = upstream(vec![answer]).await;
+    let base = format!("http://{address}/v1");
+    let settings = [
+        ("window", "1000000"),
+        ("summary.model", "none"),
+        ("compact.overflow_disabled", "true"),
+    ];
+    let proxy = Proxy::start(&base, &settings).await;
+    let now = [("x-longhaul-compact", "now")];
+    let reply = Caller::of(proxy.address).ask_with(&now, whole).await;
+    assert_eq!(reply.action(), "without-thinking, digest");
+    assert_eq!(signatures(&bounded(asked).await.unwrap()[0]), 0);
+}
+
+#[tokio::test]
+async fn the_body_of_an_explicit_compaction_has_no_thinking_behind_its_edits() {
+    let mut agent = Agent::new("cli-0018", BINDING);
+    agent.sign_all();
+    let whole = agent.body(agent.len() - 1);
+    let settings = [("window", "1000000"), ("summary.model", "none")];
+    let proxy = Proxy::start("http://127.0.0.1:9/v1", &settings).await;
+    let reply = compact(&format!("http://{}/v1", proxy.address), &whole).await;
+    assert_eq!(reply.action(), "without-thinking, digest");
+    assert!(signatures(&whole) > 0);
+    assert_eq!(signatures(&reply.body), 0);
 }

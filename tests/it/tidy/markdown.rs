@@ -47,7 +47,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
             || trimmed.starts_with(['|', '#', '!', '<'])
             || trimmed.starts_with("[!");
         in_code ^= is_fence;
-        found.push((at + 1, if skipped { "" } else { line }));
+        found.push((at + 1, if skipped { "" } else { without_comments(line) }));
         after_blank = trimmed.is_empty() || is_indented;
     }
     found
@@ -95,8 +95,15 @@ fn sentences(text: &str) -> Vec<(usize, String)> {
     found
 }
 
+/// Returns a line without its comments, which a reader does not see.
+fn without_comments(line: &str) -> &str {
+    line.split_once("<!--")
+        .map_or(line, |(before, _)| before)
+        .trim_end()
+}
+
 /// Returns `text` without the addresses of its links.
-fn without_addresses(text: &str) -> String {
+pub(super) fn without_addresses(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("](") {

@@ -3,7 +3,8 @@
 //! An account contains no text of a conversation, except the names of tools. Words for people are
 //! made from it elsewhere, so that an account costs little for a request that nobody looks at.
 
-use crate::conversation::{Conversation, Message, Role};
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Conversation, Message, Role, ToolCall};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
 use crate::policy::{Policy, PruneTrigger};
@@ -13,6 +14,10 @@ use std::collections::BTreeMap;
 
 /// Maximum length of the names of a message's tools, in characters. Clients choose these names.
 const TOOL_CHARS: usize = 40;
+/// Maximum length of the argument that identifies a call, in characters: a path and its folders.
+const SUBJECT_CHARS: usize = 60;
+/// Maximum calls of one message whose arguments are named.
+const MAX_SUBJECTS: usize = 3;
 
 /// Decision about a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -323,15 +328,50 @@ fn decision(
     }
 }
 
+/// Returns the argument that best identifies the tool calls of message `at`, or the call that it answers.
+/// This is the file, else the command and so on, on one line. Unlike an account, it is text of a
+/// conversation.
+pub fn call_subject(conversation: &Conversation<'_>, at: usize) -> Option<Box<str>> {
+    let message = conversation.message(at)?;
+    let answered = answered_call(conversation, at);
+    let calls = answered.into_iter().chain(conversation.calls(message));
+    let subjects = calls.filter_map(|call| {
+        let arguments = ToolArguments::decode(conversation, call);
+        let primary = arguments.primary()?;
+        let line = primary.split_whitespace().take(SUBJECT_CHARS);
+        Some(shortened(
+            &line.collect::<Vec<_>>().join(" "),
+            SUBJECT_CHARS,
+        ))
+    });
+    let subjects: Vec<String> = subjects.take(MAX_SUBJECTS).collect();
+    (!subjects.is_empty()).then(|| subjects.join(", ").into_boxed_str())
+}
+
+/// Returns `text`, or its end behind an ellipsis if it exceeds `most` characters. The end of a path
+/// distinguishes the path.
+fn shortened(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(length - most + 1).collect();
+    format!("…{end}")
+}
+
+/// Returns the call that the result at `at` answers.
+fn answered_call<'c>(conversation: &'c Conversation<'_>, at: usize) -> Option<&'c ToolCall> {
+    let batches = conversation.batches();
+    let batch = batches.partition_point(|batch| batch.results.end <= at);
+    let batch = batches.get(batch)?;
+    let is_result = batch.results.contains(&at);
+    is_result.then(|| conversation.call_for_result(batch, at))?
+}
+
 /// Returns the names of a message's tools.
 fn tool_names(conversation: &Conversation<'_>, at: usize, message: &Message) -> Option<Box<str>> {
     let body = conversation.body();
-    let batches = conversation.batches();
-    let batch = batches.partition_point(|batch| batch.results.end <= at);
-    let called = batches
-        .get(batch)
-        .filter(|batch| batch.results.contains(&at))
-        .and_then(|batch| conversation.call_for_result(batch, at))
+    let called = answered_call(conversation, at)
         .and_then(|call| call.name)
         .or_else(|| message.name.filter(|_| message.role.is_tool_result()));
     let calls = conversation.calls(message).iter();

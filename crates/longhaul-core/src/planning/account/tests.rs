@@ -98,3 +98,49 @@ fn the_account_of_a_plan_gives_the_rule_and_what_waits_for_it() {
         assert_eq!(account.changes().count() > 0, changes, "{window}");
     }
 }
+
+#[test]
+fn a_call_and_its_result_name_the_file_or_the_command() {
+    let deep = format!("{}end.rs", "folder/".repeat(20));
+    let call = |id: &str, name: &str, arguments: serde_json::Value| {
+        let function = serde_json::json!({"name": name, "arguments": arguments.to_string()});
+        serde_json::json!({"id": id, "type": "function", "function": function})
+    };
+    let calls = [
+        call(
+            "a",
+            "read",
+            serde_json::json!({"path": "src/a.rs", "limit": 9}),
+        ),
+        call("b", "bash", serde_json::json!({"command": "ls -l\n\tsrc"})),
+        call("c", "read", serde_json::json!({"path": deep})),
+        call("d", "read", serde_json::json!({"path": "src/d.rs"})),
+    ];
+    let result =
+        |id: &str| serde_json::json!({"role": "tool", "tool_call_id": id, "content": "text"});
+    let body = serde_json::json!({"messages": [
+        {"role": "user", "content": "look at src/a.rs"},
+        {"role": "assistant", "content": null, "tool_calls": calls},
+        result("a"), result("b"), result("c"), result("d"),
+    ]});
+    let body = body.to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let subject = |at| {
+        call_subject(&conversation, at)
+            .unwrap_or_default()
+            .into_string()
+    };
+    assert_eq!(subject(0), "");
+    assert_eq!(
+        (subject(2).as_str(), subject(3).as_str()),
+        ("src/a.rs", "ls -l src")
+    );
+    let long = subject(4);
+    assert_eq!(long.chars().count(), SUBJECT_CHARS);
+    assert!(
+        long.starts_with('…') && long.ends_with("folder/end.rs"),
+        "{long}"
+    );
+    // The first three calls are named.
+    assert_eq!(subject(1), format!("src/a.rs, ls -l src, {long}"));
+}

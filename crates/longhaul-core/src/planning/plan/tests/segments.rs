@@ -187,3 +187,28 @@ fn an_added_cache_mark_keeps_the_number_and_the_order_of_marks() {
         assert!(lifetimes.is_sorted_by(|a, b| a >= b), "{lifetimes:?}");
     }
 }
+
+#[test]
+fn no_cache_mark_is_added_if_that_is_switched_off() {
+    let mark = json!({"type": "ephemeral"});
+    let request = json!([{"type": "text", "text": "go on", "cache_control": mark}]);
+    let mut all = session(STEPS);
+    all.push(json!({"role": "user", "content": request}));
+    let body = json!({"messages": all}).to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let marks = |adds_cache_mark| {
+        let policy = Policy {
+            adds_cache_mark,
+            ..policy()
+        };
+        let prior = PriorRecords::default();
+        let out = plan(&conversation, &policy, &prior, SummarySource::Digest);
+        let edits = out.view.replacements(&conversation).unwrap();
+        let forwarded = Splice::new(&conversation, &edits).unwrap().apply();
+        String::from_utf8(forwarded)
+            .unwrap()
+            .matches("cache_control")
+            .count()
+    };
+    assert_eq!((marks(false), marks(true)), (1, 2));
+}
