@@ -80,9 +80,11 @@ fn a_conclusion_needs_an_interval_that_excludes_a_side() {
     let conclusion = |cells: PairedCounts| cells.result().unwrap().conclusion;
     assert_eq!(conclusion(counts(60, 1, 30, 9)), Conclusion::Loss);
     assert_eq!(conclusion(counts(54, 0, 0, 0)), Conclusion::NoLargeLoss);
-    let too_few = |cells: PairedCounts| match conclusion(cells) {
-        Conclusion::TooFew { pairs_needed } => pairs_needed,
-        other => panic!("{other:?}"),
+    let too_few = |cells: PairedCounts| {
+        let Conclusion::TooFew { pairs_needed } = conclusion(cells) else {
+            panic!("{:?}", conclusion(cells));
+        };
+        pairs_needed
     };
     assert_eq!(too_few(counts(30, 0, 0, 0)), 40);
     // Three of ten differ, and the figures agree: 0.3 · (1.96 / 0.1)² pairs are about 116.
