@@ -117,18 +117,18 @@ pub(crate) struct PrefixCache {
 
 impl PrefixCache {
     /// Returns the cached tokens of an accepted request, and stores its prefixes.
-    pub(crate) fn take(&mut self, weighed: &CountedMessages) -> CachedTokens {
-        if let Some(marked) = &weighed.marked {
+    pub(crate) fn take(&mut self, counted: &CountedMessages) -> CachedTokens {
+        if let Some(marked) = &counted.marked {
             let cached = marked.cached(&self.prefixes);
             self.insert(marked.entries());
             return cached;
         }
         let known = |(_, prefix): &(u64, [u8; 32])| self.prefixes.contains(prefix);
-        let last = weighed.messages.iter().rposition(known);
-        let read = last.map_or(0, |last| weighed.first(last + 1));
-        self.insert(weighed.messages.iter().map(|(_, prefix)| *prefix));
+        let last = counted.messages.iter().rposition(known);
+        let read = last.map_or(0, |last| counted.first(last + 1));
+        self.insert(counted.messages.iter().map(|(_, prefix)| *prefix));
         CachedTokens {
-            read: if read < weighed.minimum { 0 } else { read },
+            read: if read < counted.minimum { 0 } else { read },
             written: 0,
         }
     }

@@ -13,7 +13,7 @@ use crate::messages::broken_messages_rules;
 use crate::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
-use crate::refusal::{Family, OverflowNumbers, RefusalReply};
+use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
 use crate::request::{Api, ChatBody};
 use crate::responses::{self, StoredResponses};
 use crate::summary;
@@ -122,22 +122,22 @@ impl ModelState {
         } else {
             RequestKind::Chat
         };
-        let weighed = CountedMessages::count(&chat, options.density);
+        let counted = CountedMessages::count(&chat, options.density);
         memory.requests += 1;
         let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
-        turn.seen.prompt_tokens = weighed.tokens();
+        turn.seen.prompt_tokens = counted.tokens();
         turn.seen.max_output = chat.max_output();
         turn.seen.messages = chat.messages().len();
         if let Some((previous, was)) = &memory.last_chat {
             turn.seen.shared_bytes = shared_prefix_bytes(previous, body);
-            turn.seen.shared_messages = weighed.shared_with(was);
+            turn.seen.shared_messages = counted.shared_with(was);
             turn.seen.previous_messages = was.len();
         }
         if let Some((verdict, refusal)) = refuse(&chat, &options, &turn.seen) {
             turn.seen.verdict = verdict;
             return turn.with_reply(ModelReply::Refusal(refusal));
         }
-        let cached = memory.cache.take(&weighed);
+        let cached = memory.cache.take(&counted);
         turn.seen.cached_tokens = cached.read;
         turn.seen.cache_written_tokens = cached.written;
         let reply = match kind {
@@ -147,7 +147,7 @@ impl ModelState {
             }
         };
         if kind == RequestKind::Chat {
-            memory.last_chat = Some((body.clone(), weighed));
+            memory.last_chat = Some((body.clone(), counted));
         }
         turn.with_reply(reply)
     }
@@ -194,7 +194,7 @@ fn refuse(
         &options.sum_refusal
     };
     // The standard refusal is that of the API.
-    let own = [Family::OpenAi, Family::Anthropic].map(|family| {
+    let own = [ErrorFamily::OpenAi, ErrorFamily::Anthropic].map(|family| {
         if alone {
             family.refusal()
         } else {
@@ -213,7 +213,7 @@ fn refuse(
         refusal
     };
     let filled = if refusal.is_stream() && !chat.wants_stream() {
-        Family::OpenAi.refusal().with_numbers(overflow)
+        ErrorFamily::OpenAi.refusal().with_numbers(overflow)
     } else {
         refusal.with_numbers(overflow)
     };
