@@ -39,7 +39,7 @@ use crate::chat::attempt::Attempt;
 use crate::config::{Mode, SummaryModel};
 use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
-use crate::learned::model_knowledge::CallerKnowledge;
+use crate::learned::model_knowledge::ModelKnowledge;
 use crate::learned::windows::accepted_sizes::RequestSize;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers;
@@ -100,7 +100,7 @@ pub(crate) struct Chat<'c> {
     model: Arc<str>,
     settings: CompactionSettings,
     /// Facts that replies to this caller have shown.
-    knowledge: Arc<CallerKnowledge>,
+    knowledge: Arc<ModelKnowledge>,
     /// Dashboard entry of this conversation.
     pub(crate) dashboard: Option<DashboardHandle>,
 }

@@ -34,13 +34,13 @@ pub(crate) trait Label: Copy + 'static {
 /// A set of counters, one for each value of a label.
 #[derive(Debug)]
 pub(crate) struct Counters<L> {
-    counts: Box<[Sum]>,
+    counts: Box<[Total]>,
     label: std::marker::PhantomData<L>,
 }
 
 impl<L: Label> Default for Counters<L> {
     fn default() -> Self {
-        let counts = L::ALL.iter().map(|_| Sum::default()).collect();
+        let counts = L::ALL.iter().map(|_| Total::default()).collect();
         Self {
             counts,
             label: std::marker::PhantomData,
@@ -64,7 +64,7 @@ impl<L: Label> Counters<L> {
     /// Returns the count of one value.
     pub(crate) fn get(&self, label: L) -> u64 {
         let count = self.counts.get(label.index());
-        count.map_or(0, Sum::get)
+        count.map_or(0, Total::get)
     }
 
     /// Iterates over the values with their counts.
@@ -126,9 +126,9 @@ impl Label for Bypass {
 
 /// A sum that only grows, or a current number of things.
 #[derive(Debug, Default)]
-pub(crate) struct Sum(AtomicU64);
+pub(crate) struct Total(AtomicU64);
 
-impl Sum {
+impl Total {
     /// Adds `more`.
     pub(crate) fn add(&self, more: impl Into<u64>) {
         self.0.fetch_add(more.into(), Ordering::Relaxed);
@@ -149,16 +149,16 @@ impl Sum {
 #[derive(Debug, Default)]
 pub(crate) struct ChatTokens {
     /// Number of chats.
-    pub(crate) count: Sum,
+    pub(crate) count: Total,
     /// Their tokens as received.
-    pub(crate) before: Sum,
+    pub(crate) before: Total,
     /// Their tokens as sent.
-    pub(crate) after: Sum,
+    pub(crate) after: Total,
     /// Difference of the two sums, kept as a counter of its own. Computed from two separately read
     /// sums, it would occasionally decrease, and a counter must never decrease.
-    pub(crate) saved: Sum,
+    pub(crate) saved: Total,
     /// Tokens that shadow mode would have saved.
-    pub(crate) shadow_saved: Sum,
+    pub(crate) shadow_saved: Total,
 }
 
 impl ChatTokens {
@@ -184,11 +184,11 @@ impl ChatTokens {
 #[derive(Debug, Default)]
 pub(crate) struct ProviderTokens {
     /// Prompt tokens, including cached ones.
-    pub(crate) prompt: Sum,
+    pub(crate) prompt: Total,
     /// Prompt tokens read from a cache.
-    pub(crate) cached: Sum,
+    pub(crate) cached: Total,
     /// Output tokens.
-    pub(crate) output: Sum,
+    pub(crate) output: Total,
 }
 
 impl ProviderTokens {
@@ -208,7 +208,7 @@ pub(crate) struct Metrics {
     /// Requests by principal action and status class.
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
     /// Requests in progress.
-    pub(crate) in_flight: Sum,
+    pub(crate) in_flight: Total,
     /// Time from a request's head to the end of its response.
     pub(crate) duration: Histogram,
     /// Time added by longhaul itself before the head of the response.
@@ -228,9 +228,9 @@ pub(crate) struct Metrics {
     /// Token counts reported by providers.
     pub(crate) provider_tokens: ProviderTokens,
     /// Calls that fetch a cleared result again.
-    pub(crate) refetches: Sum,
+    pub(crate) refetches: Total,
     /// Windows learned below the window in force.
-    pub(crate) windows_lowered: Sum,
+    pub(crate) windows_lowered: Total,
     /// Costs of chats and of longhaul's own calls.
     pub(crate) costs: CostMetrics,
     /// Records that came into use, by trigger.
@@ -246,7 +246,7 @@ pub(crate) struct Metrics {
     /// Retries, by kind and outcome.
     pub(crate) retries: CounterMatrix<RetryReason, RetryOutcome>,
     /// Bytes outside the replacements that a rewrite changed by mistake; must stay 0.
-    pub(crate) corrupted_bytes: Sum,
+    pub(crate) corrupted_bytes: Total,
     /// Calls of the durable store, by outcome.
     pub(crate) durable_store: Counters<DurableStoreOutcome>,
 }
@@ -256,7 +256,7 @@ impl Default for Metrics {
         Self {
             requests: Counters::default(),
             responses: CounterMatrix::default(),
-            in_flight: Sum::default(),
+            in_flight: Total::default(),
             duration: Histogram::new(histogram::ANSWER_BUCKETS),
             overhead: Histogram::new(histogram::OVERHEAD_BUCKETS),
             held: Histogram::new(histogram::ANSWER_BUCKETS),
@@ -266,8 +266,8 @@ impl Default for Metrics {
             actions: Counters::default(),
             chats: ChatTokens::default(),
             provider_tokens: ProviderTokens::default(),
-            refetches: Sum::default(),
-            windows_lowered: Sum::default(),
+            refetches: Total::default(),
+            windows_lowered: Total::default(),
             costs: CostMetrics::default(),
             compactions: Counters::default(),
             summaries: Counters::default(),
@@ -275,7 +275,7 @@ impl Default for Metrics {
             summary_duration: Histogram::new(histogram::ANSWER_BUCKETS),
             summary_wait: Histogram::new(histogram::ANSWER_BUCKETS),
             retries: CounterMatrix::default(),
-            corrupted_bytes: Sum::default(),
+            corrupted_bytes: Total::default(),
             durable_store: Counters::default(),
         }
     }

@@ -80,8 +80,8 @@ impl Proxy {
             log.set_path(request.uri().path());
             return answer_fault(services, Fault::TransferCoding, origin.as_ref(), log);
         }
-        match services.take_place(&mut request) {
-            Ok(place) => log.hold_place(place),
+        match services.acquire_slot(&mut request) {
+            Ok(place) => log.hold_slot(place),
             Err(fault) => {
                 log.set_path(request.uri().path());
                 return answer_fault(services, fault, origin.as_ref(), log);

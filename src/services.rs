@@ -21,17 +21,15 @@ use crate::config::{Config, Mode};
 use crate::costs::CostTracker;
 use crate::dashboard::RecentConversations;
 use crate::error::Fault;
-use crate::learned::model_knowledge::ModelKnowledge;
+use crate::learned::model_knowledge::KnowledgeByCaller;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
 use crate::request::peer_address::PeerAddress;
-use crate::request::receive::{
-    ChatBodyReader, Received, RequestPlace, RequestPlaces, read_dialect,
-};
+use crate::request::receive::{ChatBodyReader, Received, RequestPlace, RequestSlots, read_dialect};
 use crate::request::scope::ScopeFactory;
 use crate::store::Store;
-use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
+use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
 use fault_log::FaultLog;
@@ -52,16 +50,16 @@ pub(crate) struct Services {
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,
-    pub(crate) request_places: RequestPlaces,
+    pub(crate) request_places: RequestSlots,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) scopes: Arc<ScopeFactory>,
     /// Cache of parsed messages.
     pub(crate) parse_cache: Arc<ParseCache>,
     /// Summary jobs in progress.
-    pub(crate) summary_jobs: SummaryJobs,
+    pub(crate) summary_jobs: RunningSummaries,
     pub(crate) summary_guards: Arc<SummaryGuards>,
     pub(crate) keys: AccessKeys,
-    pub(crate) knowledge: Arc<ModelKnowledge>,
+    pub(crate) knowledge: Arc<KnowledgeByCaller>,
     /// Separate endpoint for summaries. `None` to use the upstream.
     pub(crate) summary_endpoint: Option<Arc<SummaryUpstream>>,
     pub(crate) store: Arc<Store>,
@@ -90,7 +88,7 @@ impl Services {
     ///
     /// # Errors
     /// No place is left, or none of the caller's share.
-    pub(crate) fn take_place<B>(&self, request: &mut Request<B>) -> Result<RequestPlace, Fault> {
+    pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestPlace, Fault> {
         let base = &self.config.upstream.base;
         let caller = self
             .scopes

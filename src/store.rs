@@ -30,7 +30,7 @@ pub(crate) use secret::Secret;
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::learned::model_facts::ModelFacts;
-use crate::learned::model_knowledge::CallerKnowledge;
+use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use durable::{Change, DurableStore, Unavailable};
 use file::Intent;
@@ -158,7 +158,7 @@ impl Store {
     pub(crate) async fn refresh_all(
         &self,
         prefix_keys: &PrefixKeys,
-        knowledge: &CallerKnowledge,
+        knowledge: &ModelKnowledge,
         model: &str,
     ) {
         if let Some(lessons) = &self.lessons
@@ -173,7 +173,7 @@ impl Store {
     }
 
     /// Publishes to other processes what this one has learned about a model, if it is new.
-    pub(crate) fn publish(&self, knowledge: &CallerKnowledge, model: &str) {
+    pub(crate) fn publish(&self, knowledge: &ModelKnowledge, model: &str) {
         if let (Some(tier), Some(facts)) = (&self.tiered, knowledge.facts(model)) {
             tier.publish_model_facts(knowledge.key(model), facts);
         }

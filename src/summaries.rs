@@ -24,7 +24,7 @@ pub(crate) use endpoint::SummaryUpstream;
 pub(crate) use guard::{
     GuardHealth, RollingHour, SummaryGuards, SummaryPermit, is_overload_status,
 };
-pub(crate) use jobs::{JobHandle, SummaryJobs};
+pub(crate) use jobs::{JobHandle, RunningSummaries};
 use paid_call::PaidCall;
 
 use crate::body::request_body::{RequestBody, TransferMeter};

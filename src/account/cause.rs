@@ -1,7 +1,7 @@
 //! Why a request was forwarded as it was.
 
 use crate::display::thousands::with_thousands;
-use longhaul_core::planning::account::{MessageFate, RequestAccount};
+use longhaul_core::planning::account::{MessageDecision, RequestAccount};
 use longhaul_core::policy::PruneTrigger;
 use longhaul_core::units::tokens::Tokens;
 
@@ -100,9 +100,9 @@ impl AccountCause {
 
 /// Explains a plan that follows from the rules alone.
 fn plan_sentence(account: &RequestAccount) -> String {
-    let changes = |of: fn(MessageFate) -> bool| account.changes().any(|row| of(row.fate));
-    let summarised = changes(|fate| fate == MessageFate::Summarised);
-    let cleared = changes(|fate| matches!(fate, MessageFate::ToolResult(_)));
+    let changes = |of: fn(MessageDecision) -> bool| account.changes().any(|row| of(row.decision));
+    let summarised = changes(|decision| decision == MessageDecision::Summarised);
+    let cleared = changes(|decision| matches!(decision, MessageDecision::ToolResult(_)));
     let summary = format!(
         "the conversation reached its hard mark of {} tokens, so a summary replaces old history",
         with_thousands(account.hard.get())
@@ -121,7 +121,7 @@ fn plan_sentence(account: &RequestAccount) -> String {
                 ),
                 PruneTrigger::Pressure => format!(
                     "the rule clears old results once the request exceeds {} tokens",
-                    with_thousands(account.pressure.get())
+                    with_thousands(account.prune_above.get())
                 ),
             };
             if summarised {

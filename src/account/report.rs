@@ -273,9 +273,9 @@ fn message_row(account: &RequestAccount, row: &AccountRow) -> MessageRow {
         tool: printable_name(row.tool.as_deref().unwrap_or_default()),
         tokens: row.before.get(),
         becomes: row.after.get(),
-        action: verdict::action(row.fate).into(),
-        verdict: verdict::label(row.fate).into(),
-        reason: verdict::explain(account, row.fate),
+        action: verdict::action(row.decision).into(),
+        verdict: verdict::label(row.decision).into(),
+        reason: verdict::explain(account, row.decision),
         since: None,
         text: None,
     }

@@ -2,79 +2,83 @@
 
 use crate::display::thousands::with_thousands;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::account::{MessageFate, RequestAccount};
+use longhaul_core::planning::account::{MessageDecision, RequestAccount};
 use longhaul_core::policy::PruneTrigger;
-use longhaul_core::pruning::rule::Fate;
+use longhaul_core::pruning::rule::ClearDecision;
 
 /// Returns the verdict as one kebab-case word, for machines.
-pub(crate) fn label(fate: MessageFate) -> &'static str {
-    match fate {
-        MessageFate::ClearingDisabled => "prune-disabled",
-        MessageFate::Clipped => "clipped",
-        MessageFate::Head => "head",
-        MessageFate::ImagesDropped => "images-dropped",
-        MessageFate::Kept => "kept",
-        MessageFate::Summarised => "summarised",
-        MessageFate::ThinkingRemoved => "thinking-removed",
-        MessageFate::ToolResult(fate) => match fate {
-            Fate::Cleared => "cleared",
-            Fate::Empty => "empty",
-            Fate::Error => "error-kept",
-            Fate::Exempt => "exempt",
-            Fate::BelowMinimum => "waits",
-            Fate::NewestBatch => "newest-batch",
-            Fate::Pinned => "pinned",
-            Fate::Placeholder => "placeholder-already",
-            Fate::Protected => "protected",
-            Fate::NotShorter => "short",
-            Fate::TooFewTurns => "too-few-user-turns",
+pub(crate) fn label(decision: MessageDecision) -> &'static str {
+    match decision {
+        MessageDecision::ClearingDisabled => "prune-disabled",
+        MessageDecision::Clipped => "clipped",
+        MessageDecision::Head => "head",
+        MessageDecision::ImagesDropped => "images-dropped",
+        MessageDecision::Kept => "kept",
+        MessageDecision::Summarised => "summarised",
+        MessageDecision::ThinkingRemoved => "thinking-removed",
+        MessageDecision::ToolResult(decision) => match decision {
+            ClearDecision::Cleared => "cleared",
+            ClearDecision::Empty => "empty",
+            ClearDecision::Error => "error-kept",
+            ClearDecision::Exempt => "exempt",
+            ClearDecision::BelowMinimum => "waits",
+            ClearDecision::NewestBatch => "newest-batch",
+            ClearDecision::Pinned => "pinned",
+            ClearDecision::Placeholder => "placeholder-already",
+            ClearDecision::Protected => "protected",
+            ClearDecision::NotShorter => "short",
+            ClearDecision::TooFewTurns => "too-few-user-turns",
         },
     }
 }
 
 /// Returns the action taken on the message, as one word.
-pub(crate) fn action(fate: MessageFate) -> &'static str {
-    match fate {
-        MessageFate::ToolResult(Fate::Cleared) => "cleared",
-        MessageFate::Clipped => "clipped",
-        MessageFate::Summarised => "summarised",
-        MessageFate::ImagesDropped | MessageFate::ThinkingRemoved => "reduced",
-        MessageFate::ClearingDisabled
-        | MessageFate::Head
-        | MessageFate::Kept
-        | MessageFate::ToolResult(_) => "kept",
+pub(crate) fn action(decision: MessageDecision) -> &'static str {
+    match decision {
+        MessageDecision::ToolResult(ClearDecision::Cleared) => "cleared",
+        MessageDecision::Clipped => "clipped",
+        MessageDecision::Summarised => "summarised",
+        MessageDecision::ImagesDropped | MessageDecision::ThinkingRemoved => "reduced",
+        MessageDecision::ClearingDisabled
+        | MessageDecision::Head
+        | MessageDecision::Kept
+        | MessageDecision::ToolResult(_) => "kept",
     }
 }
 
 /// Explains what became of a message; empty if there is nothing to explain.
-pub(crate) fn explain(account: &RequestAccount, fate: MessageFate) -> String {
-    match fate {
-        MessageFate::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
-        MessageFate::Clipped => "the largest result of a conversation that fills up at once".into(),
-        MessageFate::Head => "the head is never changed".into(),
-        MessageFate::ImagesDropped => "old images exceed the upstream's limit in bytes".into(),
-        MessageFate::Kept => String::new(),
-        MessageFate::Summarised => "replaced by the digest".into(),
-        MessageFate::ThinkingRemoved => "its thinking is bound to text that was changed".into(),
-        MessageFate::ToolResult(fate) => explain_result(account, fate),
+pub(crate) fn explain(account: &RequestAccount, decision: MessageDecision) -> String {
+    match decision {
+        MessageDecision::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
+        MessageDecision::Clipped => {
+            "the largest result of a conversation that fills up at once".into()
+        }
+        MessageDecision::Head => "the head is never changed".into(),
+        MessageDecision::ImagesDropped => "old images exceed the upstream's limit in bytes".into(),
+        MessageDecision::Kept => String::new(),
+        MessageDecision::Summarised => "replaced by the digest".into(),
+        MessageDecision::ThinkingRemoved => "its thinking is bound to text that was changed".into(),
+        MessageDecision::ToolResult(decision) => explain_result(account, decision),
     }
 }
 
-fn explain_result(account: &RequestAccount, fate: Fate) -> String {
+fn explain_result(account: &RequestAccount, decision: ClearDecision) -> String {
     let rule = account.rule.as_ref();
     let protect = with_thousands(rule.map_or(0, |rule| rule.protect.get()));
-    match fate {
-        Fate::Cleared => format!("older than the newest {protect} tokens of results"),
-        Fate::Empty => "empty".into(),
-        Fate::Error => "reports an error (prune.keep_errors)".into(),
-        Fate::Exempt => "exempt tool (prune.exempt_tools)".into(),
-        Fate::BelowMinimum => explain_wait(account),
-        Fate::NewestBatch => "in the newest batch".into(),
-        Fate::Pinned => "pinned: a later result refers to it".into(),
-        Fate::Placeholder => "already a placeholder".into(),
-        Fate::Protected => format!("protected: among the newest {protect} tokens of results"),
-        Fate::NotShorter => "a placeholder would not be shorter".into(),
-        Fate::TooFewTurns => format!(
+    match decision {
+        ClearDecision::Cleared => format!("older than the newest {protect} tokens of results"),
+        ClearDecision::Empty => "empty".into(),
+        ClearDecision::Error => "reports an error (prune.keep_errors)".into(),
+        ClearDecision::Exempt => "exempt tool (prune.exempt_tools)".into(),
+        ClearDecision::BelowMinimum => explain_wait(account),
+        ClearDecision::NewestBatch => "in the newest batch".into(),
+        ClearDecision::Pinned => "pinned: a later result refers to it".into(),
+        ClearDecision::Placeholder => "already a placeholder".into(),
+        ClearDecision::Protected => {
+            format!("protected: among the newest {protect} tokens of results")
+        }
+        ClearDecision::NotShorter => "a placeholder would not be shorter".into(),
+        ClearDecision::TooFewTurns => format!(
             "too few user turns: {} of {}",
             account.user_messages,
             rule.map_or(0, |rule| rule.user_turns)
@@ -107,11 +111,11 @@ fn explain_wait(account: &RequestAccount) -> String {
         ),
         PruneTrigger::HardMark => format!(
             "clearing alone would not reach {}",
-            with_thousands(account.relief.get())
+            with_thousands(account.prune_target.get())
         ),
         PruneTrigger::Pressure => format!(
             "waits until the request exceeds {}",
-            with_thousands(account.pressure.get())
+            with_thousands(account.prune_above.get())
         ),
     }
 }

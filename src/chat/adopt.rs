@@ -22,7 +22,7 @@ pub(super) fn adopt_plan(
 ) -> Option<RecordAdopted> {
     let plan = &attempt.plan;
     let mut adopted = None;
-    credit_remote_adoption(chat, plan);
+    record_remote_use(chat, plan);
     if let Some(base) = plan.base.as_ref().filter(|base| !base.adopted)
         && let Some(key) = chat.prefix_keys.key_at(base.prefix_end)
     {
@@ -41,7 +41,7 @@ pub(super) fn adopt_plan(
 }
 
 /// Records the use of a summary that was made here but adopted by another process.
-fn credit_remote_adoption(chat: &Chat<'_>, plan: &RequestPlan) {
+fn record_remote_use(chat: &Chat<'_>, plan: &RequestPlan) {
     let base = plan.base.as_ref();
     let base = base.filter(|base| base.adopted && base.record.summary.is_some());
     let covers = base.map(|base| base.record.compacted_message_count);
@@ -63,7 +63,7 @@ fn adopt_record(
     // If another model's record is stored at this key, store this one under a longer prefix
     // only.
     let renewal = if services.store.adopt(key, record.clone()) {
-        chat.prefix_keys.closer_than(at)
+        chat.prefix_keys.renewal_key(at)
     } else {
         chat.prefix_keys.longer_than(at)
     };

@@ -281,7 +281,7 @@ async fn compact_immediately(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option
     let last = records.max_by_key(|found| found.record.compacted_message_count);
     let covered = last.map(|found| found.record.compacted_message_count);
     let kept = PinnedHead::new(conversation, policy, known.adopted.as_ref());
-    let cut = if last.is_some_and(|found| found.record.pace.was_compacted_at(messages)) {
+    let cut = if last.is_some_and(|found| found.record.thrash.was_compacted_at(messages)) {
         // Do not pay again for a repeated request, even if it is counted differently by now.
         covered
     } else {

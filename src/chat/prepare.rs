@@ -6,7 +6,7 @@ use crate::chat::attempt::PlanInputs;
 use crate::chat::{Chat, ChatRequest, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
-use crate::learned::model_knowledge::{CallerKnowledge, QueryKey};
+use crate::learned::model_knowledge::{ModelKnowledge, QueryKey};
 use crate::request::caller_identity;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::services::Services;
@@ -71,7 +71,7 @@ fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
 /// request's own overrides.
 fn effective_settings(
     services: &Services,
-    knowledge: &CallerKnowledge,
+    knowledge: &ModelKnowledge,
     overrides: RequestOverrides,
     model: &str,
     prefix_keys: &PrefixKeys,

@@ -85,7 +85,7 @@ fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &SuspectedOv
     match refused.overflow.evidence {
         Evidence::Stated => true,
         Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),
-        Evidence::Suspected { statement } => !chat.knowledge.suspicions.is_refuted(statement),
+        Evidence::Suspected { statement } => !chat.knowledge.refuted.is_refuted(statement),
     }
 }
 

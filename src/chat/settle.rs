@@ -301,7 +301,7 @@ fn settle_refused_retry(
     if let Some(Evidence::Suspected { statement }) = retry.evidence()
         && refutes_statement(judged)
     {
-        chat.knowledge.suspicions.record_refuted(statement);
+        chat.knowledge.refuted.record_refuted(statement);
     }
     match judged.verdict {
         Verdict::Malformed => {
@@ -343,13 +343,16 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
             notices::report_lowered_window(chat, refused);
             let is_count = overflow.kind == LimitKind::Window;
-            let pair = overflow
+            let sample = overflow
                 .used
                 .filter(|_| is_count)
                 .and_then(|used| CountSample::new(tokens, used));
-            if let (Some((_, key)), Some(pair)) = (chat.prefix_keys.stable_prefix(), pair) {
-                let density = windows.observations(&chat.model).average_ratio;
-                let counted = CountedRequest { pair, density };
+            if let (Some((_, key)), Some(sample)) = (chat.prefix_keys.stable_prefix(), sample) {
+                let average_ratio = windows.observations(&chat.model).average_ratio;
+                let counted = CountedRequest {
+                    sample,
+                    average_ratio,
+                };
                 chat.services()
                     .store
                     .record_count(key, &chat.model, counted);

@@ -1,7 +1,7 @@
 //! Starts summaries of a chat: in the foreground if the chat does not fit without one, in the
 //! background if it soon will not fit.
 //!
-//! [`SummaryJobs`](crate::summaries::jobs) prevents duplicate summaries of a record in this process,
+//! [`RunningSummaries`](crate::summaries::jobs) prevents duplicate summaries of a record in this process,
 //! and the lease in `summary_task` across replicas. The guards limit a caller.
 
 use tokio::time::{Instant, timeout_at};

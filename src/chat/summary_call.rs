@@ -21,17 +21,17 @@ use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::segments::SegmentedText;
-use longhaul_core::policy::thrash::ThrashDetector;
+use longhaul_core::policy::thrash::ThrashState;
 use longhaul_core::summary::request::cached_style_body;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::RefusalWindow;
 
 /// Returns the thrash detector with one more compaction at this point.
-fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) -> ThrashDetector {
-    let pace = inputs.adopted().map(|record| record.pace);
-    let pace = pace.unwrap_or_default();
-    pace.after_compaction(conversation, conversation.messages().len())
+fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) -> ThrashState {
+    let thrash = inputs.adopted().map(|record| record.thrash);
+    let thrash = thrash.unwrap_or_default();
+    thrash.after_compaction(conversation, conversation.messages().len())
 }
 
 /// Creates the permit for a summary up to `cut`.
@@ -217,14 +217,14 @@ pub(super) fn summary_task(
     }
     let keys = &chat.prefix_keys;
     let record_key = |prefix| keys.record_key(prefix, job.head_dependence());
-    let renewal = keys.closer_than(job.summarised_until);
+    let renewal = keys.renewal_key(job.summarised_until);
     Some(SummaryTask {
         services: Arc::clone(chat.request.services),
         permit,
         key: record_key(keys.key_at(job.summarised_until)?)?,
         renewal_key: renewal.and_then(record_key),
         cache_price: chat.settings.cache_price,
-        thrash_detector: next_thrash_detector(chat.request.conversation, inputs),
+        thrash: next_thrash_detector(chat.request.conversation, inputs),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
         _reservation: chat.request.body.reservation(),

@@ -15,7 +15,7 @@ use crate::summaries::{SummaryJob, SummaryPermit};
 use crate::traces::valid_model_name;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::record::CompactionRecord;
-use longhaul_core::policy::thrash::ThrashDetector;
+use longhaul_core::policy::thrash::ThrashState;
 use longhaul_core::units::scope::RecordKey;
 
 /// Everything a summary needs, independent of the request that started the task.
@@ -27,7 +27,7 @@ pub(super) struct SummaryTask {
     pub(super) key: RecordKey,
     /// Second key, of a longer prefix, for when the first is too far back to be looked up.
     pub(super) renewal_key: Option<RecordKey>,
-    pub(super) thrash_detector: ThrashDetector,
+    pub(super) thrash: ThrashState,
     /// Price class by which the marks were chosen.
     pub(super) cache_price: Option<CachePrice>,
     pub(super) dashboard: Option<DashboardHandle>,
@@ -104,7 +104,7 @@ impl SummaryTask {
     async fn store_record(&self, record: CompactionRecord) {
         let store = &self.services.store;
         let record = CompactionRecord {
-            pace: self.thrash_detector,
+            thrash: self.thrash,
             cache_price: self.cache_price,
             ..record
         };

@@ -54,9 +54,9 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
         .last_count(&chat.prefix_keys, &chat.model);
     // The average stored with the conversation's last count applies to the conversation on every
     // replica.
-    let average = last.and_then(|counted| counted.density);
+    let average = last.and_then(|counted| counted.average_ratio);
     TokenCalibration {
-        last_sample: last.map(|counted| counted.pair),
+        last_sample: last.map(|counted| counted.sample),
         model_ratio: average.or_else(|| {
             chat.knowledge
                 .windows

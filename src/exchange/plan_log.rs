@@ -39,8 +39,8 @@ pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, account: Option<&Stored
             through = row.to.saturating_sub(1),
             tokens = row.before.get(),
             becomes = row.after.get(),
-            verdict = verdict::label(row.fate),
-            reason = verdict::explain(&account.numbers, row.fate),
+            verdict = verdict::label(row.decision),
+            reason = verdict::explain(&account.numbers, row.decision),
             "message"
         );
     }

@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
-use crate::learned::model_knowledge::CallerKnowledge;
+use crate::learned::model_knowledge::ModelKnowledge;
 use crate::services::Services;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
@@ -36,7 +36,7 @@ pub(crate) struct ObservedRequest {
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
 pub(crate) struct ReplyObserver {
     services: Arc<Services>,
-    knowledge: Arc<CallerKnowledge>,
+    knowledge: Arc<ModelKnowledge>,
     model: Arc<str>,
     observed: ObservedRequest,
     decoder: Decoder,
@@ -51,7 +51,7 @@ impl ReplyObserver {
     ///   streams, and the other half is left for buffering chats.
     pub(crate) fn for_reply<B>(
         services: &Arc<Services>,
-        knowledge: &Arc<CallerKnowledge>,
+        knowledge: &Arc<ModelKnowledge>,
         reply: &Response<B>,
         model: &Arc<str>,
         observed: impl FnOnce() -> ObservedRequest,
@@ -144,15 +144,18 @@ impl ReplyObserver {
         if *is_partial {
             return spent;
         }
-        let pair = reply_end
+        let sample = reply_end
             .usage
             .and_then(|usage| CountSample::new(sent.estimate, usage.input));
         let windows = &self.knowledge.windows;
         let learned = windows.learn_from_reply_end(&self.model, *sent, &reply_end);
         report_learned_window(services, &self.model, &self.observed, learned);
-        if let (Some(key), Some(pair)) = (*prefix, pair) {
-            let density = windows.observations(&self.model).average_ratio;
-            let counted = CountedRequest { pair, density };
+        if let (Some(key), Some(sample)) = (*prefix, sample) {
+            let average_ratio = windows.observations(&self.model).average_ratio;
+            let counted = CountedRequest {
+                sample,
+                average_ratio,
+            };
             services.store.record_count(key, &self.model, counted);
         }
         services.store.publish(&self.knowledge, &self.model);

@@ -101,7 +101,7 @@ impl RequestLog {
     }
 
     /// Holds the request's place until the log is dropped.
-    pub(crate) fn hold_place(&mut self, place: RequestPlace) {
+    pub(crate) fn hold_slot(&mut self, place: RequestPlace) {
         self.place = Some(place);
     }
 

@@ -17,9 +17,11 @@ pub(crate) struct ModelFacts {
     /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
     pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
     /// The average token ratio.
-    pub(crate) density: Option<Timestamped<TokenRatio>>,
+    #[serde(rename = "density")]
+    pub(crate) token_ratio: Option<Timestamped<TokenRatio>>,
     /// The window that the upstream reports; the inner `None` if it reports none.
-    pub(crate) asked: Option<Timestamped<Option<Tokens>>>,
+    #[serde(rename = "asked")]
+    pub(crate) reported_window: Option<Timestamped<Option<Tokens>>>,
     /// The placements in which the model has refused a summary.
     pub(crate) refusals: PlacementRefusals,
     /// The largest accepted request. A stored window counts only beside what was accepted.
@@ -36,8 +38,10 @@ impl ModelFacts {
         let now = wall_clock::unix_millis();
         Self {
             window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
-            density: self.density.filter(|lesson| !lesson.is_ahead_of(now)),
-            asked: self.asked.filter(|lesson| !lesson.is_ahead_of(now)),
+            token_ratio: self.token_ratio.filter(|lesson| !lesson.is_ahead_of(now)),
+            reported_window: self
+                .reported_window
+                .filter(|lesson| !lesson.is_ahead_of(now)),
             refusals: self.refusals,
             accepted: self.accepted.filter(|accepted| !accepted.is_ahead_of(now)),
             binds_thinking: self.binds_thinking,
@@ -49,8 +53,8 @@ impl ModelFacts {
     pub(crate) fn merge(self, other: Self) -> Self {
         Self {
             window: self.window.max(other.window),
-            density: self.density.max(other.density),
-            asked: self.asked.max(other.asked),
+            token_ratio: self.token_ratio.max(other.token_ratio),
+            reported_window: self.reported_window.max(other.reported_window),
             refusals: self.refusals.merged_with(other.refusals),
             accepted: self.accepted.max(other.accepted),
             binds_thinking: self.binds_thinking || other.binds_thinking,
@@ -84,15 +88,15 @@ mod tests {
             prop::option::of(0_u32..2),
             prop::option::of(tokens()),
         );
-        parts.prop_map(|(window, cut_to, stated)| LearnedWindow {
+        parts.prop_map(|(window, truncates_to, stated)| LearnedWindow {
             window,
-            cut_to,
+            truncates_to,
             stated,
         })
     }
 
     fn facts() -> impl Strategy<Value = ModelFacts> {
-        let density = (1_u32..4)
+        let token_ratio = (1_u32..4)
             .prop_map(|counted| TokenRatio::from_counts(Tokens::new(counted), Tokens::new(2)));
         let refusals = prop::sample::select(vec![
             PlacementRefusals::Both,
@@ -101,20 +105,22 @@ mod tests {
         ]);
         let parts = (
             lesson(prop::option::of(holds())),
-            lesson(density),
+            lesson(token_ratio),
             lesson(prop::option::of(tokens())),
             refusals,
             lesson(tokens()),
             any::<bool>(),
         );
         parts.prop_map(
-            |(window, density, asked, refusals, accepted, binds_thinking)| ModelFacts {
-                window,
-                density,
-                asked,
-                refusals,
-                accepted,
-                binds_thinking,
+            |(window, token_ratio, reported_window, refusals, accepted, binds_thinking)| {
+                ModelFacts {
+                    window,
+                    token_ratio,
+                    reported_window,
+                    refusals,
+                    accepted,
+                    binds_thinking,
+                }
             },
         )
     }

@@ -32,21 +32,21 @@ pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
 ///
 /// Each caller has its own: no reply to one caller changes a forwarded byte of another. The answers
 /// to longhaul's own key are common to all.
-pub(crate) struct ModelKnowledge {
+pub(crate) struct KnowledgeByCaller {
     /// A reload may add or remove longhaul's own key, so the cache key says whose key queries carry.
-    by_caller: Cache<(Scope, QueryKey), Arc<CallerKnowledge>>,
+    by_caller: Cache<(Scope, QueryKey), Arc<ModelKnowledge>>,
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
     queries: QueriesInFlight,
 }
 
 /// One caller's knowledge about models.
-pub(crate) struct CallerKnowledge {
+pub(crate) struct ModelKnowledge {
     pub(crate) reported_windows: Arc<ReportedWindows>,
     /// Summary placements that each model accepts.
     pub(crate) placements: SummaryPlacements,
     pub(crate) windows: LearnedWindows,
-    pub(crate) suspicions: RefutedSuspicions,
+    pub(crate) refuted: RefutedSuspicions,
     /// Models that bind thinking to the bytes before it.
     pub(crate) binding_models: BindingModels,
     /// Refusals of models whose server counts the requested output.
@@ -68,7 +68,7 @@ pub(crate) enum QueryKey {
     Longhaul,
 }
 
-impl Default for ModelKnowledge {
+impl Default for KnowledgeByCaller {
     fn default() -> Self {
         Self {
             by_caller: Cache::new(MAX_CALLERS),
@@ -78,18 +78,18 @@ impl Default for ModelKnowledge {
     }
 }
 
-impl ModelKnowledge {
+impl KnowledgeByCaller {
     /// Returns the knowledge of the caller with this scope; empty knowledge for a new caller.
-    pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<CallerKnowledge> {
+    pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<ModelKnowledge> {
         self.by_caller.get_with((scope, key), || {
-            Arc::new(CallerKnowledge {
+            Arc::new(ModelKnowledge {
                 reported_windows: match key {
                     QueryKey::Caller => Arc::default(),
                     QueryKey::Longhaul => Arc::clone(&self.reported_to_own_key),
                 },
                 placements: SummaryPlacements::default(),
                 windows: LearnedWindows::default(),
-                suspicions: RefutedSuspicions::default(),
+                refuted: RefutedSuspicions::default(),
                 binding_models: BindingModels::default(),
                 counted_outputs: CountedOutputs::default(),
                 scope,
@@ -105,7 +105,7 @@ impl ModelKnowledge {
     }
 }
 
-impl CallerKnowledge {
+impl ModelKnowledge {
     /// Records that the upstream has accepted a chat of this caller.
     pub(crate) fn record_answer(&self) {
         self.is_answered.store(true, Ordering::Relaxed);
@@ -131,8 +131,8 @@ impl CallerKnowledge {
         let reported = || self.reported_windows.timestamped_window(model);
         Some(ModelFacts {
             window: observations.learned,
-            density: observations.published_ratio,
-            asked: self.owns_reported_windows.then(reported).flatten(),
+            token_ratio: observations.published_ratio,
+            reported_window: self.owns_reported_windows.then(reported).flatten(),
             refusals: self.placements.refusals(model),
             accepted: observations.published_accepted,
             binds_thinking: self.binding_models.contains(model),
@@ -147,7 +147,8 @@ impl CallerKnowledge {
             self.binding_models.insert(model);
         }
         if self.owns_reported_windows {
-            self.reported_windows.merge_remote(model, facts.asked);
+            self.reported_windows
+                .merge_remote(model, facts.reported_window);
         }
     }
 }
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn publishes_only_the_facts_of_callers_that_were_answered() {
-        let knowledge = ModelKnowledge::default();
+        let knowledge = KnowledgeByCaller::default();
         let caller = knowledge.of_caller(scope("a"), QueryKey::Caller);
         let size = RequestSize {
             tokens: Tokens::new(100),
@@ -175,7 +176,7 @@ mod tests {
         caller.record_answer();
         let again = knowledge.of_caller(scope("a"), QueryKey::Caller);
         let accepted = again.facts("m").unwrap().accepted.unwrap();
-        assert_eq!(accepted.what, Tokens::new(100));
+        assert_eq!(accepted.value, Tokens::new(100));
         let other = knowledge.of_caller(scope("b"), QueryKey::Caller);
         let observations = other.windows.observations("m");
         assert_eq!(observations.largest_accepted, Tokens::ZERO);
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn many_new_callers_do_not_evict_a_frequent_one() {
-        let knowledge = ModelKnowledge::default();
+        let knowledge = KnowledgeByCaller::default();
         let of = |name: &str| knowledge.of_caller(scope(name), QueryKey::Caller);
         let frequent = of("frequent");
         for name in 0..2 * MAX_CALLERS {
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn only_windows_reported_to_longhauls_own_key_are_shared() {
-        let knowledge = ModelKnowledge::default();
+        let knowledge = KnowledgeByCaller::default();
         let of = |name, key| {
             knowledge
                 .of_caller(scope(name), key)

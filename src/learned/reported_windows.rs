@@ -66,7 +66,7 @@ impl Default for ReportedWindows {
 impl ReportedWindows {
     /// Returns the window that the upstream reports for `model`, if any.
     pub(crate) fn window(&self, model: &str) -> Option<Tokens> {
-        self.timestamped_window(model)?.what
+        self.timestamped_window(model)?.value
     }
 
     /// Returns the reported window of `model` with its time, for other processes.

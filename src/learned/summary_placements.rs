@@ -118,23 +118,23 @@ mod tests {
     use super::*;
 
     fn check(refused: &[Placement], expect: Placement) {
-        let forms = SummaryPlacements::default();
+        let placements = SummaryPlacements::default();
         for placement in refused {
-            _ = forms.record_refusal("m", *placement);
+            _ = placements.record_refusal("m", *placement);
         }
-        assert_eq!(forms.placement_for("m", None), expect, "{refused:?}");
-        assert_eq!(forms.placement_for("other", None), Placement::Separate);
+        assert_eq!(placements.placement_for("m", None), expect, "{refused:?}");
+        assert_eq!(placements.placement_for("other", None), Placement::Separate);
     }
 
     #[test]
     fn merging_remote_refusals_never_clears_a_local_one() {
-        let forms = SummaryPlacements::default();
-        _ = forms.record_refusal("m", Placement::Separate);
-        forms.merge_remote("m", PlacementRefusals::Nowhere);
-        assert_eq!(forms.refusals("m"), PlacementRefusals::Separate);
-        forms.merge_remote("m", PlacementRefusals::Both);
-        forms.merge_remote("m", PlacementRefusals::Separate);
-        assert_eq!(forms.refusals("m"), PlacementRefusals::Both);
+        let placements = SummaryPlacements::default();
+        _ = placements.record_refusal("m", Placement::Separate);
+        placements.merge_remote("m", PlacementRefusals::Nowhere);
+        assert_eq!(placements.refusals("m"), PlacementRefusals::Separate);
+        placements.merge_remote("m", PlacementRefusals::Both);
+        placements.merge_remote("m", PlacementRefusals::Separate);
+        assert_eq!(placements.refusals("m"), PlacementRefusals::Both);
     }
 
     #[test]
@@ -155,40 +155,43 @@ mod tests {
     #[test]
     fn suspected_refusal_counts_for_the_model_once_the_other_form_is_accepted() {
         use Placement::{Merged, Separate};
-        let forms = SummaryPlacements::default();
+        let placements = SummaryPlacements::default();
         let (own, other) = (conversation(1), conversation(2));
-        forms.suspect("m", own, Separate);
-        assert_eq!(forms.placement_for("m", Some(own)), Merged);
-        assert_eq!(forms.placement_for("m", Some(other)), Separate);
-        assert!(!forms.record_accepted("m", other, Separate));
-        assert_eq!(forms.placement_for("m", Some(other)), Separate);
-        assert!(forms.record_accepted("m", own, Merged));
-        assert_eq!(forms.placement_for("m", Some(other)), Merged);
-        assert!(!forms.record_accepted("m", own, Merged), "already known");
+        placements.suspect("m", own, Separate);
+        assert_eq!(placements.placement_for("m", Some(own)), Merged);
+        assert_eq!(placements.placement_for("m", Some(other)), Separate);
+        assert!(!placements.record_accepted("m", other, Separate));
+        assert_eq!(placements.placement_for("m", Some(other)), Separate);
+        assert!(placements.record_accepted("m", own, Merged));
+        assert_eq!(placements.placement_for("m", Some(other)), Merged);
+        assert!(
+            !placements.record_accepted("m", own, Merged),
+            "already known"
+        );
     }
 
     #[test]
     fn suspicion_of_one_model_does_not_affect_another() {
         use Placement::{Merged, Separate};
-        let forms = SummaryPlacements::default();
+        let placements = SummaryPlacements::default();
         let own = conversation(1);
-        forms.suspect("strict", own, Separate);
-        assert_eq!(forms.placement_for("strict", Some(own)), Merged);
-        assert_eq!(forms.placement_for("lenient", Some(own)), Separate);
-        assert!(!forms.record_accepted("lenient", own, Merged));
-        assert_eq!(forms.refusals("lenient"), PlacementRefusals::Nowhere);
-        assert!(forms.record_accepted("strict", own, Merged));
+        placements.suspect("strict", own, Separate);
+        assert_eq!(placements.placement_for("strict", Some(own)), Merged);
+        assert_eq!(placements.placement_for("lenient", Some(own)), Separate);
+        assert!(!placements.record_accepted("lenient", own, Merged));
+        assert_eq!(placements.refusals("lenient"), PlacementRefusals::Nowhere);
+        assert!(placements.record_accepted("strict", own, Merged));
     }
 
     #[test]
     fn refusal_of_both_placements_says_nothing_about_the_model() {
         use Placement::{Merged, Separate};
-        let forms = SummaryPlacements::default();
+        let placements = SummaryPlacements::default();
         let own = conversation(1);
-        forms.suspect("m", own, Separate);
-        forms.suspect("m", own, Merged);
-        assert_eq!(forms.placement_for("m", Some(own)), Separate);
-        assert!(!forms.record_accepted("m", own, Separate));
-        assert_eq!(forms.refusals("m"), PlacementRefusals::Nowhere);
+        placements.suspect("m", own, Separate);
+        placements.suspect("m", own, Merged);
+        assert_eq!(placements.placement_for("m", Some(own)), Separate);
+        assert!(!placements.record_accepted("m", own, Separate));
+        assert_eq!(placements.refusals("m"), PlacementRefusals::Nowhere);
     }
 }

@@ -86,7 +86,7 @@ impl ModelObservations {
         let tokens = request.tokens;
         let is_doubted = self
             .suspect_from
-            .is_some_and(|doubted| tokens >= doubted.what);
+            .is_some_and(|doubted| tokens >= doubted.value);
         let is_above = is_set && limit.is_some_and(|limit| tokens > limit);
         let is_well_below = limit.is_some_and(|limit| tokens <= limit.percent(WELL_BELOW_PERCENT));
         let is_proven = !is_above && self.accepted_sizes.prove(request);
@@ -97,7 +97,7 @@ impl ModelObservations {
 
     /// Returns the largest request that the account may send, in estimated tokens, if known.
     pub(crate) fn request_limit(&self) -> Option<Tokens> {
-        self.request_limit.map(|limit| limit.what)
+        self.request_limit.map(|limit| limit.value)
     }
 
     /// Returns the learned window in estimated tokens, if any.
@@ -107,7 +107,7 @@ impl ModelObservations {
 
     /// Returns the learned window with its stated or truncated size, if any.
     pub(crate) fn learned_window(&self) -> Option<LearnedWindow> {
-        self.learned?.what
+        self.learned?.value
     }
 
     /// Drops expired refusals, and values stamped by a clock that runs ahead: such values would
@@ -117,7 +117,9 @@ impl ModelObservations {
         let now = wall_clock::unix_millis();
         let since = now.saturating_sub(REFUSAL_TTL_MS);
         self.learned = self.learned.filter(|lesson| {
-            let refused = lesson.what.is_some_and(|learned| learned.cut_to.is_none());
+            let refused = lesson
+                .value
+                .is_some_and(|learned| learned.truncates_to.is_none());
             let is_old = refused && !lesson.is_at_or_after(since);
             !is_old && !lesson.is_ahead_of(now)
         });
@@ -147,7 +149,7 @@ impl ModelObservations {
         match self.learned_window() {
             Some(LearnedWindow {
                 window,
-                cut_to: Some(_),
+                truncates_to: Some(_),
                 ..
             }) => self.largest_accepted = accepted.min(window),
             Some(learned) if learned.is_disproved_by(request) => {
@@ -162,7 +164,7 @@ impl ModelObservations {
     /// Publishes the largest accepted request, unless it grew by less than a sixteenth.
     fn publish_accepted(&mut self) {
         let accepted = self.largest_accepted;
-        let published = self.published_accepted.map(|published| published.what);
+        let published = self.published_accepted.map(|published| published.value);
         if published.is_none_or(|before| accepted > before + before.divided_by(16)) {
             self.published_accepted = Some(Timestamped::superseding(
                 self.published_accepted,
@@ -191,7 +193,7 @@ impl ModelObservations {
     /// Holds replies to requests of this size or larger until they are known to be answered.
     fn suspect_sizes_from(&mut self, from: Tokens) {
         let before = self.suspect_from;
-        let from = before.map_or(from, |before| from.min(before.what));
+        let from = before.map_or(from, |before| from.min(before.value));
         self.suspect_from = Some(Timestamped::superseding(
             before,
             wall_clock::unix_millis(),
@@ -221,19 +223,19 @@ impl ModelObservations {
     }
 
     /// Records the provider's count of one more request.
-    fn record_count(&mut self, pair: CountSample) {
-        self.average_ratio = TokenRatio::moving_average(self.average_ratio, pair);
-        let Some(density) = self.average_ratio else {
+    fn record_count(&mut self, sample: CountSample) {
+        self.average_ratio = TokenRatio::moving_average(self.average_ratio, sample);
+        let Some(ratio) = self.average_ratio else {
             return;
         };
         if self
             .published_ratio
-            .is_none_or(|told| density.is_far_from(told.what))
+            .is_none_or(|told| ratio.is_far_from(told.value))
         {
             self.published_ratio = Some(Timestamped::superseding(
                 self.published_ratio,
                 wall_clock::unix_millis(),
-                density,
+                ratio,
             ));
         }
     }
@@ -242,13 +244,16 @@ impl ModelObservations {
         let usage = reply_end.usage;
         // The count of a picture or a file reveals nothing about the token ratio of text.
         if sent.is_text_only
-            && let Some(pair) = usage.and_then(|usage| CountSample::new(sent.estimate, usage.input))
+            && let Some(sample) =
+                usage.and_then(|usage| CountSample::new(sent.estimate, usage.input))
         {
-            self.record_count(pair);
+            self.record_count(sample);
         }
         let note = self.detector.observe_reply(sent, reply_end);
-        let cut_to = self.learned_window().and_then(|learned| learned.cut_to);
-        if cut_to.is_some_and(|cut_to| self.detector.largest_prompt() > cut_to) {
+        let truncates_to = self
+            .learned_window()
+            .and_then(|learned| learned.truncates_to);
+        if truncates_to.is_some_and(|truncates_to| self.detector.largest_prompt() > truncates_to) {
             self.set_learned(None);
         }
         let was = self.window();
@@ -294,7 +299,7 @@ impl LearnedWindows {
         self.update(model, |observations| {
             let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
             let remote = facts.accepted.filter(|remote| remote.is_at_or_after(since));
-            let remote = remote.map_or(Tokens::ZERO, |accepted| accepted.what);
+            let remote = remote.map_or(Tokens::ZERO, |accepted| accepted.value);
             let accepted = observations.largest_accepted.max(remote);
             observations.published_accepted = observations.published_accepted.max(facts.accepted);
             if facts.window > observations.learned {
@@ -305,8 +310,8 @@ impl LearnedWindows {
                 observations.record_accepted(accepted);
             }
             if observations.average_ratio.is_none() {
-                observations.average_ratio = facts.density.map(|ratio| ratio.what);
-                observations.published_ratio = facts.density;
+                observations.average_ratio = facts.token_ratio.map(|ratio| ratio.value);
+                observations.published_ratio = facts.token_ratio;
             }
         });
     }

@@ -1,6 +1,6 @@
 //! Costs and savings, and counts of calls and tokens whose price is unknown.
 
-use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Sum, UnpricedReason};
+use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Total, UnpricedReason};
 use longhaul_core::cost::comparison::CostComparison;
 use longhaul_core::cost::pricing::Cost;
 use longhaul_core::units::usd::Usd;
@@ -13,11 +13,11 @@ pub(crate) struct CostMetrics {
     /// Chats whose cost is unknown.
     pub(crate) chats_unknown: Counters<UnpricedReason>,
     /// Estimated cost of the tokens removed from chats.
-    pub(crate) saved: Sum,
+    pub(crate) saved: Total,
     /// Removed tokens whose price is unknown, by the plain estimate.
-    pub(crate) saved_unknown: Sum,
+    pub(crate) saved_unknown: Total,
     /// Extra cost of input that rewrites evicted from the provider's cache.
-    pub(crate) rewrites: Sum,
+    pub(crate) rewrites: Total,
     /// Cost of longhaul's own calls.
     pub(crate) auxiliary: CounterMatrix<AuxiliaryPurpose, PriceSource>,
     /// Calls of longhaul's own whose cost is unknown.

@@ -55,7 +55,7 @@ pub(crate) struct HistogramSnapshot {
     pub(crate) buckets: Vec<(Duration, u64)>,
     /// Number of durations.
     pub(crate) count: u64,
-    /// Sum of the durations.
+    /// Total of the durations.
     pub(crate) sum: Duration,
 }
 

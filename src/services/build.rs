@@ -11,11 +11,11 @@ use crate::costs::CostTracker;
 use crate::error::Problem;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
-use crate::request::receive::RequestPlaces;
+use crate::request::receive::RequestSlots;
 use crate::request::scope::ScopeFactory;
 use crate::services::Services;
 use crate::store::Store;
-use crate::summaries::{SummaryGuards, SummaryJobs, SummaryUpstream};
+use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
 
 /// Titles requested concurrently. A conversation that exceeds the limit tries again with its next
@@ -38,12 +38,12 @@ impl Services {
             messages: None,
             costs: Arc::new(CostTracker::new()),
             budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
-            request_places: RequestPlaces::new(config.limits.requests),
+            request_places: RequestSlots::new(config.limits.requests),
             summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
             metrics,
             parse_cache: Arc::new(scopes.parse_cache()),
             scopes: Arc::new(scopes),
-            summary_jobs: SummaryJobs::default(),
+            summary_jobs: RunningSummaries::default(),
             keys: AccessKeys::new(&config),
             knowledge: Arc::default(),
             summary_endpoint: summariser.map(Arc::new),

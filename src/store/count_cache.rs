@@ -20,9 +20,11 @@ const MAX_LOOKBACK: usize = 64;
 #[serde(deny_unknown_fields)]
 pub(crate) struct CountedRequest {
     /// The request's estimate and count.
-    pub(crate) pair: CountSample,
+    #[serde(rename = "pair")]
+    pub(crate) sample: CountSample,
     /// The model's average ratio, including this request.
-    pub(crate) density: Option<TokenRatio>,
+    #[serde(rename = "density")]
+    pub(crate) average_ratio: Option<TokenRatio>,
 }
 
 /// Counts of requests, by the prefix that each request was and by the model that counted it. Model

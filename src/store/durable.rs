@@ -174,7 +174,7 @@ impl DurableStore {
         ttl: Duration,
     ) -> Result<LeaseAttempt, Unavailable> {
         match self {
-            // No other process has the file open, and this process has its own `SummaryJobs`.
+            // No other process has the file open, and this process has its own `RunningSummaries`.
             Self::File(_) => Ok(LeaseAttempt::Acquired),
             Self::Redis(redis) => redis.lease(key, token, ttl).await,
             #[cfg(test)]

@@ -21,7 +21,7 @@ use hourly_caps::{HourlyCaps, HourlyReservation};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::{RecordKey, Scope};
 use longhaul_core::units::tokens::Tokens;
-use unused_summaries::Unused;
+use unused_summaries::UnusedSummaries;
 
 /// Pause in summary calls after an upstream reported overload.
 const PAUSE: Duration = Duration::from_mins(5);
@@ -33,7 +33,7 @@ pub(crate) struct SummaryGuards {
     callers: CallerStates,
     backoff: SummaryBackoff,
     hourly: HourlyCaps,
-    unused: Unused,
+    unused: UnusedSummaries,
     metrics: Arc<Metrics>,
 }
 
@@ -132,7 +132,7 @@ impl SummaryGuards {
             callers: CallerStates(Cache::new(MAX_CALLERS)),
             backoff: SummaryBackoff::default(),
             hourly: HourlyCaps::new(per_hour),
-            unused: Unused::default(),
+            unused: UnusedSummaries::default(),
             metrics: Arc::clone(metrics),
         }
     }

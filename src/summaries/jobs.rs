@@ -20,12 +20,12 @@ const REMEMBERED_ABORTS: u64 = 4_096;
 
 /// The running jobs.
 #[derive(Clone)]
-pub(crate) struct SummaryJobs {
-    running: Arc<Mutex<HashMap<RecordKey, RunningJob>>>,
+pub(crate) struct RunningSummaries {
+    running: Arc<Mutex<HashMap<RecordKey, RunningSummary>>>,
     aborted: Cache<RecordKey, ()>,
 }
 
-struct RunningJob {
+struct RunningSummary {
     done: watch::Receiver<bool>,
     waiters: usize,
     /// Whether the job runs to its end even without waiters.
@@ -34,7 +34,7 @@ struct RunningJob {
     task: Option<AbortHandle>,
 }
 
-impl Default for SummaryJobs {
+impl Default for RunningSummaries {
     fn default() -> Self {
         Self {
             running: Arc::default(),
@@ -43,7 +43,7 @@ impl Default for SummaryJobs {
     }
 }
 
-impl SummaryJobs {
+impl RunningSummaries {
     /// Whether a job for this record is running.
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
         self.running.lock().contains_key(&key)
@@ -69,7 +69,7 @@ impl SummaryJobs {
     /// Waits until no job is running.
     pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let job = |jobs: &HashMap<_, RunningJob>| Some(jobs.values().next()?.done.clone());
+            let job = |jobs: &HashMap<_, RunningSummary>| Some(jobs.values().next()?.done.clone());
             let running = job(&self.running.lock());
             let Some(mut done) = running else { return };
             // The job owns the sender: if the sender is gone, the job has ended too.
@@ -83,8 +83,8 @@ impl SummaryJobs {
         key: RecordKey,
         job: impl Future<Output = ()> + Send + 'static,
     ) {
-        let waiter = self.join(key, job);
-        waiter.detach();
+        let handle = self.join(key, job);
+        handle.detach();
     }
 
     /// Joins the running job of this record, or starts `job` if there is none.
@@ -93,12 +93,12 @@ impl SummaryJobs {
         key: RecordKey,
         job: impl Future<Output = ()> + Send + 'static,
     ) -> JobHandle {
-        let (waiter, tell) = self.join_or_create(key);
-        if let Some(tell) = tell {
+        let (handle, done_sender) = self.join_or_create(key);
+        if let Some(done_sender) = done_sender {
             let finished = CompletionGuard {
                 jobs: self.clone(),
                 key,
-                done_sender: tell,
+                done_sender,
             };
             // Spawn outside the lock: a runtime that shuts down drops the job right here, and that
             // drop takes the lock.
@@ -106,11 +106,11 @@ impl SummaryJobs {
                 let _finished = finished;
                 job.await;
             });
-            if let Some(mut place) = same_job_entry(&mut self.running.lock(), key, &waiter.done) {
+            if let Some(mut place) = same_job_entry(&mut self.running.lock(), key, &handle.done) {
                 place.get_mut().task = Some(task.abort_handle());
             }
         }
-        waiter
+        handle
     }
 
     /// Returns a handle to the job of this record. If the job is new, also returns the sender that
@@ -119,9 +119,9 @@ impl SummaryJobs {
         let mut running = self.running.lock();
         let mut starts = None;
         let entry = running.entry(key).or_insert_with(|| {
-            let (tell, done) = watch::channel(false);
-            starts = Some(tell);
-            RunningJob {
+            let (done_sender, done) = watch::channel(false);
+            starts = Some(done_sender);
+            RunningSummary {
                 done,
                 waiters: 0,
                 is_detached: self.aborted.contains_key(&key),
@@ -132,7 +132,7 @@ impl SummaryJobs {
     }
 
     /// Creates one more handle to `job`.
-    fn new_handle(&self, key: RecordKey, job: &mut RunningJob) -> JobHandle {
+    fn new_handle(&self, key: RecordKey, job: &mut RunningSummary) -> JobHandle {
         job.waiters += 1;
         JobHandle {
             jobs: self.clone(),
@@ -145,10 +145,10 @@ impl SummaryJobs {
 /// Returns the map entry of the job with this `done` channel, or `None` if a newer job of the same
 /// key replaced it.
 fn same_job_entry<'r>(
-    running: &'r mut HashMap<RecordKey, RunningJob>,
+    running: &'r mut HashMap<RecordKey, RunningSummary>,
     key: RecordKey,
     done: &watch::Receiver<bool>,
-) -> Option<OccupiedEntry<'r, RecordKey, RunningJob>> {
+) -> Option<OccupiedEntry<'r, RecordKey, RunningSummary>> {
     match running.entry(key) {
         Entry::Occupied(job) if job.get().done.same_channel(done) => Some(job),
         Entry::Occupied(_) | Entry::Vacant(_) => None,
@@ -157,7 +157,7 @@ fn same_job_entry<'r>(
 
 /// Removes a job from the map when it ends, fails or is aborted.
 struct CompletionGuard {
-    jobs: SummaryJobs,
+    jobs: RunningSummaries,
     key: RecordKey,
     done_sender: watch::Sender<bool>,
 }
@@ -175,7 +175,7 @@ impl Drop for CompletionGuard {
 
 /// A waiter's handle to a job.
 pub(crate) struct JobHandle {
-    jobs: SummaryJobs,
+    jobs: RunningSummaries,
     key: RecordKey,
     done: watch::Receiver<bool>,
 }
@@ -262,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn equal_requests_wait_for_the_same_job() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let (two, _unused, _) = job(&starts);
         let mut waiters = [jobs.join(key(), one), jobs.join(key(), two)];
@@ -276,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn running_job_can_be_joined_by_any_of_several_keys() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         assert!(jobs.join_any([key()]).is_none());
         let (one, finish, _) = job(&starts);
         let first = jobs.join(key(), one);
@@ -291,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn job_ends_when_its_last_waiter_leaves() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         let first = jobs.join(key(), one);
         let second = jobs.join(key(), async {});
@@ -304,7 +304,7 @@ mod tests {
 
     #[tokio::test]
     async fn job_requested_again_after_all_left_runs_to_its_end() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, _) = job(&starts);
         drop(jobs.join(key(), one));
         let (two, finish, dropped) = job(&starts);
@@ -319,7 +319,7 @@ mod tests {
 
     #[tokio::test]
     async fn aborted_job_does_not_remove_its_successor() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         drop(jobs.join(key(), one));
         let (two, finish, _) = job(&starts);
@@ -336,7 +336,7 @@ mod tests {
 
     #[tokio::test]
     async fn waiter_of_a_finished_job_does_not_end_its_successor() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let mut late = jobs.join(key(), one);
         finish.send(()).unwrap();
@@ -352,7 +352,7 @@ mod tests {
 
     #[tokio::test]
     async fn detached_job_runs_without_waiters() {
-        let (jobs, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, dropped) = job(&starts);
         jobs.start_detached(key(), one);
         assert!(jobs.is_running(key()));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     /// Joins a job when dropped.
-    struct AsksAtItsEnd(SummaryJobs);
+    struct AsksAtItsEnd(RunningSummaries);
 
     impl Drop for AsksAtItsEnd {
         fn drop(&mut self) {
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn job_requested_during_shutdown_ends_at_once() {
-        let jobs = SummaryJobs::default();
+        let jobs = RunningSummaries::default();
         let runtime = Builder::new_current_thread().build().unwrap();
         let asks = AsksAtItsEnd(jobs.clone());
         runtime.spawn(async move {

@@ -104,7 +104,7 @@ impl Case {
         // The densest text has 2.6 bytes per token; the plain estimate assumes 4.
         let window = u32::try_from(self.window / 2).unwrap();
         let marks = Policy::new(&CompactionSettings::default(), Tokens::new(window)).thresholds;
-        (marks.hard - marks.relief).get() as usize
+        (marks.hard - marks.prune_target).get() as usize
     }
 }
 

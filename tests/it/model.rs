@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul_mock_model::{
-    ChatBehaviour, Family, Model, ModelOptions, RefusalReply, ReplyCompletion, RequestKind,
+    ChatBehaviour, ErrorFamily, Model, ModelOptions, RefusalReply, ReplyCompletion, RequestKind,
     SeenRequest, SummaryBehaviour, ValidityRules, Verdict, session,
 };
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
 
 #[tokio::test]
 async fn refuses_in_an_event_stream_only_if_streaming_was_requested() {
-    let options = ModelOptions::with_window(10).refusing_as(Family::OpenRouterStream);
+    let options = ModelOptions::with_window(10).refusing_as(ErrorFamily::OpenRouterStream);
     let model = Model::start(options).await.unwrap();
     let (status, body) = ask(&model, chat(&"a".repeat(100))).await;
     assert_eq!(

@@ -25,7 +25,7 @@ use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
-pub(super) use cut_rules::{Binding, CutRules};
+pub(super) use cut_rules::{CutRules, NeighbourLink};
 pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
 use std::borrow::Cow;
@@ -124,7 +124,7 @@ pub struct Message {
     /// Whether the upstream needs the content as it is, so that nothing may replace it alone.
     pub is_fixed: bool,
     /// Tie between the message and its neighbours.
-    pub(super) binding: Binding,
+    pub(super) binding: NeighbourLink,
     /// Plain estimate of the text parts, joined.
     pub text_tokens: Tokens,
     /// Plain estimate of the whole message.

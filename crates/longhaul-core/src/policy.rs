@@ -178,19 +178,19 @@ pub struct Thresholds {
     /// Window without the reserve for the reply.
     pub usable: Tokens,
     /// Size that a conversation may grow to: the usable window, an absolute hard mark below it, or
-    /// the room of `frugal`. Kept history and summary budgets are shares of it.
+    /// the size limit of `frugal`. Kept history and summary budgets are shares of it.
     pub capacity: Tokens,
     /// Hard mark derived from the window alone. Below it, breaking the prompt cache is optional.
-    pub forced: Tokens,
+    pub window_hard_mark: Tokens,
     /// Soft mark: a record is prepared from here on.
     pub soft: Tokens,
     /// Hard mark: a record is adopted from here on.
     pub hard: Tokens,
     /// `frugal` prunes above this size: 60% of the capacity.
-    pub pressure: Tokens,
+    pub prune_above: Tokens,
     /// Pruning at the mark is enough if it reaches this size: 70% of the capacity, and clear of the
     /// hard mark.
-    pub relief: Tokens,
+    pub prune_target: Tokens,
 }
 
 /// Returns the tokens of a window without the reserve for the reply.
@@ -201,14 +201,14 @@ fn usable(window: Tokens) -> Tokens {
 impl Thresholds {
     fn new(window: Tokens, settings: &CompactionSettings) -> Self {
         let usable = usable(window);
-        let room = match settings.profile {
+        let size_limit = match settings.profile {
             Profile::Frugal => usable
                 .percent(FRUGAL_PERCENT)
-                .min(settings.cache_price.unwrap_or_default().room()),
+                .min(settings.cache_price.unwrap_or_default().size_limit()),
             Profile::Auto | Profile::Local | Profile::Standard => usable,
         };
         let (hard, capacity) = match settings.hard {
-            ThresholdSetting::Percent(percent) => (room.percent(percent), room),
+            ThresholdSetting::Percent(percent) => (size_limit.percent(percent), size_limit),
             ThresholdSetting::Tokens(tokens) => (
                 settings.hard.resolve(usable, HARD_PERCENT),
                 usable.min(tokens),
@@ -227,19 +227,19 @@ impl Thresholds {
             output: OutputWindow::Shared,
             usable,
             capacity,
-            forced: match settings.hard {
+            window_hard_mark: match settings.hard {
                 ThresholdSetting::Percent(percent) => usable.percent(percent),
                 ThresholdSetting::Tokens(_) => hard,
             },
             soft: match settings.hard {
-                ThresholdSetting::Percent(_) => settings.soft.resolve(room, SOFT_PERCENT),
+                ThresholdSetting::Percent(_) => settings.soft.resolve(size_limit, SOFT_PERCENT),
                 ThresholdSetting::Tokens(_) => settings.soft.resolve(usable, SOFT_PERCENT),
             }
             .min(max_soft),
             hard,
-            pressure: capacity.percent(60),
+            prune_above: capacity.percent(60),
             // 78 is 70% as a share of the 90% hard mark, rounded up.
-            relief: capacity.percent(70).min(hard.percent(78)),
+            prune_target: capacity.percent(70).min(hard.percent(78)),
         }
     }
 
@@ -392,9 +392,9 @@ impl Policy {
     /// Returns the budgets for a summary beside `fixed` tokens that no compaction removes. A large
     /// head leaves a smaller index: otherwise the conversation would fill up again at once.
     pub(crate) fn budgets_beside(&self, fixed: Tokens) -> SummaryBudgets {
-        let room = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
+        let limit = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
         SummaryBudgets {
-            identifiers: self.budgets.identifiers.min(room),
+            identifiers: self.budgets.identifiers.min(limit),
             ..self.budgets
         }
     }

@@ -216,7 +216,7 @@ impl WindowSources {
     ) -> Policy {
         let policy = self.policy(settings);
         // Most requests are far below every threshold at any token ratio.
-        if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.pressure) {
+        if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.prune_above) {
             return policy;
         }
         match (self.policy_window().1, self.refusal) {

@@ -89,21 +89,21 @@ pub(crate) struct PrefixCache {
 
 impl PrefixCache {
     /// Returns the tokens of the longest cached prefix.
-    pub(crate) fn cached_tokens(&self, weighed: &CountedMessages) -> u64 {
+    pub(crate) fn cached_tokens(&self, counted: &CountedMessages) -> u64 {
         let known = |(_, prefix): &(u64, [u8; 32])| self.prefixes.contains(prefix);
-        weighed
+        counted
             .messages
             .iter()
             .rposition(known)
-            .map_or(0, |last| weighed.first(last + 1))
+            .map_or(0, |last| counted.first(last + 1))
     }
 
     /// Stores every prefix of an accepted request.
-    pub(crate) fn insert(&mut self, weighed: &CountedMessages) {
-        if self.prefixes.len() + weighed.messages.len() > PREFIXES {
+    pub(crate) fn insert(&mut self, counted: &CountedMessages) {
+        if self.prefixes.len() + counted.messages.len() > PREFIXES {
             self.prefixes.clear();
         }
         self.prefixes
-            .extend(weighed.messages.iter().map(|(_, prefix)| *prefix));
+            .extend(counted.messages.iter().map(|(_, prefix)| *prefix));
     }
 }

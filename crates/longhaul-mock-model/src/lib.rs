@@ -33,7 +33,7 @@ pub use messages::{MESSAGES_RULES, MessagesRule, UNCHECKED_MESSAGES_RULES, broke
 pub use options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
 pub use reading::FileReading;
 pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
-pub use refusal::{Family, OverflowNumbers, RefusalReply};
+pub use refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
 pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
 #[cfg(feature = "validity")]
 pub use responses::validity::{

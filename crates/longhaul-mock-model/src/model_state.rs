@@ -13,7 +13,7 @@ use crate::messages::broken_messages_rules;
 use crate::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
-use crate::refusal::{Family, OverflowNumbers, RefusalReply};
+use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
 use crate::request::{Api, ChatBody};
 use crate::responses;
 use crate::summary;
@@ -116,24 +116,24 @@ impl ModelState {
         } else {
             RequestKind::Chat
         };
-        let weighed = CountedMessages::count(&chat, options.density);
+        let counted = CountedMessages::count(&chat, options.density);
         let mut memory = self.history.lock();
         memory.requests += 1;
         let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
-        turn.seen.prompt_tokens = weighed.tokens();
+        turn.seen.prompt_tokens = counted.tokens();
         turn.seen.max_output = chat.max_output();
         turn.seen.messages = chat.messages().len();
         if let Some((previous, was)) = &memory.last_chat {
             turn.seen.shared_bytes = shared_prefix_bytes(previous, body);
-            turn.seen.shared_messages = weighed.shared_with(was);
+            turn.seen.shared_messages = counted.shared_with(was);
             turn.seen.previous_messages = was.len();
         }
         if let Some((verdict, refusal)) = refuse(&chat, &options, &turn.seen) {
             turn.seen.verdict = verdict;
             return turn.with_reply(ModelReply::Refusal(refusal));
         }
-        turn.seen.cached_tokens = memory.cache.cached_tokens(&weighed);
-        memory.cache.insert(&weighed);
+        turn.seen.cached_tokens = memory.cache.cached_tokens(&counted);
+        memory.cache.insert(&counted);
         let reply = match kind {
             RequestKind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
             RequestKind::Chat | RequestKind::Other => {
@@ -141,7 +141,7 @@ impl ModelState {
             }
         };
         if kind == RequestKind::Chat {
-            memory.last_chat = Some((body.clone(), weighed));
+            memory.last_chat = Some((body.clone(), counted));
         }
         turn.with_reply(reply)
     }
@@ -188,7 +188,7 @@ fn refuse(
         &options.sum_refusal
     };
     // The standard refusal is that of the API.
-    let own = [Family::OpenAi, Family::Anthropic].map(|family| {
+    let own = [ErrorFamily::OpenAi, ErrorFamily::Anthropic].map(|family| {
         if alone {
             family.refusal()
         } else {
@@ -207,7 +207,7 @@ fn refuse(
         refusal
     };
     let filled = if refusal.is_stream() && !chat.wants_stream() {
-        Family::OpenAi.refusal().with_numbers(overflow)
+        ErrorFamily::OpenAi.refusal().with_numbers(overflow)
     } else {
         refusal.with_numbers(overflow)
     };

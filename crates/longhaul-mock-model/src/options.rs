@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::count::TokenDensity;
 use crate::reading::FileReading;
-use crate::refusal::{Family, RefusalReply};
+use crate::refusal::{ErrorFamily, RefusalReply};
 use crate::thinking::ThinkingRules;
 #[cfg(feature = "validity")]
 use crate::validity::ValidityRules;
@@ -47,8 +47,8 @@ impl Default for ModelOptions {
             #[cfg(feature = "validity")]
             validity: ValidityRules::standard(),
             price: None,
-            refusal: Family::OpenAi.refusal(),
-            sum_refusal: Family::OpenAi.sum_refusal(),
+            refusal: ErrorFamily::OpenAi.refusal(),
+            sum_refusal: ErrorFamily::OpenAi.sum_refusal(),
             thinking: ThinkingRules::Off,
             summary: SummaryBehaviour::Faithful,
             summary_instruction: None,
@@ -68,7 +68,7 @@ impl ModelOptions {
 
     /// Sets both refusals to those of a provider.
     #[must_use]
-    pub fn refusing_as(self, family: Family) -> Self {
+    pub fn refusing_as(self, family: ErrorFamily) -> Self {
         Self {
             refusal: family.refusal(),
             sum_refusal: family.sum_refusal(),

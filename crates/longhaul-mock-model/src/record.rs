@@ -147,11 +147,11 @@ impl RequestJournal {
         &self,
         enough: impl Fn(&[SeenRequest]) -> bool,
     ) -> Vec<SeenRequest> {
-        let mut bell = self.changed.subscribe();
+        let mut changes = self.changed.subscribe();
         loop {
             let all = self.all();
             // The log owns the sender, so the channel stays open while anyone waits.
-            if enough(&all) || bell.changed().await.is_err() {
+            if enough(&all) || changes.changed().await.is_err() {
                 return all;
             }
         }

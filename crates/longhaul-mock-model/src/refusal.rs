@@ -163,7 +163,7 @@ fn renamed(text: &str, name: impl Fn(u64) -> Option<&'static str>) -> String {
 
 /// The providers with built-in refusals, from `fixtures/replies`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum ErrorFamily {
     /// 400, `prompt is too long`, flat type.
     Anthropic,
     /// 400, an array with one error.
@@ -188,7 +188,7 @@ pub enum Family {
     Xai,
 }
 
-impl Family {
+impl ErrorFamily {
     /// Every family.
     pub const ALL: [Self; 11] = [
         Self::Anthropic,

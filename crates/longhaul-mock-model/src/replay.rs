@@ -12,7 +12,7 @@ use crate::request::ChatBody;
 
 /// An upper bound for the head or tail of a result shown to a summariser, in characters. A fact
 /// planted further inside appears in neither.
-const PAST_THE_HEAD: usize = 1_200;
+const MIN_PLANT_DEPTH: usize = 1_200;
 
 /// The error for bytes that are not a chat request with messages.
 #[derive(Debug, thiserror::Error)]
@@ -279,10 +279,10 @@ impl SessionRecording {
     fn deep(&self, message: &RecordedMessage) -> Option<usize> {
         let (start, end) = message.words?;
         let words = str::from_utf8(self.text.get(start..end)?).ok()?;
-        let head = past_characters(words, PAST_THE_HEAD)?;
+        let head = past_characters(words, MIN_PLANT_DEPTH)?;
         let space = head + words.get(head..)?.find(' ')?;
         // At least as many characters must follow, or the fact would be in the tail shown.
-        past_characters(words.get(space..)?, PAST_THE_HEAD)?;
+        past_characters(words.get(space..)?, MIN_PLANT_DEPTH)?;
         Some(start + space)
     }
 }

@@ -27,7 +27,7 @@ const BODY_BYTES: usize = 256 << 20;
 #[derive(Debug)]
 pub struct Model {
     addr: SocketAddr,
-    mind: Arc<ModelState>,
+    state: Arc<ModelState>,
     accepting: JoinHandle<()>,
 }
 
@@ -36,11 +36,11 @@ impl Model {
     pub async fn start(options: ModelOptions) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let mind = Arc::new(ModelState::new(options));
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&mind)));
+        let state = Arc::new(ModelState::new(options));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
         Ok(Self {
             addr,
-            mind,
+            state,
             accepting,
         })
     }
@@ -57,17 +57,17 @@ impl Model {
 
     /// Returns every request so far, in the order they were read.
     pub fn seen(&self) -> Vec<SeenRequest> {
-        self.mind.log().all()
+        self.state.log().all()
     }
 
     /// Waits until the requests so far satisfy `enough` and returns them.
     pub async fn wait_for(&self, enough: impl Fn(&[SeenRequest]) -> bool) -> Vec<SeenRequest> {
-        self.mind.log().wait_for(enough).await
+        self.state.log().wait_for(enough).await
     }
 
     /// Changes the options from the next request on.
     pub fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
-        self.mind.change(change);
+        self.state.change(change);
     }
 
     /// Stops the model. On return its port is closed; its connections break.
@@ -84,7 +84,7 @@ impl Drop for Model {
     }
 }
 
-async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
+async fn accept(listener: TcpListener, state: Arc<ModelState>) {
     // Dropping this task also drops every connection.
     let mut connections = JoinSet::new();
     loop {
@@ -92,9 +92,9 @@ async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
             Some(_) = connections.join_next() => {}
             stream = listener.accept() => {
                 let Ok((stream, _)) = stream else { continue };
-                let mind = Arc::clone(&mind);
+                let state = Arc::clone(&state);
                 connections.spawn(async move {
-                    let serve = service_fn(|request| serve(Arc::clone(&mind), request));
+                    let serve = service_fn(|request| serve(Arc::clone(&state), request));
                     let connection = http1::Builder::new()
                         .timer(TokioTimer::new())
                         .serve_connection(TokioIo::new(stream), serve);
@@ -107,7 +107,7 @@ async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
 }
 
 async fn serve(
-    mind: Arc<ModelState>,
+    state: Arc<ModelState>,
     request: Request<Incoming>,
 ) -> io::Result<Response<ScriptedBody>> {
     let (head, body) = request.into_parts();
@@ -118,8 +118,8 @@ async fn serve(
     let body = body.to_bytes();
     let path = head.uri.path();
     let turn = match Api::of_path(path).filter(|_| head.method == Method::POST) {
-        Some(api) => mind.judge(api, &body),
-        None if path.ends_with("/v1/messages/count_tokens") => mind.count(&body),
+        Some(api) => state.judge(api, &body),
+        None if path.ends_with("/v1/messages/count_tokens") => state.count(&body),
         None => JudgedRequest::not_a_chat(path),
     };
     let target = head
@@ -132,7 +132,7 @@ async fn serve(
         body,
         ..turn.seen.clone()
     };
-    let ticket = mind.log().record(seen);
+    let ticket = state.log().record(seen);
     let Some(sent) = turn.reply.into_wire() else {
         // The guard is held to record when the client gives up.
         let _ticket = ticket;

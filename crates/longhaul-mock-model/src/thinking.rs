@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::refusal::RefusalReply;
 use crate::request::{ChatBody, list, member, role};
-use chain::{Breach, Chain, PrefixHash};
+use chain::{Chain, SignatureError, SignedPrefix};
 
 /// Members that carry thinking beside the content, in the shapes of `OpenRouter` and `LiteLLM`.
 const MEMBERS: [&str; 4] = [
@@ -55,15 +55,17 @@ impl ThinkingRules {
             Self::Bound | Self::Unenforced => {
                 let (at, breach) = broken_binding(chat)?;
                 match breach {
-                    Breach::Forged => (FORGED_THINKING, at, FORGED.to_owned()),
-                    Breach::Gap | Breach::Prefix if self == Self::Unenforced => return None,
-                    Breach::Gap => (STALE_THINKING, at, format!("{STALE}{GAP}")),
-                    Breach::Prefix => (STALE_THINKING, at, format!("{STALE}{DIFFERS}")),
+                    SignatureError::Forged => (FORGED_THINKING, at, FORGED.to_owned()),
+                    SignatureError::Gap | SignatureError::Prefix if self == Self::Unenforced => {
+                        return None;
+                    }
+                    SignatureError::Gap => (STALE_THINKING, at, format!("{STALE}{GAP}")),
+                    SignatureError::Prefix => (STALE_THINKING, at, format!("{STALE}{DIFFERS}")),
                 }
             }
             Self::Manual => (
                 THINKING_LEFT_OUT,
-                thoughtless_turn(chat)?,
+                turn_without_thinking(chat)?,
                 LEFT_OUT.to_owned(),
             ),
         };
@@ -98,7 +100,7 @@ impl ThinkingRules {
 }
 
 /// Returns the first message whose thinking breaks the chain, and how.
-fn broken_binding(chat: &ChatBody) -> Option<(usize, Breach)> {
+fn broken_binding(chat: &ChatBody) -> Option<(usize, SignatureError)> {
     let mut chain = Chain::new(chat.model());
     let mut prefix = start(chat);
     for (at, message) in chat.messages().iter().enumerate() {
@@ -114,7 +116,7 @@ fn broken_binding(chat: &ChatBody) -> Option<(usize, Breach)> {
 
 /// Returns the first assistant message of the turn under way, if it lacks thinking and the turn is
 /// one of tool calls.
-fn thoughtless_turn(chat: &ChatBody) -> Option<usize> {
+fn turn_without_thinking(chat: &ChatBody) -> Option<usize> {
     let messages = chat.messages();
     let is_open = messages.last().is_some_and(|last| role(last) == "tool");
     let user = messages.iter().rposition(|it| role(it) == "user")?;
@@ -124,8 +126,8 @@ fn thoughtless_turn(chat: &ChatBody) -> Option<usize> {
 }
 
 /// Begins the prefix of a request: its tools, and the system prompt beside its messages.
-fn start(chat: &ChatBody) -> PrefixHash {
-    let mut prefix = PrefixHash::default();
+fn start(chat: &ChatBody) -> SignedPrefix {
+    let mut prefix = SignedPrefix::default();
     prefix.add(chat.field("tools"));
     prefix.add(chat.system());
     prefix

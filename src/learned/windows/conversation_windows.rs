@@ -53,7 +53,7 @@ impl ConversationWindows {
         let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
         found
             .window
-            .what
+            .value
             .filter(|_| found.window.is_at_or_after(since))
     }
 

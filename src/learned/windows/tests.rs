@@ -168,7 +168,7 @@ fn accepted_head_does_not_undo_the_window_from_the_reply_end() {
 fn facts(observations: &ModelObservations) -> ModelFacts {
     ModelFacts {
         window: observations.learned,
-        density: observations.published_ratio,
+        token_ratio: observations.published_ratio,
         accepted: observations.published_accepted,
         ..ModelFacts::default()
     }

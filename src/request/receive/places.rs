@@ -7,9 +7,9 @@ use crate::body::budget::{Exhausted, Owner};
 
 /// Places for concurrent requests. Clones share the places.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestPlaces(Arc<FairShare>);
+pub(crate) struct RequestSlots(Arc<FairShare>);
 
-impl RequestPlaces {
+impl RequestSlots {
     /// Creates `limit` places.
     pub(crate) fn new(limit: u32) -> Self {
         Self(Arc::new(FairShare::new(limit.into())))

@@ -30,10 +30,10 @@ fn window(at: u64, tokens: Option<u32>) -> ModelFacts {
     }
 }
 
-fn density(at: u64) -> ModelFacts {
-    let density = TokenRatio::from_counts(Tokens::new(3), Tokens::new(2));
+fn token_ratio(at: u64) -> ModelFacts {
+    let token_ratio = TokenRatio::from_counts(Tokens::new(3), Tokens::new(2));
     ModelFacts {
-        density: Some(Timestamped::superseding(None, at, density)),
+        token_ratio: Some(Timestamped::superseding(None, at, token_ratio)),
         ..ModelFacts::default()
     }
 }
@@ -77,8 +77,8 @@ async fn process_that_missed_a_window_does_not_erase_it() {
     far.script().answers = ScriptedReply::Fails;
     assert_eq!(asked(&other).await, ModelFacts::default());
     far.script().answers = ScriptedReply::AtOnce;
-    learns(&other, density(2)).await;
-    let both = window(1, Some(8_000)).merge(density(2));
+    learns(&other, token_ratio(2)).await;
+    let both = window(1, Some(8_000)).merge(token_ratio(2));
     for store in [&one, &other, &replica(&far)] {
         assert_eq!(asked(store).await, both);
     }
@@ -90,9 +90,9 @@ async fn facts_that_failed_to_publish_are_published_at_the_next_refresh() {
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, window(1, Some(8_000))).await;
     far.script().answers = ScriptedReply::Fails;
-    learns(&other, density(2)).await;
+    learns(&other, token_ratio(2)).await;
     far.script().answers = ScriptedReply::AtOnce;
-    let both = window(1, Some(8_000)).merge(density(2));
+    let both = window(1, Some(8_000)).merge(token_ratio(2));
     assert_eq!(asked(&other).await, both);
     assert_eq!(asked(&replica(&far)).await, both);
 }
@@ -147,8 +147,8 @@ async fn unshared_store_is_read_until_it_answers_and_not_again() {
     far.script().answers = ScriptedReply::Late(READ * 2);
     assert_eq!(asked(&restarted).await, ModelFacts::default());
     far.script().answers = ScriptedReply::AtOnce;
-    learns(&restarted, density(2)).await;
-    let both = window(1, Some(8_000)).merge(density(2));
+    learns(&restarted, token_ratio(2)).await;
+    let both = window(1, Some(8_000)).merge(token_ratio(2));
     assert_eq!(asked(&restarted).await, both);
     let reads = || {
         far.script()

@@ -81,8 +81,8 @@ async fn every_replica_sees_what_one_replica_stores() {
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b", "c"]);
     let counted = CountedRequest {
-        pair: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(10), 20).unwrap(),
-        density: None,
+        sample: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(10), 20).unwrap(),
+        average_ratio: None,
     };
     one.store_record(key(&prefix_keys, 2), record("two")).await;
     check_asked(&other, &prefix_keys, None, Some((2, "two"))).await;
@@ -266,9 +266,9 @@ async fn entry_full_of_notes_still_accepts_other_changes() {
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b"]);
     let counted = |tokens| CountedRequest {
-        pair: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(tokens), 20)
+        sample: longhaul_core::window::token_ratio::CountSample::new(Tokens::new(tokens), 20)
             .unwrap(),
-        density: None,
+        average_ratio: None,
     };
     let models: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("model {at}")).collect();
     for model in &models {

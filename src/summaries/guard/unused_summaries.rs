@@ -23,7 +23,7 @@ const MAX_REMEMBERED: u64 = 4_096;
 const IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Numbers of summaries since one was last used.
-pub(super) struct Unused {
+pub(super) struct UnusedSummaries {
     conversations: Cache<RecordKey, u32>,
     callers: Cache<Scope, u32>,
     /// The newest summary of each conversation. Only use of the newest one proves them useful: an
@@ -31,7 +31,7 @@ pub(super) struct Unused {
     newest: Cache<RecordKey, RecordKey>,
 }
 
-impl Default for Unused {
+impl Default for UnusedSummaries {
     fn default() -> Self {
         Self {
             conversations: lru_cache(),
@@ -41,7 +41,7 @@ impl Default for Unused {
     }
 }
 
-impl Unused {
+impl UnusedSummaries {
     /// Whether one more summary may be made.
     pub(super) fn allows_another(&self, scope: Scope, conversation: RecordKey) -> bool {
         let of_caller = self.callers.get(&scope).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use longhaul::Config;
 use longhaul::config::SummaryModel;
-use longhaul_mock_model::{Family, Model, ModelOptions, RequestKind, SeenRequest, Verdict};
+use longhaul_mock_model::{ErrorFamily, Model, ModelOptions, RequestKind, SeenRequest, Verdict};
 use serde_json::{Value, json};
 
 use super::subject::sessions;
@@ -24,7 +24,7 @@ pub(super) struct Setup {
 
 impl Setup {
     pub(super) async fn start(window: u64, change: impl FnOnce(&mut Config)) -> Self {
-        let options = ModelOptions::with_window(window).refusing_as(Family::Anthropic);
+        let options = ModelOptions::with_window(window).refusing_as(ErrorFamily::Anthropic);
         let model = Model::start(options).await.unwrap();
         let base = format!("http://{}", model.addr());
         let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();

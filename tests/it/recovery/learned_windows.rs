@@ -3,7 +3,7 @@
 //! The knowledge is combined with the refusal's own numbers. A request accepted in one conversation
 //! does not prevent the recovery of another.
 
-use longhaul_mock_model::{Family, ModelOptions, TokenDensity};
+use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity};
 use serde_json::{Value, json};
 
 use crate::caller::talk;
@@ -46,7 +46,7 @@ fn batch(calls: usize) -> Vec<u8> {
 /// Starts a model that has answered some 50,000 tokens of another conversation, then shrinks its
 /// window to `window`. Its refusals state no window.
 async fn shrunk_to(window: u64) -> Journey {
-    let options = ModelOptions::with_window(100_000).refusing_as(Family::Groq);
+    let options = ModelOptions::with_window(100_000).refusing_as(ErrorFamily::Groq);
     let mut journey = Journey::start(options, digests).await;
     let step = journey.step(talk(50, 1_000)).await;
     assert_eq!((step.arrived.status, step.upstream.len()), (200, 1));
@@ -59,7 +59,7 @@ async fn stream_overflow_costs_one_turn_whatever_else_was_accepted() {
     // By the estimate, the accepted prose exceeds the limit that the refusal states.
     let options = ModelOptions {
         density: TokenDensity::from_tenths(60),
-        ..ModelOptions::with_window(20_000).refusing_as(Family::SgLangStream)
+        ..ModelOptions::with_window(20_000).refusing_as(ErrorFamily::SgLangStream)
     };
     let mut journey = Journey::start(options, digests).await;
     let prose = stream_of("some words ", 3_100);
@@ -107,7 +107,7 @@ async fn second_refusal_limits_its_conversation_despite_accepted_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusal_without_a_number_prevents_overflows_of_later_conversations() {
-    let options = ModelOptions::with_window(36_000).refusing_as(Family::Groq);
+    let options = ModelOptions::with_window(36_000).refusing_as(ErrorFamily::Groq);
     let mut journey = Journey::start(options, digests).await;
     // Near the window, each turn adds less than a tenth.
     let grows = |tokens: usize| (8..36).map(move |turns| talk(turns, tokens));

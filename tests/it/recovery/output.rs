@@ -1,13 +1,13 @@
 //! A history that fits, with an output limit that does not: the retry asks for less output, under
 //! the same key.
 
-use longhaul_mock_model::{Family, ModelOptions, TokenDensity, Verdict};
+use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity, Verdict};
 
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::recovery::undisturbed;
 use crate::sessions::named;
 
-async fn check(key: &str, family: Family) {
+async fn check(key: &str, family: ErrorFamily) {
     const ASKED: &str = "31000";
     let replay = named("cli-0237").replay().with_field(key, ASKED);
     let body = bodies(&replay).next().unwrap();
@@ -33,7 +33,11 @@ async fn check(key: &str, family: Family) {
 #[tokio::test]
 async fn lowers_the_output_limit_under_the_key_the_client_used() {
     for key in ["max_tokens", "max_completion_tokens"] {
-        for family in [Family::OpenAi, Family::Anthropic, Family::OpenRouter] {
+        for family in [
+            ErrorFamily::OpenAi,
+            ErrorFamily::Anthropic,
+            ErrorFamily::OpenRouter,
+        ] {
             check(key, family).await;
         }
     }

@@ -1,7 +1,7 @@
 //! Every known wording of a refusal: the request is retried once, and the session continues from
 //! the retry.
 
-use longhaul_mock_model::{Family, ModelOptions, Verdict};
+use longhaul_mock_model::{ErrorFamily, ModelOptions, Verdict};
 
 use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
 use crate::recovery::undisturbed;
@@ -11,7 +11,7 @@ use crate::sessions::named;
 const AFTER: usize = 20;
 
 /// Asserts that a session continues for [`AFTER`] requests after a single retry.
-async fn check(family: Family) {
+async fn check(family: ErrorFamily) {
     let options = ModelOptions::with_window(32_768).refusing_as(family);
     let mut journey = Journey::start(options, |config| {
         digests(config);
@@ -58,7 +58,7 @@ async fn check(family: Family) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_refused_in_any_known_wording_continues_after_one_retry() {
     let mut checks = tokio::task::JoinSet::new();
-    for family in Family::ALL {
+    for family in ErrorFamily::ALL {
         checks.spawn(check(family));
     }
     while let Some(done) = checks.join_next().await {

@@ -1,6 +1,6 @@
 //! Header fields that control a single request, header fields of its reply, and shadow mode.
 
-use longhaul_mock_model::{Family, ModelOptions};
+use longhaul_mock_model::{ErrorFamily, ModelOptions};
 
 use super::{
     AUTO, BY_RULE, HUGE, NO_MODEL, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL, STANDS_FOR_HISTORY,
@@ -152,7 +152,7 @@ async fn shadow_mode_changes_nothing_and_requests_no_summary() {
 
 #[tokio::test]
 async fn shadow_mode_relays_a_refusal_in_events() {
-    let options = ModelOptions::with_window(SMALL).refusing_as(Family::OpenRouterStream);
+    let options = ModelOptions::with_window(SMALL).refusing_as(ErrorFamily::OpenRouterStream);
     let stage = Stage::with(options, &[SHADOW]).await;
     let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
     body["stream"] = true.into();
@@ -163,7 +163,7 @@ async fn shadow_mode_relays_a_refusal_in_events() {
 
 #[tokio::test]
 async fn unexamined_reply_does_not_prove_that_its_request_fits() {
-    let options = ModelOptions::with_window(SMALL).refusing_as(Family::OpenRouterStream);
+    let options = ModelOptions::with_window(SMALL).refusing_as(ErrorFamily::OpenRouterStream);
     let stage = Stage::with(options, &[NO_MODEL]).await;
     let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
     body["stream"] = true.into();

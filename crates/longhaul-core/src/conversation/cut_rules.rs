@@ -1,9 +1,9 @@
 //! Ties between messages, and the cuts that they forbid.
 
 /// A tie between a message and its neighbours, which a cut must respect. Only dialects that
-/// map each item to a message use variants other than [`Binding::Free`].
+/// map each item to a message use variants other than [`NeighbourLink::Free`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Binding {
+pub(crate) enum NeighbourLink {
     /// The provider's own summary of everything before it.
     Compaction,
     /// The order to the provider to write such a summary.

@@ -157,8 +157,8 @@ impl BilledRequest {
 
     /// Converts a part of the request to the provider's tokens.
     fn provider_tokens(&self, usage: &Usage, part: Tokens) -> u32 {
-        let density = TokenRatio::from_counts(Tokens::new(usage.input), self.after);
-        density.to_counted(part).get()
+        let ratio = TokenRatio::from_counts(Tokens::new(usage.input), self.after);
+        ratio.to_counted(part).get()
     }
 }
 

@@ -7,16 +7,16 @@ use crate::conversation::{Conversation, Message, Role};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
 use crate::policy::{Policy, PruneTrigger};
-use crate::pruning::rule::{Fate, ToolResult};
+use crate::pruning::rule::{ClearDecision, ToolResult};
 use crate::units::tokens::Tokens;
 use std::collections::BTreeMap;
 
 /// Maximum length of the names of a message's tools, in characters. Clients choose these names.
 const TOOL_CHARS: usize = 40;
 
-/// Fate of a message.
+/// Decision about a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum MessageFate {
+pub enum MessageDecision {
     /// A tool result while clearing is switched off.
     ClearingDisabled,
     /// Shortened to its beginning and end.
@@ -32,21 +32,21 @@ pub enum MessageFate {
     /// Kept, but without its bound thinking.
     ThinkingRemoved,
     /// A tool result that the clearing rule has judged.
-    ToolResult(Fate),
+    ToolResult(ClearDecision),
 }
 
-impl MessageFate {
+impl MessageDecision {
     /// Whether the message is forwarded as it came.
     pub fn is_unchanged(self) -> bool {
         match self {
             Self::ClearingDisabled | Self::Head | Self::Kept => true,
             Self::Clipped | Self::ImagesDropped | Self::Summarised | Self::ThinkingRemoved => false,
-            Self::ToolResult(fate) => fate != Fate::Cleared,
+            Self::ToolResult(decision) => decision != ClearDecision::Cleared,
         }
     }
 }
 
-/// A message, or a run of messages with the same fate.
+/// A message, or a run of messages with the same decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AccountRow {
     /// Index of the first message.
@@ -61,8 +61,8 @@ pub struct AccountRow {
     pub before: Tokens,
     /// Plain estimate of the messages as forwarded.
     pub after: Tokens,
-    /// Fate of the messages.
-    pub fate: MessageFate,
+    /// Decision about the messages.
+    pub decision: MessageDecision,
 }
 
 /// The clearing rule's numbers.
@@ -118,9 +118,9 @@ pub struct RequestAccount {
     /// Size from which on the rule clears at the mark.
     pub prune_hard: Tokens,
     /// Size that clearing at the mark has to reach.
-    pub relief: Tokens,
+    pub prune_target: Tokens,
     /// Size above which the rule clears under pressure.
-    pub pressure: Tokens,
+    pub prune_above: Tokens,
     /// The clearing rule; `None` if clearing is switched off.
     pub rule: Option<RuleNumbers>,
     /// Tokens of text that the rule could clear, but does not clear yet.
@@ -163,8 +163,8 @@ impl RequestAccount {
             soft: marks.soft,
             hard: marks.hard,
             prune_hard: policy.prune_thresholds.hard,
-            relief: policy.prune_thresholds.relief,
-            pressure: policy.prune_thresholds.pressure,
+            prune_target: policy.prune_thresholds.prune_target,
+            prune_above: policy.prune_thresholds.prune_above,
             rule: policy.prune.as_ref().map(|(trigger, rule)| RuleNumbers {
                 trigger: *trigger,
                 protect: rule.protect,
@@ -199,22 +199,23 @@ impl RequestAccount {
         self.summary = None;
         for row in &mut self.rows {
             row.after = row.before;
-            if !row.fate.is_unchanged() {
-                row.fate = MessageFate::Kept;
+            if !row.decision.is_unchanged() {
+                row.decision = MessageDecision::Kept;
             }
         }
         self
     }
 
     /// Joins adjacent rows that a summary replaces to one row, and with `kept` also those of
-    /// unchanged messages that have the same fate.
+    /// unchanged messages that have the same decision.
     #[must_use]
     pub fn folded(mut self, kept: bool) -> Self {
         let mut folded: Vec<AccountRow> = Vec::new();
         for row in self.rows {
-            let joins = row.fate == MessageFate::Summarised || kept && row.fate.is_unchanged();
+            let joins =
+                row.decision == MessageDecision::Summarised || kept && row.decision.is_unchanged();
             match folded.last_mut() {
-                Some(last) if joins && last.fate == row.fate => last.append(&row),
+                Some(last) if joins && last.decision == row.decision => last.append(&row),
                 Some(_) | None => folded.push(row),
             }
         }
@@ -234,7 +235,7 @@ impl RequestAccount {
 
     /// Returns the rows of messages that are not forwarded as they came.
     pub fn changes(&self) -> impl Iterator<Item = &AccountRow> {
-        self.rows.iter().filter(|row| !row.fate.is_unchanged())
+        self.rows.iter().filter(|row| !row.decision.is_unchanged())
     }
 }
 
@@ -273,8 +274,8 @@ fn rows(
     let messages = conversation.messages().iter().enumerate();
     messages
         .map(|(at, message)| {
-            let fate = fate(policy, view, &changes, results, (at, message));
-            let saves = if fate == MessageFate::Summarised {
+            let decision = decision(policy, view, &changes, results, (at, message));
+            let saves = if decision == MessageDecision::Summarised {
                 message.tokens
             } else {
                 changes.get(&at).map(|it| it.1).unwrap_or_default()
@@ -286,39 +287,39 @@ fn rows(
                 tool: tool_names(conversation, at, message),
                 before: message.tokens,
                 after: message.tokens - saves,
-                fate,
+                decision,
             }
         })
         .collect()
 }
 
 /// Returns what became of a message. The view decides; the rule's decisions explain what it keeps.
-fn fate(
+fn decision(
     policy: &Policy,
     view: &ForwardedView,
-    changes: &BTreeMap<usize, (MessageFate, Tokens)>,
+    changes: &BTreeMap<usize, (MessageDecision, Tokens)>,
     results: &[ToolResult],
     (at, message): (usize, &Message),
-) -> MessageFate {
+) -> MessageDecision {
     if view.is_summarised() && (view.history_from()..view.summarised_until()).contains(&at) {
-        return MessageFate::Summarised;
+        return MessageDecision::Summarised;
     }
     if let Some((change, _)) = changes.get(&at) {
         return *change;
     }
     if at < view.history_from() {
-        return MessageFate::Head;
+        return MessageDecision::Head;
     }
     let result = results.binary_search_by_key(&at, |result| result.message);
     let result = result.ok().and_then(|found| results.get(found));
-    match result.map(|result| result.fate) {
+    match result.map(|result| result.decision) {
         // The rule cleared the result, and the plan was given up.
-        Some(Fate::Cleared) => MessageFate::Kept,
-        Some(fate) => MessageFate::ToolResult(fate),
+        Some(ClearDecision::Cleared) => MessageDecision::Kept,
+        Some(decision) => MessageDecision::ToolResult(decision),
         None if message.role.is_tool_result() && policy.prune.is_none() => {
-            MessageFate::ClearingDisabled
+            MessageDecision::ClearingDisabled
         }
-        None => MessageFate::Kept,
+        None => MessageDecision::Kept,
     }
 }
 

@@ -133,7 +133,7 @@ pub struct RequestPlan {
 /// Decisions of the clearing rule on the results of a conversation.
 #[derive(Debug)]
 pub struct RuleDecisions {
-    /// Tool results with their fates.
+    /// Tool results with their decisions.
     pub prune_state: PruneState,
     /// Size of the conversation as the replay measures it.
     pub size: Tokens,
@@ -167,15 +167,15 @@ pub fn plan(
     // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
     // at once, with the same bytes on every replica. What others cleared without a record is
     // cleared here too.
-    let at_the_mark = match summaries {
+    let hard_mark_mode = match summaries {
         SummarySource::Model if prior.seen => HardMarkMode::Report,
         SummarySource::Model => HardMarkMode::ClearOrCut,
         SummarySource::Digest => HardMarkMode::Cut,
     };
     let thinking = &prior.thinking;
-    let candidate = |base| Candidate::new(conversation, policy, base, at_the_mark, thinking);
+    let candidate = |base| Candidate::new(conversation, policy, base, hard_mark_mode, thinking);
     let current = candidate(prior.adopted.as_ref());
-    if !policy.proactive || at_the_mark != HardMarkMode::Report {
+    if !policy.proactive || hard_mark_mode != HardMarkMode::Report {
         return current.plan;
     }
     // An edit removes the thinking behind it. The thinking of a finished turn matters least.
@@ -301,7 +301,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         conversation: &'c Conversation<'a>,
         policy: &'c Policy,
         base: Option<&RecordMatch>,
-        at_the_mark: HardMarkMode,
+        hard_mark_mode: HardMarkMode,
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
@@ -310,7 +310,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
             policy,
             pinned_head,
             base,
-            at_the_mark,
+            hard_mark_mode,
             thinking.removed(),
         );
         let mut view = ForwardedView::new(pinned_head, &outcome.prune_state)
@@ -360,7 +360,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
     /// Whether the size is low enough to last a while. User requests in the summary are not
     /// counted: like a pinned first message, they never go away.
     fn has_headroom(&self) -> bool {
-        self.outcome.size - self.outcome.request_tokens <= self.policy.thresholds.relief
+        self.outcome.size - self.outcome.request_tokens <= self.policy.thresholds.prune_target
     }
 
     /// Returns the summary needed to continue.

@@ -20,7 +20,7 @@ use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, PriorRecords, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thinking_removal::PriorThinking;
-use crate::policy::thrash::ThrashDetector;
+use crate::policy::thrash::ThrashState;
 use crate::policy::{Policy, SummaryBudgets};
 use crate::pruning::rule::PruneState;
 use crate::summary::digest::summary_budgets;
@@ -265,7 +265,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn with_summary(&self, cut: usize, text: SegmentedText) -> ForwardedView {
         let mut view = self.cleared.clone();
         view.set_summary(cut, text);
-        view.set_thrash(ThrashDetector::restarted_at(
+        view.set_thrash(ThrashState::restarted_at(
             self.conversation.messages().len(),
         ));
         view

@@ -32,7 +32,7 @@ use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thrash;
-use crate::policy::thrash::ThrashDetector;
+use crate::policy::thrash::ThrashState;
 use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
 use crate::summary::segments;
@@ -71,7 +71,7 @@ pub struct ReplayOutcome {
     /// Results clipped because the conversation filled up again too soon.
     pub clips: Vec<Clip>,
     /// Tracks how fast the conversation fills.
-    pub thrash: ThrashDetector,
+    pub thrash: ThrashState,
     /// Whether the hard mark was reached and nothing was done.
     pub summary_due: bool,
     /// Size as the replay measures it.
@@ -92,9 +92,9 @@ pub fn replay(
     policy: &Policy,
     pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
-    at_the_mark: HardMarkMode,
+    hard_mark_mode: HardMarkMode,
 ) -> ReplayOutcome {
-    replay_without_thinking(conversation, policy, pinned_head, base, at_the_mark, &[])
+    replay_without_thinking(conversation, policy, pinned_head, base, hard_mark_mode, &[])
 }
 
 /// Like [`replay`], without the bound thinking of the messages in `removed`. Its size counts for the
@@ -104,10 +104,10 @@ pub(crate) fn replay_without_thinking(
     policy: &Policy,
     pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
-    at_the_mark: HardMarkMode,
+    hard_mark_mode: HardMarkMode,
     removed: &[Range<usize>],
 ) -> ReplayOutcome {
-    let mut state = Replay::new(conversation, policy, pinned_head, base, at_the_mark);
+    let mut state = Replay::new(conversation, policy, pinned_head, base, hard_mark_mode);
     state.thinking_savings = ThinkingSavings::new(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
@@ -177,7 +177,7 @@ struct Replay<'r, 'a> {
     thinking_savings: ThinkingSavings,
     /// Clips made by this replay.
     clips: Vec<Clip>,
-    thrash: ThrashDetector,
+    thrash: ThrashState,
     /// Requests since the last compaction that `thrash` counts.
     requests_since_cut: usize,
     /// Whether the record was made while thrashing and its extra measures are still to be applied.
@@ -191,7 +191,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         policy: &'r Policy,
         pinned_head: PinnedHead,
         base: Option<&RecordMatch>,
-        at_the_mark: HardMarkMode,
+        hard_mark_mode: HardMarkMode,
     ) -> Self {
         let prune_state =
             PruneState::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
@@ -199,7 +199,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             conversation,
             policy,
             pinned_head,
-            hard_mark_mode: at_the_mark,
+            hard_mark_mode,
             plannable_until: plannable_until(conversation),
             can_compact: false,
             cuts_first: false,
@@ -221,9 +221,9 @@ impl<'r, 'a> Replay<'r, 'a> {
                 .map_or_else(Vec::new, |base| image_savings(&base.record, conversation)),
             thinking_savings: ThinkingSavings::default(),
             clips: Vec::new(),
-            thrash: base.map(|base| base.record.pace).unwrap_or_default(),
+            thrash: base.map(|base| base.record.thrash).unwrap_or_default(),
             requests_since_cut: 0,
-            tighten_pending: base.is_some_and(|base| base.record.pace.is_thrashing()),
+            tighten_pending: base.is_some_and(|base| base.record.thrash.is_thrashing()),
         };
         if let Some(base) = base.filter(|base| base.record.text.is_some()) {
             let upto = base.record.compacted_message_count;
@@ -237,7 +237,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         state.can_compact = irreducible < policy.thresholds.hard;
         state.cuts_first = policy.proactive
             && state.can_compact
-            && at_the_mark == HardMarkMode::Cut
+            && hard_mark_mode == HardMarkMode::Cut
             && policy.prune_thresholds.hard >= policy.thresholds.hard;
         state
     }
@@ -363,7 +363,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             PruneTrigger::HardMark => false,
             PruneTrigger::Pressure => {
                 point > self.settled_until
-                    && self.prune_size(point) > self.policy.prune_thresholds.pressure
+                    && self.prune_size(point) > self.policy.prune_thresholds.prune_above
             }
         };
         if is_considered
@@ -455,7 +455,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn pruning_suffices(&self, point: usize) -> bool {
         self.rule_would_fire()
             && self.prune_size(point) - self.clearable_tokens()
-                <= self.policy.prune_thresholds.relief
+                <= self.policy.prune_thresholds.prune_target
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

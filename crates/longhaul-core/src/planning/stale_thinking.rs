@@ -13,7 +13,7 @@ use crate::planning::plan::{Replacement, Replacements, RequestPlan};
 use crate::planning::view::ForwardedView;
 use crate::policy::placement::Placement;
 use crate::policy::thinking_removal::{
-    EditChain, PriorRemovals, PriorThinking, StaleThinking, ThinkingRemoval, united,
+    EditChain, PriorRemovals, PriorThinking, StaleThinking, ThinkingRemoval, merge_ranges,
 };
 
 impl RequestPlan {
@@ -164,7 +164,11 @@ impl Edits {
         let last = messages.iter().rposition(|it| it.bound_thinking.is_some());
         let own = from..last.map_or(0, |last| last + 1).max(from);
         let ranges = prior.ranges().iter().cloned().chain([own]).collect();
-        ThinkingRemoval::new(united(ranges), self.whole_chain(), conversation.head_len())
+        ThinkingRemoval::new(
+            merge_ranges(ranges),
+            self.whole_chain(),
+            conversation.head_len(),
+        )
     }
 }
 

@@ -2,16 +2,16 @@
 
 use crate::conversation::Conversation;
 use crate::conversation::images;
-use crate::planning::account::MessageFate;
+use crate::planning::account::MessageDecision;
 use crate::planning::plan::{Replacement, Replacements};
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;
 use crate::policy::placement::Placement;
 use crate::policy::record::{Clip, CompactionRecord};
 use crate::policy::segments::{Segment, SegmentedText};
-use crate::policy::thrash::ThrashDetector;
+use crate::policy::thrash::ThrashState;
 use crate::pruning::placeholder::PlaceholderText;
-use crate::pruning::rule::{Fate, PruneState};
+use crate::pruning::rule::{ClearDecision, PruneState};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ pub struct ForwardedView {
     output_limit: Option<Tokens>,
     /// Messages whose bound thinking is removed, ascending and disjoint.
     without_thinking: Vec<Range<usize>>,
-    thrash: ThrashDetector,
+    thrash: ThrashState,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl ForwardedView {
             images_before: 0,
             output_limit: None,
             without_thinking: Vec::new(),
-            thrash: ThrashDetector::default(),
+            thrash: ThrashState::default(),
         };
         view.set_cleared(prune_state);
         view
@@ -104,18 +104,18 @@ impl ForwardedView {
         }
         self.clips.clone_from(&record.clips);
         self.images_before = record.images_before;
-        self.thrash = record.pace;
+        self.thrash = record.thrash;
         self
     }
 
     /// Returns the thrash state.
-    pub fn thrash(&self) -> ThrashDetector {
+    pub fn thrash(&self) -> ThrashState {
         self.thrash
     }
 
     /// Sets the thrash state.
-    pub(crate) fn set_thrash(&mut self, pace: ThrashDetector) {
-        self.thrash = pace;
+    pub(crate) fn set_thrash(&mut self, thrash: ThrashState) {
+        self.thrash = thrash;
     }
 
     /// Copies the cleared results from `prune_state`.
@@ -186,29 +186,29 @@ impl ForwardedView {
     pub(crate) fn savings_by_message(
         &self,
         conversation: &Conversation<'_>,
-    ) -> BTreeMap<usize, (MessageFate, Tokens)> {
+    ) -> BTreeMap<usize, (MessageDecision, Tokens)> {
         let mut changes = BTreeMap::new();
         for (at, _, saves) in self.dropped_images(conversation) {
             let images = changes
                 .entry(at)
-                .or_insert((MessageFate::ImagesDropped, Tokens::ZERO));
+                .or_insert((MessageDecision::ImagesDropped, Tokens::ZERO));
             images.1 += saves;
         }
         for (at, saves) in self.removed_thinking(conversation) {
             let thinking = changes
                 .entry(at)
-                .or_insert((MessageFate::ThinkingRemoved, Tokens::ZERO));
+                .or_insert((MessageDecision::ThinkingRemoved, Tokens::ZERO));
             thinking.1 += saves;
         }
         for clip in self.visible_clips() {
             let message = conversation.message(clip.message);
             let text = message.map(|message| message.text_tokens);
             let saves = clip.saved_tokens(text.unwrap_or_default());
-            changes.insert(clip.message, (MessageFate::Clipped, saves));
+            changes.insert(clip.message, (MessageDecision::Clipped, saves));
         }
         for cleared in &self.cleared {
-            let fate = MessageFate::ToolResult(Fate::Cleared);
-            changes.insert(cleared.at, (fate, cleared.frees));
+            let decision = MessageDecision::ToolResult(ClearDecision::Cleared);
+            changes.insert(cleared.at, (decision, cleared.frees));
         }
         changes
     }
@@ -337,7 +337,7 @@ impl ForwardedView {
             cleared_before: self.cleared_before,
             clips: self.visible_clips().copied().collect(),
             images_before: self.images_before,
-            pace: self.thrash,
+            thrash: self.thrash,
             ..CompactionRecord::default()
         }
     }

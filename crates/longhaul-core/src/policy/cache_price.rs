@@ -43,12 +43,12 @@ impl CachePrice {
 
     /// Returns the most tokens that `frugal` leaves to a conversation, whatever the window. The
     /// hard mark is nine tenths of this size.
-    pub(super) fn room(self) -> Tokens {
-        self.cheapest_room().max(MIN_ROOM)
+    pub(super) fn size_limit(self) -> Tokens {
+        self.cheapest_size().max(MIN_ROOM)
     }
 
-    /// Returns the room whose hard mark is the cheapest size by the formula above.
-    fn cheapest_room(self) -> Tokens {
+    /// Returns the size limit whose hard mark is the cheapest size by the formula above.
+    fn cheapest_size(self) -> Tokens {
         Tokens::new(match self {
             Self::Fiftieth => 40_000,
             Self::Tenth => 24_000,
@@ -58,7 +58,7 @@ impl CachePrice {
     }
 }
 
-/// Smallest room. Below, a conversation keeps fewer than 96% of the identifiers that its agent uses
+/// Smallest size limit. Below, a conversation keeps fewer than 96% of the identifiers that its agent uses
 /// again (`cargo bench --bench survival -- --windows`).
 const MIN_ROOM: Tokens = Tokens::new(32_000);
 
@@ -90,8 +90,11 @@ mod tests {
             (CachePrice::Half, 0.5),
         ] {
             let mark = 11_000.0_f64 + (2.0_f64 * 800.0 * (1.0 - share) * 8_000.0 / share).sqrt();
-            let room = f64::from(class.cheapest_room().get());
-            assert!((room - mark / 0.9).abs() < 1_000.0, "{class:?}: {mark}");
+            let size_limit = f64::from(class.cheapest_size().get());
+            assert!(
+                (size_limit - mark / 0.9).abs() < 1_000.0,
+                "{class:?}: {mark}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::conversation::{Conversation, Role};
 use crate::policy::Policy;
 use crate::policy::record::RecordMatch;
-use crate::policy::thrash::ThrashDetector;
+use crate::policy::thrash::ThrashState;
 
 /// Head of a conversation that is never summarised: the leading system and developer messages, and
 /// the first user message if it is small. A summary that the agent wrote itself may be larger.
@@ -83,7 +83,7 @@ pub fn find(
 pub(crate) fn find_adaptive(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    thrash: ThrashDetector,
+    thrash: ThrashState,
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {

@@ -4,7 +4,7 @@
 use crate::policy::cache_price::CachePrice;
 use crate::policy::segments::{Segment, SegmentForm, SegmentedText};
 use crate::policy::thinking_removal::PriorThinking;
-use crate::policy::thrash::ThrashDetector;
+use crate::policy::thrash::ThrashState;
 use crate::prefix::keys::{HeadDependence, PrefixKeys};
 use crate::text::wording;
 use crate::units::scope::RecordKey;
@@ -98,7 +98,8 @@ pub struct CompactionRecord {
     /// Plain estimate of the request with the record.
     pub tokens_after: Tokens,
     /// Thrash state when the record was made.
-    pub pace: ThrashDetector,
+    #[serde(rename = "pace")]
+    pub thrash: ThrashState,
     /// Number of successive records of this conversation.
     pub compaction_count: u32,
     /// Model of the conversation.
@@ -160,7 +161,7 @@ impl CompactionRecord {
             images_before: 0,
             window: None,
             cache_price: None,
-            pace: ThrashDetector::default(),
+            thrash: ThrashState::default(),
             model: model.to_owned(),
             ..self.clone()
         })
@@ -195,7 +196,7 @@ impl CompactionRecord {
             clips: clips.collect(),
             segments: segments.collect(),
             images_before: moved(self.images_before),
-            pace: self.pace.map_position(moved),
+            thrash: self.thrash.map_position(moved),
             ..Self::clone(&self)
         })
     }
@@ -330,7 +331,7 @@ impl PriorRecords {
             .is_none_or(|it| it.prefix_end < found.prefix_end)
         {
             self.adopted = Some(found);
-            self.renewal = prefix_keys.closer_than(at);
+            self.renewal = prefix_keys.renewal_key(at);
         }
     }
 }

@@ -112,7 +112,7 @@ fn keep_recent_and_budgets_follow_an_absolute_hard_mark() {
     let policy = Policy::new(&settings, Tokens::new(1_000_000));
     assert_eq!(policy.keep_recent, Tokens::new(2_400));
     assert!(policy.budgets.nominal() < policy.thresholds.hard.divided_by(3));
-    assert!(policy.thresholds.relief < policy.thresholds.hard);
+    assert!(policy.thresholds.prune_target < policy.thresholds.hard);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn relief_mark_is_below_the_hard_mark() {
             ..CompactionSettings::default()
         };
         let marks = Policy::new(&settings, Tokens::new(32_000)).thresholds;
-        assert!(marks.relief < marks.hard, "{percent}%");
+        assert!(marks.prune_target < marks.hard, "{percent}%");
     }
 }
 
@@ -225,7 +225,7 @@ fn frugal_profile_sizes_the_room_by_cache_price() {
             ..CompactionSettings::default()
         };
         let marks = Policy::new(&settings, Tokens::new(window)).thresholds;
-        assert!(marks.soft < marks.hard && marks.hard <= marks.forced);
+        assert!(marks.soft < marks.hard && marks.hard <= marks.window_hard_mark);
         (marks.capacity.get(), marks.hard.get())
     };
     let usual = ThresholdSetting::Percent(90);

@@ -109,7 +109,7 @@ impl PriorThinking {
 /// Removals found for a conversation and its model.
 #[derive(Clone, Debug, Default)]
 pub struct PriorRemovals {
-    /// Ranges of all removals, united.
+    /// Ranges of all removals, merged.
     ranges: Vec<Range<usize>>,
     /// Edits of the removals at the longest prefix. Several processes may have stored one each.
     newest_edits: Vec<EditChain>,
@@ -131,12 +131,12 @@ impl PriorRemovals {
             for removal in look(key) {
                 if *newest.get_or_insert(at) == at {
                     found.newest_edits.push(removal.edits);
-                    found.renewal = prefix_keys.closer_than(at);
+                    found.renewal = prefix_keys.renewal_key(at);
                 }
                 ranges.extend(removal.ranges(head));
             }
         }
-        found.ranges = united(ranges);
+        found.ranges = merge_ranges(ranges);
         found
     }
 
@@ -164,17 +164,17 @@ impl PriorRemovals {
 }
 
 /// Sorts ranges and joins those that touch.
-pub fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| (range.start, range.end));
-    let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
     for range in ranges {
-        match united.last_mut() {
+        match merged.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
             _ if range.is_empty() => {}
-            _ => united.push(range),
+            _ => merged.push(range),
         }
     }
-    united
+    merged
 }
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ const THRASH_COMPACTIONS: u32 = 2;
 /// Detector of conversations that fill up too soon after each compaction.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct ThrashDetector {
+pub struct ThrashState {
     /// Number of messages at the last compaction; zero before the first.
     messages: usize,
     /// Number of consecutive quick compactions, up to the last one.
     quick: u32,
 }
 
-impl ThrashDetector {
+impl ThrashState {
     /// Restarts the count at `messages` messages, after recovery from an overflow used stronger
     /// means.
     pub(crate) fn restarted_at(messages: usize) -> Self {
@@ -120,14 +120,14 @@ mod tests {
     fn check(compactions: &[usize], quick: u32) {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();
-        let pace = compactions
+        let thrash = compactions
             .iter()
-            .fold(ThrashDetector::default(), |pace, &at| {
-                pace.after_compaction(&conversation, at)
+            .fold(ThrashState::default(), |thrash, &at| {
+                thrash.after_compaction(&conversation, at)
             });
-        assert_eq!(pace.quick, quick, "{compactions:?}");
-        assert_eq!(pace.is_thrashing(), quick >= 2, "{compactions:?}");
-        assert_eq!(pace.starts_thrashing(), quick == 2, "{compactions:?}");
+        assert_eq!(thrash.quick, quick, "{compactions:?}");
+        assert_eq!(thrash.is_thrashing(), quick >= 2, "{compactions:?}");
+        assert_eq!(thrash.starts_thrashing(), quick == 2, "{compactions:?}");
     }
 
     #[test]
@@ -167,40 +167,40 @@ mod tests {
     }
 
     /// Returns the state after compactions at these numbers of messages.
-    fn after(pace: ThrashDetector, compactions: &[usize]) -> ThrashDetector {
+    fn after(thrash: ThrashState, compactions: &[usize]) -> ThrashState {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();
         let compacted =
-            |pace: ThrashDetector, &at: &usize| pace.after_compaction(&conversation, at);
-        compactions.iter().fold(pace, compacted)
+            |thrash: ThrashState, &at: &usize| thrash.after_compaction(&conversation, at);
+        compactions.iter().fold(thrash, compacted)
     }
 
     #[test]
     fn recovery_restarts_the_thrash_count_at_its_length() {
-        let pace = ThrashDetector::restarted_at(9);
-        assert_eq!(pace.compacted_len(), 9);
+        let thrash = ThrashState::restarted_at(9);
+        assert_eq!(thrash.compacted_len(), 9);
         assert_eq!(
-            [8, 9, 10].map(|at| pace.was_compacted_at(at)),
+            [8, 9, 10].map(|at| thrash.was_compacted_at(at)),
             [false, true, false]
         );
         assert_eq!(
-            after(pace, &[15]),
-            ThrashDetector {
+            after(thrash, &[15]),
+            ThrashState {
                 messages: 15,
                 quick: 1
             }
         );
-        assert_eq!(after(pace, &[17]), ThrashDetector::restarted_at(17));
+        assert_eq!(after(thrash, &[17]), ThrashState::restarted_at(17));
     }
 
     #[test]
     fn thrash_positions_shift_with_the_conversation() {
-        let moved = after(ThrashDetector::default(), &[9, 15, 21]).map_position(|at| at + 2);
+        let moved = after(ThrashState::default(), &[9, 15, 21]).map_position(|at| at + 2);
         assert!(moved.was_compacted_at(23) && moved.is_thrashing());
         // A conversation that was never compacted stays that way.
         assert_eq!(
-            ThrashDetector::default().map_position(|at| at + 2),
-            ThrashDetector::default()
+            ThrashState::default().map_position(|at| at + 2),
+            ThrashState::default()
         );
     }
 

@@ -163,7 +163,7 @@ impl PrefixKeys {
 
     /// Returns the key of the stable prefix, if the prefix of `messages` messages lies so far
     /// behind it that look-ups will soon miss it.
-    pub fn closer_than(&self, messages: usize) -> Option<RecordKey> {
+    pub fn renewal_key(&self, messages: usize) -> Option<RecordKey> {
         let after = self.keys.partition_point(|(end, _)| *end <= messages);
         let (at, key) = self.stable_prefix()?;
         (self.keys.len() - after > REKEY_DISTANCE && at > messages).then_some(key)

@@ -33,7 +33,7 @@ pub struct PruneRule {
 
 /// Decision on a tool result, with its reason.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fate {
+pub enum ClearDecision {
     /// The content is replaced by a placeholder.
     Cleared,
     /// The result has no content.
@@ -66,7 +66,7 @@ pub struct ToolResult {
     /// Size of the original text.
     pub tokens: Tokens,
     /// Decision on the result.
-    pub fate: Fate,
+    pub decision: ClearDecision,
     /// Tokens that clearing frees.
     pub frees: Tokens,
     /// The part of `frees` that is not text: mostly images.
@@ -131,7 +131,7 @@ impl PruneState {
         }
     }
 
-    /// Returns all results with their fates.
+    /// Returns all results with their decisions.
     pub fn results(&self) -> &[ToolResult] {
         &self.results
     }
@@ -140,7 +140,7 @@ impl PruneState {
     pub fn cleared(&self) -> impl Iterator<Item = &ToolResult> {
         self.results
             .iter()
-            .filter(|result| result.fate == Fate::Cleared)
+            .filter(|result| result.decision == ClearDecision::Cleared)
     }
 
     /// Returns the original size of all results.
@@ -152,7 +152,7 @@ impl PruneState {
     pub(crate) fn is_cleared(&self, message: usize) -> bool {
         let at = self.results.binary_search_by_key(&message, |it| it.message);
         let result = at.ok().and_then(|at| self.results.get(at));
-        result.is_some_and(|result| result.fate == Fate::Cleared)
+        result.is_some_and(|result| result.decision == ClearDecision::Cleared)
     }
 
     /// Whether the result at `message` is still present and would be cleared with all results up to
@@ -204,7 +204,7 @@ impl PruneState {
             let Some(result) = self.results.get(at) else {
                 break;
             };
-            if result.fate == Fate::Cleared {
+            if result.decision == ClearDecision::Cleared {
                 self.freed -= result.frees;
             }
             if (self.cleared_end..self.clearable_end).contains(&at) {
@@ -298,7 +298,7 @@ impl PruneState {
             if result.frees > Tokens::ZERO {
                 self.clearable -= result.frees;
                 self.clearable_non_text -= result.non_text;
-                result.fate = Fate::Cleared;
+                result.decision = ClearDecision::Cleared;
                 if result.message >= self.summarised_until {
                     self.freed += result.frees;
                 } else {
@@ -312,17 +312,17 @@ impl PruneState {
     /// Records why each retained result was kept (for `longhaul explain`).
     pub(crate) fn assign_retention_reasons(&mut self, rule: &PruneRule, user_turns: u32) {
         let waits = if user_turns < rule.user_turns {
-            Fate::TooFewTurns
+            ClearDecision::TooFewTurns
         } else {
-            Fate::BelowMinimum
+            ClearDecision::BelowMinimum
         };
         let newest = self.results.last().map_or(0, |last| last.batch_first);
         for (at, result) in self.results.iter_mut().enumerate() {
-            if result.fate == Fate::Protected {
+            if result.decision == ClearDecision::Protected {
                 if at >= newest {
-                    result.fate = Fate::NewestBatch;
+                    result.decision = ClearDecision::NewestBatch;
                 } else if at >= self.cleared_end && at < self.clearable_end {
-                    result.fate = waits;
+                    result.decision = waits;
                 }
             }
         }
@@ -341,15 +341,18 @@ impl PruneState {
                 self.clearable_summarised -= frees;
             }
         }
-        if result.fate == Fate::Cleared {
+        if result.decision == ClearDecision::Cleared {
             if result.message >= self.summarised_until {
                 self.freed -= frees;
             }
             self.restored += 1;
         }
         (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
-        if matches!(result.fate, Fate::Cleared | Fate::Protected) {
-            result.fate = Fate::Pinned;
+        if matches!(
+            result.decision,
+            ClearDecision::Cleared | ClearDecision::Protected
+        ) {
+            result.decision = ClearDecision::Pinned;
         }
     }
 }
@@ -367,8 +370,8 @@ fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolRe
             result.points_at = points_at;
             result.batch_first = batch_first;
             // Otherwise the forwarded request would not show why the earlier read is kept.
-            if points_at.is_some() && result.fate == Fate::Protected {
-                result.fate = Fate::Pinned;
+            if points_at.is_some() && result.decision == ClearDecision::Protected {
+                result.decision = ClearDecision::Pinned;
                 (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
             }
             results.push(result);
@@ -387,7 +390,7 @@ fn evaluate_result(
     let mut result = ToolResult {
         message: at,
         tokens: Tokens::ZERO,
-        fate: Fate::Empty,
+        decision: ClearDecision::Empty,
         frees: Tokens::ZERO,
         non_text: Tokens::ZERO,
         placeholder: PlaceholderText::default(),
@@ -410,21 +413,21 @@ fn evaluate_result(
         .placeholder
         .text_for(conversation, call, &tool, message.text_tokens);
     let gain = result.tokens - result.placeholder.max_tokens();
-    result.fate = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
-        Fate::Empty
+    result.decision = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
+        ClearDecision::Empty
     } else if message.is_fixed || rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
-        Fate::Exempt
+        ClearDecision::Exempt
     } else if placeholder::is_placeholder(conversation, message) {
-        Fate::Placeholder
+        ClearDecision::Placeholder
     } else if gain == Tokens::ZERO || !result.placeholder.shortens(conversation, message) {
-        Fate::NotShorter
+        ClearDecision::NotShorter
     } else if rule.keep_errors && reports_failure(conversation, message) {
-        Fate::Error
+        ClearDecision::Error
     } else {
         let parts = conversation.parts(message).iter();
         result.non_text = parts.map(|part| part.tokens).sum();
         result.frees = gain + result.non_text;
-        Fate::Protected
+        ClearDecision::Protected
     };
     result
 }

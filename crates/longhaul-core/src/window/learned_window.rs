@@ -18,7 +18,8 @@ pub struct LearnedWindow {
     /// The window, in estimated tokens.
     pub window: Tokens,
     /// The window in provider tokens, if the provider truncates prompts to it; `None` otherwise.
-    pub cut_to: Option<u32>,
+    #[serde(rename = "cut_to")]
+    pub truncates_to: Option<u32>,
     /// The limit that the upstream stated, in provider tokens. `window` depends on the token ratio
     /// of the refused text; this limit holds for any text.
     pub stated: Option<Tokens>,
@@ -33,7 +34,7 @@ pub struct Timestamped<T> {
     /// Time of learning, in milliseconds since 1970. The first field, so that it decides the order.
     at: u64,
     /// The learned value.
-    pub what: T,
+    pub value: T,
 }
 
 impl LearnedWindow {
@@ -41,7 +42,7 @@ impl LearnedWindow {
     pub fn at_most(window: Tokens) -> Self {
         Self {
             window,
-            cut_to: None,
+            truncates_to: None,
             stated: None,
         }
     }
@@ -49,7 +50,7 @@ impl LearnedWindow {
     /// Creates the window of a model that truncates prompts to `counted` provider tokens.
     pub fn truncating_to(window: Tokens, counted: u32) -> Self {
         Self {
-            cut_to: Some(counted),
+            truncates_to: Some(counted),
             ..Self::at_most(window)
         }
     }
@@ -66,7 +67,7 @@ impl LearnedWindow {
     /// Only applies to a refusal without a number, which is a mere upper bound.
     #[must_use]
     pub fn with_accepted_floor(self, accepted: Tokens) -> Self {
-        let window = match (self.stated, self.cut_to) {
+        let window = match (self.stated, self.truncates_to) {
             (None, None) => self.window.max(accepted),
             (Some(_), _) | (_, Some(_)) => self.window,
         };
@@ -75,7 +76,7 @@ impl LearnedWindow {
 
     /// Whether an accepted request of this size contradicts the window.
     pub fn is_disproved_by(self, accepted: Tokens) -> bool {
-        self.cut_to.is_none() && accepted > self.window.max(self.stated.unwrap_or_default())
+        self.truncates_to.is_none() && accepted > self.window.max(self.stated.unwrap_or_default())
     }
 
     /// Returns the window for conversations other than the refused one.
@@ -93,11 +94,11 @@ impl LearnedWindow {
 impl<T> Timestamped<T> {
     /// Creates a value learned at `now`, in milliseconds since 1970, that supersedes `before`. Its
     /// time is later than that of `before` even if the clock is not.
-    pub fn superseding(before: Option<Self>, now: u64, what: T) -> Self {
+    pub fn superseding(before: Option<Self>, now: u64, value: T) -> Self {
         let after = before.map_or(0, |before| before.at.saturating_add(1));
         Self {
             at: now.max(after),
-            what,
+            value,
         }
     }
 

@@ -68,10 +68,10 @@ mod tests {
         let message = |text: &&str| format!(r#"{{"role":"user","content":"{text}"}}"#);
         let messages: Vec<String> = texts.iter().map(message).collect();
         let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
-        let density = predict(&read(body.as_bytes()).unwrap());
+        let ratio = predict(&read(body.as_bytes()).unwrap());
         let hundredth = |at: u32| TokenRatio::from_counts(Tokens::new(at), Tokens::new(100));
         let range = hundredth(expect - 1)..=hundredth(expect + 1);
-        assert!(range.contains(&density), "{expect}: {density:?}");
+        assert!(range.contains(&ratio), "{expect}: {ratio:?}");
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let (short, long) = (text("in Latin letters"), text(&"界".repeat(400)));
         let body =
             format!(r#"{{"messages":[{{"role":"user","content":[{short},{image},{long}]}}]}}"#);
-        let density = predict(&read(body.as_bytes()).unwrap());
-        assert!(density > TokenRatio::from_counts(Tokens::new(3), Tokens::new(1)));
+        let ratio = predict(&read(body.as_bytes()).unwrap());
+        assert!(ratio > TokenRatio::from_counts(Tokens::new(3), Tokens::new(1)));
     }
 }

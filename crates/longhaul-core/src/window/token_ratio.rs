@@ -67,11 +67,11 @@ impl TokenRatio {
 
     /// Updates a model's moving average with another sample. The first sample becomes the average;
     /// a request that is too small leaves it unchanged.
-    pub fn moving_average(before: Option<Self>, pair: CountSample) -> Option<Self> {
-        if pair.estimate < MIN_SAMPLE {
+    pub fn moving_average(before: Option<Self>, sample: CountSample) -> Option<Self> {
+        if sample.estimate < MIN_SAMPLE {
             return before;
         }
-        let Self(new) = Self::from_counts(pair.counted, pair.estimate);
+        let Self(new) = Self::from_counts(sample.counted, sample.estimate);
         let average = before.map_or(new, |Self(old)| {
             (old * (AVERAGED_SAMPLES - 1) + new) / AVERAGED_SAMPLES
         });
@@ -118,14 +118,14 @@ impl TokenCalibration {
     /// The conversion depends on the size of the counted request alone. A count taken before a
     /// compaction therefore cannot trigger another one.
     pub(crate) fn estimated_window(&self, window: Tokens) -> Tokens {
-        let density = self.model_ratio.unwrap_or_default().max(self.text_ratio);
+        let ratio = self.model_ratio.unwrap_or_default().max(self.text_ratio);
         let estimated = match self.last_sample {
-            None => density.to_estimated(window),
+            None => ratio.to_estimated(window),
             Some(CountSample { estimate, counted }) if counted <= window => {
-                estimate + density.to_estimated(window - counted)
+                estimate + ratio.to_estimated(window - counted)
             }
             Some(CountSample { estimate, counted }) => {
-                estimate - density.to_estimated(counted - window)
+                estimate - ratio.to_estimated(counted - window)
             }
         };
         let (least, most) = (TokenRatio(MAX_RATIO), TokenRatio(MIN_RATIO));
@@ -141,10 +141,11 @@ mod tests {
 
     /// Checks the window after the conversation's last sample and one sample of its model.
     fn check(last: Option<(u32, u32)>, model: Option<(u32, u32)>, expect: u32) {
-        let pair = |(estimate, counted)| CountSample::new(Tokens::new(estimate), counted).unwrap();
+        let sample =
+            |(estimate, counted)| CountSample::new(Tokens::new(estimate), counted).unwrap();
         let counts = TokenCalibration {
-            last_sample: last.map(pair),
-            model_ratio: model.and_then(|model| TokenRatio::moving_average(None, pair(model))),
+            last_sample: last.map(sample),
+            model_ratio: model.and_then(|model| TokenRatio::moving_average(None, sample(model))),
             text_ratio: TokenRatio::default(),
         };
         assert_eq!(
@@ -202,25 +203,25 @@ mod tests {
 
     #[test]
     fn moving_average_follows_gradually() {
-        let pair = |counted| CountSample::new(Tokens::new(10_000), counted).unwrap();
-        let first = TokenRatio::moving_average(None, pair(10_000));
+        let sample = |counted| CountSample::new(Tokens::new(10_000), counted).unwrap();
+        let first = TokenRatio::moving_average(None, sample(10_000));
         assert_eq!(first, Some(TokenRatio(1_000)));
         assert_eq!(
-            TokenRatio::moving_average(first, pair(18_000)),
+            TokenRatio::moving_average(first, sample(18_000)),
             Some(TokenRatio(1_100))
         );
         let mut at = first;
         for _ in 0..64 {
-            at = TokenRatio::moving_average(at, pair(18_000));
+            at = TokenRatio::moving_average(at, sample(18_000));
         }
         assert!(at > Some(TokenRatio(1_750)), "{at:?}");
     }
 
     #[test]
     fn estimates_convert_to_counts_by_the_ratio() {
-        let pair = CountSample::new(Tokens::new(10_000), 16_000).unwrap();
-        let density = TokenRatio::moving_average(None, pair).unwrap();
-        assert_eq!(density.to_counted(Tokens::new(500)), Tokens::new(800));
+        let sample = CountSample::new(Tokens::new(10_000), 16_000).unwrap();
+        let ratio = TokenRatio::moving_average(None, sample).unwrap();
+        assert_eq!(ratio.to_counted(Tokens::new(500)), Tokens::new(800));
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn a_lower_bound_stays_a_lower_bound() {
 fn no_refusal_contains_an_unfilled_placeholder() {
     // A misspelt placeholder stays in the text.
     let names = regex::Regex::new("<[a-z]+>").unwrap();
-    for family in Family::ALL {
+    for family in ErrorFamily::ALL {
         for refusal in [family.refusal(), family.sum_refusal()] {
             let body = refusal.with_numbers(OVERFLOW).body;
             let unfilled = |(name, _): &(&str, u64)| body.contains(name);

@@ -12,9 +12,9 @@ const CACHE_MARK: &str = "cache_control";
 /// A hash over everything before a block, without thinking. Order of keys, white space, cache marks
 /// and missing members do not count.
 #[derive(Clone, Debug)]
-pub struct PrefixHash(DefaultHasher);
+pub struct SignedPrefix(DefaultHasher);
 
-impl Default for PrefixHash {
+impl Default for SignedPrefix {
     fn default() -> Self {
         let mut hasher = DefaultHasher::new();
         KEY.hash(&mut hasher);
@@ -22,7 +22,7 @@ impl Default for PrefixHash {
     }
 }
 
-impl PrefixHash {
+impl SignedPrefix {
     /// Adds a value: the tools, the system prompt, a message or a block.
     pub fn add(&mut self, value: &Value) {
         add(&mut self.0, value);
@@ -63,7 +63,7 @@ fn add(hasher: &mut DefaultHasher, value: &Value) {
 
 /// A signature that does not fit its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breach {
+pub enum SignatureError {
     /// Bytes of the block differ, or another made it.
     Forged,
     /// The block that preceded this one is missing, or one stands before it that did not.
@@ -102,28 +102,28 @@ impl Chain {
     /// model is dropped without a word.
     pub fn check(
         &mut self,
-        prefix: &PrefixHash,
+        prefix: &SignedPrefix,
         (text, signature): (&str, &str),
-    ) -> Result<(), Breach> {
-        let parts = Parts::read(signature).ok_or(Breach::Forged)?;
+    ) -> Result<(), SignatureError> {
+        let parts = Parts::read(signature).ok_or(SignatureError::Forged)?;
         if parts.id != parts.expected_id(text) {
-            return Err(Breach::Forged);
+            return Err(SignatureError::Forged);
         }
         if parts.model != self.model {
             return Ok(());
         }
         let before = self.newest.replace(parts.id);
         if before.is_some_and(|before| before != parts.preceding) {
-            return Err(Breach::Gap);
+            return Err(SignatureError::Gap);
         }
         if parts.prefix != prefix.finish() {
-            return Err(Breach::Prefix);
+            return Err(SignatureError::Prefix);
         }
         Ok(())
     }
 
     /// Signs a new block behind `prefix` and the blocks checked so far.
-    pub fn sign(&self, prefix: &PrefixHash, text: &str) -> String {
+    pub fn sign(&self, prefix: &SignedPrefix, text: &str) -> String {
         let mut parts = Parts {
             model: self.model,
             prefix: prefix.finish(),

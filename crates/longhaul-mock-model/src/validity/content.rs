@@ -32,7 +32,7 @@ fn stands_for_content(message: &Value) -> bool {
 }
 
 /// Finds content that is neither a string nor parts of the types allowed for its role.
-pub(super) fn misshapen(chat: &ChatBody) -> Option<String> {
+pub(super) fn invalid_content(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let kinds: &[&str] = match role(message) {
             "user" => &USER_PARTS,
@@ -65,7 +65,7 @@ pub(super) fn tool_result(chat: &ChatBody) -> Option<String> {
 }
 
 /// Finds an assistant message with neither content nor a substitute for it.
-pub(super) fn silent_assistant(chat: &ChatBody) -> Option<String> {
+pub(super) fn assistant_without_content(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let silent = member(message, "content").is_null() && !stands_for_content(message);
         role(message) == "assistant" && silent
@@ -121,7 +121,7 @@ pub(super) fn unsigned_thinking(chat: &ChatBody) -> Option<String> {
 }
 
 /// Finds an assistant message without `reasoning_content`.
-pub(super) fn unreasoned(chat: &ChatBody) -> Option<String> {
+pub(super) fn missing_reasoning(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         role(message) == "assistant" && !member(message, "reasoning_content").is_string()
     })

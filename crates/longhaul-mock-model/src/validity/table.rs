@@ -62,7 +62,7 @@ pub static RULES: &[ValidityRule] = &[
         None,
         Enforced,
         OpenAi,
-        content::misshapen,
+        content::invalid_content,
         "Invalid type for 'messages[<what>].content': expected one of a string or array of objects.",
     ),
     rule(
@@ -191,7 +191,7 @@ pub static RULES: &[ValidityRule] = &[
         Some("assistant-null"),
         Enforced,
         OpenAi,
-        content::silent_assistant,
+        content::assistant_without_content,
         "Invalid value for 'content': expected a string, got null. (messages[<what>])",
     ),
     // 28 recorded sessions contain results with an empty text, which OpenAI accepts.
@@ -283,7 +283,7 @@ pub static RULES: &[ValidityRule] = &[
         Some("reasoning-content-deepseek"),
         OnRequest,
         OpenAi,
-        content::unreasoned,
+        content::missing_reasoning,
         "The `reasoning_content` in the thinking mode must be passed back to the API.",
     ),
     rule(

@@ -7,7 +7,8 @@ use super::keys::{RequestKey, SeenKeys, known_key};
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Binding, Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
+    Content, ContentPart, Conversation, Message, NeighbourLink, PartKind, RequestParams, Role,
+    ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -412,7 +413,7 @@ impl RequestReader<'_> {
             bound_thinking,
             is_error: false,
             is_fixed: false,
-            binding: Binding::Free,
+            binding: NeighbourLink::Free,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,

@@ -5,7 +5,7 @@
 use super::block::{Block, BlockKind};
 use super::reader::PieceStore;
 use crate::conversation::containers::Container;
-use crate::conversation::{Binding, Content, Message, PartKind, Role};
+use crate::conversation::{Content, Message, NeighbourLink, PartKind, Role};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -119,7 +119,7 @@ impl PieceStore<'_> {
             bound_thinking: is_bound.then(|| thinking.map(|part| part.tokens).sum()),
             is_error: false,
             is_fixed: false,
-            binding: Binding::Free,
+            binding: NeighbourLink::Free,
             text_tokens: Tokens::ZERO,
             tokens: MESSAGE_OVERHEAD_TOKENS + own.iter().map(|part| part.tokens).sum(),
             parts,

@@ -1,6 +1,6 @@
 //! Types of the items of an input.
 
-use crate::conversation::Binding;
+use crate::conversation::NeighbourLink;
 
 /// The reading of an item's type.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,15 +71,15 @@ impl ItemType {
     }
 
     /// Returns the tie of an item to its neighbours.
-    pub(super) fn binding(self) -> Binding {
+    pub(super) fn binding(self) -> NeighbourLink {
         match self {
-            Self::AdditionalTools | Self::ToolSearchOutput => Binding::Tools,
-            Self::Compaction => Binding::Compaction,
-            Self::CompactionTrigger => Binding::CompactionOrder,
-            Self::Reasoning => Binding::Reasoning,
-            Self::Reference => Binding::Reference,
-            Self::Unknown => Binding::Unknown,
-            Self::Call | Self::Hosted | Self::Message | Self::Output(_) => Binding::Free,
+            Self::AdditionalTools | Self::ToolSearchOutput => NeighbourLink::Tools,
+            Self::Compaction => NeighbourLink::Compaction,
+            Self::CompactionTrigger => NeighbourLink::CompactionOrder,
+            Self::Reasoning => NeighbourLink::Reasoning,
+            Self::Reference => NeighbourLink::Reference,
+            Self::Unknown => NeighbourLink::Unknown,
+            Self::Call | Self::Hosted | Self::Message | Self::Output(_) => NeighbourLink::Free,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::keys::{RequestKey, SeenKeys};
 use super::steps::{self, Items};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Binding, Content, Conversation, HistoryKeeper, Message, OutputLimit, RequestParams, Role,
+    Content, Conversation, HistoryKeeper, Message, NeighbourLink, OutputLimit, RequestParams, Role,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -73,9 +73,9 @@ fn read_with<'a>(
     let RequestReader {
         mut params, items, ..
     } = reader;
-    let is_reference = |item: &Message| item.binding == Binding::Reference;
+    let is_reference = |item: &Message| item.binding == NeighbourLink::Reference;
     params.is_partial |= is_stateful || items.messages.iter().any(is_reference);
-    let is_order = |item: &Message| item.binding == Binding::CompactionOrder;
+    let is_order = |item: &Message| item.binding == NeighbourLink::CompactionOrder;
     let is_client = params.history == HistoryKeeper::Client;
     if is_client && items.messages.iter().any(is_order) {
         params.history = HistoryKeeper::OrderedCompaction;
@@ -196,7 +196,7 @@ impl RequestReader<'_> {
                     tool_call_id: None,
                     name: None,
                     has_reasoning: false,
-                    binding: Binding::Free,
+                    binding: NeighbourLink::Free,
                     bound_thinking: None,
                     is_error: false,
                     is_fixed: false,

@@ -10,7 +10,7 @@
 
 use super::tool_names::tool_names;
 use crate::conversation::{
-    Binding, Content, ContentPart, CutRules, Message, PartKind, Role, ToolCall,
+    Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Role, ToolCall,
 };
 use crate::units::tokens::Tokens;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ type Pieces = (Vec<Message>, Vec<ContentPart>, Vec<ToolCall>);
 
 /// Joins the items of `body` to messages, and finds where history must not be cut.
 pub(super) fn messages(body: &str, items: Items) -> (Pieces, CutRules) {
-    let is_compaction = |it: &Message| it.binding == Binding::Compaction;
+    let is_compaction = |it: &Message| it.binding == NeighbourLink::Compaction;
     let pinned = items.messages.iter().rposition(is_compaction);
     let pinned = pinned.map_or(0, |at| at + 1);
     let mut steps = Steps {
@@ -72,7 +72,7 @@ pub(super) fn messages(body: &str, items: Items) -> (Pieces, CutRules) {
 #[derive(Clone, Copy, Debug)]
 struct Tie {
     /// The tie of the first item.
-    first: Binding,
+    first: NeighbourLink,
     /// Whether an item is tied to items whose extent only the provider knows.
     is_bound: bool,
 }
@@ -256,7 +256,7 @@ impl Steps {
     fn join_tools(&self, body: &str, head: usize, join: &mut impl FnMut(usize, usize)) {
         let items = self.source.messages.iter();
         let mut definitions = items
-            .filter(|item| item.binding == Binding::Tools)
+            .filter(|item| item.binding == NeighbourLink::Tools)
             .peekable();
         if definitions.peek().is_none() {
             return;
@@ -295,12 +295,12 @@ impl Steps {
                 is_bound_turn = false;
             } else if message.role == Role::Assistant {
                 let is_joined = match tie.first {
-                    Binding::Reasoning => false,
-                    Binding::Reference | Binding::Unknown => true,
-                    Binding::Compaction
-                    | Binding::CompactionOrder
-                    | Binding::Free
-                    | Binding::Tools => is_bound_turn,
+                    NeighbourLink::Reasoning => false,
+                    NeighbourLink::Reference | NeighbourLink::Unknown => true,
+                    NeighbourLink::Compaction
+                    | NeighbourLink::CompactionOrder
+                    | NeighbourLink::Free
+                    | NeighbourLink::Tools => is_bound_turn,
                 };
                 if let Some(joined) = joined.get_mut(at) {
                     *joined = is_joined;
@@ -323,9 +323,12 @@ impl Steps {
 }
 
 /// Whether an item is tied to items whose extent only the provider knows.
-fn is_bound(binding: Binding) -> bool {
+fn is_bound(binding: NeighbourLink) -> bool {
     match binding {
-        Binding::Reasoning | Binding::Reference | Binding::Unknown => true,
-        Binding::Compaction | Binding::CompactionOrder | Binding::Free | Binding::Tools => false,
+        NeighbourLink::Reasoning | NeighbourLink::Reference | NeighbourLink::Unknown => true,
+        NeighbourLink::Compaction
+        | NeighbourLink::CompactionOrder
+        | NeighbourLink::Free
+        | NeighbourLink::Tools => false,
     }
 }

@@ -59,11 +59,14 @@ fn each_message_is_accounted_for_once_with_its_change() {
     };
     let account = RequestAccount::new(&conversation, &policy(8_000), &view, Some(&decisions));
     check_sums(&account);
-    let changes: Vec<_> = account.changes().map(|row| (row.from, row.fate)).collect();
-    let cleared = MessageFate::ToolResult(Fate::Cleared);
+    let changes: Vec<_> = account
+        .changes()
+        .map(|row| (row.from, row.decision))
+        .collect();
+    let cleared = MessageDecision::ToolResult(ClearDecision::Cleared);
     assert_eq!(
         changes,
-        [(3, cleared), (5, cleared), (7, MessageFate::Clipped)]
+        [(3, cleared), (5, cleared), (7, MessageDecision::Clipped)]
     );
     view.set_summary(4, "what stands for the rest".into());
     let account = RequestAccount::new(&conversation, &policy(8_000), &view, Some(&decisions));
@@ -72,7 +75,7 @@ fn each_message_is_accounted_for_once_with_its_change() {
     check_sums(&folded);
     let rows: Vec<_> = folded.rows.iter().map(|row| (row.from, row.to)).collect();
     assert_eq!(rows[..2], [(0, 2), (2, 4)], "{folded:?}");
-    assert_eq!(folded.rows[1].fate, MessageFate::Summarised);
+    assert_eq!(folded.rows[1].decision, MessageDecision::Summarised);
     assert_eq!(folded.limited_to(1).omitted, rows.len() - 1);
     let unchanged = account.unchanged();
     assert_eq!(unchanged.after, unchanged.before);

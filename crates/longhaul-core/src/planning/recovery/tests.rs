@@ -232,7 +232,7 @@ fn a_digest_covers_no_more_history_than_needed() {
             else {
                 panic!("{told}");
             };
-            assert_eq!(view.thrash(), ThrashDetector::restarted_at(ALL));
+            assert_eq!(view.thrash(), ThrashState::restarted_at(ALL));
             view.tokens(it)
         })
     };

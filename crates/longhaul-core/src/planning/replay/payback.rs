@@ -21,7 +21,7 @@ impl Replay<'_, '_> {
         if !policy.weighs_clearing {
             return true;
         }
-        if self.prune_size(point) >= policy.prune_thresholds.forced {
+        if self.prune_size(point) >= policy.prune_thresholds.window_hard_mark {
             // A cut in the same break frees more and keeps more.
             return !self.cuts_first;
         }
@@ -55,7 +55,7 @@ impl Replay<'_, '_> {
         let output = self.conversation.output_tokens();
         let forced = policy
             .thresholds
-            .forced
+            .window_hard_mark
             .min(policy.thresholds.max_input(output));
         if !policy.weighs_cuts || size >= forced {
             return true;

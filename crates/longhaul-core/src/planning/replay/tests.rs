@@ -43,7 +43,7 @@ pub(crate) fn policy() -> Policy {
     };
     for marks in [&mut policy.thresholds, &mut policy.prune_thresholds] {
         (marks.soft, marks.hard) = (FAR, FAR);
-        (marks.pressure, marks.relief) = (FAR, FAR);
+        (marks.prune_above, marks.prune_target) = (FAR, FAR);
     }
     policy
 }
@@ -84,10 +84,10 @@ fn stand(
     conversation: &Conversation<'_>,
     policy: &Policy,
     base: Option<&RecordMatch>,
-    at_the_mark: HardMarkMode,
+    hard_mark_mode: HardMarkMode,
 ) -> ReplayOutcome {
     let kept = PinnedHead::new(conversation, policy, base);
-    replay(conversation, policy, kept, base, at_the_mark)
+    replay(conversation, policy, kept, base, hard_mark_mode)
 }
 
 /// Replays the steps without cutting at a mark.
@@ -237,7 +237,7 @@ fn always_trigger_applies_the_rule_at_each_point_above_its_minimum() {
 fn pressure_trigger_applies_the_rule_only_above_the_pressure_mark() {
     let check = |pressure, base: Option<&RecordMatch>, expect: &[usize]| {
         let mut policy = clearing(PruneTrigger::Pressure, rule());
-        policy.prune_thresholds.pressure = pressure;
+        policy.prune_thresholds.prune_above = pressure;
         assert_eq!(cleared(&noted(&policy, base)), expect, "{pressure}");
     };
     check(size(ALL) - ONE, None, &RESULTS[..4]);
@@ -251,7 +251,10 @@ fn pressure_trigger_applies_the_rule_only_above_the_pressure_mark() {
 fn hard_mark_trigger_clears_if_that_reaches_the_relief_mark() {
     let check = |hard, relief, base: Option<&RecordMatch>, expect: &[usize]| {
         let mut policy = clearing(PruneTrigger::HardMark, rule());
-        (policy.prune_thresholds.hard, policy.prune_thresholds.relief) = (hard, relief);
+        (
+            policy.prune_thresholds.hard,
+            policy.prune_thresholds.prune_target,
+        ) = (hard, relief);
         for standing in [noted(&policy, base), cut(&policy, base)] {
             assert_eq!(cleared(&standing), expect, "{hard} {relief}");
             assert!(!standing.cut_here && !standing.summary_due);
@@ -325,7 +328,7 @@ fn tokens_already_saved_by_a_record_are_not_freed_again() {
         };
         let base = found(ALL - 2, record);
         for (short_of, expect) in [(Tokens::ZERO, &RESULTS[..4]), (ONE, &[])] {
-            policy.prune_thresholds.relief = standing.size - saved - short_of;
+            policy.prune_thresholds.prune_target = standing.size - saved - short_of;
             let stood = stand(&conversation, &policy, Some(&base), HardMarkMode::Report);
             assert_eq!(
                 cleared(&stood),
@@ -370,14 +373,14 @@ fn without_proactive_compaction_hard_mark_pruning_needs_a_tenth_gain() {
         let mut policy = clearing(PruneTrigger::HardMark, rule());
         policy.proactive = proactive;
         policy.prune_thresholds.hard = wanted;
-        policy.prune_thresholds.relief = Tokens::ZERO;
+        policy.prune_thresholds.prune_target = Tokens::ZERO;
         let beside_its_text = run(1..2) - Tokens::new(250);
         let more = "x".repeat((wanted - size(ALL) - beside_its_text).to_chars());
         let body = and_then(STEPS, &more);
         let conversation = read(body.as_bytes()).unwrap();
         assert_eq!(OUTSIDE + conversation.tokens_of(1..ALL + 1), wanted);
-        for at_the_mark in [HardMarkMode::Report, HardMarkMode::Cut] {
-            let standing = stand(&conversation, &policy, None, at_the_mark);
+        for hard_mark_mode in [HardMarkMode::Report, HardMarkMode::Cut] {
+            let standing = stand(&conversation, &policy, None, hard_mark_mode);
             assert_eq!(cleared(&standing), expect, "{proactive} {wanted}");
             assert!(!standing.summary_due && !standing.cut_here);
         }

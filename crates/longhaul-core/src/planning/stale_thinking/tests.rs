@@ -83,7 +83,7 @@ fn ranges(
     }
     let whole = prior.removals.ranges().iter().cloned();
     let own = removal.iter().flat_map(|it| it.ranges(0));
-    (united(whole.chain(own).collect()), removal)
+    (merge_ranges(whole.chain(own).collect()), removal)
 }
 
 #[test]

@@ -238,8 +238,8 @@ fn a_record_reproduces_the_view_in_the_next_request() {
     }
     view.drop_images_before(6);
     view.drop_images_before(5);
-    view.set_thrash(ThrashDetector::restarted_at(10));
-    assert_eq!(view.thrash(), ThrashDetector::restarted_at(10));
+    view.set_thrash(ThrashState::restarted_at(10));
+    assert_eq!(view.thrash(), ThrashState::restarted_at(10));
     let record = view.to_record(&conversation);
     let expect = CompactionRecord {
         text: Some(TEXT.into()),
@@ -250,7 +250,7 @@ fn a_record_reproduces_the_view_in_the_next_request() {
         // The other clips have become invisible.
         clips: vec![clip(7)],
         images_before: 6,
-        pace: ThrashDetector::restarted_at(10),
+        thrash: ThrashState::restarted_at(10),
         ..CompactionRecord::default()
     };
     assert_eq!(record, expect);

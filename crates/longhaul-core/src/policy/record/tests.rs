@@ -175,7 +175,7 @@ fn for_another_model_only_the_text_of_a_record_applies() {
         clips: vec![clip],
         images_before: 2,
         window: Some(Tokens::new(8_000)),
-        pace: ThrashDetector::restarted_at(5),
+        thrash: ThrashState::restarted_at(5),
         compaction_count: 2,
         ..CompactionRecord::default()
     };
@@ -362,7 +362,7 @@ fn record_indices_shift_with_the_number_of_leading_messages() {
             cleared_before: on(6),
             clips: vec![clip(on(6)), clip(on(7))],
             images_before: on(4),
-            pace: ThrashDetector::restarted_at(on(9)),
+            thrash: ThrashState::restarted_at(on(9)),
             text: Some("what stands for the rest".into()),
             compaction_count: 3,
             ..named("one")
@@ -396,9 +396,9 @@ fn record_indices_shift_with_the_number_of_leading_messages() {
         assert_eq!(find(letters, &first).prefix_end, letters.len(), "{letters}");
     }
     // A conversation that was never compacted has no index to map.
-    let pace = ThrashDetector::default();
-    let never = find("suauauaua", &CompactionRecord { pace, ..kept });
-    assert_eq!(never.record.pace, pace);
+    let thrash = ThrashState::default();
+    let never = find("suauauaua", &CompactionRecord { thrash, ..kept });
+    assert_eq!(never.record.thrash, thrash);
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn edits(count: usize) -> EditChain {
 
 #[test]
 fn ranges_that_touch_are_one() {
-    assert_eq!(united(vec![5..7, 1..3, 2..4, 4..5, 9..9]), [1..7]);
-    assert_eq!(united(vec![8..9, 1..2]), [1..2, 8..9]);
+    assert_eq!(merge_ranges(vec![5..7, 1..3, 2..4, 4..5, 9..9]), [1..7]);
+    assert_eq!(merge_ranges(vec![8..9, 1..2]), [1..2, 8..9]);
 }
 
 #[test]

@@ -353,11 +353,11 @@ fn a_prefix_past_half_the_look_up_range_gets_a_closer_one() {
     let prefix_keys = chains_of(&"ua".repeat(150));
     let lasting = prefix_keys.key_at(298);
     for (messages, nearer) in [(0, lasting), (43, lasting), (44, None), (300, None)] {
-        assert_eq!(prefix_keys.closer_than(messages), nearer, "{messages}");
+        assert_eq!(prefix_keys.renewal_key(messages), nearer, "{messages}");
     }
     // After nothing but reminders, no closer prefix exists.
     let prefix_keys = chains_of(&format!("ua{}", "us".repeat(300)));
-    assert_eq!(prefix_keys.closer_than(1), prefix_keys.key_at(2));
-    assert_eq!(prefix_keys.closer_than(2), None);
-    assert_eq!(chains_of("s").closer_than(0), None);
+    assert_eq!(prefix_keys.renewal_key(1), prefix_keys.key_at(2));
+    assert_eq!(prefix_keys.renewal_key(2), None);
+    assert_eq!(chains_of("s").renewal_key(0), None);
 }

@@ -65,11 +65,11 @@ fn fires(prune_state: &mut PruneState, rule: &PruneRule, user_turns: u32) -> boo
     prune_state.would_fire(rule, user_turns)
 }
 
-fn fates(prune_state: &PruneState) -> Vec<Fate> {
+fn decisions(prune_state: &PruneState) -> Vec<ClearDecision> {
     prune_state
         .results()
         .iter()
-        .map(|result| result.fate)
+        .map(|result| result.decision)
         .collect()
 }
 
@@ -140,15 +140,15 @@ fn an_image_is_freed_with_its_text_and_kept_without_text() {
             body(&["", ""]).replacen(r#""content":"""#, &format!(r#""content":{content}"#), 1);
         let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
         let result = &prune_state.results()[0];
-        (result.fate, result.tokens, result.frees)
+        (result.decision, result.tokens, result.frees)
     };
     let text = format!(r#"{{"type":"text","text":"{}"}}"#, long());
     let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
-    let (fate, tokens, frees) = weigh(&format!("[{text}]"));
+    let (decision, tokens, frees) = weigh(&format!("[{text}]"));
     let with_image = weigh(&format!("[{text},{image}]"));
-    assert_eq!(with_image, (fate, tokens, frees + Tokens::new(1_200)));
+    assert_eq!(with_image, (decision, tokens, frees + Tokens::new(1_200)));
     let alone = weigh(&format!("[{image}]"));
-    assert_eq!(alone, (Fate::Empty, Tokens::ZERO, Tokens::ZERO));
+    assert_eq!(alone, (ClearDecision::Empty, Tokens::ZERO, Tokens::ZERO));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn clear_before_clears_exactly_up_to_the_recorded_message() {
 
 #[test]
 fn each_retained_result_has_a_reason() {
-    use Fate::{BelowMinimum, Cleared, NewestBatch, Protected, TooFewTurns};
+    use ClearDecision::{BelowMinimum, Cleared, NewestBatch, Protected, TooFewTurns};
     let explained = |turns| {
         let (mut prune_state, tokens, _) = five(&rule());
         prune_state.clear_before(3);
@@ -274,7 +274,7 @@ fn each_retained_result_has_a_reason() {
             ..rule()
         };
         prune_state.assign_retention_reasons(&rule, turns);
-        fates(&prune_state)
+        decisions(&prune_state)
     };
     assert_eq!(
         explained(2),
@@ -297,14 +297,14 @@ fn pointed_at() -> (PruneState, Tokens) {
 
 #[test]
 fn a_result_that_a_later_stub_refers_to_is_kept() {
-    use Fate::{Cleared, Pinned, Protected};
+    use ClearDecision::{Cleared, Pinned, Protected};
     let (mut prune_state, frees) = pointed_at();
     prune_state.ingest_until(11);
     prune_state.extend_clearable(Tokens::ZERO);
     assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
     prune_state.clear_all_clearable();
     assert_eq!(
-        fates(&prune_state),
+        decisions(&prune_state),
         [Cleared, Pinned, Pinned, Cleared, Protected]
     );
     assert_eq!(
@@ -387,8 +387,8 @@ fn a_cleared_result_is_restored_when_a_stub_refers_to_it() {
         let before = prune_state.freed_tokens();
         prune_state.ingest_until(7);
         assert_eq!(
-            (fates(&prune_state)[1], prune_state.restored),
-            (Fate::Pinned, 1)
+            (decisions(&prune_state)[1], prune_state.restored),
+            (ClearDecision::Pinned, 1)
         );
         // Results covered by a summary had freed no tokens.
         assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
@@ -399,30 +399,36 @@ fn a_cleared_result_is_restored_when_a_stub_refers_to_it() {
     }
 }
 
-/// Checks the fate of the first of two results, of a tool called `read`.
-fn check(result: &str, rule: &PruneRule, expect: Fate) {
+/// Checks the decision of the first of two results, of a tool called `read`.
+fn check(result: &str, rule: &PruneRule, expect: ClearDecision) {
     let body = body(&[result, "x"]);
     let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
     let first = &prune_state.results()[0];
-    assert_eq!(first.fate, expect, "{result}");
-    assert_eq!(first.frees > Tokens::ZERO, expect == Fate::Protected);
+    assert_eq!(first.decision, expect, "{result}");
+    assert_eq!(
+        first.frees > Tokens::ZERO,
+        expect == ClearDecision::Protected
+    );
 }
 
 #[test]
 fn results_that_save_nothing_or_are_exempt_are_never_cleared() {
     let long = long();
     let failure = format!("Error: {long}");
-    check(&long, &rule(), Fate::Protected);
-    check("", &rule(), Fate::Empty);
-    check("ok", &rule(), Fate::NotShorter);
-    check(&failure, &rule(), Fate::Protected);
+    check(&long, &rule(), ClearDecision::Protected);
+    check("", &rule(), ClearDecision::Empty);
+    check("ok", &rule(), ClearDecision::NotShorter);
+    check(&failure, &rule(), ClearDecision::Protected);
     let keeps = PruneRule {
         keep_errors: true,
         ..rule()
     };
-    check(&failure, &keeps, Fate::Error);
-    check(&long, &keeps, Fate::Protected);
-    for (tool, expect) in [("read", Fate::Exempt), ("write", Fate::Protected)] {
+    check(&failure, &keeps, ClearDecision::Error);
+    check(&long, &keeps, ClearDecision::Protected);
+    for (tool, expect) in [
+        ("read", ClearDecision::Exempt),
+        ("write", ClearDecision::Protected),
+    ] {
         let exempt = PruneRule {
             exempt_tools: vec![tool.to_owned()],
             ..rule()
@@ -432,7 +438,7 @@ fn results_that_save_nothing_or_are_exempt_are_never_cleared() {
     check(
         "[Old tool result content cleared]",
         &rule(),
-        Fate::Placeholder,
+        ClearDecision::Placeholder,
     );
 }
 

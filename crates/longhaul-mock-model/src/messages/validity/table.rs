@@ -154,7 +154,7 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
     ),
     rule(
         "m-first-user",
-        turns::first_no_user,
+        turns::first_not_user,
         "messages: first message must use the \"user\" role",
     ),
     rule(

@@ -34,7 +34,7 @@ pub(super) fn odd_system(body: &MessagesBody<'_>) -> bool {
     })
 }
 
-pub(super) fn first_no_user(body: &MessagesBody<'_>) -> bool {
+pub(super) fn first_not_user(body: &MessagesBody<'_>) -> bool {
     let first = body.turns.first();
     let is_compaction = first.is_some_and(|turn| turn.of_type("compaction").next().is_some());
     first.is_some_and(|turn| turn.role != "user") && !is_compaction

@@ -143,7 +143,7 @@ fn clearing_must_suffice_if_history_cannot_be_cut() {
     ] {
         let mut policy = full_and_clearing(size(ALL));
         policy.keep_recent = FAR;
-        policy.prune_thresholds.relief = relief;
+        policy.prune_thresholds.prune_target = relief;
         let standing = cut(&policy, None);
         assert_eq!((standing.summary_due, standing.cut_here), (due, false));
         assert_eq!(cleared(&standing).is_empty(), due);
@@ -154,7 +154,7 @@ fn clearing_must_suffice_if_history_cannot_be_cut() {
 fn summary_is_due_if_clearing_leaves_the_size_at_the_hard_mark() {
     let mut policy = full_and_clearing(size(ALL));
     let left = size(ALL) - times(FREES, 4);
-    policy.thresholds.relief = left - ONE;
+    policy.thresholds.prune_target = left - ONE;
     for (hard, due) in [(left, true), (left + ONE, false)] {
         policy.thresholds.hard = hard;
         let standing = noted(&policy, None);
@@ -168,7 +168,7 @@ fn pruning_suffices_if_its_mark_comes_no_later_and_it_frees_enough() {
     let (all, freed) = (size(ALL), times(FREES, 4));
     let check = |own_mark, hard, relief, suffices| {
         let mut policy = full_and_clearing(own_mark);
-        (policy.thresholds.hard, policy.prune_thresholds.relief) = (hard, relief);
+        (policy.thresholds.hard, policy.prune_thresholds.prune_target) = (hard, relief);
         let standing = noted(&policy, None);
         assert_eq!(standing.pruning_suffices, suffices, "{own_mark} {hard}");
         assert_eq!(cleared(&standing), [0; 0]);

@@ -1,17 +1,17 @@
 //! Tests of the effects of a record, and of thrash detection.
 
 use super::*;
-use crate::policy::thrash::ThrashDetector;
+use crate::policy::thrash::ThrashState;
 use crate::text::wording::wrap_summary;
 
 /// Returns the thrash state after compactions at these lengths.
-fn pace(compactions: &[usize]) -> ThrashDetector {
+fn thrash(compactions: &[usize]) -> ThrashState {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     compactions
         .iter()
-        .fold(ThrashDetector::default(), |pace, &at| {
-            pace.after_compaction(&conversation, at)
+        .fold(ThrashState::default(), |thrash, &at| {
+            thrash.after_compaction(&conversation, at)
         })
 }
 
@@ -19,7 +19,7 @@ fn pace(compactions: &[usize]) -> ThrashDetector {
 /// which made it.
 fn paced(compactions: &[usize]) -> CompactionRecord {
     CompactionRecord {
-        pace: pace(compactions),
+        thrash: thrash(compactions),
         ..CompactionRecord::default()
     }
 }
@@ -52,10 +52,10 @@ fn a_compaction_is_quick_within_three_requests_of_the_last() {
         let base = found(compacted, paced(&[compacted]));
         let standing = stand(&conversation, &policy, Some(&base), HardMarkMode::Cut);
         assert!(standing.cut_here);
-        assert_eq!(standing.thrash, pace(&[compacted, full_at]), "{requests}");
+        assert_eq!(standing.thrash, thrash(&[compacted, full_at]), "{requests}");
     }
-    assert_ne!(pace(&[compacted, 10]), ThrashDetector::restarted_at(10));
-    assert_eq!(pace(&[compacted, 12]), ThrashDetector::restarted_at(12));
+    assert_ne!(thrash(&[compacted, 10]), ThrashState::restarted_at(10));
+    assert_eq!(thrash(&[compacted, 12]), ThrashState::restarted_at(12));
 }
 
 #[test]
