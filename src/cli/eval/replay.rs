@@ -101,11 +101,12 @@ fn with_summaries_at(
 ) -> Result<Config, Problem> {
     config.summary.wait_limit = SUMMARY_WAIT;
     config.summary.max_per_hour = SUMMARIES_PER_HOUR;
-    if like.summary.endpoint.is_some() {
+    if let Some(endpoint) = &like.summary.endpoint {
         let base = BaseUrl::parse(&gateway.url());
         let base = base.map_err(|error| Problem::Listen(error.to_string()))?;
         config.summary.endpoint = Some(SummaryEndpoint {
             base,
+            api: endpoint.api,
             authorization: None,
         });
     }
