@@ -155,9 +155,9 @@ faults! {
         "the upstream {origin} closed the connection before it responded; longhaul did not resend \
          the request, but you can";
 
-    /// The upstream's reply is not HTTP.
+    /// The upstream's reply is not HTTP, or has transfer codings that leave its end open to doubt.
     UpstreamMalformed = "upstream_malformed", BAD_GATEWAY, Useless,
-        "the upstream {origin} did not respond in HTTP; check the scheme and port in \
+        "the upstream {origin} did not respond in valid HTTP; check the scheme and port in \
          upstream.base";
 
     /// The proxy to the upstream is unreachable, or refused the connection.

@@ -163,12 +163,11 @@ async fn forward(
     }
 
     let overrides = RequestOverrides::from_headers(&head.headers);
-    // The reservation is held until the reply head arrives, or until a summary of the body is done
-    // if that takes longer. By then the body has been written, or the upstream has answered early
-    // and usually reads no more of the body.
     let meter = log.meter();
     let receiving = services.receive(&head, overrides, body, meter);
     let received = meter.measure_wait(receiving).await?;
+    // The reservation of a whole body is held until the reply head arrives. By then the body has been
+    // written, or the upstream has answered early and usually reads no more of the body.
     let (body, framing, _reservation) = match received {
         Received::Chat(body) => {
             let scope = services.scope(&route.mapped, &head);
@@ -201,11 +200,9 @@ async fn forward(
             log.set_report(if is_count { report.of_count() } else { report });
             body.into_request_body(log.meter())
         }
-        Received::Streamed {
-            body, reservation, ..
-        } => {
+        Received::Streamed { body, .. } => {
             let framing = BodyFraming::for_streamed(&head, &body);
-            (body, framing, reservation)
+            (body, framing, None)
         }
     };
     let reply = send::send(services, &route, head, body, framing, None, log).await?;
@@ -281,7 +278,8 @@ async fn serve_count(
     let conversation = chat.request.conversation;
     log.set_report(ChatReport::untouched(conversation, Bypass::Nothing).of_count());
     log.report_mut().add(Action::Original);
-    let (body, framing) = chat.request.body.original().into_request_body(log.meter());
+    let original = count::original_body(&chat, &inputs);
+    let (body, framing) = original.into_request_body(log.meter());
     let (head, why) = (retry_head(head), Some(RetryReason::Original));
     let sent = send::send(services, route, head, body, framing, why, log);
     Ok(sent

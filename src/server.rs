@@ -217,7 +217,7 @@ impl Server {
             tasks.spawn(async move {
                 set_socket_options(&socket);
                 let peer = socket.peer_addr().ok();
-                let peer = peer.map(|peer| PeerAddress(peer.ip().to_canonical()));
+                let peer = peer.map(|peer| PeerAddress::new(peer.ip()));
                 let until = Instant::now() + HEAD_TIMEOUT;
                 match current.certificates.clone() {
                     None => serve(socket, peer, until, current, stopped).await,

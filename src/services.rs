@@ -139,7 +139,6 @@ impl Services {
         {
             return Ok(Received::Streamed {
                 body: RequestBody::from_client(body, meter),
-                reservation: None,
                 why: None,
             });
         }

@@ -6,7 +6,7 @@
 use http::StatusCode;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, plan, rewrite};
+use crate::chat::{Chat, plan, rewrite, thinking};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;
@@ -19,7 +19,7 @@ pub(crate) fn counted_body(
     inputs: &PlanInputs,
 ) -> (Option<FramedBody>, ChatReport) {
     let conversation = chat.request.conversation;
-    let plan = plan::plan_in_use(chat, inputs);
+    let plan = plan::plan_in_use(chat, &for_last_send(chat, inputs));
     let mut report = plan::plan_report(conversation, &plan).of_count();
     match chat.mode {
         Mode::On => match rewrite::rewritten_body(&chat.request, &plan.view) {
@@ -32,6 +32,23 @@ pub(crate) fn counted_body(
             }
             (None, report)
         }
+    }
+}
+
+/// Builds the body of the original, without thinking that is bound to earlier edits.
+pub(crate) fn original_body(chat: &Chat<'_>, inputs: &PlanInputs) -> FramedBody {
+    let plan = plan::unmodified(chat, &for_last_send(chat, inputs));
+    let body = rewrite::rewritten_body(&chat.request, &plan.view);
+    body.ok()
+        .flatten()
+        .unwrap_or_else(|| chat.request.body.original())
+}
+
+/// Returns the inputs of a plan whose refusal nothing mends.
+fn for_last_send(chat: &Chat<'_>, inputs: &PlanInputs) -> PlanInputs {
+    PlanInputs {
+        prior_records: thinking::for_last_send(chat, &inputs.prior_records),
+        ..inputs.clone()
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn log_learned_window(
     );
 }
 
-/// Reports a window that this caller learned below the one in force, once the retry was accepted.
+/// Reports a window that this caller learned, if it is below the window in force.
 pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let learned = chat.knowledge.windows.observations(&chat.model).window();
     if let Some(after) = learned.filter(|after| *after < refused.window) {

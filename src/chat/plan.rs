@@ -211,7 +211,7 @@ pub(super) fn plan_in_use(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
 }
 
 /// Plans to forward the original, without thinking that is bound to earlier edits.
-fn unmodified(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+pub(super) fn unmodified(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     let conversation = chat.request.conversation;
     let plan = plan_unmodified(conversation, &inputs.policy);
     plan.without_stale_thinking(conversation, &inputs.prior_records.thinking)

@@ -346,7 +346,6 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
                 window::learn_from_refusal(chat, refused);
             }
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
-            notices::report_lowered_window(chat, refused);
             let is_count = overflow.kind == LimitKind::Window;
             let sample = overflow
                 .used
@@ -385,12 +384,9 @@ fn learn_from_overflow(chat: &Chat<'_>, refused: &SuspectedOverflow) {
             "the upstream limits bytes: a smaller request was answered"
         );
     } else if refused.is_request_limit() {
-        let windows = &chat.knowledge.windows;
-        windows.learn_request_limit(&chat.model, refused.tokens, &refused.overflow);
-        notices::log_request_limit(chat, refused);
+        window::learn_request_limit(chat, refused);
     } else {
         window::learn_from_refusal(chat, refused);
-        notices::report_lowered_window(chat, refused);
     }
 }
 

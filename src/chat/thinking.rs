@@ -29,12 +29,27 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
     match chat.request.conversation.thinking_binding() {
         ThinkingBinding::Dropped => StaleThinking::Ignored,
         ThinkingBinding::Enforced => StaleThinking::Removed,
-        // Thinking with a fixed budget has to stay in an open tool loop.
-        ThinkingBinding::Never => StaleThinking::Kept,
-        _ if chat.knowledge.binding_models.contains(&chat.model) => StaleThinking::Removed,
+        // A refusal outweighs what the model's name shows.
+        _ if is_learned(chat) => StaleThinking::Removed,
         // Without recovery no refusal is seen, and nothing is sent twice.
         ThinkingBinding::Possible if !chat.recovery_enabled() => StaleThinking::Removed,
-        ThinkingBinding::Possible => StaleThinking::Kept,
+        // Thinking with a fixed budget has to stay in an open tool loop.
+        ThinkingBinding::Never | ThinkingBinding::Possible => StaleThinking::Kept,
+    }
+}
+
+/// Whether the upstream has refused an edit for the thinking behind it, from this caller and for the
+/// chat's model.
+fn is_learned(chat: &Chat<'_>) -> bool {
+    chat.knowledge.binding_models.contains(&chat.model)
+}
+
+/// Whether the model may bind thinking, as far as its name or a refusal shows.
+fn may_bind(chat: &Chat<'_>) -> bool {
+    match chat.request.conversation.thinking_binding() {
+        ThinkingBinding::Dropped => false,
+        ThinkingBinding::Enforced | ThinkingBinding::Possible => true,
+        ThinkingBinding::Never => is_learned(chat),
     }
 }
 
@@ -44,7 +59,7 @@ pub(super) fn may_be_refused(chat: &Chat<'_>, first: &Attempt) -> bool {
     let conversation = chat.request.conversation;
     conversation.has_bound_thinking()
         && first.inputs.prior_records.thinking.stale != StaleThinking::Ignored
-        && conversation.thinking_binding() != ThinkingBinding::Never
+        && may_bind(chat)
         && first.plan.has_edits(conversation)
 }
 
@@ -52,9 +67,7 @@ pub(super) fn may_be_refused(chat: &Chat<'_>, first: &Attempt) -> bool {
 /// removed.
 pub(super) fn for_last_send(chat: &Chat<'_>, prior: &PriorRecords) -> PriorRecords {
     let mut prior = prior.clone();
-    if prior.thinking.stale == StaleThinking::Kept
-        && chat.request.conversation.thinking_binding() == ThinkingBinding::Possible
-    {
+    if prior.thinking.stale == StaleThinking::Kept && may_bind(chat) {
         prior.thinking.stale = StaleThinking::Removed;
     }
     prior
@@ -96,7 +109,7 @@ pub(super) fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> 
         && conversation.thinking_binding() == ThinkingBinding::Possible;
     let may_be_edited = first.plan.has_edits(conversation)
         || !prior.removals.is_empty()
-        || chat.knowledge.binding_models.contains(&chat.model)
+        || is_learned(chat)
         || is_unknown;
     if prior.stale == StaleThinking::Ignored || !may_be_edited {
         return None;

@@ -175,6 +175,9 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
         let before = windows.observations(&chat.model).learned_window();
         windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
         notices::log_learned_window(chat, refused, before);
+        if windows.observations(&chat.model).learned_window() != before {
+            notices::report_lowered_window(chat, refused);
+        }
     } else {
         windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
     }
@@ -209,6 +212,18 @@ pub(super) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
             };
             learn_from_refusal(chat, &refused);
         }
+    }
+}
+
+/// Learns the largest request that the account may send: for the caller if the stated limit is
+/// credible, else for this conversation alone.
+pub(super) fn learn_request_limit(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+    let (windows, overflow) = (&chat.knowledge.windows, &refused.overflow);
+    if is_credible_limit(refused.tokens, overflow, []) {
+        windows.learn_request_limit(&chat.model, refused.tokens, overflow);
+        notices::log_request_limit(chat, refused);
+    } else {
+        windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, overflow);
     }
 }
 

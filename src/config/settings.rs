@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::base_url::BaseUrl;
 use super::choices::{
-    Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket, SummaryApi,
-    SummaryModel, SummaryStyle,
+    Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket,
+    SummaryApi, SummaryModel, SummaryStyle,
 };
 use super::parse::{
     address, address_or_off, base_url, choice, count, integer, optional_base_url, optional_choice,

@@ -105,6 +105,11 @@ impl RequestLog {
         self.place = Some(place);
     }
 
+    /// Takes the request's place, for a tunnel that outlives the request.
+    pub(crate) fn take_slot(&mut self) -> Option<RequestSlot> {
+        self.place.take()
+    }
+
     /// Sets the upstream path, without its query.
     pub(crate) fn set_path(&mut self, path: &str) {
         path.clone_into(&mut self.path);

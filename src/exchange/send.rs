@@ -62,7 +62,7 @@ pub(crate) async fn send(
         }
     });
     log.record_reply(&reply);
-    Ok(client_reply(services, reply?, route))
+    client_reply(services, reply?, route)
 }
 
 /// Builds the upstream request. Extensions are kept: hyper stores the original spelling of
@@ -93,11 +93,17 @@ pub(crate) fn upstream_request(
 }
 
 /// Builds the client's reply, with the upstream body unchanged.
+///
+/// # Errors
+/// The transfer codings of the reply leave its end open to doubt, or the client cannot read them.
 pub(crate) fn client_reply(
     services: &Services,
     reply: Response<UpstreamBody>,
     route: &Route,
-) -> Response<UpstreamBody> {
+) -> Result<Response<UpstreamBody>, Fault> {
+    if !headers::reply_codings_pass(reply.headers(), route.client_version) {
+        return Err(Fault::UpstreamMalformed);
+    }
     if route.requested != route.mapped {
         let (asked, became) = (route.requested.path(), route.mapped.path());
         services
@@ -107,7 +113,7 @@ pub(crate) fn client_reply(
     let (mut head, body) = reply.into_parts();
     head.headers = headers::reply(&head, route.client_version);
     head.version = Version::HTTP_11;
-    Response::from_parts(head, body)
+    Ok(Response::from_parts(head, body))
 }
 
 /// Returns the requested path and query. A tunnel (`CONNECT`) has none.

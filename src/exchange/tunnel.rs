@@ -20,6 +20,7 @@ use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{Route, client_reply, upstream_request};
 use crate::exchange::stream_with_read::StreamWithRead;
 use crate::request::headers::BodyFraming;
+use crate::request::receive::RequestSlot;
 use crate::services::Services;
 use crate::upstream::UpstreamBody;
 use parking_lot::Mutex;
@@ -31,18 +32,21 @@ const DRAIN_IDLE: Duration = Duration::from_secs(5);
 /// Holds the tunnel that a connection is about to become. A plain mutex suffices: a connection that
 /// upgrades has one request at a time.
 #[derive(Default)]
-pub(crate) struct TunnelSlot(Mutex<Option<(OnUpgrade, OnUpgrade)>>);
+pub(crate) struct TunnelSlot(Mutex<Option<AgreedTunnel>>);
+
+/// Both ends of a tunnel, and its place among the requests under way.
+type AgreedTunnel = (OnUpgrade, OnUpgrade, Option<RequestSlot>);
 
 impl TunnelSlot {
-    fn fill(&self, client: OnUpgrade, upstream: OnUpgrade) {
-        *self.0.lock() = Some((client, upstream));
+    fn fill(&self, client: OnUpgrade, upstream: OnUpgrade, place: Option<RequestSlot>) {
+        *self.0.lock() = Some((client, upstream, place));
     }
 
     /// Runs the agreed tunnel, if any, once HTTP on the connection is over. Once `stopped` changes,
     /// the tunnel ends if it is idle.
     pub(crate) async fn run(&self, stopped: watch::Receiver<()>) {
         let agreed = self.0.lock().take();
-        let Some((client, upstream)) = agreed else {
+        let Some((client, upstream, _place)) = agreed else {
             return;
         };
         let Ok((client, upstream)) = tokio::try_join!(client, upstream) else {
@@ -100,7 +104,7 @@ pub(crate) async fn upgrade(
     log.record_reply(&reply);
     let mut reply = reply?;
     if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
-        slot.fill(client, hyper::upgrade::on(&mut reply));
+        slot.fill(client, hyper::upgrade::on(&mut reply), log.take_slot());
     }
-    Ok(client_reply(services, reply, route))
+    client_reply(services, reply, route)
 }

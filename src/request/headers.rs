@@ -232,6 +232,23 @@ pub(crate) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     kept
 }
 
+/// Whether the codings of a reply can be passed on to a client of HTTP version `towards`.
+///
+/// `chunked` comes once, as the last: other servers see another end of the body. Other codings need
+/// HTTP/1.1, since other versions have no field for them.
+pub(crate) fn reply_codings_pass(all: &HeaderMap, towards: Version) -> bool {
+    let is_chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(CHUNKED);
+    let mut listed = all
+        .get_all(TRANSFER_ENCODING)
+        .into_iter()
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii);
+    let first_chunked = listed.by_ref().position(|coding| is_chunked(&coding));
+    let is_last = first_chunked.is_none() || listed.next().is_none();
+    let has_others = transfer_codings(all).any(|coding| !is_chunked(&coding));
+    is_last && (towards == Version::HTTP_11 || !has_others)
+}
+
 /// Returns the transfer codings of a body, in the order in which they were applied, without
 /// `identity`.
 fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {

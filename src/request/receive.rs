@@ -50,8 +50,6 @@ pub(crate) enum Received {
     Streamed {
         /// The body.
         body: RequestBody,
-        /// Budget reservation of the buffered head of the body.
-        reservation: Option<Reservation>,
         /// Reason a chat was not buffered. `None` for other requests.
         why: Option<UnreadReason>,
     },
@@ -225,7 +223,6 @@ impl ChatBodyReader<'_> {
         }
         Received::Streamed {
             body: RequestBody::from_client(body, self.meter),
-            reservation: None,
             why,
         }
     }
@@ -240,13 +237,17 @@ impl ChatBodyReader<'_> {
     ) -> Received {
         self.count_unread(why);
         let (bytes, reservation) = buffer.into_parts();
+        // The budget gets the bytes back when they are written, however long the rest takes.
+        let bytes = Bytes::from_owner(ChargedBytes {
+            bytes,
+            _reservation: reservation,
+        });
         let mut read = ChunkedBytes::from(bytes);
         let read = from_fn(move || read.next_frame()).map(Frame::data);
         let body = PeekedBody::with_head(read.chain(next), rest);
         let body = RequestBody::from_peeked(body, self.meter);
         Received::Streamed {
             body,
-            reservation: Some(reservation),
             why: Some(why),
         }
     }
@@ -267,6 +268,18 @@ impl ChatBodyReader<'_> {
                 tracing::warn!(reason, "a chat is streamed through unread");
             }
         }
+    }
+}
+
+/// Bytes whose part of the budget is returned once the last slice of them is dropped.
+struct ChargedBytes {
+    bytes: Bytes,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for ChargedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

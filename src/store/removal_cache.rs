@@ -118,10 +118,14 @@ impl RemovalCache {
                 is_first = entry.is_none();
                 let entry = entry.map(moka::Entry::into_value);
                 let mut removals = entry.map(|it| it.to_vec()).unwrap_or_default();
-                if removals.contains(&removal) || removals.len() == MAX_REMOVALS {
+                if removals.contains(&removal) {
                     return Op::Nop;
                 }
                 is_new = true;
+                // The newest edits are the most likely to be looked for.
+                if removals.len() == MAX_REMOVALS {
+                    removals.remove(0);
+                }
                 removals.push(removal);
                 Op::Put(removals.into())
             });

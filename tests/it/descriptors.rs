@@ -12,7 +12,7 @@ const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: 
 const OURS: &str = "GET /__longhaul__/ HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /// More descriptors than it has open after the start.
-const FEW: u64 = 64;
+const FEW: u64 = 96;
 
 /// Leaves the process no descriptor beyond those that are open.
 fn take_all(program: &Program) {
@@ -49,7 +49,7 @@ async fn idle_connections_leave_descriptors_for_the_upstream() {
     client.send(OURS).await;
     client.until("\r\n\r\n").await;
     let mut idle = Vec::new();
-    for _ in 0..2 * FEW {
+    for _ in 0..FEW {
         idle.push(Wire::to(program.address()).await);
     }
     client.send(ASK).await;

@@ -77,6 +77,33 @@ async fn slowly_sent_long_body_is_streamed_on_before_its_end() {
 }
 
 #[tokio::test]
+async fn dripping_body_returns_its_part_of_the_budget_once_it_is_written() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    let mut client = proxy.connect().await;
+    let buffered = 120 << 10;
+    client.send(&chat("dripping", buffered + 100)).await;
+    client.send_bytes(&vec![b' '; buffered]).await;
+    pause();
+    let drip = async {
+        loop {
+            client.send(" ").await;
+            sleep(Duration::from_secs(20)).await;
+        }
+    };
+    let mut server = tokio::select! {
+        () = drip => unreachable!("endless"),
+        server = upstream.accept() => server,
+    };
+    resume();
+    server.until("\r\n\r\n").await;
+    server.exactly(buffered).await;
+    // Half of what the body leaves would be less than a chat of this caller.
+    assert!(is_read(&upstream, &proxy, "dripping").await);
+}
+
+#[tokio::test]
 async fn requests_beyond_a_callers_share_get_503_while_others_are_served() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.requests", "4")]).await;

@@ -164,6 +164,18 @@ async fn per_request_limit_is_remembered_for_other_conversations() {
 }
 
 #[tokio::test]
+async fn per_request_limit_far_from_the_request_counts_for_its_conversation_alone() {
+    let small = REQUEST_LIMIT
+        .replace("15000", "3000")
+        .replace("20000", "4000");
+    let replies = [(413, small.as_str()), (200, ANSWER), (200, ANSWER)];
+    let stage = Stage::start(&replies, |_| ()).await;
+    stage.ask(conversation("a"), 200, ANSWER).await;
+    let reply = stage.ask(conversation("b"), 200, ANSWER).await;
+    assert_eq!(reply.action(), "");
+}
+
+#[tokio::test]
 async fn relays_throttling_that_reports_used_tokens() {
     let used = REQUEST_LIMIT.replace("Limit 15000", "Limit 15000, Used 9000");
     for status in [429, 413] {

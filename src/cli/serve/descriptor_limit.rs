@@ -2,6 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::admin::events::MAX_VIEWERS;
 use crate::config::Config;
 use crate::server::admin_listener::ADMIN_CONNECTIONS;
 
@@ -11,7 +12,8 @@ const OWN_DESCRIPTORS: u64 = 16;
 /// and queries of windows.
 const UPSTREAM_DESCRIPTORS: u64 = 16;
 /// Descriptors that neither clients nor their requests may use.
-const RESERVED_DESCRIPTORS: u64 = OWN_DESCRIPTORS + ADMIN_CONNECTIONS as u64 + UPSTREAM_DESCRIPTORS;
+const RESERVED_DESCRIPTORS: u64 =
+    OWN_DESCRIPTORS + (ADMIN_CONNECTIONS + MAX_VIEWERS) as u64 + UPSTREAM_DESCRIPTORS;
 
 /// Raises the limit to the maximum that the system allows: the usual limit of 1,024 is for programs
 /// that use `select`. Returns `config` with the connections and requests that fit. Each request
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn client_and_request_places_leave_a_descriptor_reserve() {
-        for (open_files, expect) in [(0, 1), (64, 8), (1_024, 488), (1_048_576, 524_264)] {
+        for (open_files, expect) in [(0, 1), (64, 1), (1_024, 480), (1_048_576, 524_256)] {
             assert_eq!(places_within(open_files), expect, "{open_files}");
         }
     }

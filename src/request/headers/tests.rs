@@ -249,6 +249,31 @@ fn reply_codings_end_in_chunked_and_omit_identity() {
 }
 
 #[test]
+fn reply_codings_pass_if_every_server_sees_the_same_end() {
+    for (codings, to_http_11, to_http_2) in [
+        ("chunked", true, true),
+        ("Chunked", true, true),
+        ("identity", true, true),
+        ("identity, chunked", true, true),
+        ("gzip, chunked", true, false),
+        ("gzip", true, false),
+        ("chunked,", false, false),
+        (",chunked", true, true),
+        ("chunked, chunked", false, false),
+        ("chunked, identity", false, false),
+        ("chunked, gzip", false, false),
+    ] {
+        let mut fields = HeaderMap::new();
+        assert!(reply_codings_pass(&fields, Version::HTTP_2));
+        fields.insert(TRANSFER_ENCODING, codings.parse().unwrap());
+        let passes = |version| reply_codings_pass(&fields, version);
+        assert_eq!(passes(Version::HTTP_11), to_http_11, "{codings}");
+        assert_eq!(passes(Version::HTTP_2), to_http_2, "{codings}");
+        assert_eq!(passes(Version::HTTP_10), to_http_2, "{codings}");
+    }
+}
+
+#[test]
 fn plain_chunked_is_not_a_transfer_coding() {
     for (codings, expect) in [
         ("", false),
