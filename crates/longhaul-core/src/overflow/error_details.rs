@@ -184,7 +184,11 @@ impl ErrorDetails {
 
     /// Reads a text, which is a code if it is an identifier whose words name an overflow.
     fn read_identifier(&mut self, text: &str) {
-        let is_code = !text.contains(char::is_whitespace) && codes::names_overflow(text);
+        // `错误：context_length_exceeded` is a sentence.
+        let is_name = text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'));
+        let is_code = is_name && codes::names_overflow(text);
         if is_code && self.stated_codes.len() < MAX_ENTRIES {
             self.stated_codes.push(text.to_owned());
         }

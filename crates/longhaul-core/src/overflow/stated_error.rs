@@ -106,7 +106,7 @@ const ANSWER_KEYS: [&str; 17] = [
 /// Keys, as [`plain_key`] writes them, of objects that hold an answer or an error.
 const CONTAINER_KEYS: [&str; 6] = ["body", "data", "message", "output", "response", "result"];
 
-/// Maximum depth of an error within containers. Recorded gateways wrap twice.
+/// Maximum depth of an error within containers. Deeper errors are more likely part of an answer.
 const MAX_ERROR_DEPTH: usize = 3;
 
 /// Whether a body states a failure by keys that longhaul does not know, and has no answer. One of these

@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 
 use crate::overflow::judge::vetoes::compile;
 
-/// Smallest limit in bytes. No server accepts less.
+/// Smallest limit in bytes. Smaller numbers count something else.
 const MIN_LIMIT: u64 = 1_024;
 
 /// Words for the body of a request.

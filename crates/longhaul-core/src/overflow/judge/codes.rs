@@ -72,7 +72,7 @@ const ALLOWANCE: [&str; 7] = [
     "reached",
 ];
 
-/// Parts of codes about something else than the window and the account.
+/// Parts of codes about something other than the window and the account.
 const VETOED: [&str; 32] = [
     "apikey",
     "array",
@@ -221,7 +221,7 @@ fn names_allowance(parts: &[String]) -> bool {
     })
 }
 
-/// Maximum letters of a code that are read. The longest recorded code has 40.
+/// Maximum letters of a code that are read: several times the longest recorded code.
 const MAX_CODE_LETTERS: usize = 200;
 
 /// Splits a code into its words, in lower case:

@@ -16,20 +16,21 @@ fn check_body(status: u16, body: &str, expect: bool) {
 }
 
 /// Returns the fingerprint of a suspicion.
-fn statement(text: &str, facts: RequestFacts<'_>) -> u64 {
+fn statement(text: &str) -> u64 {
     let body = json!({ "error": { "message": text } }).to_string();
-    match judge(400, &body, facts) {
-        Verdict::Overflow(Overflow {
-            evidence: Evidence::Suspected { statement },
-            ..
-        }) => statement,
-        verdict => panic!("{text}: {verdict:?}"),
-    }
+    let verdict = judge(400, &body, LARGE);
+    let Verdict::Overflow(Overflow {
+        evidence: Evidence::Suspected { statement },
+        ..
+    }) = verdict
+    else {
+        panic!("{text}: {verdict:?}")
+    };
+    statement
 }
 
 #[test]
 fn ids_and_sizes_do_not_make_a_statement_new() {
-    let of = |text: &str| statement(text, LARGE);
     for (one, other) in [
         (
             "The conversation is too big for us. ray 8f3ab2c",
@@ -48,11 +49,11 @@ fn ids_and_sizes_do_not_make_a_statement_new() {
             "Диалог слишком длинный, код c3d4e",
         ),
     ] {
-        assert_eq!(of(one), of(other), "{one}");
+        assert_eq!(statement(one), statement(other), "{one}");
     }
     assert_ne!(
-        of("The conversation is too big"),
-        of("The transcript is too big")
+        statement("The conversation is too big"),
+        statement("The transcript is too big")
     );
 }
 
@@ -345,6 +346,8 @@ fn names_in_the_request_that_look_like_codes_are_no_overflow() {
         "Unknown mode context_overflow",
         "mode=context_overflow is unknown",
         "Query argument prompt_exceeded is unknown",
+        "未知参数：context_length_exceeded",
+        "未知のキー「context_length_exceeded」です。",
     ] {
         let body = json!({"error": {"message": text}}).to_string();
         let verdict = judge(400, &body, facts);
