@@ -273,8 +273,8 @@ fn weigh_texts(
     }
 }
 
-/// Whether an error states a limit on the bytes of the body, in words that no rule of the table knows, and
-/// states the size of this body.
+/// Whether an error states the size of this body in bytes and a smaller limit, in words that no rule of
+/// the table knows.
 pub(super) fn states_byte_limit(
     status: u16,
     details: &ErrorDetails,
