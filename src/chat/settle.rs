@@ -282,18 +282,29 @@ fn refutes_suspicion(attempt: &Attempt, judged: &JudgedReply<UpstreamBody>) -> b
     is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted
 }
 
-/// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a reply
-/// that broke off show nothing, and a stated overflow confirms the suspicion.
-fn refutes_statement(judged: &JudgedReply<UpstreamBody>) -> bool {
-    let status = judged.response.status();
-    let states_overflow = matches!(
-        judged.verdict,
-        Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated
-    );
-    let is_refusal = status.is_client_error() && !is_overload_status(status);
-    // A second byte limit confirms the first.
-    let is_byte_limit = judged.verdict == Verdict::TooManyBytes;
-    is_refusal && !states_overflow && !is_byte_limit && !judged.broke_off
+/// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a server
+/// that failed show nothing. A stated overflow or a second byte limit confirms the suspicion.
+fn refutes_statement(status: StatusCode, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Overflow(overflow) => match overflow.evidence {
+            Evidence::Stated => false,
+            // The words return with any status: a smaller request cures nothing.
+            Evidence::Suspected { .. } => true,
+            Evidence::EmptyReply => is_refusal(status),
+        },
+        Verdict::TooManyBytes => false,
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::Malformed
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking
+        | Verdict::Unexplained => is_refusal(status),
+    }
+}
+
+/// Whether a status blames the request.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !is_overload_status(status)
 }
 
 /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
@@ -304,7 +315,8 @@ fn settle_refused_retry(
     judged: &JudgedReply<UpstreamBody>,
 ) {
     if let Some(Evidence::Suspected { statement }) = retry.evidence()
-        && refutes_statement(judged)
+        && !judged.broke_off
+        && refutes_statement(judged.response.status(), judged.verdict)
     {
         chat.knowledge.refuted.record_refuted(statement);
     }
@@ -402,5 +414,44 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     }
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {
         chat.services().store.mark_seen(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::overflow::Overflow;
+
+    #[test]
+    fn a_suspicion_that_a_smaller_request_does_not_cure_is_refuted_under_any_status() {
+        let suspected = Verdict::Overflow(Overflow {
+            evidence: Evidence::Suspected { statement: 7 },
+            ..Overflow::stated(None, None)
+        });
+        for status in [200, 400, 422, 500, 503] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert!(refutes_statement(status, suspected), "{status}");
+        }
+    }
+
+    #[test]
+    fn throttling_a_failed_server_and_a_stated_overflow_refute_nothing() {
+        let stated = Verdict::Overflow(Overflow::stated(None, None));
+        for (status, verdict) in [
+            (200, Verdict::Failed),
+            (400, stated),
+            (413, Verdict::TooManyBytes),
+            (429, Verdict::Fine),
+            (500, Verdict::Fine),
+            (500, stated),
+            (503, Verdict::Fine),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert!(!refutes_statement(status, verdict), "{status} {verdict:?}");
+        }
+        assert!(refutes_statement(
+            StatusCode::BAD_REQUEST,
+            Verdict::Unexplained
+        ));
     }
 }

@@ -197,7 +197,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     // An empty JSON error is treated like an empty body.
-    if is_json && details.is_silent() && matches!(status, 400 | 413) {
+    if is_json && details.is_silent(status) && matches!(status, 400 | 413) {
         return Verdict::Overflow(Overflow::from_empty_reply());
     }
     classify_details(status, &details, rules)
@@ -228,20 +228,28 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
             classify_failure(|details| details.add_value(&value), rules)
         }
         Ok(value) if !has_output && stated_error::has_empty_answer(&value, key) => Verdict::Failed,
-        // An error in an unknown envelope, or an answer in the shape of another API.
-        Ok(value)
-            if rules.facts.is_some()
-                && stated_error::is_unknown_failure(&value)
-                && body.len() <= MAX_ENVELOPE_BYTES =>
-        {
-            let verdict = classify_failure(|details| details.add_value(&value), rules);
-            if matches!(verdict, Verdict::Overflow(_)) {
-                verdict
-            } else {
-                Verdict::Fine
-            }
+        Ok(value) if is_unknown_envelope(&value, body, rules) => {
+            classify_unknown_envelope(&value, rules)
         }
         Ok(_) | Err(_) => Verdict::Fine,
+    }
+}
+
+/// Whether `value`, read from `bytes`, may be an error in an unknown envelope.
+fn is_unknown_envelope(value: &Value, bytes: &[u8], rules: RuleSet<'_>) -> bool {
+    rules.facts.is_some()
+        && bytes.len() <= MAX_ENVELOPE_BYTES
+        && stated_error::is_unknown_failure(value)
+}
+
+/// Classifies an error in an unknown envelope, which may as well be an answer of another API. Only an
+/// overflow counts.
+fn classify_unknown_envelope(value: &Value, rules: RuleSet<'_>) -> Verdict {
+    let verdict = classify_failure(|details| details.add_value(value), rules);
+    if matches!(verdict, Verdict::Overflow(_)) {
+        verdict
+    } else {
+        Verdict::Fine
     }
 }
 
@@ -254,6 +262,9 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
     match serde_json::from_slice::<Value>(event.data) {
         Ok(value) if named || stated_error::states_error(&value, dialect.answer_key()) => {
             classify_failure(|details| details.add_value(&value), rules)
+        }
+        Ok(value) if is_unknown_envelope(&value, event.data, rules) => {
+            classify_unknown_envelope(&value, rules)
         }
         Err(_) if named => {
             let text = String::from_utf8_lossy(event.data);
@@ -356,18 +367,24 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
     let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
     let verdict = match by_table(details) {
         // A wording counts only if the error itself states it.
-        Verdict::TooManyBytes
-        | Verdict::Overflow(_)
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking => by_table(&unquoted),
-        verdict @ (Verdict::Failed | Verdict::Fine | Verdict::Malformed | Verdict::Unexplained) => {
-            verdict
+        Verdict::TooManyBytes | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => {
+            by_table(&unquoted)
         }
+        // The removal of thinking loses no history, and needs a rewritten request.
+        verdict @ (Verdict::Failed
+        | Verdict::Fine
+        | Verdict::Malformed
+        | Verdict::StaleThinking
+        | Verdict::Unexplained) => verdict,
     };
     let weigh = || judge::weigh(status, details, &unquoted, &facts, rules.table);
     match verdict {
         Verdict::Failed | Verdict::Fine | Verdict::Unexplained => {
-            weigh().verdict(&facts).unwrap_or(verdict)
+            let limits_bytes =
+                || judge::states_byte_limit(status, details, &unquoted, &facts, rules.table);
+            let judged = weigh().verdict(&facts);
+            let judged = judged.or_else(|| limits_bytes().then_some(Verdict::TooManyBytes));
+            judged.unwrap_or(verdict)
         }
         // Only strong evidence tells tokens from bytes.
         Verdict::TooManyBytes => {

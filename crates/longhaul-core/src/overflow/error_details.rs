@@ -35,6 +35,8 @@ pub(super) struct ErrorDetails {
     pub(super) texts: Vec<Vec<u8>>,
     /// Messages as stated, cut to [`MAX_TEXT_BYTES`].
     pub(super) statements: Vec<String>,
+    /// Messages as stated below keys of help, such as `hint`. They count only if nothing else does.
+    pub(super) advice: Vec<String>,
     /// Codes, types and statuses, in lower case.
     pub(super) codes: Vec<String>,
     /// Codes, types and statuses as stated: the case separates the words of a name.
@@ -49,6 +51,8 @@ pub(super) struct ErrorDetails {
     pub(super) figures: Vec<String>,
     /// Whether something is nested too deeply to be read.
     is_cut_off: bool,
+    /// Whether the member that is being read is help.
+    is_in_advice: bool,
 }
 
 impl ErrorDetails {
@@ -57,8 +61,10 @@ impl ErrorDetails {
         self.read_value(value, 0);
     }
 
-    /// Adds a text and the details of any JSON embedded in it.
+    /// Adds a text and the details of any JSON embedded in it. A text that is an identifier alone is a code
+    /// too.
     pub(super) fn add_text(&mut self, text: &str) {
+        self.read_identifier(text);
         self.read_text(text, 0);
     }
 
@@ -126,7 +132,17 @@ impl ErrorDetails {
             "param" => self.params.extend(value.as_str().map(normalise)),
             "message" if is_model_message(value) => {}
             key if names_code(key) => self.read_code(value, depth),
-            "id" => self.read_identifier(value),
+            "id" => self.read_identifier(value.as_str().unwrap_or_default()),
+            key if ADVICE_KEYS.contains(&key) => {
+                let outer = std::mem::replace(&mut self.is_in_advice, true);
+                self.read_value(value, depth + 1);
+                self.is_in_advice = outer;
+            }
+            "errors" | "fielderrors" | "validationerrors" => self.read_field_errors(value, depth),
+            "detail" | "error" | "errormessage" | "message" | "msg" if value.is_string() => {
+                self.read_identifier(value.as_str().unwrap_or_default());
+                self.read_value(value, depth + 1);
+            }
             // A list of strings is not a message list.
             "messages" if is_text_list(value) => self.read_value(value, depth + 1),
             key if !SKIPPED_KEYS.contains(&key) => self.read_value(value, depth + 1),
@@ -137,16 +153,44 @@ impl ErrorDetails {
     /// Reads the errors of choices. Everything else in a choice is the model's output.
     fn read_choices(&mut self, value: &Value, depth: usize) {
         let choices = value.as_array().into_iter().flatten().take(MAX_ELEMENTS);
-        for error in choices.filter_map(|choice| choice.get("error")) {
+        let members = choices.filter_map(Value::as_object).flatten();
+        for (_, error) in members.filter(|(key, _)| plain_key(key) == "error") {
             self.read_value(error, depth + 2);
         }
     }
 
-    /// Reads an identifier, which is a code if its words name an overflow.
-    fn read_identifier(&mut self, value: &Value) {
-        let code = value.as_str().filter(|code| codes::names_overflow(code));
-        if self.stated_codes.len() < MAX_ENTRIES {
-            self.stated_codes.extend(code.map(str::to_owned));
+    /// Reads errors by field: `{"prompt": ["is too long"]}`. The field begins the sentence.
+    fn read_field_errors(&mut self, value: &Value, depth: usize) {
+        let Value::Object(fields) = value else {
+            return self.read_value(value, depth + 1);
+        };
+        if depth > MAX_DEPTH {
+            self.is_cut_off = true;
+            return;
+        }
+        for (field, errors) in fields {
+            if !is_text_list(errors) {
+                self.read_member(field, errors, depth + 1);
+                self.read_figure(field, errors);
+                continue;
+            }
+            let name = field.replace(['_', '-'], " ");
+            let texts = errors.as_array().into_iter().flatten().take(MAX_ELEMENTS);
+            for text in texts.filter_map(Value::as_str) {
+                self.read_text(&format!("{name} {text}"), depth + 2);
+            }
+        }
+    }
+
+    /// Reads a text, which is a code if it is an identifier whose words name an overflow.
+    fn read_identifier(&mut self, text: &str) {
+        // `错误：context_length_exceeded` is a sentence.
+        let is_name = text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'));
+        let is_code = is_name && codes::names_overflow(text);
+        if is_code && self.stated_codes.len() < MAX_ENTRIES {
+            self.stated_codes.push(text.to_owned());
         }
     }
 
@@ -185,19 +229,33 @@ impl ErrorDetails {
     fn push_text(&mut self, text: &str) {
         self.texts.push(normalise(text));
         let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
-        if !text.trim().is_empty() {
-            self.statements.push(text.to_owned());
+        if text.trim().is_empty() {
+            return;
         }
+        let texts = if self.is_in_advice {
+            &mut self.advice
+        } else {
+            &mut self.statements
+        };
+        texts.push(text.to_owned());
     }
 
     /// Returns the details without quotations of the request in their texts.
     pub(super) fn without_quotations(&self, request: RequestText<'_>) -> Self {
-        let kept = request.remove_quotations(&self.statements);
+        let mut kept = request.remove_quotations(&self.with_advice().statements);
         Self {
             texts: kept.iter().map(|text| normalise(text)).collect(),
+            advice: kept.split_off(self.statements.len()),
             statements: kept,
             ..self.clone()
         }
+    }
+
+    /// Returns the details with help among the statements.
+    pub(super) fn with_advice(&self) -> Self {
+        let mut all = self.clone();
+        all.statements.append(&mut all.advice);
+        all
     }
 
     /// Whether a text speaks of tokens.
@@ -211,12 +269,39 @@ impl ErrorDetails {
         self.codes.iter().filter_map(|code| code.parse().ok())
     }
 
-    /// Whether the reply says nothing: no text, no code, no type.
-    pub(super) fn is_silent(&self) -> bool {
-        let is_empty = self.statements.is_empty() && self.codes.is_empty();
-        is_empty && self.params.is_empty() && !self.is_cut_off
+    /// Whether the reply says nothing: no text, no type, and no code but its own `status`.
+    pub(super) fn is_silent(&self, status: u16) -> bool {
+        let status = status.to_string();
+        let is_empty = self.statements.is_empty() && self.advice.is_empty();
+        let has_code = self.codes.iter().any(|code| *code != status);
+        is_empty && !has_code && self.params.is_empty() && !self.is_cut_off
     }
 }
+
+/// Keys, as [`plain_key`] writes them, below which stands help.
+const ADVICE_KEYS: [&str; 21] = [
+    "advice",
+    "conseil",
+    "documentation",
+    "help",
+    "helptext",
+    "hint",
+    "hints",
+    "hinweis",
+    "nextsteps",
+    "recommendation",
+    "remedy",
+    "resolution",
+    "sugerencia",
+    "suggestedaction",
+    "suggestion",
+    "suggestions",
+    "tip",
+    "tips",
+    "ヒント",
+    "建议",
+    "힌트",
+];
 
 /// Smallest number that may be the size of a prompt or a window in tokens.
 const MIN_FIGURE: u64 = 256;

@@ -11,8 +11,10 @@
 //! outweighs all of it. Vetoes apply to what the statement says, after names, addresses
 //! and help are removed (`statement`).
 
+mod bytes;
 pub(super) mod codes;
 mod numbers;
+mod request_sizes;
 mod request_text;
 mod statement;
 #[cfg(test)]
@@ -25,7 +27,8 @@ use std::cell::LazyCell;
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
-use numbers::{RequestSizes, StatedSize};
+use numbers::StatedSize;
+use request_sizes::RequestSizes;
 pub use request_text::RequestText;
 use statement::Statement;
 
@@ -160,17 +163,35 @@ pub(super) fn weigh(
     facts: &RequestFacts<'_>,
     rules: &ClassifierRules,
 ) -> Judgement {
-    let statuses = || details.inner_statuses().chain([status]);
-    if statuses().any(vetoes::is_final_status) {
+    let mut statuses = details.inner_statuses().chain([status]);
+    if statuses.any(vetoes::is_final_status) {
         return Judgement::without_size(Strength::Vetoed);
     }
-    let clean = |details: &ErrorDetails| -> Vec<Statement> {
-        let texts = details.statements.iter().take(MAX_STATEMENTS);
-        texts
-            .map(|text| Statement::clean(text, facts.model))
-            .collect()
-    };
-    let (statements, own) = (clean(details), clean(unquoted));
+    let judgement = weigh_texts(status, details, unquoted, facts, rules);
+    let needs_advice = matches!(judgement.strength, Strength::Nothing | Strength::Words);
+    if details.advice.is_empty() || !needs_advice {
+        return judgement;
+    }
+    // Some upstreams state the cause, or the numbers, as a hint.
+    let (all, own) = (details.with_advice(), unquoted.with_advice());
+    let advised = weigh_texts(status, &all, &own, facts, rules);
+    if judgement.strength == Strength::Nothing || advised.strength == Strength::Strong {
+        advised
+    } else {
+        judgement
+    }
+}
+
+/// Weighs the statements of an error.
+fn weigh_texts(
+    status: u16,
+    details: &ErrorDetails,
+    unquoted: &ErrorDetails,
+    facts: &RequestFacts<'_>,
+    rules: &ClassifierRules,
+) -> Judgement {
+    let statuses = || details.inner_statuses().chain([status]);
+    let (statements, own) = (clean(details, facts), clean(unquoted, facts));
     let joined = joined(unquoted).map(|text| Statement::clean(&text, facts.model));
     // Numbers may stand in several texts, and beside them.
     let numbered = || own.iter().chain(&joined);
@@ -181,7 +202,16 @@ pub(super) fn weigh(
     // The size of the whole request in characters is no size of an item.
     let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
     if let Some(stated) = characters {
-        return Judgement::with_size(Strength::Strong, stated);
+        let is_final = statements.iter().any(vetoes::is_final)
+            || details
+                .stated_codes
+                .iter()
+                .any(|code| codes::is_about_account(code));
+        return if is_final {
+            Judgement::without_size(Strength::Vetoed)
+        } else {
+            Judgement::with_size(Strength::Strong, stated)
+        };
     }
     let exact = numbered().find_map(|one| numbers::exact_pair(one, &sizes));
     let is_coded = details
@@ -194,7 +224,7 @@ pub(super) fn weigh(
             .iter()
             .any(|one| by_table(one) || vetoes::is_final(one))
     } else {
-        is_vetoed(details, &statements, rules, exact.is_some())
+        is_vetoed(details, &statements, rules, exact)
     };
     if is_vetoed {
         return Judgement::without_size(Strength::Vetoed);
@@ -215,8 +245,13 @@ pub(super) fn weigh(
     let speaks =
         |one: &&Statement| words::name_overflow(one) && (!is_denied || words::name_window(one));
     let Some(statement) = own.iter().find(speaks) else {
-        // The request's own words leave the size and the status as evidence.
-        let is_quoted = matches!(status, 400 | 413) && statements.iter().any(|one| speaks(&one));
+        // The request's own words leave the size and the status as evidence. The name of a key, such as
+        // `context_length_exceeded`, leaves nothing.
+        let is_quoted = matches!(status, 400 | 413) && {
+            let texts = details.statements.iter().take(MAX_STATEMENTS);
+            let mut texts = texts.map(|text| statement::without_overflow_identifiers(text));
+            texts.any(|text| speaks(&&Statement::clean(&text, facts.model)))
+        };
         return Judgement::without_size(if is_quoted {
             Strength::Quoted
         } else {
@@ -238,6 +273,39 @@ pub(super) fn weigh(
     }
 }
 
+/// Whether an error states the size of this body in bytes and a smaller limit, in words that no rule of
+/// the table knows.
+pub(super) fn states_byte_limit(
+    status: u16,
+    details: &ErrorDetails,
+    unquoted: &ErrorDetails,
+    facts: &RequestFacts<'_>,
+    rules: &ClassifierRules,
+) -> bool {
+    let mut statuses = details.inner_statuses().chain([status]);
+    if status < 400 || statuses.any(vetoes::is_final_status) {
+        return false;
+    }
+    let sizes = RequestSizes::new(facts);
+    let states = |one: &Statement| bytes::states_limit(one.text(), sizes.bytes());
+    let is_other = |one: &Statement| {
+        rules.is_vetoed(&normalise(one.text()))
+            || vetoes::is_vetoed(one, Some(StatedSize::default()))
+    };
+    let codes = &details.stated_codes;
+    !codes.iter().any(|code| codes::is_about_account(code))
+        && clean(unquoted, facts).iter().any(states)
+        && !clean(details, facts).iter().any(is_other)
+}
+
+/// Returns the statements of an error.
+fn clean(details: &ErrorDetails, facts: &RequestFacts<'_>) -> Vec<Statement> {
+    let texts = details.statements.iter().take(MAX_STATEMENTS);
+    texts
+        .map(|text| Statement::clean(text, facts.model))
+        .collect()
+}
+
 /// Joins all texts and figures. `None` if there is one text alone.
 fn joined(details: &ErrorDetails) -> Option<String> {
     let texts = details.statements.iter().take(MAX_STATEMENTS);
@@ -256,10 +324,11 @@ fn is_vetoed(
     details: &ErrorDetails,
     statements: &[Statement],
     rules: &ClassifierRules,
-    is_measured: bool,
+    measured: Option<StatedSize>,
 ) -> bool {
-    let by_code =
-        |code: &String| rules.is_vetoed(code.as_bytes()) || codes::is_vetoed(code, is_measured);
+    let by_code = |code: &String| {
+        rules.is_vetoed(code.as_bytes()) || codes::is_vetoed(code, measured.is_some())
+    };
     let by_table = |statement: &Statement| {
         let text = normalise(statement.text());
         rules.is_vetoed(&text) || rules.is_malformed(&text)
@@ -275,7 +344,7 @@ fn is_vetoed(
             .any(|path| rules.is_message_path(path))
         || statements
             .iter()
-            .any(|one| by_table(one) || vetoes::is_vetoed(one, is_measured))
+            .any(|one| by_table(one) || vetoes::is_vetoed(one, measured))
 }
 
 impl StatedSize {

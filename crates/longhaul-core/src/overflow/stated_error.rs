@@ -103,22 +103,62 @@ const ANSWER_KEYS: [&str; 17] = [
     "text",
 ];
 
-/// Whether a body states a failure by keys that longhaul does not know. Some member is false or a word for
-/// a failure, and no member is an answer.
+/// Keys, as [`plain_key`] writes them, of objects that hold an answer or an error.
+const CONTAINER_KEYS: [&str; 6] = ["body", "data", "message", "output", "response", "result"];
+
+/// Maximum depth of an error within containers. Deeper errors are more likely part of an answer.
+const MAX_ERROR_DEPTH: usize = 3;
+
+/// Whether a body states a failure by keys that longhaul does not know, and has no answer. One of these
+/// states a failure:
+///
+/// - a member that is false, or a word for a failure
+/// - `detail`
+/// - an error within containers
 pub(super) fn is_unknown_failure(value: &Value) -> bool {
-    let members = || value.as_object().into_iter().flatten();
-    let is_failure = |member: &Value| {
+    let mut members = value.as_object().into_iter().flatten();
+    let is_failure = |(key, member): (&String, &Value)| {
         let word = member.as_str().map(str::to_lowercase);
-        *member == Value::Bool(false) || word.is_some_and(|word| FAILURES.contains(&&*word))
+        *member == Value::Bool(false)
+            || word.is_some_and(|word| FAILURES.contains(&&*word))
+            || (plain_key(key) == "detail" && is_non_empty(member))
     };
-    // A message in words states the failure; a message object is an answer.
-    let is_answer = |(key, member): (&String, &Value)| {
+    let states = members.any(is_failure) || has_nested_error(value, MAX_ERROR_DEPTH);
+    states && !has_answer(value, MAX_ERROR_DEPTH)
+}
+
+/// Whether an object, or an object within its containers down to `depth`, has an error.
+fn has_nested_error(value: &Value, depth: usize) -> bool {
+    let mut members = value.as_object().into_iter().flatten();
+    has_error(value)
+        || members.any(|(key, member)| {
+            depth > 1
+                && CONTAINER_KEYS.contains(&&*plain_key(key))
+                && has_nested_error(member, depth - 1)
+        })
+}
+
+/// Whether an object has an answer in the shape of another API. A message in words states a failure. A
+/// container is no answer itself.
+fn has_answer(value: &Value, depth: usize) -> bool {
+    let mut members = value.as_object().into_iter().flatten();
+    members.any(|(key, member)| {
         let key = plain_key(key);
-        ANSWER_KEYS.contains(&&*key)
-            && is_non_empty(member)
-            && !(key == "message" && member.is_string())
-    };
-    members().any(|(_, member)| is_failure(member)) && !members().any(is_answer)
+        if !ANSWER_KEYS.contains(&&*key) || !is_non_empty(member) {
+            return false;
+        }
+        match member {
+            Value::String(_) => key != "message",
+            Value::Object(_) if depth > 1 && CONTAINER_KEYS.contains(&&*key) => {
+                has_answer(member, depth - 1)
+            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => true,
+        }
+    })
 }
 
 /// Whether a code is none of the codes of success.
@@ -136,7 +176,7 @@ fn is_failure_code(code: &Value) -> bool {
 /// Whether a choice states an error.
 fn has_failed_choice(choices: &Value) -> bool {
     let mut choices = choices.as_array().into_iter().flatten().take(MAX_ELEMENTS);
-    choices.any(|choice| choice.get("error").is_some_and(is_non_empty))
+    choices.any(has_error)
 }
 
 /// Whether a body has the member of an answer, but without an element.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod configured;
+mod evidence;
 mod failed;
 mod figures;
 mod messages;

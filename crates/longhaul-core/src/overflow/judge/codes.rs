@@ -1,19 +1,11 @@
 //! Reads codes by their parts: `context_length_exceeded`, `PromptTooLongError`, `ERR_INPUT_TOO_LARGE`.
 
+/// Parts that name a chat. A limit of chats counts them, unless another part names a measure.
+const CHAT: [&str; 4] = ["chat", "conversation", "message", "messages"];
+
 /// Parts that name the prompt or its room.
-const PROMPT: [&str; 12] = [
-    "chat",
-    "context",
-    "conversation",
-    "ctx",
-    "history",
-    "input",
-    "inputs",
-    "message",
-    "messages",
-    "prompt",
-    "prompts",
-    "sequence",
+const PROMPT: [&str; 8] = [
+    "context", "ctx", "history", "input", "inputs", "prompt", "prompts", "sequence",
 ];
 
 /// Parts that say that a measure is exceeded.
@@ -32,54 +24,133 @@ const EXCESS: [&str; 12] = [
     "toolarge",
 ];
 
-/// Parts of codes about something other than the window.
-const VETOED: [&str; 46] = [
-    "apikey",
-    "array",
-    "audio",
+/// Parts of codes about the allowance or the rate of an account. No measure of a request outweighs these.
+const ACCOUNT: [&str; 33] = [
+    "account",
     "balance",
-    "budget",
-    "bytes",
-    "canceled",
-    "cancelled",
-    "completion",
+    "billing",
     "concurrency",
     "credit",
     "credits",
     "daily",
     "day",
+    "hour",
+    "hourly",
+    "minute",
+    "month",
+    "monthly",
+    "overloaded",
+    "plan",
+    "quota",
+    "rate",
+    "second",
+    "spend",
+    "spending",
+    "subscription",
+    "throttled",
+    "throttling",
+    "tier",
+    "trial",
+    "usage",
+    "user",
+    "users",
+    "week",
+    "weekly",
+    "workspace",
+    "year",
+    "yearly",
+];
+
+/// Parts that say that a code of an account is about its allowance.
+const ALLOWANCE: [&str; 7] = [
+    "cap",
+    "capped",
+    "exceeded",
+    "exhausted",
+    "limit",
+    "limits",
+    "reached",
+];
+
+/// Parts of codes about something other than the window and the account.
+const VETOED: [&str; 32] = [
+    "apikey",
+    "array",
+    "audio",
+    "budget",
+    "bytes",
+    "canceled",
+    "cancelled",
+    "completion",
     "deadline",
     "expired",
     "file",
     "filter",
     "header",
     "headers",
-    "hour",
     "image",
     "images",
     "inspection",
     "key",
     "media",
-    "minute",
     "moderation",
-    "monthly",
     "output",
-    "overloaded",
     "path",
     "policy",
-    "quota",
-    "rate",
     "requests",
-    "second",
     "string",
-    "throttled",
-    "throttling",
     "timeout",
     "tool",
     "tools",
+    "unsupported",
     "uri",
     "url",
     "video",
+];
+
+/// Other parts of codes that are written as one word.
+const JOINED: [&str; 41] = [
+    "above",
+    "access",
+    "allowed",
+    "api",
+    "auth",
+    "bad",
+    "beyond",
+    "big",
+    "capacity",
+    "code",
+    "count",
+    "err",
+    "error",
+    "exception",
+    "for",
+    "invalid",
+    "is",
+    "large",
+    "length",
+    "limit",
+    "limits",
+    "llm",
+    "long",
+    "many",
+    "max",
+    "maximum",
+    "model",
+    "not",
+    "number",
+    "of",
+    "over",
+    "request",
+    "size",
+    "the",
+    "token",
+    "tokens",
+    "too",
+    "total",
+    "was",
+    "window",
+    "with",
 ];
 
 /// Whether a code names an overflow.
@@ -111,7 +182,9 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     let is_over_capacity = pairs().any(|[first, second]| first == "over" && second == "capacity")
         && has(&["context", "ctx", "input", "prompt", "token", "tokens"]);
     let is_too_much = is_too_much || is_over_capacity;
-    let is_prompt = has(&PROMPT);
+    let is_chat_count = has(&["count", "limit", "limits", "max", "maximum", "number"])
+        && !has(&["length", "size", "token", "tokens"]);
+    let is_prompt = has(&PROMPT) || (has(&CHAT) && !is_chat_count);
     let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
     let is_excess = has(&EXCESS) || is_too_much;
     let is_length_error = has(&["length"]) && has(&["error"]) && is_prompt;
@@ -125,19 +198,45 @@ pub(super) fn is_vetoed(code: &str, is_measured: bool) -> bool {
     let has = |name: &str| parts.iter().any(|part| part == name);
     // A code of the endpoint, not of the output's size.
     let is_endpoint = has("completion") && has("request");
+    names_allowance(&parts)
+        || parts.iter().any(|part| match part.as_str() {
+            "policy" | "unsupported" => !is_measured,
+            "completion" => !is_endpoint,
+            part => VETOED.contains(&part),
+        })
+}
+
+/// Whether a code is about the allowance or the rate of an account.
+pub(super) fn is_about_account(code: &str) -> bool {
+    names_allowance(&parts(code))
+}
+
+/// Whether the parts of a code name the allowance or the rate of an account. `user_error` and
+/// `user_prompt_too_long` do not.
+fn names_allowance(parts: &[String]) -> bool {
+    let has = |list: &[&str]| parts.iter().any(|part| list.contains(&part.as_str()));
     parts.iter().any(|part| match part.as_str() {
-        "policy" => !is_measured,
-        "completion" => !is_endpoint,
-        part => VETOED.contains(&part),
+        "account" | "usage" | "user" | "users" | "workspace" => has(&ALLOWANCE) && !has(&PROMPT),
+        part => ACCOUNT.contains(&part),
     })
 }
 
-/// Splits a code into its words, in lower case: at separators, and at capitals after small letters.
+/// Maximum letters of a code that are read: several times the longest recorded code.
+const MAX_CODE_LETTERS: usize = 200;
+
+/// Splits a code into its words, in lower case:
+///
+/// - at separators
+/// - before a capital after a small letter, and before the last of several capitals: `LLMContext`
+/// - within letters that consist of known words alone: `contextlengthexceeded`
 fn parts(code: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
-    let mut was_lower = false;
-    for letter in code.chars().take(200) {
-        let begins = letter.is_ascii_uppercase() && was_lower;
+    let mut before = ' ';
+    let mut letters = code.chars().take(MAX_CODE_LETTERS).peekable();
+    while let Some(letter) = letters.next() {
+        let ends_capitals =
+            before.is_ascii_uppercase() && letters.peek().is_some_and(char::is_ascii_lowercase);
+        let begins = letter.is_ascii_uppercase() && (before.is_ascii_lowercase() || ends_capitals);
         if begins || !letter.is_ascii_alphanumeric() {
             parts.push(String::new());
         }
@@ -146,10 +245,43 @@ fn parts(code: &str) -> Vec<String> {
         {
             part.push(letter.to_ascii_lowercase());
         }
-        was_lower = letter.is_ascii_lowercase();
+        before = letter;
     }
     parts.retain(|part| !part.is_empty());
-    parts
+    parts.into_iter().flat_map(known_words).collect()
+}
+
+/// Maximum letters of a part that is split into known words.
+const MAX_JOINED_LETTERS: usize = 64;
+
+/// Splits a part into known words. Any other part stays whole.
+fn known_words(part: String) -> Vec<String> {
+    let lists: [&[&'static str]; 6] = [&CHAT, &PROMPT, &EXCESS, &ACCOUNT, &VETOED, &JOINED];
+    let known = || lists.into_iter().flatten().copied();
+    if part.len() > MAX_JOINED_LETTERS || known().any(|word| word == part) {
+        return vec![part];
+    }
+    // For each end within the part, the last word of a split up to there.
+    let mut last: Vec<Option<&str>> = vec![None; part.len() + 1];
+    for end in 1..=part.len() {
+        let head = part.get(..end).unwrap_or_default();
+        let is_split = |at: usize| at == 0 || last.get(at).is_some_and(Option::is_some);
+        let word = known().find(|word| {
+            let rest = head.strip_suffix(word);
+            rest.is_some_and(|rest| is_split(rest.len()))
+        });
+        if let Some(entry) = last.get_mut(end) {
+            *entry = word;
+        }
+    }
+    let mut words = Vec::new();
+    let mut end = part.len();
+    while let Some(Some(word)) = last.get(end) {
+        words.push((*word).to_owned());
+        end -= word.len();
+    }
+    words.reverse();
+    if words.is_empty() { vec![part] } else { words }
 }
 
 #[cfg(test)]
@@ -171,6 +303,15 @@ mod tests {
             "exceed_context_size_error",
             "context-overflow",
             "input_length_error",
+            "LLMContextLengthExceededException",
+            "APIPromptTooLongError",
+            "HTTPInputTooLargeError",
+            "contextlengthexceeded",
+            "prompttoolong",
+            "PROMPTTOKENLIMITEXCEEDED",
+            "conversation_length_limit_exceeded",
+            "message_token_limit_reached",
+            "user_prompt_too_long",
         ] {
             assert!(names_overflow(code), "{code}");
         }
@@ -193,8 +334,41 @@ mod tests {
             "daily_token_limit_exceeded",
             "context_management",
             "length_required",
+            "message_limit_reached",
+            "chat_limit_exceeded",
+            "ConversationLimitReached",
+            "max_messages_exceeded",
+            "weekly_token_limit_exceeded",
+            "trial_token_limit_reached",
+            "free_tier_tokens_exceeded",
+            "user_token_limit_exceeded",
+            "account_tokens_exceeded",
+            "usage_limit_reached",
+            "ratelimitexceeded",
+            "dailytokenlimitexceeded",
+            "APIKeyTooLongError",
         ] {
             assert!(!names_overflow(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn codes_of_an_allowance_are_vetoed_and_codes_that_blame_the_user_are_not() {
+        for code in [
+            "usage_limit_reached",
+            "UserQuotaExceeded",
+            "plan_cap",
+            "trial_over",
+        ] {
+            assert!(is_about_account(code), "{code}");
+        }
+        for code in [
+            "user_error",
+            "UserInputError",
+            "usage",
+            "invalid_request_error",
+        ] {
+            assert!(!is_about_account(code), "{code}");
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Finds the size of the prompt and the limit among the numbers of a statement.
 
-use std::cell::OnceCell;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
 use crate::overflow::LimitKind;
-use crate::overflow::judge::RequestFacts;
+use crate::overflow::judge::request_sizes::RequestSizes;
 use crate::overflow::judge::statement::Statement;
 use crate::overflow::judge::vetoes::compile;
 use crate::overflow::judge::words;
@@ -41,33 +40,6 @@ impl StatedSize {
             input: u32::try_from(input.value).ok(),
             ..Self::default()
         }
-    }
-}
-
-/// Sizes of the request by longhaul's own counts.
-pub(super) struct RequestSizes<'a> {
-    facts: &'a RequestFacts<'a>,
-    /// Counted once per refusal: the count reads the whole body.
-    characters: OnceCell<u64>,
-}
-
-impl<'a> RequestSizes<'a> {
-    pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
-        Self {
-            facts,
-            characters: OnceCell::new(),
-        }
-    }
-
-    /// Returns the characters that were sent. A rewritten request is shorter than the body in the facts by
-    /// the share of its tokens.
-    fn characters(&self) -> u64 {
-        *self.characters.get_or_init(|| {
-            let characters = self.facts.text.characters();
-            let sent = characters.saturating_mul(u64::from(self.facts.tokens));
-            sent.checked_div(u64::from(self.facts.body_tokens))
-                .unwrap_or(characters)
-        })
     }
 }
 
@@ -154,7 +126,18 @@ pub(super) fn exact_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Opt
     let is_range = text.contains("must be") || text.contains("should be");
     let is_compared = is_fraction(text, &input, &limit) || is_comparison(text) && !is_range;
     let is_about_size = words::name_prompt(text) || is_compared;
-    (is_stated && is_about_size).then(|| StatedSize::of_window(limit, input))
+    let output = output_of(text, &numbers, input).filter(|output| is_sum(text, &input, output));
+    let output = output.and_then(|output| u32::try_from(output.value).ok());
+    (is_stated && is_about_size).then(|| StatedSize {
+        output,
+        ..StatedSize::of_window(limit, input)
+    })
+}
+
+/// Whether a sentence has two numbers that may be sizes.
+pub(super) fn states_two_sizes(sentence: &str) -> bool {
+    let numbers = numbers(sentence);
+    numbers.iter().filter(|one| one.value >= MIN_LIMIT).count() >= 2
 }
 
 /// Whether a statement compares numbers, of which none is the request's size, and names neither tokens
@@ -319,6 +302,19 @@ fn is_fraction(text: &str, input: &Number, limit: &Number) -> bool {
     between.trim() == "/"
 }
 
+/// Whether the prompt and the output are written as a sum.
+fn is_sum(text: &str, input: &Number, output: &Number) -> bool {
+    static SUM: LazyLock<Regex> = LazyLock::new(|| {
+        compile(
+            r"^[^0-9]{0,60}(\+|&|\b(plus|and|with|und|mit|et|avec|con|com|mais|más)\b|和|加|と|및|и )[^0-9]{0,60}$",
+        )
+    });
+    let from = input.end.min(output.end);
+    let to = input.start.max(output.start);
+    let between = text.get(from..to).unwrap_or_default();
+    SUM.is_match(between.as_bytes())
+}
+
 fn is_comparison(text: &str) -> bool {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(COMPARISON));
     PATTERN.is_match(text.as_bytes())
@@ -369,8 +365,11 @@ fn output_of(text: &str, numbers: &[Number], input: Number) -> Option<Number> {
 fn is_output(text: &str, number: &Number) -> bool {
     static PATTERN: LazyLock<Regex> =
         LazyLock::new(|| compile(&format!(r"^ ?(tokens )?(in |for )?(the )?({OUTPUT})")));
-    static BEFORE: LazyLock<Regex> =
-        LazyLock::new(|| compile(&format!(r"({OUTPUT})( length| size)?[^a-z0-9]{{1,3}}$")));
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+        compile(&format!(
+            r"({OUTPUT})( length| size)?[^a-z0-9]{{1,3}}$|(^|[^0-9 ] )({OUTPUT})( (tokens?|length|size|of|to|is|was|set))+ $"
+        ))
+    });
     let behind = text.get(number.end..).unwrap_or_default();
     let before = text.get(..number.start).unwrap_or_default();
     let from = before.ceil_char_boundary(before.len().saturating_sub(40));

@@ -5,10 +5,15 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
+use crate::overflow::error_details::plain_key;
+use crate::overflow::judge::statement::{is_identifier_letter, overflow_identifiers};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Consecutive words that make a quotation. Fewer words occur in a request by chance.
 const QUOTED_WORDS: usize = 4;
+
+/// Minimum length of an identifier that names an overflow: `ctx_full`.
+const MIN_IDENTIFIER_BYTES: usize = 7;
 
 /// Body and target of a request.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
@@ -43,24 +48,49 @@ impl<'a> RequestText<'a> {
         characters
     }
 
-    /// Replaces quotations of the request in the texts of an error by spaces.
+    /// Returns the size of the body in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.body.len() as u64
+    }
+
+    /// Replaces quotations of the request in the texts of an error by spaces. An identifier that names an
+    /// overflow is a quotation by itself.
     pub(in crate::overflow) fn remove_quotations(&self, texts: &[String]) -> Vec<String> {
         let runs: HashSet<Run> = texts
             .iter()
             .flat_map(|text| runs(text))
             .map(|at| at.1)
             .collect();
-        let mut quoted = HashSet::new();
-        if !runs.is_empty() {
+        let identifiers: HashSet<String> = texts
+            .iter()
+            .flat_map(|text| overflow_identifiers(text))
+            .map(|(_, name)| plain_key(name))
+            .collect();
+        let (mut quoted, mut named) = (HashSet::new(), HashSet::new());
+        if !runs.is_empty() || !identifiers.is_empty() {
             self.each_text(|text| {
                 let found = self::runs(text).map(|(_, run)| run);
                 quoted.extend(found.filter(|run| runs.contains(run)));
+                if !identifiers.is_empty() {
+                    let names = text.split(|letter| !is_identifier_letter(letter));
+                    let names = names.filter(|name| name.len() >= MIN_IDENTIFIER_BYTES);
+                    named.extend(
+                        names
+                            .map(plain_key)
+                            .filter(|name| identifiers.contains(name)),
+                    );
+                }
             });
         }
         let remove = |text: &String| {
             let mut kept = text.clone();
             for (range, _) in self::runs(text).filter(|(_, run)| quoted.contains(run)) {
                 // Runs overlap, so every position must stay.
+                let spaces = " ".repeat(range.len());
+                kept.replace_range(range, &spaces);
+            }
+            let names = overflow_identifiers(text);
+            for (range, _) in names.filter(|(_, name)| named.contains(&plain_key(name))) {
                 let spaces = " ".repeat(range.len());
                 kept.replace_range(range, &spaces);
             }

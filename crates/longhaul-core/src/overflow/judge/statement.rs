@@ -1,11 +1,12 @@
 //! Reduces the text of an error to its statement: without names, addresses, ids and help.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexBuilder};
 
-use crate::overflow::judge::codes;
+use crate::overflow::judge::{codes, numbers, words};
 
 /// Names, addresses and ids. They may contain any word and any number.
 const NAMES: &str = r#"(?xi)
@@ -24,11 +25,11 @@ const NAMES: &str = r#"(?xi)
 
 /// Beginnings of sentences that help the reader and state nothing.
 const HELP: &str = r"(?xi)^\W*(?:
-    visit | see | for\ more | for\ details | for\ further | learn\ more | read\ more | (?:please\ )?refer
-    | to\ increase | to\ raise | need\ more | upgrade | you\ can | you\ may | contact | docs? \b
-    | documentation | running\ this\ sequence | set\ log\ level
-    | 详见 | 详情 | 请参考 | 更多 | подробн | siehe | weitere | voir | pour\ plus | para\ más | para\ mais
-    | consulte | saiba | 詳細 | 詳しく | 자세한
+    (?: visit | see | for\ more | for\ details | for\ further | learn\ more | read\ more | (?:please\ )?refer
+    | to\ increase | to\ raise | need\ more | upgrade | you\ can | you\ may | contact | docs?
+    | running\ this\ sequence | set\ log\ level
+    | siehe | weitere[rs]? | voir | pour\ plus | para\ más | para\ mais | consulte | saiba ) \b
+    | documentation | 详见 | 详情 | 请参考 | 更多 | подробн | 詳細 | 詳しく | 자세한
 )";
 
 /// The statement of an error, in lower case.
@@ -46,16 +47,21 @@ impl Statement {
         static NAMES_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(NAMES));
         static HELP_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(HELP));
         let mut text = text.replace('\u{2019}', "'");
-        for name in [model, model.rsplit('/').next().unwrap_or_default()] {
-            if name.len() >= 3 {
-                text = replace_ignoring_case(&text, name);
-            }
+        for name in removable_names(model) {
+            text = replace_ignoring_case(&text, name);
         }
         let text = NAMES_PATTERN.replace_all(&text, " ");
         let has_code = identifiers(&text).any(codes::names_overflow);
         let text = without_separators(&text.to_lowercase());
-        let kept = sentences(&text).filter(|one| !HELP_PATTERN.is_match(one));
-        let sentences: Vec<String> = kept.map(str::to_owned).collect();
+        // Help may state the sizes.
+        let (mut kept, help): (Vec<&str>, Vec<&str>) = sentences(&text)
+            .partition(|one| !HELP_PATTERN.is_match(one) || numbers::states_two_sizes(one));
+        let names_overflow = |one: &&str| words::sentence_names_overflow(one);
+        // Help is evidence if no other sentence is.
+        if !help.is_empty() && !kept.iter().any(names_overflow) {
+            kept.extend(help.into_iter().filter(names_overflow));
+        }
+        let sentences: Vec<String> = kept.into_iter().map(str::to_owned).collect();
         Self {
             text: sentences.join(". "),
             sentences,
@@ -73,11 +79,23 @@ impl Statement {
         self.sentences.iter().map(String::as_str)
     }
 
-    /// Returns a hash of the words, digits aside.
+    /// Returns a hash of the words. Words with a digit are sizes and ids, which differ from reply to
+    /// reply.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let letters = self.text.chars().filter(|letter| letter.is_alphabetic());
-        letters.for_each(|letter| letter.hash(&mut hasher));
+        let words = self
+            .text
+            .split(|letter: char| !is_identifier_letter(letter));
+        let is_stable = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit());
+        words
+            .filter(is_stable)
+            .flat_map(str::bytes)
+            .for_each(|byte| byte.hash(&mut hasher));
+        // Numbers often stand next to letters of other scripts, without a space.
+        let others = self.text.chars().filter(|letter| !letter.is_ascii());
+        others
+            .filter(|letter| letter.is_alphabetic())
+            .for_each(|letter| letter.hash(&mut hasher));
         hasher.finish()
     }
 
@@ -98,12 +116,28 @@ fn compile(pattern: &str) -> Regex {
         .expect("a valid pattern")
 }
 
-/// Replaces every occurrence of an ASCII name by a space.
+/// Returns the forms of a model's name that are removed from a statement. A name without a digit or a
+/// separator, such as `max` or `large`, is a word like any other.
+fn removable_names(model: &str) -> impl Iterator<Item = &str> {
+    let has_digit = |name: &&str| name.contains(|letter: char| letter.is_ascii_digit());
+    let is_name = |name: &&str| has_digit(name) || name.contains(['/', '-', '_', ':', '.', '@']);
+    let last = model.rsplit('/').next().filter(has_digit);
+    let names = Some(model).filter(is_name).into_iter().chain(last);
+    names.filter(|name| name.len() >= 3)
+}
+
+/// Replaces every occurrence of a name as a whole word by a space.
 fn replace_ignoring_case(text: &str, name: &str) -> String {
     let (lower, name) = (text.to_ascii_lowercase(), name.to_ascii_lowercase());
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;
-    for (at, _) in lower.match_indices(&name) {
+    let continues = |letter: Option<char>| letter.is_some_and(|one| one.is_ascii_alphanumeric());
+    let is_whole = |at: usize| {
+        let before = text.get(..at).and_then(|head| head.chars().next_back());
+        let after = text.get(at + name.len()..);
+        !continues(before) && !continues(after.and_then(|tail| tail.chars().next()))
+    };
+    for (at, _) in lower.match_indices(&name).filter(|&(at, _)| is_whole(at)) {
         kept.push_str(text.get(from..at).unwrap_or_default());
         kept.push(' ');
         from = at + name.len();
@@ -112,19 +146,49 @@ fn replace_ignoring_case(text: &str, name: &str) -> String {
     kept
 }
 
+/// Whether a letter may be part of an identifier.
+pub(super) fn is_identifier_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+/// Returns the identifiers of a text that name an overflow, each with its position in bytes. An identifier
+/// may join its words by hyphens.
+pub(super) fn overflow_identifiers(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    static IDENTIFIER: LazyLock<Regex> = LazyLock::new(|| compile("[A-Za-z0-9_-]+"));
+    let words = IDENTIFIER.find_iter(text);
+    let found = words.filter(|word| {
+        let word = word.as_str();
+        (word.contains('-') || has_several_words(word)) && codes::names_overflow(word)
+    });
+    found.map(|word| (word.range(), word.as_str()))
+}
+
+/// Replaces the identifiers that name an overflow by spaces.
+pub(super) fn without_overflow_identifiers(text: &str) -> String {
+    let mut kept = text.to_owned();
+    for (range, _) in overflow_identifiers(text) {
+        let spaces = " ".repeat(range.len());
+        kept.replace_range(range, &spaces);
+    }
+    kept
+}
+
+/// Minimum length of an identifier that joins its words without a separator: `contextlengthexceeded`.
+const MIN_JOINED_BYTES: usize = 12;
+
 /// Returns the identifiers of a text that consist of several words: `context_length_exceeded`,
 /// `ContextWindowExceededError`.
 fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    words.filter(|word| {
-        let humps = word
-            .chars()
-            .skip(1)
-            .filter(char::is_ascii_uppercase)
-            .count();
-        let has_lower = word.contains(|letter: char| letter.is_ascii_lowercase());
-        word.contains('_') || (humps > 1 && has_lower)
-    })
+    words.filter(|word| has_several_words(word))
+}
+
+/// Whether an identifier may consist of several words.
+fn has_several_words(word: &str) -> bool {
+    let capitals = word.chars().skip(1).filter(char::is_ascii_uppercase);
+    let has_humps = capitals.count() > 1;
+    let has_lower = word.contains(|letter: char| letter.is_ascii_lowercase());
+    word.contains('_') || (has_humps && has_lower) || word.len() >= MIN_JOINED_BYTES
 }
 
 /// Splits a text into sentences. A dot ends a sentence only before white space.

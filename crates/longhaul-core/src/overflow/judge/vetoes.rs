@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use crate::overflow::judge::numbers::StatedSize;
 use crate::overflow::judge::statement::Statement;
 
 /// Maximum compiled size of a pattern in bytes.
@@ -21,10 +22,14 @@ pub(super) fn is_final_status(status: u16) -> bool {
 /// Wordings about throttling, overload and money. No code outweighs these.
 const FINAL: &[&str] = &[
     // Throttling and overload.
-    r"(per|/|for this|a|each) ?(second|min\b|minute|hour|day|week|month)|\b(tpm|rpm|tpd|rpd|qps)\b",
+    r"(per|/|for this|each) ?(second|min\b|minute|hour|day|week|month)|\b(tpm|rpm|tpd|rpd|qps)\b",
+    // `a second request` is no unit of time.
+    r"\bthis (hour|week|month)\b|in the (last|past) (\d|minute|hour|day|week|month)|\b(per|your|the|in) week\b",
+    r"\ba ?(min\b|minute|hour|day|week|month)|(requests?|tokens?|calls?|messages?|\d) a second\b|\ba second ?([,;)]|$)",
     r"\benqueued\b|too (frequent|many (concurrent |parallel )?(requests|calls))|slow down|in flight|concurren|queue|busy|overload",
     r"right now|throughput|\bburst|\brefill|\d/s\b|free memory|no (free )?slot|maintenance|维护|維護|メンテナンス|점검|обслуживан|wartung",
     r"try again (later|in)|retry (later|after|in)|later\.?$",
+    r"本周|这周|這週|今週|이번 주|этой недел|в неделю|diese[rs]? woche|wöchentlich|cette semaine|par semaine|hebdomad|esta semana|por semana|semanal|desta semana",
     r"频繁|頻繁|并发|並發|每分钟|每分鐘|每秒|每日|每天|每月|当月|本月|今日|饱和|限流|稍后|稍後",
     r"リクエストが多|同時|分あたり|1日|本日|毎月|今月|しばらく|レート|割り?当て|使用済",
     r"요청이 너무 많|분당|초당|동시|이번 달|일일|매일|월간|잠시 후",
@@ -34,7 +39,10 @@ const FINAL: &[&str] = &[
     r"demasiadas (solicitudes|peticiones)|por (minuto|segundo|día|mes)\b|mensual|diari[oa]|más tarde",
     r"muitas (solicitações|requisições)|por (minuto|segundo|dia|mês)|mensal|diári[oa]|mais tarde",
     // Money and allowances.
-    r"quota|credit|balance|billing|afford|(token|key|spending|monthly|daily) budget|allowance|spent|subscription|payment|per-model limit|billed at|surcharge",
+    r"quota|credit|\bbalances?\b|billing|afford|(token|key|spending|monthly|daily) budget|allowance|spent|subscription|payment|per-model limit|billed at|surcharge",
+    // A plan that is used up. A plan may also limit one request.
+    r"(套餐|プラン|요금제|тариф|\btarif|forfait|abonnement|suscripción|assinatura|\bplano?\b).*(用|사용|использован|исчерпан|verbraucht|consomm|épuis|consumid|agotad|esgotad|usad[oa]|utilizad)",
+    r"(用完|用尽|使い切|использован|исчерпан|verbraucht|consomm|épuis|consumid|agotad|esgotad|usad[oa]|utilizad).*(套餐|プラン|тариф|\btarif|forfait|abonnement|suscripción|assinatura|\bplano?\b)",
     r"额度|額度|余额|餘額|配额|配額|充值|欠费|令牌(额度|已)|利用上限|残高|使用限度|사용 한도|잔액|할당|квот|баланс|kontingent|guthaben|crédit|solde|cuota|\bcupo\b|saldo|\bcota\b|crédito",
 ];
 
@@ -47,31 +55,37 @@ const VETOES: &[&str] = &[
     r"api.?key|access token|auth token|token (verification|has expired|expired)|invalid token|not found|does not exist|no such|expired",
     r"令牌长度|认证|認証|인증|만료|期限|срок действия|токен доступа|zugriffstoken|jeton d'accès|token de aces?so|expir[óoaé]",
     // Time.
-    r"timed? ?out|took too long|deadline|cancell?ed|trop de temps|超时|超時|タイムアウト|시간이? 초과|시간 간격|тайм-?аут|anfragezeit|tiempo de espera|tempo limite|seconds?\b|within \d+ ?m?s\b|did not finish",
+    r"timed? ?out|took too long|deadline|cancell?ed|trop de temps|超时|超時|タイムアウト|시간이? 초과|시간 간격|тайм-?аут|anfragezeit|tiempo de espera|tempo limite|\bseconds\b|\d[ -]?second\b|within \d+ ?m?s\b|did not finish",
     // The output alone.
     r#"(^|[^+ `'"]) ?[`'"]?max_(new_|completion_|output_)?tokens[`'"]? (must|should) be (less|at most|lower|smaller|<)|(reasoning|thinking) (budget|limit)|per (reply|response|answer)"#,
     // Short items.
     r"\b\d{1,3} (characters|chars)\b|cache_key",
     // Other contexts.
-    r"(cuda|security|execution|request|ssl|tls) context|context[_ ](management|cancel|deadline|beta)|\bcontext beta|too small|out of memory",
+    r"(cuda|security|execution|request|ssl|tls) context|context[_ ](management|cancel|deadline|beta)|\bcontext beta|out of memory",
     // Parameters and schemas.
-    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |logit_bias|token id|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|stop (sequence|string)|nested|response.format|json.schema|_[a-z]+[`']? must be between|\b\d{1,4} turns\b|number of (turns|tools)|\bn ?= ?\d|duplicate|budget_tokens|\bn must",
+    r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |logit_bias|token id|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|\bstop\b.{0,12}(sequence|string)|nested|response.format|json.schema|_[a-z]+[`']? must be between|\b\d{1,4} turns\b|number of (turns|tools)|\bn ?= ?\d|duplicate|budget_tokens|\bn must",
     // Embeddings.
     r"embeddings? (batch|input|request|model)|batch too|in (a |the |this )?batch|\d inputs",
-    // Tools.
-    r"\btools?(\[|\b.{0,20}(too many|maximum|exceed|at most|too long|too large))|too many tools|tool (schema|description|name|call)|function\.name|工具|ツール|도구|инструмент|werkzeug|\boutils?\b|herramienta|ferramenta",
     // Documents that cannot be parsed, and fields.
     r"(invalid|malformed|bad|broken) json|at offset|unexpected (end|character)|field (limit|length)",
 ];
 
-/// Wordings about access, parameters and framing. Two numbers that measure the request outweigh these:
-/// gateways use such words for a prompt that is too large, too.
+/// Wordings about access, parameters, small rooms and framing. Two numbers that measure the request
+/// outweigh these: gateways use such words for a prompt that is too large, too.
 const OUTWEIGHED: &[&str] = &[
     r"policy|policies|blocked|guardrail|违规|違規|политик|заблокир|правил|richtlinie|blockiert|gesperrt|politique|bloqu|política|ポリシー|ブロック|정책|차단",
     r"unauthori[sz]ed|permission|not available",
     r"unsupported|not permitted|not supported|temperature|top_p|logprobs|vocabulary|template|metadata|\bone of\b",
     r"\d ?([kmg]i?b|bytes?|mo|ko|мб|кб)\b|bytes|header|\buri\b|entity too large",
+    "too small",
 ];
+
+/// Words for tools. They veto unless two numbers measure the request, or the tools are named as a part
+/// of the prompt.
+const TOOLS: &str = r"\btools?(\[|\b.{0,20}(too many|maximum|exceed|at most|too long|too large))|too many tools|tool (schema|description|name|call)|function\.name|工具|ツール|도구|инструмент|werkzeug|\boutils?\b|herramienta|ferramenta";
+
+/// A prompt of which tools are a part.
+const PROMPT_WITH_TOOLS: &str = r"\b(messages|prompt|input|conversation|history|transcript|context)( tokens)?,? (\(?(with|including|incl\.?|plus|and|containing)|\+)( (the|its|their|your|all|any))? tools?\b";
 
 /// Words for media and files. They veto unless the statement also names tokens or the context.
 const MEDIA: &str = r"\b(images?|pictures?|photos?|audio|videos?|files?|pdf|pages?|pixels?|megapixels?|attachments?|documents? has)\b|图片|圖片|图像|圖像|文件|附件|音频|视频|画像|ファイル|音声|동영상|이미지|파일|изображен|файл|\bbild|\bdatei|fichier|\bimagen|archivo|\bimagem|arquivo";
@@ -92,24 +106,31 @@ pub(super) fn is_final(statement: &Statement) -> bool {
     sentences.any(|one| FINAL_SET.is_match(one.as_bytes()))
 }
 
-/// Whether a statement is about something other than the window. `is_measured` says that the refusal
-/// states the size of the request and a smaller limit.
-pub(super) fn is_vetoed(statement: &Statement, is_measured: bool) -> bool {
+/// Whether a statement is about something other than the window. `measured` is the size of the request
+/// with a smaller limit, if the refusal states both.
+pub(super) fn is_vetoed(statement: &Statement, measured: Option<StatedSize>) -> bool {
     static VETO_SET: LazyLock<RegexSet> = LazyLock::new(|| compile_set(VETOES));
     static OUTWEIGHED_SET: LazyLock<RegexSet> = LazyLock::new(|| compile_set(OUTWEIGHED));
     static OUTPUT_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(OUTPUT));
     static PROMPT_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(PROMPT));
     static MEDIA_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(MEDIA));
     static TOKENS_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(TOKENS));
+    static TOOLS_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(TOOLS));
+    static WITH_TOOLS_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(PROMPT_WITH_TOOLS));
     let text = statement.text().as_bytes();
-    let is_output = OUTPUT_PATTERN.is_match(text) && !PROMPT_PATTERN.is_match(text);
+    let is_measured = measured.is_some();
+    // An output beside the two numbers is a part of the sum.
+    let is_sum = measured.is_some_and(|stated| stated.output.is_some());
+    let is_output = OUTPUT_PATTERN.is_match(text) && !PROMPT_PATTERN.is_match(text) && !is_sum;
+    let names_tools = |one: &[u8]| TOOLS_PATTERN.is_match(one) && !WITH_TOOLS_PATTERN.is_match(one);
     let is_media = MEDIA_PATTERN.is_match(text) && !TOKENS_PATTERN.is_match(text);
     is_output
         || is_media
         || is_final(statement)
         || statement.sentences().any(|one| {
             let one = one.as_bytes();
-            VETO_SET.is_match(one) || (!is_measured && OUTWEIGHED_SET.is_match(one))
+            VETO_SET.is_match(one)
+                || (!is_measured && (OUTWEIGHED_SET.is_match(one) || names_tools(one)))
         })
 }
 

@@ -79,17 +79,19 @@ const ALONE: &str =
 /// A small count between the two words: the sentence is about so many of something else.
 const COUNT_OF_SOMETHING_ELSE: &str = r"\b\d{1,2} [a-su-z][a-z]{3}|\d ?(条|件)|条数";
 
-/// Whether a sentence speaks of a prompt that is too large.
+/// Whether a statement speaks of a prompt that is too large.
 pub(super) fn name_overflow(statement: &Statement) -> bool {
+    statement.sentences().any(sentence_names_overflow)
+}
+
+/// Whether a sentence speaks of a prompt that is too large.
+pub(super) fn sentence_names_overflow(sentence: &str) -> bool {
     static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| LANGUAGES.iter().map(near).collect());
     static LIMIT_ALONE: LazyLock<Regex> = LazyLock::new(|| compile(ALONE));
     static OTHER_UNIT: LazyLock<Regex> = LazyLock::new(|| compile(COUNT_OF_SOMETHING_ELSE));
-    statement.sentences().any(|sentence| {
-        let bytes = sentence.as_bytes();
-        let found = PATTERNS.iter().find_map(|pattern| pattern.find(bytes));
-        found.is_some_and(|found| !OTHER_UNIT.is_match(found.as_bytes()))
-            || LIMIT_ALONE.is_match(bytes)
-    })
+    let bytes = sentence.as_bytes();
+    let found = PATTERNS.iter().find_map(|pattern| pattern.find(bytes));
+    found.is_some_and(|found| !OTHER_UNIT.is_match(found.as_bytes())) || LIMIT_ALONE.is_match(bytes)
 }
 
 /// Whether a text names a prompt, its parts or its measure.
