@@ -32,13 +32,13 @@ struct Shelves {
 /// Originals of one scope.
 #[derive(Default)]
 struct Shelf {
-    entries: HashMap<RecallId, Entry>,
+    entries: HashMap<RecallId, CachedOriginal>,
     /// IDs by their last use, oldest first.
     order: BTreeMap<u64, RecallId>,
     bytes: u64,
 }
 
-struct Entry {
+struct CachedOriginal {
     original: Arc<Original>,
     last_use: u64,
     used_at: Instant,
@@ -84,7 +84,7 @@ impl FairCache {
         let bytes = weight(&original);
         let shelf = shelves.by_scope.entry(id.scope()).or_default();
         shelf.order.insert(shelves.uses, id);
-        let entry = Entry {
+        let entry = CachedOriginal {
             original: Arc::new(original),
             last_use: shelves.uses,
             used_at: Instant::now(),
