@@ -85,7 +85,7 @@ Examples:
 
 Settings come from the defaults, then one file, then the environment (LONGHAUL_SECTION_KEY;
 LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then flags. Later sources win.
-The file is the first of: --config or LONGHAUL_CONFIG; ./longhaul.toml (not for `run`);
+The file is the first of: --config or LONGHAUL_CONFIG; ./longhaul.toml (not for `run`, `recall`, `mcp`);
 ~/.config/longhaul/longhaul.toml.
 `longhaul defaults` prints all settings, `longhaul check` the source of each.
 --store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).

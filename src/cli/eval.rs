@@ -262,11 +262,10 @@ async fn summary_upstream(config: &Config) -> Result<Option<UpstreamClient>, Pro
     let mut config = config.clone();
     config.upstream.base = endpoint.base.clone();
     config.upstream.messages = None;
-    config
-        .upstream
-        .authorization
-        .clone_from(&endpoint.authorization);
-    UpstreamClient::start(&config, None).await.map(Some)
+    config.upstream.authorization = None;
+    let authorization = endpoint.authorization.as_ref();
+    let key = authorization.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    UpstreamClient::start(&config, key).await.map(Some)
 }
 
 /// Makes the three passes.
@@ -432,7 +431,7 @@ fn plan_text(
         )
     } else {
         format!(
-            "at most about {} by the prices of {}, without any discount for cached input",
+            "about {} by the prices of {}, without any discount for cached input",
             short_usd(planned.cost),
             options.model
         )

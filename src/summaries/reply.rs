@@ -2,10 +2,13 @@
 
 pub(crate) mod error_status;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::time::timeout;
 
 use crate::summaries::SummaryError;
 use longhaul_core::dialect::Dialect;
@@ -28,6 +31,8 @@ pub(super) struct SummariserReply {
     pub(super) usage: Option<Usage>,
 }
 
+/// Time limit for the body of a refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of bytes read of a refusal, as of a held reply to a chat.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
@@ -46,7 +51,8 @@ where
     let status = reply.status();
     let mut body = reply.into_body();
     if !status.is_success() {
-        read_refusal(body, refusal).await;
+        // The status decides; a body that stalls delays nobody.
+        _ = timeout(REFUSAL_TIMEOUT, read_refusal(body, refusal)).await;
         return Err(SummaryError::Refused(status));
     }
     let mut splitter = Splitter::default();

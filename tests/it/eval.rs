@@ -262,7 +262,7 @@ async fn the_stated_cost_covers_what_is_spent() {
     ];
     let output = evaluation.run(&arguments).await;
     let said = said(&output);
-    let stated = said.split_once("at most about $").unwrap().1;
+    let stated = said.split_once("about $").unwrap().1;
     let stated: f64 = stated.split(' ').next().unwrap().parse().unwrap();
     let spent = number(&report(&output)["spent"]) / 1e9;
     assert!(

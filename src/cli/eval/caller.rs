@@ -140,7 +140,10 @@ impl Caller {
         let reply = match sent {
             Ok(reply) => reply,
             Err(why) => {
-                _ = self.spending.lock().settle(reserved, size, CallCost::Free);
+                _ = self
+                    .spending
+                    .lock()
+                    .settle(reserved, size, CallCost::Uncounted);
                 return Ok(Called::Failed(why));
             }
         };
@@ -153,7 +156,7 @@ impl Caller {
         let usage = part.as_ref().and_then(|part| part.usage);
         let is_answer = reply.status.is_success() && part.is_some() && !overflows;
         let cost = match &usage {
-            _ if !is_answer => CallCost::Free,
+            _ if overflows || !reply.status.is_success() => CallCost::Free,
             Some(usage) => CallCost::Counted(usage),
             None => CallCost::Uncounted,
         };
@@ -215,7 +218,9 @@ impl Caller {
         };
         _ = reading.push(&reply.body);
         match reading.finish() {
-            Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } | Verdict::TooManyBytes => true,
+            Verdict::Overflow(_) | Verdict::TooManyBytes => true,
+            // Without an input count, the output alone is too large.
+            Verdict::OutputTooLarge { input, .. } => input.is_some(),
             Verdict::Failed
             | Verdict::Fine
             | Verdict::Malformed
@@ -253,7 +258,10 @@ impl Caller {
         let reply = match upstream.send(dialect, body).await {
             Ok(reply) => reply,
             Err(why) => {
-                _ = self.spending.lock().settle(reserved, size, CallCost::Free);
+                _ = self
+                    .spending
+                    .lock()
+                    .settle(reserved, size, CallCost::Uncounted);
                 return Ok(Called::Failed(why));
             }
         };
@@ -292,7 +300,7 @@ impl Caller {
 
     /// Returns the problem if the upstream refuses the key: no other call would succeed.
     fn refused_key(base: &str, reply: &LoopbackReply) -> Option<Problem> {
-        matches!(reply.status.as_u16(), 401 | 403).then(|| {
+        (reply.status == StatusCode::UNAUTHORIZED).then(|| {
             Problem::CommandLine(format!(
                 "{base} refuses the key ({}); check {}, or the key file of the settings",
                 reply.status,

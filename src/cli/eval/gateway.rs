@@ -168,8 +168,13 @@ async fn serve(
         str::from_utf8(&body).is_ok_and(|body| dialect.asks_for_stream(body))
     });
     let reply = if let Some(dialect) = dialect.filter(|_| wants_summary) {
-        let _pending = PendingCall::new(&state.pending);
-        state.summary(dialect, &path, body).await?
+        // The proxy gives up after its own time limit. The paid answer is recorded all the same.
+        let (state, path) = (Arc::clone(&state), path.clone());
+        let call = tokio::spawn(async move {
+            let _pending = PendingCall::new(&state.pending);
+            state.summary(dialect, &path, body).await
+        });
+        call.await.map_err(io::Error::other)??
     } else {
         if dialect.is_some() {
             *state.forwarded.lock() = body.clone();

@@ -187,21 +187,29 @@ async fn make(
     // Two arms may forward the same bytes.
     left.retain(|(key, _)| known.insert(key.clone()));
     let mut running = JoinSet::new();
+    let mut problem = None;
     loop {
-        while running.len() < concurrency.max(1)
+        while problem.is_none()
+            && running.len() < concurrency.max(1)
             && let Some((key, call)) = left.pop()
         {
             let caller = Arc::clone(caller);
             running.spawn(async move { (key, call.dialect, caller.step(&call).await) });
         }
         let Some(done) = running.join_next().await else {
-            return Ok(outcomes);
+            return problem.map_or(Ok(outcomes), Err);
         };
         let Ok((key, dialect, called)) = done else {
             continue;
         };
-        outcomes.insert(key, outcome_of(dialect, called?));
-        progress.show(caller);
+        match called {
+            Ok(called) => {
+                outcomes.insert(key, outcome_of(dialect, called));
+                progress.show(caller);
+            }
+            // Calls in flight are paid for, so their answers are still recorded.
+            Err(found) => problem = problem.or(Some(found)),
+        }
     }
 }
 

@@ -96,7 +96,7 @@ impl Spending {
         }
     }
 
-    /// Reserves the most that a call can cost. Returns `None` if that may exceed the limit; no later call
+    /// Reserves the expected cost of a call with its longest answer. Returns `None` if that may exceed the limit; no later call
     /// is then made, so that a run does not pick the cheap ones.
     pub(super) fn reserve(&mut self, size: CallSize) -> Option<Reserved> {
         let input = self.ratio.map_or(size.expected, |ratio| {

@@ -102,9 +102,9 @@ impl UpstreamClient {
         loop {
             let sent = self.send_once(dialect, body).await;
             let pause = match &sent {
-                Ok(reply) if !is_temporary(reply.status) => return sent,
-                Ok(reply) => requested_pause(&reply.headers),
-                Err(_) => None,
+                Ok(reply) if is_temporary(reply.status) => requested_pause(&reply.headers),
+                // A reply that is late or broke off may be billed.
+                Ok(_) | Err(_) => return sent,
             };
             if attempt == ATTEMPTS {
                 return sent;
@@ -145,7 +145,9 @@ impl UpstreamClient {
         if is_messages {
             headers.push(VERSION);
         }
-        if let Some(key) = &self.key {
+        // The key belongs to the upstream, not to another server for this API.
+        let is_elsewhere = is_messages && self.messages_base.is_some();
+        if let Some(key) = self.key.as_ref().filter(|_| !is_elsewhere) {
             headers.push(if is_messages && !takes_bearer {
                 (X_API_KEY, key.plain.clone())
             } else {

@@ -73,6 +73,9 @@ impl Dialect {
     /// Reads a whole reply. Returns `None` for anything but an answer.
     pub fn read_step(self, reply: &[u8]) -> Option<StepReply> {
         let part = self.read_completion(reply)?;
+        if part.error.is_some() {
+            return None;
+        }
         let (history, refusal) = match self {
             Self::ChatCompletions => chat_completions::history(reply),
             Self::Messages => messages::history(reply),
