@@ -3,10 +3,14 @@
 pub(crate) mod query;
 mod reading;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task;
 
 use crate::body::client_body::ClientBody;
 use crate::error::Fault;
@@ -15,9 +19,6 @@ use crate::limits::RECALL_PATH;
 use crate::services::Services;
 use longhaul_core::units::recall_id::RecallId;
 use query::RecallQuery;
-
-/// Path of every original in the log: an ID opens what it names, so no log shows one.
-const LOGGED_PATH: &str = "/__longhaul__/recall/…";
 
 /// Reads at the same time; further ones wait. A read may decrypt a whole history.
 const MAX_READS: usize = 4;
@@ -36,11 +37,11 @@ pub(crate) fn is_recall_request(services: &Services, request: &Request<ClientBod
 /// # Errors
 /// The ID is unknown or expired, the query is not valid, or the store does not answer.
 pub(crate) async fn answer(
-    services: &Services,
+    services: &Arc<Services>,
     request: &Request<ClientBody>,
     log: &mut RequestLog,
 ) -> Result<Response<Bytes>, Fault> {
-    log.set_path(LOGGED_PATH);
+    log.set_path(request.uri().path());
     services.keys.admit(request)?;
     let id = request.uri().path().strip_prefix(RECALL_PATH);
     let id: RecallId = id
@@ -48,8 +49,14 @@ pub(crate) async fn answer(
         .ok_or(Fault::RecallUnknown)?;
     let query = request.uri().query().unwrap_or_default();
     let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
-    let _read = READS.acquire().await;
-    let text = reading::read(services, id, &query).await?;
+    let read = READS.acquire().await;
+    let services = Arc::clone(services);
+    // A search takes the time of its thread, and the workers are for requests.
+    let text = task::spawn_blocking(move || {
+        let _read = read;
+        Handle::current().block_on(reading::read(&services, id, &query))
+    });
+    let text = text.await.map_err(|_| Fault::RecallUnavailable)??;
     let mut reply = Response::new(Bytes::from(text));
     let headers = reply.headers_mut();
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");

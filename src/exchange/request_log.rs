@@ -14,6 +14,7 @@ use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
 use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
+use crate::limits::RECALL_PATH;
 use crate::metrics::{Ending, Label, Metrics, RetryReason, StatusClass};
 use crate::report::ChatReport;
 use crate::request::receive::RequestSlot;
@@ -112,8 +113,13 @@ impl RequestLog {
 
     /// Sets the upstream path, without its query.
     pub(crate) fn set_path(&mut self, path: &str) {
-        path.clone_into(&mut self.path);
-        self.trace.set_operation(|| operation(&self.method, path));
+        // An ID opens the original that it names, so no log shows one.
+        self.path = match path.split_once(RECALL_PATH) {
+            Some((before, _)) => format!("{before}{RECALL_PATH}…"),
+            None => path.to_owned(),
+        };
+        self.trace
+            .set_operation(|| operation(&self.method, &self.path));
     }
 
     /// Returns the dialect of longhaul's own error reply to the request.

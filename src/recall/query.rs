@@ -1,15 +1,18 @@
 //! The part of an original that a reader asks for, and its text.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use percent_encoding::percent_decode_str;
 use regex::{Regex, RegexBuilder};
 
 /// Maximum bytes of an answer. A result of the largest kept size fits.
 pub(crate) const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Maximum bytes of a pattern, and of its compiled form. The search itself takes linear time.
+/// Maximum bytes of a pattern, and of its compiled form. The time of a search grows with both.
 const MAX_PATTERN_BYTES: usize = 1 << 10;
-const MAX_COMPILED_BYTES: usize = 1 << 20;
+const MAX_COMPILED_BYTES: usize = 1 << 17;
+/// Maximum time of a search, checked at each line.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 /// Maximum lines of an answer to a search.
 const MAX_MATCHES: usize = 200;
 /// Characters before and behind a match in a long line.
@@ -53,7 +56,10 @@ impl Pattern {
                 .dfa_size_limit(MAX_COMPILED_BYTES);
             builder.build()
         };
-        let built = build(text).or_else(|_| build(&regex::escape(text)));
+        let built = match build(text) {
+            Err(regex::Error::Syntax(_)) => build(&regex::escape(text)),
+            built => built,
+        };
         built
             .map(Self)
             .map_err(|_| QueryError("the pattern of grep is too large"))
@@ -114,6 +120,8 @@ pub(crate) struct AnswerText<'q> {
     line: usize,
     matches: usize,
     is_cut: bool,
+    /// Beginning of the search.
+    started: Instant,
 }
 
 impl<'q> AnswerText<'q> {
@@ -125,6 +133,7 @@ impl<'q> AnswerText<'q> {
             line: 0,
             matches: 0,
             is_cut: false,
+            started: Instant::now(),
         }
     }
 
@@ -141,11 +150,16 @@ impl<'q> AnswerText<'q> {
         let mut is_placed = place.is_none();
         for line in text.split_inclusive('\n') {
             self.line += 1;
+            if self.started.elapsed() > MAX_SEARCH_TIME {
+                self.is_cut = true;
+                return false;
+            }
             if self.line < first {
                 continue;
             }
+            // The lines of the next text with a place count from 1 again.
             if self.line > last {
-                return false;
+                return place.is_some();
             }
             let takes_more = match &self.query.grep {
                 None => self.push(line),
@@ -200,10 +214,10 @@ impl<'q> AnswerText<'q> {
             return !self.is_cut && self.push(&format!("{number}: {line}\n"));
         }
         let mut shown = 0;
-        for found in pattern.0.find_iter(line) {
-            if found.start() < shown {
-                continue;
-            }
+        // From the end of each excerpt: an iterator over all matches takes quadratic time.
+        while shown < line.len()
+            && let Some(found) = pattern.0.find_at(line, shown)
+        {
             self.matches += 1;
             let from = line.floor_char_boundary(found.start().saturating_sub(EXCERPT_CHARS));
             let to = found.end().saturating_add(EXCERPT_CHARS).min(line.len());

@@ -9,6 +9,7 @@ mod fair_cache;
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -32,6 +33,8 @@ const MAX_KNOWN: u64 = 65_536;
 const RENEW_AFTER: Duration = Duration::from_hours(6);
 /// Number of originals in one write or read of a durable store.
 const BATCH: usize = 64;
+/// Bytes of text after which a write is full: a slow server takes them within the time of a write.
+const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Maximum number of units in an outline; the oldest are left out.
 const MAX_OUTLINED: usize = 16_384;
 /// Time that a reader waits for originals of requests that were just answered.
@@ -104,6 +107,7 @@ impl OriginalStore {
         };
         let known = Cache::builder()
             .max_capacity(MAX_KNOWN)
+            .eviction_policy(EvictionPolicy::lru())
             .time_to_live(RENEW_AFTER.min(config.recall_ttl / 2))
             .build();
         Self {
@@ -163,13 +167,17 @@ impl OriginalStore {
         });
         // Texts come first: what refers to a text is never there without it.
         let mut batch = Vec::with_capacity(BATCH);
-        let mut are_kept = true;
+        let (mut are_kept, mut bytes) = (true, 0);
         let mut all = units.chain(results).chain(segments);
         loop {
             let next = all.by_ref().find(|(id, _)| !self.knows(*id));
             let is_last = next.is_none();
+            if let Some((_, OriginalContent::Text(text))) = &next {
+                bytes += text.len();
+            }
             batch.extend(next.map(|(id, content)| (id, Original { outline, content })));
-            if is_last || batch.len() == BATCH {
+            if is_last || batch.len() == BATCH || bytes >= MAX_BATCH_BYTES {
+                bytes = 0;
                 are_kept &= self.put(std::mem::take(&mut batch)).await;
             }
             if is_last {

@@ -144,9 +144,16 @@ impl RedisStore {
                 let numbers = (now_ms, self.ttl_ms(), most);
                 commands.add_command(entry::bound_command(scope, writes, numbers));
             }
-            let answers = self.connection().send_to_key_owner(&commands).await?;
+            let mut answers = self.connection().send_to_key_owner(&commands).await?;
             if answers.len() != commands.len() {
                 return Err(MALFORMED_ANSWER);
+            }
+            if self.scope_bytes.is_some()
+                && let Some(bounded) = answers.pop()
+            {
+                bounded
+                    .extract_error()
+                    .map_err(|error| unavailable(&error))?;
             }
             for ((at, write), answer) in of_scope().zip(answers) {
                 let answer = answer

@@ -377,10 +377,10 @@ async fn replicas_share_originals_within_a_bound_for_each_caller() {
     }
     let totals = names
         .lines()
-        .find(|name| name.ends_with(":index:bytes"))
+        .find(|name| name.ends_with(":index:sizes"))
         .unwrap();
     let bytes: u64 = server
-        .asked(&["GET", totals.trim()])
+        .asked(&["HGET", totals.trim(), "total"])
         .trim()
         .parse()
         .unwrap();

@@ -73,7 +73,16 @@ impl FairCache {
 
     /// Counts a use of an original. Returns whether the original is there.
     pub(super) fn touch(&self, id: RecallId) -> bool {
-        self.get(id).is_some()
+        let Some(original) = self.get(id) else {
+            return false;
+        };
+        // An original is there only with the units that it refers to.
+        let is_there = |unit: &RecallId| self.get(*unit).is_some();
+        match &original.content {
+            OriginalContent::Outline(_) | OriginalContent::Text(_) => true,
+            OriginalContent::Slice(unit, ..) => is_there(unit),
+            OriginalContent::Units(units) => units.iter().all(is_there),
+        }
     }
 
     /// Stores an original, in place of any with this ID.

@@ -54,7 +54,7 @@ pub(super) fn bound_command<'w>(
         .arg(BOUND_SCRIPT)
         .arg(2)
         .arg(&index)
-        .arg(format!("{index}:bytes"));
+        .arg(format!("{index}:sizes"));
     command.arg(now_ms).arg(ttl_ms).arg(most);
     for write in writes {
         let bytes = write.changes.iter().map(|change| match change {
