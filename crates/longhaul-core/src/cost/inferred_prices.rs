@@ -92,8 +92,16 @@ impl InferredPrices {
         if self.relative_error(solution) > MAX_ERROR {
             return None;
         }
-        // A negative price is a sign of a wrong model.
-        let price = |nanos: f64| Price::nearest(nanos / NANOS_PER_DOLLAR_PER_MILLION);
+        // A negative price is a sign of a wrong model, unless rounding makes a price of zero negative.
+        let rounding = -solution.plain * MAX_ERROR;
+        let price = |nanos: f64| {
+            let nanos = if nanos > rounding {
+                nanos.max(0.0)
+            } else {
+                nanos
+            };
+            Price::nearest(nanos / NANOS_PER_DOLLAR_PER_MILLION)
+        };
         let used = |square: f64, price: Price| (square > 0.0).then_some(price);
         let (cached, output) = (price(solution.cached)?, price(solution.output)?);
         Some(TokenPrices {
@@ -202,6 +210,19 @@ mod tests {
         assert_eq!(Some(prices.input), listed("2"));
         assert_eq!((prices.cached, prices.output), (listed("0.5"), listed("8")));
         assert_eq!(inferred(&replies[..4]), None, "too few");
+    }
+
+    #[test]
+    fn free_output_has_a_price_of_zero_whatever_the_rounding() {
+        for step in 1..200_u32 {
+            let replies = SIZES.map(|(input, cached, output)| {
+                let (input, output) = (input * 7 + step * 13, output + step % 11);
+                reply(input, cached, output, i64::from(input) * 2_000)
+            });
+            let prices = inferred(&replies).unwrap();
+            let of_a_million = prices.output.unwrap().cost_of(1_000_000);
+            assert!(of_a_million < Usd::from_nanos(1_000_000), "{step}");
+        }
     }
 
     #[test]
