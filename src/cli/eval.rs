@@ -45,15 +45,15 @@ use spending::{Planned, Spending};
 use upstream_client::UpstreamClient;
 
 const LONG: &str = "\
-Asks a model for its next step at some requests of your own sessions: with the history as it came, once
-more with the same history as a control, and with the history as longhaul forwards it. Compares the
-steps: tool, main argument, files, and whether the model refuses or asks back. Shows how often the steps
-agree, with intervals, and says if there are too few requests to tell.
+Asks a model for its next step at some requests of your own sessions: with the history as it came,
+with the same history once more as a control, and with the history as longhaul forwards it. Compares
+the steps: tool, main argument, files, and whether the model refuses or asks back. Shows how often
+the steps agree, with intervals, and says if there are too few requests to tell.
 
-Only requests that longhaul changes are chosen, spread over the sessions. The command states the cost
-and asks before it spends. Answers are kept in a results file; run the command again to go on. The key
-is read from OPENAI_API_KEY. Sessions are last request bodies, logs of Claude Code, Codex, OpenCode and
-pi, or folders of them.";
+Only requests that longhaul changes are chosen, spread over the sessions. The command states the
+cost and asks before it spends. Answers are kept in a results file; run the command again to go on.
+The key is read from OPENAI_API_KEY. Sessions are last request bodies, logs of Claude Code, Codex,
+OpenCode and pi, or folders of them.";
 
 const EXAMPLES: &str = "\
 Examples:
