@@ -67,7 +67,7 @@ pub enum PruneTrigger {
     Always,
     /// Only at the hard mark, instead of making a record.
     HardMark,
-    /// Requests larger than [`Thresholds::pressure`].
+    /// Requests larger than [`Thresholds::prune_above`].
     Pressure,
 }
 
