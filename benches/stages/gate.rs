@@ -11,8 +11,8 @@ use std::error::Error;
 const AGREED: &str = include_str!("counts.txt");
 /// Tolerated excess over the agreed count, in percent. Compilers and C libraries differ by a few.
 const TOLERANCE: u64 = 10;
-/// The counted bodies: larger ones take minutes and add no information.
-const BODIES: [&str; 3] = ["4k", "100k", "1m"];
+/// The counted bodies, of every API: larger ones take minutes and add no information.
+const BODIES: [&str; 5] = ["4k", "100k", "1m", "codex", "claude"];
 /// The stages of every request, and the cost of a new message. The other stages run only if
 /// something is replaced.
 const STAGES: [Stage; 5] = [

@@ -229,7 +229,11 @@ pub(super) fn eval(
         let reason = "longhaul changes nothing: the mode is off; pass --mode on".to_owned();
         return Err(Problem::CommandLine(reason).into());
     }
-    if options.page == options.results {
+    let same_file = |one: &Path, other: &Path| {
+        let full = |path: &Path| std::fs::canonicalize(path).ok();
+        one == other || full(one).is_some_and(|path| full(other) == Some(path))
+    };
+    if same_file(&options.page, &options.results) {
         let reason = "--page and --results name the same file".to_owned();
         return Err(Problem::CommandLine(reason).into());
     }

@@ -103,8 +103,11 @@ pub(crate) async fn upgrade(
     let reply = log.meter().measure_wait(sent).await;
     log.record_reply(&reply);
     let mut reply = reply?;
-    if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
-        slot.fill(client, hyper::upgrade::on(&mut reply), log.take_slot());
+    let switches = reply.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let upstream = switches.then(|| hyper::upgrade::on(&mut reply));
+    let reply = client_reply(services, reply, route)?;
+    if let Some(upstream) = upstream {
+        slot.fill(client, upstream, log.take_slot());
     }
-    client_reply(services, reply, route)
+    Ok(reply)
 }
