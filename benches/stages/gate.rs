@@ -85,7 +85,8 @@ fn agreed(body: &str, stage: &str) -> Option<u64> {
 fn counted() -> Result<Vec<Counted>, Box<dyn Error>> {
     let counter =
         Counter::find()?.ok_or("instructions are counted by valgrind, which is missing")?;
-    let bodies: Vec<Body> = bodies::all()?;
+    let mut bodies: Vec<Body> = bodies::all()?;
+    bodies.extend(bodies::recorded()?);
     let mut counts = Vec::new();
     for body in bodies.iter().filter(|body| BODIES.contains(&body.name)) {
         for stage in STAGES {
