@@ -1,11 +1,13 @@
 //! Clearing is a function of the history: a restart with an empty store changes no byte.
 
+use crate::caller::{Caller, talk};
 use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, bodies};
+use crate::program::Program;
 use crate::sessions::named;
 use longhaul::Config;
 use longhaul_core::policy::Profile;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::ModelOptions;
+use longhaul_mock_model::{Model, ModelOptions};
 
 /// Sessions with the most tool results.
 const SESSIONS: [&str; 10] = [
@@ -94,4 +96,30 @@ async fn clearing_at_the_mark_is_identical_after_restarts() {
         .await;
     }
     assert!(cleared > 20, "{cleared}");
+}
+
+#[tokio::test]
+async fn a_restarted_process_begins_with_the_windows_that_it_learned() {
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let env = [
+        ("HOME", home.path().to_str().unwrap()),
+        ("LONGHAUL_SUMMARY_MODEL", "none"),
+    ];
+    let mut refusals = Vec::new();
+    for tokens in [2_000, 2_100] {
+        let program = Program::told(&model.url(), &env);
+        let reply = Caller::of(program.address()).ask(talk(20, tokens)).await;
+        assert_eq!(reply.status, 200);
+        program.closed();
+        let refused = model
+            .seen()
+            .iter()
+            .filter(|seen| seen.status == 400)
+            .count();
+        refusals.push(refused);
+    }
+    assert_eq!(refusals, [1, 1], "the second process knows the window");
 }
