@@ -86,6 +86,17 @@ impl Browser {
         browser
     }
 
+    /// Makes the page see this preference for a colour scheme, `light` or `dark`, and waits until no
+    /// colour is on its way to another.
+    pub(crate) fn prefers(&mut self, scheme: &str) {
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        self.command(
+            "Emulation.setEmulatedMedia",
+            &json!({"features": [feature]}),
+        );
+        self.wait_for("document.getAnimations().length === 0");
+    }
+
     /// Evaluates an expression in the page and returns its value.
     #[track_caller]
     pub(crate) fn value(&mut self, expression: &str) -> Value {

@@ -1,5 +1,7 @@
 //! The dashboard's page in a real browser: its behaviour, not its markup.
 
+use std::path::Path;
+
 use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::{Value, json};
 
@@ -12,6 +14,9 @@ use crate::program::{Admin, Program};
 const MARKUP: &str = "<img src=x onerror=\"document.title='broken'\"><script>1</script>";
 const DESKTOP: (u32, u32) = (1_400, 900);
 const PHONE: (u32, u32) = (390, 844);
+
+/// The checker of accessibility that tests/sdk/install installs.
+const AXE: &str = "target/sdk/node/node_modules/axe-core/axe.min.js";
 
 /// Sends the first request of a conversation.
 async fn ask(caller: &Caller, words: &str) -> u16 {
@@ -88,6 +93,31 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         again.wait_for("document.title !== 'longhaul'");
         for browser in [&browser, &again] {
             assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium and the SDKs of tests/sdk/install"]
+async fn axe_core_finds_nothing_in_either_scheme_on_a_desktop_and_a_phone() {
+    let axe = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
+    let axe = std::fs::read_to_string(axe).expect("tests/sdk/install installs axe-core");
+    let (_model, program, _caller) = after_the_demo(&[]).await;
+    for size in [DESKTOP, PHONE] {
+        let mut browser = Browser::open(&page(&program), size);
+        browser.wait_for("document.querySelector('.row')");
+        browser.value(&format!("{axe}; true"));
+        for open in ["null", "'.row'", "'.request > button'"] {
+            browser.value(&format!("document.querySelector({open})?.click()"));
+            browser.wait_for("document.querySelector('main')");
+            for scheme in ["light", "dark"] {
+                browser.prefers(scheme);
+                let found = browser.value(
+                    "axe.run().then((found) => found.violations.map((rule) => \
+                     rule.id + ': ' + rule.nodes.map((node) => node.target + ' ' + node.any[0]?.message).join(', ')))",
+                );
+                assert_eq!(found, json!([]), "{size:?}, {scheme}, after {open}");
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ function Messages({ account, request }) {
   const rows = [];
   for (const row of account.messages) {
     if (digest && row.action === 'summarised' && digest.from <= row.number && rows.every((one) => one.key !== 'digest')) {
-      rows.push({ key: 'digest', number: '', what: 'summary in use', tokens: null, becomes: digest.tokens, action: 'added',
+      rows.push({ key: 'digest', number: '+', what: 'summary in use', tokens: null, becomes: digest.tokens, action: 'added',
         reason: 'stands for messages ' + digest.from + ' to ' + digest.through });
     }
     const isRun = row.through !== undefined;
