@@ -1,4 +1,4 @@
-//! Recall over HTTP: an original as plain text, for whoever has its ID.
+//! Recall over HTTP: an original as plain text, for a holder of its ID.
 
 pub(crate) mod query;
 mod reading;

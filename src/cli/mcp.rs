@@ -44,7 +44,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Parses an address of this machine: whoever reaches the server reaches the proxy.
+/// Parses an address of this machine: a client of the server can reach the proxy.
 fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     let on_loopback = text
         .strip_prefix(':')

@@ -1,7 +1,7 @@
 //! Recall: links from the text that stands for history to the history itself.
 //!
 //! A link is a line at the end of a placeholder, of a clipped result or of a segment. The line names an
-//! ID, and the ID is a capability: whoever has the ID can read the original while it is kept.
+//! ID, and the ID is a capability: a holder of the ID can read the original while the store keeps it.
 
 use crate::text::wording;
 use crate::units::recall_id::{RecallForm, RecallId};
