@@ -52,13 +52,13 @@ pub(crate) struct Services {
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,
-    pub(crate) request_places: RequestSlots,
+    pub(crate) request_slots: RequestSlots,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) scopes: Arc<ScopeFactory>,
     /// Cache of parsed messages.
     pub(crate) parse_cache: Arc<ParseCache>,
     /// Summary jobs in progress.
-    pub(crate) summary_jobs: RunningSummaries,
+    pub(crate) running_summaries: RunningSummaries,
     pub(crate) summary_guards: Arc<SummaryGuards>,
     pub(crate) keys: AccessKeys,
     pub(crate) knowledge: Arc<KnowledgeByCaller>,
@@ -117,7 +117,7 @@ impl Services {
         if let Some(owner) = owner {
             request.extensions_mut().insert(owner);
         }
-        let taken = self.request_places.take(owner);
+        let taken = self.request_slots.take(owner);
         taken.map_err(|_| Fault::TooManyRequests)
     }
 
@@ -164,10 +164,10 @@ impl Services {
     /// Finishes after the last request. Summaries in progress are paid for, so waits for them until
     /// `until`, but only if the store outlives the process. Then closes the store.
     pub(crate) async fn close(&self, until: Instant) {
-        let summaries = self.summary_jobs.running_count();
+        let summaries = self.running_summaries.running_count();
         if summaries > 0 && self.store.is_durable() {
             tracing::info!(summaries, "waiting for summaries in progress");
-            let idle = self.summary_jobs.wait_until_idle();
+            let idle = self.running_summaries.wait_until_idle();
             if timeout_at(until, idle).await.is_err() {
                 tracing::warn!("the drain ended before all summaries; aborting the rest");
             }

@@ -31,7 +31,7 @@ pub(super) async fn wait_for_any_summary(
     let others = more
         .filter(|(at, _)| *at != covers)
         .flat_map(|(_, prefix)| chat.prefix_keys.record_keys(prefix));
-    if let Some(handle) = services.summary_jobs.join_any(others) {
+    if let Some(handle) = services.running_summaries.join_any(others) {
         wait_for_job(chat, handle, inputs).await;
         let Some(more) = still(inputs) else { return };
         if inputs.deadline.is_some_and(|until| until <= Instant::now()) {
@@ -69,7 +69,7 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
     };
     let key = running.unwrap_or(task.key);
     let refused = Arc::clone(&task.job.call_overflow);
-    let handle = services.summary_jobs.join(key, task.run());
+    let handle = services.running_summaries.join(key, task.run());
     wait_for_job(chat, handle, inputs).await;
     if let Some(refused) = refused.get() {
         window::learn_from_summary_call(chat, *refused);
@@ -83,7 +83,7 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
 /// Returns the key of the running job for a record of the prefix `prefix`, if any.
 fn running_job(chat: &Chat<'_>, prefix: RecordKey) -> Option<RecordKey> {
     let mut keys = chat.prefix_keys.record_keys(prefix);
-    keys.find(|key| chat.services().summary_jobs.is_running(*key))
+    keys.find(|key| chat.services().running_summaries.is_running(*key))
 }
 
 /// Waits for a job until the deadline. After the deadline the request continues without the
@@ -133,7 +133,9 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
             return;
         };
         tracing::debug!(messages = covers, "preparing a summary");
-        services.summary_jobs.start_detached(task.key, task.run());
+        services
+            .running_summaries
+            .start_detached(task.key, task.run());
     }
 }
 

@@ -54,13 +54,8 @@ async fn unfinished_bodies_of_one_caller_leave_room_for_chats_of_others() {
     assert!(is_read(&upstream, &proxy, "modest").await);
 }
 
-#[tokio::test]
-async fn slowly_sent_long_body_is_streamed_on_before_its_end() {
-    let upstream = Upstream::bind().await;
-    let proxy = Proxy::start(&upstream.base(""), &[]).await;
-    let mut client = proxy.connect().await;
-    client.send(&chat("dripping", 4 * MIB)).await;
-    client.send_bytes(&vec![b' '; MIB]).await;
+/// Sends a byte of the body at a time until the request reaches the upstream. Returns the upstream's end.
+async fn reaches_upstream_while_dripping(upstream: &Upstream, client: &mut Wire) -> Wire {
     pause();
     let drip = async {
         loop {
@@ -74,6 +69,17 @@ async fn slowly_sent_long_body_is_streamed_on_before_its_end() {
     };
     resume();
     server.until("\r\n\r\n").await;
+    server
+}
+
+#[tokio::test]
+async fn slowly_sent_long_body_is_streamed_on_before_its_end() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    let mut client = proxy.connect().await;
+    client.send(&chat("dripping", 4 * MIB)).await;
+    client.send_bytes(&vec![b' '; MIB]).await;
+    reaches_upstream_while_dripping(&upstream, &mut client).await;
 }
 
 #[tokio::test]
@@ -85,19 +91,7 @@ async fn dripping_body_returns_its_part_of_the_budget_once_it_is_written() {
     let buffered = 120 << 10;
     client.send(&chat("dripping", buffered + 100)).await;
     client.send_bytes(&vec![b' '; buffered]).await;
-    pause();
-    let drip = async {
-        loop {
-            client.send(" ").await;
-            sleep(Duration::from_secs(20)).await;
-        }
-    };
-    let mut server = tokio::select! {
-        () = drip => unreachable!("endless"),
-        server = upstream.accept() => server,
-    };
-    resume();
-    server.until("\r\n\r\n").await;
+    let mut server = reaches_upstream_while_dripping(&upstream, &mut client).await;
     server.exactly(buffered).await;
     // Half of what the body leaves would be less than a chat of this caller.
     assert!(is_read(&upstream, &proxy, "dripping").await);

@@ -65,7 +65,11 @@ async fn request_stops_waiting_after_the_set_time_and_the_call_continues() {
         assert_eq!(action.await.as_deref(), Some("digest"));
         check_took(began.elapsed(), expect);
         assert_eq!(ended(&services), [], "the call is still running");
-        let idle = timeout(2 * CALL_TIMEOUT, services.summary_jobs.wait_until_idle()).await;
+        let idle = timeout(
+            2 * CALL_TIMEOUT,
+            services.running_summaries.wait_until_idle(),
+        )
+        .await;
         assert!(idle.is_ok());
         assert_eq!(ended(&services), [(Outcome::TimedOut, 1)]);
     }
@@ -87,7 +91,7 @@ async fn hanging_summary_call_times_out_after_two_minutes() {
     first.await;
     check_took(began.elapsed(), CALL_TIMEOUT);
     assert_eq!(ended(&services), [(Outcome::TimedOut, 1)]);
-    let idle = timeout(TICK, services.summary_jobs.wait_until_idle()).await;
+    let idle = timeout(TICK, services.running_summaries.wait_until_idle()).await;
     assert!(idle.is_ok(), "the next call can start");
 }
 
@@ -117,7 +121,7 @@ async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
         let (attempt, _, _) = plan::first_send(&chat, inputs).await;
         for covers in covers {
             start_background_summary(&chat, &attempt, *covers);
-            services.summary_jobs.wait_until_idle().await;
+            services.running_summaries.wait_until_idle().await;
         }
     });
     prepared.await;

@@ -30,7 +30,7 @@ const SLEEPS: [Listed; 19] = [
     ("src/store/tests/scripted.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 2, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Look),
-    ("tests/it/fair_share.rs", 2, Why::Clock),
+    ("tests/it/fair_share.rs", 1, Why::Clock),
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
     ("tests/it/listener.rs", 1, Why::Clock),
     ("tests/it/load/agents.rs", 2, Why::Conduct),
