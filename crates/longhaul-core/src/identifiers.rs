@@ -226,7 +226,10 @@ impl IdentifierIndex {
             entry.frozen = entry.distinctive_score(text.len());
             Some((text, entry))
         });
-        scored.collect()
+        let mut scored: Vec<_> = scored.collect();
+        // The order of a table differs from process to process, and a full index takes no more.
+        scored.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        scored
     }
 
     /// Removes the identifiers that appear in `text`, where the agent can still read them.
