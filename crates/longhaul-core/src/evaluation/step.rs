@@ -195,19 +195,24 @@ fn normalised(argument: &str) -> String {
     }
 }
 
-/// Beginnings of texts in which models decline, in lower case. Models answer agents in English, apart from
-/// exceptions that no list covers; the APIs' own marks of a refusal need no words.
-const REFUSALS: [&str; 10] = [
-    "i am not able to",
-    "i am unable to",
-    "i can not",
-    "i can't",
-    "i cannot",
-    "i won't",
-    "i'm not able to",
-    "i'm sorry, but",
-    "i'm unable to",
-    "sorry, but i can",
+/// Beginnings of texts in which models decline, in lower case: English, German, Spanish, French,
+/// Portuguese, Russian, Chinese, Japanese and Korean. The APIs' own marks of a refusal need no words.
+#[rustfmt::skip]
+const REFUSALS: [&str; 54] = [
+    "i am not able to", "i am unable to", "i can not", "i can't", "i cannot", "i won't",
+    "i'm not able to", "i'm sorry, but", "i'm unable to", "sorry, but i can",
+    "das kann ich nicht", "es tut mir leid, aber", "ich kann das nicht", "ich kann leider nicht",
+    "leider kann ich", "tut mir leid, aber",
+    "lo siento, no", "lo siento, pero", "me temo que no puedo", "no me es posible", "no puedo",
+    "désolé, mais", "désolé, je ne", "je ne peux pas", "je ne suis pas en mesure", "je regrette, mais",
+    "je suis désolé, mais",
+    "desculpe, mas", "infelizmente, não posso", "lamento, mas", "não consigo", "não posso",
+    "sinto muito, mas",
+    "извините, но", "к сожалению, я не могу", "простите, но", "я не могу", "я не смогу",
+    "对不起，我不能", "对不起，我无法", "很抱歉，我不能", "很抱歉，我无法", "我不能", "我无法", "我無法",
+    "抱歉，我不能", "抱歉，我无法", "抱歉，我無法",
+    "お手伝いできません", "申し訳ありませんが", "申し訳ございませんが",
+    "도와드릴 수 없습니다", "죄송하지만", "죄송합니다만",
 ];
 
 /// Marks that end a question: ASCII, Arabic, Armenian, Chinese and Japanese, Greek.

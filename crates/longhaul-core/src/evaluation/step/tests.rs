@@ -130,6 +130,14 @@ fn text_ends_in_a_question_or_begins_with_a_refusal_or_is_neither() {
             "I cannot see the file any more. Which one?",
             StepKind::Refusal,
         ),
+        ("Das kann ich nicht tun.", StepKind::Refusal),
+        ("Désolé, mais je ne peux pas continuer.", StepKind::Refusal),
+        ("Lo siento, pero no puedo hacerlo.", StepKind::Refusal),
+        ("К сожалению, я не могу это сделать.", StepKind::Refusal),
+        ("抱歉，我无法继续。", StepKind::Refusal),
+        ("抱歉，我看错了文件。现在修改。", StepKind::Text),
+        ("申し訳ありませんが、お答えできません。", StepKind::Refusal),
+        ("죄송하지만 도와드릴 수 없습니다.", StepKind::Refusal),
         ("All tests pass.", StepKind::Text),
     ] {
         assert_eq!(read(&[], text, false).kind, kind, "{text}");
