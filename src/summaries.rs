@@ -8,7 +8,7 @@ mod endpoint;
 mod guard;
 pub(crate) mod jobs;
 mod paid_call;
-mod reply;
+pub(crate) mod reply;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -22,13 +22,13 @@ const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
 /// A summariser's reply.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct SummariserReply {
+pub(crate) struct SummariserReply {
     /// The generated text.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The finish reason.
-    pub(super) finish: FinishReason,
+    pub(crate) finish: FinishReason,
     /// The usage that the upstream reported, if any.
-    pub(super) usage: Option<Usage>,
+    pub(crate) usage: Option<Usage>,
 }
 
 /// Time limit for the body of a refusal.
@@ -40,7 +40,7 @@ const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 ///
 /// # Errors
 /// The reply is a refusal by its status or its body, breaks off, or exceeds [`MAX_REPLY_BYTES`].
-pub(super) async fn read<B>(
+pub(crate) async fn read<B>(
     reply: Response<B>,
     dialect: Dialect,
     refusal: &mut Vec<u8>,

@@ -3,8 +3,11 @@
 //! The model reads the file behind the last mark that a request shows, and asks back if it sees none. So
 //! the step of every history is known beforehand, and with it the agreement.
 
+mod endpoints;
 mod harness;
 mod sessions;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use std::path::Path;
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Response, StatusCode};
+use http_body_util::Full;
 use parking_lot::Mutex;
 
 use super::results_file::{Entry, EntryKind, ResultsFile};
@@ -11,6 +12,7 @@ use super::spending::{CallCost, CallSize, Spending};
 use super::upstream_client::UpstreamClient;
 use crate::cli::loopback::LoopbackReply;
 use crate::error::Problem;
+use crate::summaries::reply as summary_reply;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::step::OutputKey;
@@ -18,7 +20,6 @@ use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::{
     ClassifierRules, ReplyClassifier, RequestFacts, RequestText, Verdict,
 };
-use longhaul_core::sse::Splitter;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::expected_ratio;
@@ -272,8 +273,15 @@ impl Caller {
             _ = self.spending.lock().settle(reserved, size, CallCost::Free);
             return Ok(Called::Failed(error_text(&reply)));
         }
-        let is_stream = !reply.body.trim_ascii_start().starts_with(b"{");
-        let usage = usage_of(dialect, &reply.body, is_stream);
+        let whole = Response::new(Full::new(reply.body.clone()));
+        let usage = match summary_reply::read(whole, dialect, &mut Vec::new()).await {
+            Ok(read) => read.usage,
+            // A refusal under a status of success.
+            Err(_) => {
+                _ = self.spending.lock().settle(reserved, size, CallCost::Free);
+                return Ok(Called::Failed(error_text(&reply)));
+            }
+        };
         let cost = usage
             .as_ref()
             .map_or(CallCost::Uncounted, CallCost::Counted);
@@ -281,7 +289,7 @@ impl Caller {
         let place = "summary".to_owned();
         let mut entry = Entry::new(EntryKind::Summary, &key, place, &self.summary_model.name);
         entry.reply = String::from_utf8_lossy(&reply.body).into_owned();
-        entry.is_stream = is_stream;
+        entry.is_stream = !reply.body.trim_ascii_start().starts_with(b"{");
         self.record(entry, usage, cost).map(Called::Recorded)
     }
 
@@ -324,7 +332,8 @@ fn size(dialect: Dialect, body: &[u8], output: Tokens, prices: Option<TokenPrice
         expected,
         output,
         prices,
-        has_cache_mark: conversation.is_some_and(|it| it.has_cache_marks()),
+        has_cache_mark: conversation.as_ref().is_some_and(|it| it.has_cache_marks()),
+        has_hour_mark: conversation.is_some_and(|it| it.may_mark_for_hour()),
     }
 }
 
@@ -337,24 +346,6 @@ fn hash(parts: &[&[u8]]) -> String {
         hasher.update(part);
     }
     hasher.finalize().to_hex().to_string()
-}
-
-/// Returns the usage that a whole reply or a stream reports.
-fn usage_of(dialect: Dialect, body: &[u8], is_stream: bool) -> Option<Usage> {
-    if !is_stream {
-        return dialect.read_completion(body)?.usage;
-    }
-    let mut usage: Option<Usage> = None;
-    let mut splitter = Splitter::default();
-    let mut read = |data: &[u8]| {
-        let found = dialect.read_completion(data).and_then(|part| part.usage);
-        if let Some(found) = found {
-            usage = Some(found.completed_by(usage));
-        }
-    };
-    splitter.push(body, |event| read(event.data));
-    splitter.finish(|event| read(event.data));
-    usage
 }
 
 /// Returns the message of an error in the API's format, shortened and safe for a terminal. A reply may

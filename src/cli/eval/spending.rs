@@ -23,6 +23,8 @@ pub(super) struct CallSize {
     pub(super) prices: Option<TokenPrices>,
     /// Whether the request marks input for the provider's cache, which may cost more.
     pub(super) has_cache_mark: bool,
+    /// Whether a mark asks for an hour in the cache, which costs more than minutes.
+    pub(super) has_hour_mark: bool,
 }
 
 /// Calls that are still to be made.
@@ -96,8 +98,8 @@ impl Spending {
         }
     }
 
-    /// Reserves the expected cost of a call with its longest answer. Returns `None` if that may exceed the limit; no later call
-    /// is then made, so that a run does not pick the cheap ones.
+    /// Reserves the expected cost of a call with its longest answer. Returns `None` if that cost may exceed
+    /// the limit. No later call is then made, so that a run does not pick the cheap ones.
     pub(super) fn reserve(&mut self, size: CallSize) -> Option<Reserved> {
         let input = self.ratio.map_or(size.expected, |ratio| {
             ratio.to_counted(size.estimate).max(size.expected)
@@ -168,6 +170,7 @@ impl CallSize {
         let usage = Usage {
             input: input.get(),
             written,
+            written_for_hour: if self.has_hour_mark { written } else { 0 },
             ..Usage::default()
         };
         Some(prices.input_cost(&usage)? + output_cost(prices, self.output.get()))
@@ -219,6 +222,7 @@ mod tests {
                 output: Price::stated("5"),
             }),
             has_cache_mark: false,
+            has_hour_mark: false,
         }
     }
 
@@ -305,6 +309,15 @@ mod tests {
         let mut spending = Spending::new(None, Usd::ZERO);
         spending.plan(marked, false);
         assert_eq!(spending.planned.cost, Usd::from_nanos(1_250_000));
+        let for_hour = CallSize {
+            has_hour_mark: true,
+            ..marked
+        };
+        spending.plan(for_hour, false);
+        assert_eq!(
+            spending.planned.cost,
+            Usd::from_nanos(1_250_000 + 2_000_000)
+        );
     }
 
     #[test]

@@ -50,14 +50,16 @@ impl Evaluation {
         self.folder.path().join(name)
     }
 
-    /// Runs the command with small thresholds, so that it clears results of a few hundred tokens.
-    pub(super) async fn run(&self, arguments: &[&str]) -> Output {
+    /// Returns the command with small thresholds, so that it clears results of a few hundred tokens. An
+    /// upstream among `arguments` takes the place of the model.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.arg("eval").args(&self.files);
+        command.args(["--model", "asked"]).args(arguments);
+        if !arguments.contains(&"--upstream") {
+            command.args(["--upstream", &self.model.url()]);
+        }
         command
-            .arg("eval")
-            .args(&self.files)
-            .args(["--model", "asked", "--upstream", &self.model.url()])
-            .args(arguments)
             .current_dir(self.folder.path())
             .env_clear()
             .env("OPENAI_API_KEY", KEY)
@@ -65,6 +67,12 @@ impl Evaluation {
             .env("LONGHAUL_PRUNE_MINIMUM_TOKENS", "300")
             .env("LONGHAUL_PRUNE_MIN_USER_TURNS", "1")
             .envs(self.env.iter().copied());
+        command
+    }
+
+    /// Runs the command.
+    pub(super) async fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
         let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
         ended.await.unwrap()
     }

@@ -21,6 +21,11 @@ impl<'a> Conversation<'a> {
         !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())
     }
 
+    /// Whether a mark may ask for an hour in the cache: the body has the value of such a lifetime.
+    pub fn may_mark_for_hour(&self) -> bool {
+        self.has_cache_marks() && self.body.contains(r#""1h""#)
+    }
+
     /// Returns the value of the last cache mark in a run of messages.
     ///
     /// One mark stands for all marks of the run: the provider allows few, and demands that those

@@ -65,7 +65,8 @@ pub struct TokenPrices {
     pub input: Price,
     /// Price of input read from the provider's cache, if listed separately.
     pub cached: Option<Price>,
-    /// Price of input written to the provider's cache, if listed separately.
+    /// Price of input written to the provider's cache, if listed separately. An hour in the cache costs
+    /// twice the price of input.
     pub written: Option<Price>,
     /// Price of output, if known.
     pub output: Option<Price>,
@@ -90,8 +91,22 @@ impl TokenPrices {
             _ if cached == 0 => Usd::ZERO,
             price => price?.cost_of(cached),
         };
-        let write = self.written.unwrap_or(self.input).cost_of(written);
+        let for_hour = usage.written_for_hour.min(written);
+        let write = self
+            .written
+            .unwrap_or(self.input)
+            .cost_of(written - for_hour)
+            + self.hour_price().cost_of(for_hour);
         Some(self.input.cost_of(usage.input - cached - written) + read + write)
+    }
+
+    /// Returns the price of input that the cache keeps for an hour: twice the price of input, if cache
+    /// writes have a price of their own. Source: Anthropic's documentation of prompt caching.
+    fn hour_price(&self) -> Price {
+        match self.written {
+            Some(_) => Price(self.input.0.saturating_mul(2)),
+            None => self.input,
+        }
     }
 
     /// Returns the class of the price of cached input. Without such a price, cached input costs as
@@ -245,7 +260,14 @@ mod tests {
             usage(1_000, Some(600), 300),
             Some(200_000 + 120_000 + 750_000),
         );
+        // An hour in the cache costs twice the input price.
+        let hour = Usage {
+            written_for_hour: 100,
+            ..usage(1_000, Some(600), 300)
+        };
+        check(all, hour, Some(200_000 + 120_000 + 500_000 + 400_000));
         // Writing without a separate price costs the normal input price.
+        check(prices("2", "0.2", ""), hour, Some(920_000));
         check(
             prices("2", "0.2", ""),
             usage(1_000, Some(600), 300),

@@ -13,6 +13,8 @@ pub struct Usage {
     pub cached: Option<u32>,
     /// Prompt tokens written to a cache; 0 if not reported.
     pub written: u32,
+    /// Part of `written` that the cache keeps for an hour; 0 if not reported.
+    pub written_for_hour: u32,
     /// Total cost of the request; `None` if not reported.
     pub cost: Option<Usd>,
 }

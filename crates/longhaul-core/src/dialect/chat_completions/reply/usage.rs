@@ -18,6 +18,8 @@ pub(in crate::dialect) struct UsageObject<'a> {
     total_tokens: TokenCount,
     cache_read_input_tokens: TokenCount,
     cache_creation_input_tokens: TokenCount,
+    /// Anthropic.
+    cache_creation: Lenient<WritesByLifetime>,
     prompt_tokens_details: Lenient<TokenDetails>,
     input_tokens_details: Lenient<TokenDetails>,
     /// Moonshot.
@@ -38,6 +40,13 @@ pub(in crate::dialect) struct UsageObject<'a> {
 struct TokenDetails {
     cached_tokens: TokenCount,
     cache_write_tokens: TokenCount,
+}
+
+/// Tokens written to a cache, by the time that the cache keeps them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WritesByLifetime {
+    ephemeral_1h_input_tokens: TokenCount,
 }
 
 /// The details of a cost, or a cost that is an object.
@@ -109,6 +118,7 @@ impl UsageObject<'_> {
             written: details
                 .and_then(|details| details.cache_write_tokens.tokens())
                 .unwrap_or(written),
+            written_for_hour: self.written_for_hour().unwrap_or(0),
             cost: self.reported_cost(),
         })
     }
@@ -127,6 +137,11 @@ impl UsageObject<'_> {
             .find_map(|details| details.0.as_ref()?.cached_tokens.tokens())
             .or_else(|| self.cached_tokens.tokens())
             .or_else(|| self.prompt_cache_hit_tokens.tokens())
+    }
+
+    fn written_for_hour(&self) -> Option<u32> {
+        let writes = self.cache_creation.0.as_ref()?;
+        writes.ephemeral_1h_input_tokens.tokens()
     }
 
     /// Returns the cost that the provider reports, in dollars.
@@ -207,6 +222,11 @@ mod tests {
             "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8}});
         let beside = json!({"input_tokens": 3, "cache_creation_input_tokens": 40});
         assert_eq!((written(&within), written(&beside)), (8, 40));
+        let lifetimes = json!({"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 30});
+        let by_lifetime = json!({"input_tokens": 3, "cache_creation_input_tokens": 40,
+            "cache_creation": lifetimes});
+        let read = read(&by_lifetime).unwrap();
+        assert_eq!((read.written, read.written_for_hour), (40, 30));
     }
 
     #[test]
