@@ -1,9 +1,11 @@
 //! Output limits that leave enough space for the prompt.
 
+use crate::chat::Chat;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::SuspectedOverflow;
 use crate::learned::counted_outputs::CountedOutput;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::overflow::{LimitKind, Overflow, Verdict};
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
 
@@ -12,6 +14,11 @@ use longhaul_core::units::tokens::Tokens;
 const TOKENIZER_MARGIN_PERCENT: u32 = 130;
 /// Tokens left free when an output limit is lowered to fit the window.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
+/// Share of an expected input that is left free beside an output, in percent. A rewritten request has more
+/// calls and fewer results, and its count was up to 27% above the scaled one.
+const INPUT_MARGIN_PERCENT: u32 = 15;
+/// Divisor of the limit for the margin that does not depend on the input: short prompts are mostly frames.
+const LIMIT_MARGIN_PARTS: u32 = 32;
 /// Share of the window above which an empty reply may be an overflow.
 const NEAR_WINDOW_PERCENT: u32 = 75;
 
@@ -33,7 +40,7 @@ pub(super) fn reduced_output(
         || view.percent(TOKENIZER_MARGIN_PERCENT),
         |used| view.scaled(Tokens::new(used), refused.tokens),
     );
-    let left = limit - input - OUTPUT_MARGIN;
+    let left = output_beside(limit, input, conversation.least_output());
     let is_enough = left > Tokens::ZERO && !conversation.grants_reasoning_tokens(left);
     (asked > limit.divided_by(2) && asked > left && is_enough).then_some(left)
 }
@@ -46,33 +53,79 @@ pub(super) fn reduced_output(
 pub(super) fn output_in_advance(
     conversation: &Conversation<'_>,
     view: &ForwardedView,
-    refused: CountedOutput,
+    counted: CountedOutput,
 ) -> Option<Tokens> {
     let asked = conversation.output_tokens()?;
-    let tokens = view.tokens(conversation);
-    // The refused request may have held images or documents, which the estimate does not count.
-    let least = refused.estimate.divided_by(2);
-    let input = refused.input.clamp(least, refused.estimate.percent(200));
-    let left = refused.limit - tokens.scaled(input, refused.estimate) - OUTPUT_MARGIN;
-    let is_enough = left >= conversation.dialect().min_output();
-    let is_starved = conversation.grants_reasoning_tokens(left);
-    (left < asked && is_enough && !is_starved).then_some(left)
+    let input = counted.input_of(view.tokens(conversation));
+    let least = conversation.least_output();
+    let left = output_beside(counted.limit, input, least);
+    (left < asked && left >= least).then_some(left)
 }
 
-/// Returns the numbers of a request that was refused for its output.
-pub(super) fn counted_output(
+/// Returns the largest input, in estimated tokens, that leaves room for an output on a server that
+/// counts the output.
+pub(super) fn max_input_beside_output(
     conversation: &Conversation<'_>,
-    first: &Attempt,
-    limit: u32,
-    input: Option<u32>,
-) -> CountedOutput {
-    let estimate = first.tokens(conversation);
+    counted: CountedOutput,
+) -> Tokens {
+    let room = counted.limit - conversation.least_output() - OUTPUT_MARGIN;
+    room.percent(100 - INPUT_MARGIN_PERCENT)
+        .scaled(counted.estimate, counted.input_of(counted.estimate))
+}
+
+/// Returns the output that `limit` leaves beside `input`. The margin is [`INPUT_MARGIN_PERCENT`] of the
+/// input and a part of the limit, unless `least` fits only with a smaller one.
+fn output_beside(limit: Tokens, input: Tokens, least: Tokens) -> Tokens {
+    let room = limit - input;
+    let careful = room - input.percent(INPUT_MARGIN_PERCENT) - limit.divided_by(LIMIT_MARGIN_PARTS);
+    careful.max(least.min(room - OUTPUT_MARGIN))
+}
+
+/// Records that the server counts the output, if a refusal of `attempt` states a requested output.
+pub(super) fn record_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: Verdict) {
+    let (limit, input) = match verdict {
+        Verdict::OutputTooLarge { limit, input, .. } => (limit, input),
+        Verdict::Overflow(Overflow {
+            kind: LimitKind::Window,
+            limit: Some(limit),
+            output: Some(_),
+            used,
+            ..
+        }) => (limit, used),
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::Malformed
+        | Verdict::Overflow(_)
+        | Verdict::StaleThinking
+        | Verdict::TooManyBytes
+        | Verdict::Unexplained => return,
+    };
+    let conversation = chat.request.conversation;
+    // Of a partial body, the prompt that was refused is unknown.
+    if conversation.params().is_partial {
+        return;
+    }
+    let estimate = attempt.tokens(conversation);
     let guess = || estimate.percent(TOKENIZER_MARGIN_PERCENT);
-    CountedOutput {
+    let counted = CountedOutput {
         limit: Tokens::new(limit),
         input: input.map_or_else(guess, Tokens::new),
         estimate,
-    }
+    };
+    chat.knowledge.counted_outputs.record(&chat.model, counted);
+}
+
+/// Returns how the model's server counts the output, with the newest count of this conversation. `None` if
+/// the server refused no output within the last day.
+pub(super) fn counted_output(chat: &Chat<'_>) -> Option<CountedOutput> {
+    let refused = chat.knowledge.counted_outputs.newest(&chat.model)?;
+    let services = chat.services();
+    let last = services.store.last_count(&chat.prefix_keys, &chat.model);
+    Some(last.map_or(refused, |counted| CountedOutput {
+        input: counted.sample.counted(),
+        estimate: counted.sample.estimate(),
+        ..refused
+    }))
 }
 
 /// Lowers the output limit when the upstream did not count the whole prompt and the plain

@@ -18,6 +18,7 @@ use longhaul_core::planning::plan::{
     plan_with_digest,
 };
 use longhaul_core::planning::recovery::RecoveryStep;
+use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
@@ -86,12 +87,23 @@ async fn fit_known_window(
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
-    let fits = conversation.is_stateful() || tokens <= inputs.policy.thresholds.actual_window;
+    let beside_output = output_limit::counted_output(chat)
+        .filter(|_| conversation.dialect().lowers_output_in_advance())
+        .map(|counted| output_limit::max_input_beside_output(conversation, counted))
+        .filter(|most| tokens > *most && conversation.output_tokens().is_some());
+    let fits = conversation.is_stateful()
+        || (tokens <= inputs.policy.thresholds.actual_window && beside_output.is_none());
     let is_enabled = settings.proactive && chat.recovery_enabled();
-    let is_known =
-        || window::window_is_stated(chat, inputs) || window::was_refused_at(chat, inputs, tokens);
+    let is_known = || {
+        beside_output.is_some()
+            || window::window_is_stated(chat, inputs)
+            || window::was_refused_at(chat, inputs, tokens)
+    };
     if fits || !is_enabled || !is_known() {
         return (plan, None);
+    }
+    if let Some(most) = beside_output {
+        inputs.policy = Policy::new(settings, most).with_actual_window(most);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
         return (plan, None);
@@ -112,10 +124,9 @@ fn lower_output_in_advance(chat: &Chat<'_>, mut plan: RequestPlan) -> (RequestPl
     let may = conversation.dialect().lowers_output_in_advance()
         && chat.recovery_enabled()
         && !conversation.is_stateful();
-    let refused = chat.knowledge.counted_outputs.newest(&chat.model);
-    let lowered = refused
-        .filter(|_| may)
-        .and_then(|refused| output_limit::output_in_advance(conversation, &plan.view, refused));
+    let counted = may.then(|| output_limit::counted_output(chat)).flatten();
+    let lowered = counted
+        .and_then(|counted| output_limit::output_in_advance(conversation, &plan.view, counted));
     if let Some(output) = lowered {
         plan.view.set_output_limit(output);
     }

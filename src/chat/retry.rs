@@ -38,6 +38,9 @@ impl NextStep {
     }
 }
 
+/// Fingerprint of the suspicion that old images alone make a request too large.
+pub(super) const OLD_IMAGES_STATEMENT: u64 = u64::from_be_bytes(*b"old imgs");
+
 /// Reason for a retry, with the evidence that its outcome confirms.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Retry {
@@ -192,6 +195,7 @@ pub(crate) async fn next_step(
     status: StatusCode,
     verdict: Verdict,
 ) -> NextStep {
+    output_limit::record_counted_output(chat, first, verdict);
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
@@ -220,9 +224,6 @@ pub(crate) async fn next_step(
             input,
             output,
         } => {
-            let refused =
-                output_limit::counted_output(chat.request.conversation, first, limit, input);
-            chat.knowledge.counted_outputs.record(&chat.model, refused);
             if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
                 return NextStep::retry(second);
             }
@@ -314,10 +315,15 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     retry_original(chat, first, RewriteRefusal::Unexplained)
 }
 
-/// Retries with the oldest images replaced by markers; images of the newest user turn stay.
+/// Retries with the oldest images replaced by markers; images of the newest user turn stay. Returns `None`
+/// if these images are a small part of the body, or if such a retry was refused within the last hour.
 fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
+    let is_refuted = chat.knowledge.refuted.is_refuted(OLD_IMAGES_STATEMENT);
+    if is_refuted || !images::are_large(conversation, before) {
+        return None;
+    }
     let mut view = first.view().clone();
     view.drop_images_before(before);
     // Never resend a refused body.

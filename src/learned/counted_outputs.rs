@@ -8,8 +8,9 @@ use longhaul_core::units::tokens::Tokens;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Lifetime of a refusal. A gateway may send later requests to a server with another window.
-const LIFETIME: Duration = Duration::from_hours(1);
+/// Lifetime of a refusal, that of a learned window. A gateway may send later requests to a server with
+/// another window.
+const LIFETIME: Duration = Duration::from_hours(24);
 
 /// Numbers of a request that was refused for its output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,6 +21,25 @@ pub(crate) struct CountedOutput {
     pub(crate) input: Tokens,
     /// Plain estimate of the same prompt.
     pub(crate) estimate: Tokens,
+}
+
+/// Estimate below which a count says little about larger prompts: frames outweigh the text.
+const SMALL_PROMPT: Tokens = Tokens::new(2_000);
+
+impl CountedOutput {
+    /// Returns the upstream's tokens of a prompt with this estimate. The counted prompt may have held images
+    /// or documents, which the estimate does not count, so its ratio is bounded.
+    pub(crate) fn input_of(&self, estimate: Tokens) -> Tokens {
+        let least = if self.estimate < SMALL_PROMPT {
+            130
+        } else {
+            50
+        };
+        let input = self
+            .input
+            .clamp(self.estimate.percent(least), self.estimate.percent(200));
+        estimate.scaled(input, self.estimate)
+    }
 }
 
 /// The newest such refusal of each model of one caller.
@@ -37,7 +57,7 @@ impl Default for CountedOutputs {
 
 impl CountedOutputs {
     /// Returns the newest refusal of `model`; `None` if the model refused no output within the last
-    /// hour.
+    /// day.
     pub(crate) fn newest(&self, model: &str) -> Option<CountedOutput> {
         let (at, refusal) = self.refusals.lock().get(model)?;
         (at.elapsed() < LIFETIME).then_some(refusal)

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Request, Uri};
 
@@ -106,12 +107,39 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
 /// Header of every request by a client of the Messages API.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
-/// Whether a request belongs to the Messages API. Threads of OpenAI's assistants have messages too,
-/// under a path of their own.
+/// Header with which clients of the Messages API ask for features.
+const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+/// Header in which the Messages API expects a key.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Beginning of every key and login of Anthropic.
+const ANTHROPIC_KEY: &[u8] = b"sk-ant-";
+
+/// Whether a request belongs to the Messages API by its path, or to Anthropic by its headers. Claude Code
+/// sends its login to paths of other names too. Threads of OpenAI's assistants have messages under a
+/// path of their own.
 pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let path = path.strip_prefix("/v1").unwrap_or(path);
-    request.headers().contains_key(ANTHROPIC_VERSION) || is_under(path, "/messages")
+    let headers = request.headers();
+    is_under(path, "/messages")
+        || headers.contains_key(ANTHROPIC_VERSION)
+        || headers.contains_key(ANTHROPIC_BETA)
+        || headers
+            .get(X_API_KEY)
+            .is_some_and(|key| key.as_bytes().starts_with(ANTHROPIC_KEY))
+        || headers
+            .get(AUTHORIZATION)
+            .is_some_and(|value| carries_anthropic_key(value.as_bytes()))
+}
+
+/// Whether the value of `Authorization` is a bearer token of Anthropic.
+fn carries_anthropic_key(value: &[u8]) -> bool {
+    let mut words = value.splitn(2, |byte| *byte == b' ');
+    let is_bearer = words
+        .next()
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"));
+    let token = words.next().unwrap_or_default().trim_ascii_start();
+    is_bearer && token.starts_with(ANTHROPIC_KEY)
 }
 
 /// Returns the API route of a path, for labels that must not grow with the requests. The route is
@@ -147,6 +175,41 @@ mod tests {
         let base = BaseUrl::parse(base).unwrap();
         let mapped = map(&base, &asked.parse().unwrap()).unwrap();
         assert_eq!(mapped.as_str(), expect, "{base} + {asked}");
+    }
+
+    #[test]
+    fn a_credential_of_anthropic_selects_the_upstream_of_messages_on_any_path() {
+        let check = |path: &str, header: Option<(&str, &str)>, expect: bool| {
+            let mut request = Request::post(path);
+            if let Some((name, value)) = header {
+                request = request.header(name, value);
+            }
+            let request = request.body(()).unwrap();
+            assert_eq!(is_messages_request(&request), expect, "{path} {header:?}");
+        };
+        check("/v1/messages/count_tokens", None, true);
+        check("/v1/threads/t/messages", None, false);
+        let version = ("anthropic-version", "2023-06-01");
+        check("/v1/models", Some(version), true);
+        let login = ("authorization", "Bearer sk-ant-oat01-x");
+        check("/api/event_logging/batch", Some(login), true);
+        check(
+            "/api/hello",
+            Some(("anthropic-beta", "oauth-2025-04-20")),
+            true,
+        );
+        check("/v1/files", Some(("x-api-key", "sk-ant-api03-x")), true);
+        check(
+            "/v1/complete",
+            Some(("authorization", "bearer  sk-ant-x")),
+            true,
+        );
+        check(
+            "/v1/files",
+            Some(("authorization", "Bearer sk-proj-x")),
+            false,
+        );
+        check("/v1/files", Some(("x-api-key", "sk-other")), false);
     }
 
     const ROUTER: &str = "https://openrouter.ai/api/v1";

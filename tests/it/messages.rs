@@ -2,6 +2,7 @@
 
 mod client_compaction;
 mod counted;
+mod counted_output;
 mod histories;
 mod oracle;
 mod proxied;

@@ -257,6 +257,13 @@ impl<'a> Conversation<'a> {
         granted > Tokens::ZERO && granted >= output
     }
 
+    /// Returns the lowest output limit that longhaul sets: the least of the dialect, and more than the
+    /// granted reasoning tokens.
+    pub fn least_output(&self) -> Tokens {
+        let reasoning = self.params.reasoning_budget + Tokens::new(1);
+        self.dialect().min_output().max(reasoning)
+    }
+
     /// Returns all messages, in order.
     pub fn messages(&self) -> &[Message] {
         &self.messages

@@ -25,6 +25,11 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) async fn start(window: u64, change: impl FnOnce(&mut Config)) -> Self {
         let options = ModelOptions::with_window(window).refusing_as(ErrorFamily::Anthropic);
+        Self::at(options, change).await
+    }
+
+    /// Starts a model with these options.
+    pub(super) async fn at(options: ModelOptions, change: impl FnOnce(&mut Config)) -> Self {
         let model = Model::start(options).await.unwrap();
         let base = format!("http://{}", model.addr());
         let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();

@@ -138,3 +138,45 @@ async fn relays_the_refusal_if_the_images_are_already_dropped() {
         (413, TOO_LARGE.as_bytes())
     );
 }
+
+/// A history with an image of `image` bytes and results of some 200 kB.
+fn long_history(image: usize) -> String {
+    let url = format!("data:image/png;base64,{}", "A".repeat(image));
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let mut all = vec![
+        json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]}),
+        json!({"role": "assistant", "content": "seen"}),
+        json!({"role": "user", "content": "read the parts"}),
+    ];
+    for at in 0..20 {
+        let id = format!("c{at}");
+        let call = json!({"id": id, "type": "function",
+            "function": {"name": "read", "arguments": format!(r#"{{"path":"part{at}"}}"#)}});
+        let line = format!("line of part {at}\n");
+        all.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        all.push(json!({"role": "tool", "tool_call_id": id, "content": line.repeat(600)}));
+    }
+    all.push(json!({"role": "assistant", "content": "read"}));
+    all.push(json!({"role": "user", "content": "and now?"}));
+    chat(&all)
+}
+
+#[tokio::test]
+async fn a_small_image_does_not_stand_for_a_large_history() {
+    let body = long_history(60);
+    let (arrived, asked) = play(&[&body], vec![too_large(), answer()]).await;
+    assert_eq!(arrived[0].status, 200);
+    let asked = asked.await.unwrap();
+    assert!(asked[1].len() < body.len() / 2, "{}", asked[1].len());
+}
+
+#[tokio::test]
+async fn history_goes_next_if_fewer_images_did_not_suffice() {
+    let body = long_history(150_000);
+    let replies = vec![too_large(), too_large(), too_large(), answer()];
+    let (arrived, asked) = play(&[&body, &body], replies).await;
+    assert_eq!((arrived[0].status, arrived[1].status), (413, 200));
+    assert_eq!(arrived[0].action(), "fewer-bytes");
+    let asked = asked.await.unwrap();
+    assert!(asked[3].len() < asked[1].len() / 2, "{}", asked[3].len());
+}

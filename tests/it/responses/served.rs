@@ -7,6 +7,7 @@ use super::RecordedInput;
 use crate::caller::Caller;
 use crate::harness::{Proxy, Upstream};
 use crate::received_reply::ReceivedReply;
+use crate::recovery::scripted::{self, Reply};
 
 const PATH: &str = "/v1/responses";
 
@@ -267,6 +268,54 @@ async fn provider_side_compaction_disables_all_but_overflow_recovery() {
 }
 
 #[tokio::test]
+async fn the_refusal_of_a_partial_body_teaches_nothing_about_other_requests() {
+    let refusal = r#"{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}"#;
+    let kind = "content-type: application/json\r\n";
+    let answer = r#"{"id":"r","object":"response","status":"completed","output":[]}"#;
+    let replies = || {
+        let refused = || Reply::new(400, kind, refusal);
+        vec![refused(), refused(), Reply::new(200, kind, answer)]
+    };
+    for member in [json!({"prompt": {"id": "pmpt_1"}}), json!({"metadata": {}})] {
+        let is_partial = member.get("prompt").is_some();
+        let (address, asked) = scripted::upstream(replies()).await;
+        let settings = [("summary.model", "none"), ("profile", "standard")];
+        let proxy = Proxy::start(&format!("http://{address}/v1"), &settings).await;
+        let caller = Caller::of(proxy.address);
+        let reply = caller.ask_at(PATH, &[], body(6, 600, &member)).await;
+        assert_eq!(reply.status, 400);
+        let honest = body(12, 4_000, &json!({}));
+        assert!(is_answer(&caller.ask_at(PATH, &[], honest.clone()).await));
+        let asked = asked.await.unwrap();
+        assert_eq!(asked[2] == honest, is_partial, "{member}");
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_output_of_a_call_that_the_provider_keeps_stands_in_no_way() {
+    let (model, proxy, caller) =
+        started(1_000_000, &[("window", "32000"), ("summary.model", "none")]).await;
+    let mut sent: Value = serde_json::from_slice(&body(30, 1_500, &json!({}))).unwrap();
+    let items = sent["input"].as_array_mut().unwrap();
+    let kept = [
+        json!({"role": "user", "content": "begin"}),
+        json!({"type": "function_call", "call_id": "cx", "name": "read", "arguments": "{}"}),
+        json!({"type": "compaction", "encrypted_content": "gAAA"}),
+        json!({"type": "function_call_output", "call_id": "cx", "output": "kept"}),
+    ];
+    items.splice(1..1, kept);
+    let count = items.len();
+    assert!(is_answer(&caller.ask_at(PATH, &[], sent.to_string()).await));
+    let seen = chats(&model);
+    let received: Value = serde_json::from_slice(&seen[0].body).unwrap();
+    let items = received["input"].as_array().unwrap();
+    assert!(items.len() < count / 2, "{} of {count}", items.len());
+    assert_eq!(items[1..5], sent["input"].as_array().unwrap()[1..5]);
+    proxy.stop().await;
+}
+
+#[tokio::test]
 async fn paths_below_responses_pass_unread() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base("/v1"), &[("window", "2000")]).await;
@@ -352,15 +401,17 @@ async fn tunnels_a_websocket_only_if_repeated_without_an_http_request() {
 }
 
 #[tokio::test]
-async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_is_off() {
+async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_is_not_on() {
     let upstream = Upstream::bind().await;
     let tunnelling = [("responses.websocket", "tunnel")];
     let proxy = Proxy::start(&upstream.base("/v1"), &tunnelling).await;
     check_tunnelled(&proxy, &upstream, "").await;
     proxy.stop().await;
-    let proxy = Proxy::start(&upstream.base("/v1"), &[("mode", "off")]).await;
-    check_tunnelled(&proxy, &upstream, "").await;
-    proxy.stop().await;
+    for mode in ["off", "shadow"] {
+        let proxy = Proxy::start(&upstream.base("/v1"), &[("mode", mode)]).await;
+        check_tunnelled(&proxy, &upstream, "").await;
+        proxy.stop().await;
+    }
     let proxy = Proxy::start(&upstream.base("/v1"), &[]).await;
     check_tunnelled(&proxy, &upstream, "x-longhaul-mode: off\r\n").await;
     proxy.stop().await;

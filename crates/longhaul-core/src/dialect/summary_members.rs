@@ -14,6 +14,11 @@ use crate::units::tokens::Tokens;
 /// Variant of a model name with which `OpenRouter` buys a web search for every call.
 const SEARCH_VARIANT: &str = "online";
 
+/// End of the cache key of summary calls.
+const KEY_END: &str = "-longhaul";
+/// Maximum characters of the client's key before [`KEY_END`]. OpenAI refuses a key of more than 64.
+const MAX_KEY_BEGIN: usize = 64 - KEY_END.len();
+
 /// Returns the beginning of a summary call: an open object with the members that follow from the
 /// client's request. These are the model, routing, options that reduce reasoning, the cache key and the
 /// output limit. Every dialect shares them.
@@ -52,8 +57,8 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
     }
     if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
         // Under the client's own key, the entry would evict that of the live conversation.
-        let key = quote(&format!("{}-longhaul", key.decode(sent)));
-        push("\"prompt_cache_key\"", &key);
+        let begin: String = key.decode(sent).chars().take(MAX_KEY_BEGIN).collect();
+        push("\"prompt_cache_key\"", &quote(&format!("{begin}{KEY_END}")));
     }
     let limit = params.output_limit.filter(|_| template.is_own_dialect());
     if let Some(limit) = limit {
@@ -84,6 +89,20 @@ pub(super) fn repeat_members(
         Ok::<(), NotJson>(())
     });
     read.ok().map(|_| members)
+}
+
+/// Whether an option demands another form of answer than text, such as a JSON schema. A summary in that form
+/// would be refused as unformed, and another option would miss the provider's cache.
+pub(super) fn constrains_answer(option: &str) -> bool {
+    let option: Option<Value> = serde_json::from_str(option).ok();
+    let kind = option.and_then(|option| {
+        option
+            .get("format")?
+            .get("type")?
+            .as_str()
+            .map(str::to_owned)
+    });
+    kind.is_some_and(|kind| kind != "text")
 }
 
 /// Joins members to an object.

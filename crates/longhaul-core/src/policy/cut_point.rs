@@ -36,8 +36,14 @@ impl PinnedHead {
             };
             first.role == Role::User && first.tokens <= most
         });
+        let end = head + usize::from(first.is_some());
+        // No cut can be before a result, so results of calls that the provider keeps belong to the head.
+        let behind = conversation.messages().get(end..).unwrap_or_default();
+        let results = behind
+            .iter()
+            .take_while(|message| message.role.is_tool_result());
         Self {
-            end: head + usize::from(first.is_some()),
+            end: end + results.count(),
         }
     }
 }

@@ -46,6 +46,16 @@ impl CountSample {
             counted: Tokens::new(counted),
         })
     }
+
+    /// Returns the provider's tokens of the prompt.
+    pub fn counted(self) -> Tokens {
+        self.counted
+    }
+
+    /// Returns the plain estimate of the same prompt.
+    pub fn estimate(self) -> Tokens {
+        self.estimate
+    }
 }
 
 /// Provider tokens per estimated token, in thousandths, clamped to `MIN_RATIO` and `MAX_RATIO`.

@@ -3,7 +3,7 @@
 use super::reader::read;
 use super::writer::{text_part, user_message};
 use crate::dialect::request_template::RequestTemplate;
-use crate::dialect::summary_members::{client_members, object, repeat_members};
+use crate::dialect::summary_members::{client_members, constrains_answer, object, repeat_members};
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
@@ -69,6 +69,7 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
+    let mut is_constrained = false;
     let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
         has_automatic_mark |= name == "cache_control";
         Some(match name {
@@ -82,9 +83,16 @@ pub(in crate::dialect) fn append_prompt(
                 streams = true;
                 "true".to_owned()
             }
+            "output_config" => {
+                is_constrained = constrains_answer(value.slice(forwarded));
+                return None;
+            }
             _ => return None,
         })
     })?;
+    if is_constrained {
+        return None;
+    }
     let marks: usize = members
         .iter()
         .map(|it| it.matches(CACHE_MARK_KEY).count())

@@ -3,7 +3,7 @@
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::responses::writer::user_message;
 use crate::dialect::summary_members::{
-    client_members, models_without_search, object, repeat_members,
+    client_members, constrains_answer, models_without_search, object, repeat_members,
 };
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
@@ -64,7 +64,7 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let (mut stored, mut has_items) = (None, false);
+    let (mut stored, mut has_items, mut is_constrained) = (None, false, false);
     let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
         Some(match name {
             "input" => {
@@ -74,6 +74,10 @@ pub(in crate::dialect) fn append_prompt(
             }
             "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
             "max_output_tokens" => output.to_string(),
+            "text" => {
+                is_constrained = constrains_answer(value.slice(forwarded));
+                return None;
+            }
             "store" => {
                 stored = Some(value.slice(forwarded));
                 return None;
@@ -81,7 +85,7 @@ pub(in crate::dialect) fn append_prompt(
             _ => return None,
         })
     })?;
-    if !has_items {
+    if !has_items || is_constrained {
         return None;
     }
     if !needs_stored_items(forwarded) {

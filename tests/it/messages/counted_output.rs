@@ -1,0 +1,66 @@
+//! Sessions at servers that count the requested output, of a client that asks for 128,000 tokens each time.
+
+use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity, Verdict};
+use serde_json::{Value, json};
+
+use super::proxied::Setup;
+
+/// Steps of a session: more than two windows of 32,768 tokens.
+const STEPS: usize = 60;
+
+/// The request of a client that has made so many steps.
+fn request(steps: usize, thinking: Option<u32>) -> Value {
+    let mut messages = vec![json!({"role": "user", "content": "port the parser"})];
+    for step in 0..steps {
+        let id = format!("toolu_{step}");
+        let line = format!(
+            "src/part{step}/main.rs: fn parse{step}(token) -> struct, value 0x{step:x}ff\n"
+        );
+        messages.extend([
+            json!({"role": "assistant", "content": [
+                {"type": "tool_use", "id": id, "name": "f", "input": {"path": format!("src/part{step}")}}]}),
+            json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": id, "content": line.repeat(60)}]}),
+        ]);
+    }
+    let schema = json!({"type": "object"});
+    let mut body = json!({"model": "m", "max_tokens": 128_000, "messages": messages,
+        "tools": [{"name": "f", "input_schema": schema}]});
+    if let Some(budget) = thinking {
+        body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+    }
+    body
+}
+
+/// Plays the session, and returns the number of refused requests.
+async fn refusals(options: ModelOptions, thinking: Option<u32>) -> usize {
+    let label = format!("{} {thinking:?}", options.window);
+    let setup = Setup::at(options, |_| ()).await;
+    for steps in 0..=STEPS {
+        let reply = setup.ask(&request(steps, thinking)).await;
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        assert_eq!(reply.status, 200, "{label}, step {steps}: {text}");
+    }
+    let seen = setup.model.seen();
+    let is_refused = |verdict| matches!(verdict, Verdict::Overflowed | Verdict::Broken(_));
+    seen.iter().filter(|seen| is_refused(seen.verdict)).count()
+}
+
+#[tokio::test]
+async fn a_server_that_counts_output_refuses_once_however_it_counts() {
+    for density in [33, 26, 40] {
+        for family in [ErrorFamily::Anthropic, ErrorFamily::Vllm] {
+            let options = ModelOptions {
+                density: TokenDensity::from_tenths(density),
+                ..ModelOptions::with_window(65_536).refusing_as(family)
+            };
+            assert_eq!(refusals(options, None).await, 1, "{density}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_output_beside_a_thinking_budget_is_made_room_for_before_the_first_send() {
+    let options = ModelOptions::with_window(32_768).refusing_as(ErrorFamily::Vllm);
+    assert_eq!(refusals(options, Some(20_000)).await, 1);
+}
