@@ -215,7 +215,7 @@ fn refuses_websocket(services: &Services, route: &Route, head: &Parts) -> bool {
     let has_websocket = Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket);
     let overrides = RequestOverrides::from_headers(&head.headers);
     has_websocket
-        && services.mode(overrides) != Mode::Off
+        && services.mode(overrides) == Mode::On
         && services.config.responses_websocket == ResponsesWebSocket::Refuse
         && services
             .refused_upgrades

@@ -15,6 +15,9 @@ use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::units::tokens::Tokens;
 
+/// Share of a body, as a divisor, from which on its images are dropped before its history is shortened.
+const LARGE_IMAGES: usize = 4;
+
 /// Next step after the first reply.
 #[derive(Debug)]
 pub(crate) enum NextStep {
@@ -192,13 +195,17 @@ pub(crate) async fn next_step(
     status: StatusCode,
     verdict: Verdict,
 ) -> NextStep {
+    output_limit::learn_counted_output(chat, first, verdict);
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => NextStep::Relay,
         Verdict::TooManyBytes => match retry_without_old_images(chat, first) {
             Some(second) => NextStep::retry(second),
-            None => recovery::recover_from_byte_limit(chat, first, status).await,
+            None => {
+                let next = recovery::recover_from_byte_limit(chat, first, status).await;
+                without_old_images(chat, next)
+            }
         },
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
@@ -220,9 +227,6 @@ pub(crate) async fn next_step(
             input,
             output,
         } => {
-            let refused =
-                output_limit::counted_output(chat.request.conversation, first, limit, input);
-            chat.knowledge.counted_outputs.record(&chat.model, refused);
             if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
                 return NextStep::retry(second);
             }
@@ -318,11 +322,28 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
+    // Few bytes of images do not make a body too large.
+    if images::bytes_before(conversation, before) < conversation.body().len() / LARGE_IMAGES {
+        return None;
+    }
     let mut view = first.view().clone();
     view.drop_images_before(before);
     // Never resend a refused body.
     let fewer = view.replacements(conversation) != first.view().replacements(conversation);
     fewer.then(|| thinking::retry_with_view(chat, first, view, Retry::FewerBytes))
+}
+
+/// Replaces the oldest images in a retry that shortens history for its bytes.
+fn without_old_images(chat: &Chat<'_>, next: NextStep) -> NextStep {
+    match next {
+        NextStep::Retry(mut attempt) => {
+            if let Some(before) = images::droppable_before(chat.request.conversation) {
+                attempt.plan.view.drop_images_before(before);
+            }
+            NextStep::Retry(attempt)
+        }
+        NextStep::GiveUp | NextStep::Relay => next,
+    }
 }
 
 /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.

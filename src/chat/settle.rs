@@ -7,8 +7,8 @@ use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{Retry, SuspectedOverflow};
 use crate::chat::{
-    Chat, account, adopt, notices, placement, recall, summary, thinking, title, unanswered_call,
-    window,
+    Chat, account, adopt, notices, output_limit, placement, recall, summary, thinking, title,
+    unanswered_call, window,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -320,6 +320,7 @@ fn settle_refused_retry(
     {
         chat.knowledge.refuted.record_refuted(statement);
     }
+    output_limit::learn_counted_output(chat, attempt, judged.verdict);
     match judged.verdict {
         Verdict::Malformed => {
             if let Retry::Compacted { .. } | Retry::OtherPlacement = retry {
@@ -358,7 +359,8 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
                 window::learn_from_refusal(chat, refused);
             }
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
-            let is_count = overflow.kind == LimitKind::Window;
+            let is_partial = chat.request.conversation.params().is_partial;
+            let is_count = overflow.kind == LimitKind::Window && !is_partial;
             let sample = overflow
                 .used
                 .filter(|_| is_count)

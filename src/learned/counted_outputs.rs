@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::token_ratio::CountSample;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -16,10 +17,8 @@ const LIFETIME: Duration = Duration::from_hours(1);
 pub(crate) struct CountedOutput {
     /// The window, in the upstream's tokens.
     pub(crate) limit: Tokens,
-    /// The prompt, in the upstream's tokens.
-    pub(crate) input: Tokens,
-    /// Plain estimate of the same prompt.
-    pub(crate) estimate: Tokens,
+    /// Size of the prompt; `None` if the upstream did not count all of it.
+    pub(crate) sample: Option<CountSample>,
 }
 
 /// The newest such refusal of each model of one caller.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::uri::PathAndQuery;
-use http::{HeaderName, Request, Uri};
+use http::{HeaderMap, HeaderName, Request, Uri};
 
 use crate::config::BaseUrl;
 use crate::error::Fault;
@@ -105,13 +105,28 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
 
 /// Header of every request by a client of the Messages API.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+/// Header of requests for features that no other API has.
+const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// Whether a request belongs to the Messages API. Threads of OpenAI's assistants have messages too,
 /// under a path of their own.
 pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let path = path.strip_prefix("/v1").unwrap_or(path);
-    request.headers().contains_key(ANTHROPIC_VERSION) || is_under(path, "/messages")
+    let headers = request.headers();
+    is_under(path, "/messages")
+        || headers.contains_key(ANTHROPIC_VERSION)
+        || headers.contains_key(ANTHROPIC_BETA)
+        || has_anthropic_credential(headers)
+}
+
+/// Whether a request bears a key or a login that Anthropic issued. No other upstream may receive it.
+fn has_anthropic_credential(headers: &HeaderMap) -> bool {
+    let issued = |value: &[u8]| value.starts_with(b"sk-ant-");
+    let bearer = |value: &[u8]| value.strip_prefix(b"Bearer ").is_some_and(issued);
+    let values = |name| headers.get_all(name).into_iter();
+    values("x-api-key").any(|value| issued(value.as_bytes()))
+        || values("authorization").any(|value| bearer(value.as_bytes()))
 }
 
 /// Returns the API route of a path, for labels that must not grow with the requests. The route is
@@ -147,6 +162,29 @@ mod tests {
         let base = BaseUrl::parse(base).unwrap();
         let mapped = map(&base, &asked.parse().unwrap()).unwrap();
         assert_eq!(mapped.as_str(), expect, "{base} + {asked}");
+    }
+
+    #[test]
+    fn every_request_with_a_credential_of_anthropic_belongs_to_messages() {
+        let is_messages = |path: &str, name: &str, value: &str| {
+            let request = Request::get(path).header(name, value).body(()).unwrap();
+            is_messages_request(&request)
+        };
+        for (name, value) in [
+            ("anthropic-version", "2023-06-01"),
+            ("anthropic-beta", "files-api-2025-04-14"),
+            ("authorization", "Bearer sk-ant-oat01-x"),
+            ("x-api-key", "sk-ant-api03-x"),
+        ] {
+            assert!(is_messages("/v1/files", name, value), "{name}");
+        }
+        assert!(is_messages("/v1/messages", "x-api-key", "k"));
+        assert!(!is_messages(
+            "/v1/files",
+            "authorization",
+            "Bearer sk-proj-x"
+        ));
+        assert!(!is_messages("/v1/threads/t/messages", "x-api-key", "k"));
     }
 
     const ROUTER: &str = "https://openrouter.ai/api/v1";

@@ -4,6 +4,7 @@ mod client_compaction;
 mod counted;
 mod histories;
 mod oracle;
+mod output;
 mod proxied;
 mod recorded;
 mod subject;

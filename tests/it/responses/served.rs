@@ -267,6 +267,52 @@ async fn provider_side_compaction_disables_all_but_overflow_recovery() {
 }
 
 #[tokio::test]
+async fn no_digest_stands_for_history_that_the_provider_is_ordered_to_compact() {
+    let (model, proxy, caller) = started(100_000, &[("window", "32000")]).await;
+    let mut sent: Value = serde_json::from_slice(&body(13, 2_000, &json!({}))).unwrap();
+    let items = sent["input"].as_array_mut().unwrap();
+    items.push(json!({"type": "compaction_trigger"}));
+    let count = items.len();
+    // The history is seen for the first time, above the mark for compaction and within the window.
+    let reply = caller.ask_at(PATH, &[], sent.to_string()).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    assert!(!reply.action().contains("digest"), "{}", reply.action());
+    let forwarded: Value = serde_json::from_slice(&chats(&model)[0].body).unwrap();
+    assert_eq!(forwarded["input"].as_array().unwrap().len(), count);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn truncation_by_the_provider_is_forwarded_and_history_is_kept_in_the_window_all_the_same() {
+    let (model, proxy, caller) = started(40_000, &[("window", "40000")]).await;
+    let sent = body(40, 2_000, &json!({"truncation": "auto"}));
+    let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    let seen = chats(&model);
+    let forwarded: Value = serde_json::from_slice(&seen[0].body).unwrap();
+    assert_eq!(forwarded["truncation"], "auto");
+    assert!(seen[0].body.len() < sent.len() / 2);
+    proxy.stop().await;
+}
+
+/// The size of a request whose history is complete, between the windows of the tests.
+const TURNS: usize = 8;
+
+#[tokio::test]
+async fn a_refusal_of_a_partial_history_teaches_nothing_about_other_conversations() {
+    let (model, proxy, caller) = started(1_000, &[]).await;
+    let template = body(3, 500, &json!({"prompt": {"id": "pmpt_1"}}));
+    caller.ask_at(PATH, &[], template).await;
+    model.change(|options| options.window = 100_000);
+    let sent = body(TURNS, 2_000, &json!({}));
+    let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    assert_eq!(reply.action(), "");
+    assert_eq!(chats(&model).last().unwrap().body, sent);
+    proxy.stop().await;
+}
+
+#[tokio::test]
 async fn paths_below_responses_pass_unread() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base("/v1"), &[("window", "2000")]).await;
@@ -352,15 +398,17 @@ async fn tunnels_a_websocket_only_if_repeated_without_an_http_request() {
 }
 
 #[tokio::test]
-async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_is_off() {
+async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_changes_nothing() {
     let upstream = Upstream::bind().await;
     let tunnelling = [("responses.websocket", "tunnel")];
     let proxy = Proxy::start(&upstream.base("/v1"), &tunnelling).await;
     check_tunnelled(&proxy, &upstream, "").await;
     proxy.stop().await;
-    let proxy = Proxy::start(&upstream.base("/v1"), &[("mode", "off")]).await;
-    check_tunnelled(&proxy, &upstream, "").await;
-    proxy.stop().await;
+    for mode in ["off", "shadow"] {
+        let proxy = Proxy::start(&upstream.base("/v1"), &[("mode", mode)]).await;
+        check_tunnelled(&proxy, &upstream, "").await;
+        proxy.stop().await;
+    }
     let proxy = Proxy::start(&upstream.base("/v1"), &[]).await;
     check_tunnelled(&proxy, &upstream, "x-longhaul-mode: off\r\n").await;
     proxy.stop().await;

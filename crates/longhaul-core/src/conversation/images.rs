@@ -23,6 +23,16 @@ pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
         .then_some(begins)
 }
 
+/// Returns the bytes of the images before the message `before`.
+pub fn bytes_before(conversation: &Conversation<'_>, before: usize) -> usize {
+    let messages = conversation.messages().iter().take(before);
+    let images = messages.flat_map(|message| {
+        let parts = conversation.parts(message).iter();
+        parts.filter(|part| part.kind == PartKind::Image && !message.is_fixed)
+    });
+    images.map(|part| part.span.len()).sum()
+}
+
 /// Returns the parts of a message that are images, each with the tokens that a marker in its place
 /// saves.
 pub(crate) fn image_parts<'c>(

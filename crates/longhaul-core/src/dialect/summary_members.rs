@@ -11,6 +11,11 @@ use crate::json::scanner::{NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
+/// Longest `prompt_cache_key` that OpenAI accepts.
+const MAX_CACHE_KEY: usize = 64;
+/// End of the key of a summary call.
+const OWN_KEY: &str = "-longhaul";
+
 /// Variant of a model name with which `OpenRouter` buys a web search for every call.
 const SEARCH_VARIANT: &str = "online";
 
@@ -52,7 +57,9 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
     }
     if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
         // Under the client's own key, the entry would evict that of the live conversation.
-        let key = quote(&format!("{}-longhaul", key.decode(sent)));
+        let key = key.decode(sent);
+        let own = key.get(..key.floor_char_boundary(MAX_CACHE_KEY - OWN_KEY.len()));
+        let key = quote(&[own.unwrap_or_default(), OWN_KEY].concat());
         push("\"prompt_cache_key\"", &key);
     }
     let limit = params.output_limit.filter(|_| template.is_own_dialect());
@@ -60,6 +67,18 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
         push(limit.key.span().slice(sent), &output.to_string());
     }
     body
+}
+
+/// Whether the options of an output, an object, leave its format to the model or ask for plain text.
+pub(super) fn has_text_format(options: &str) -> bool {
+    let mut is_text = true;
+    let read = Scanner::new(options).object(|scanner, key| {
+        let value = scanner.value()?.slice(options);
+        let is_plain = value == "null" || value.contains(r#""text""#);
+        is_text &= key.decode(options) != "format" || is_plain;
+        Ok::<(), NotJson>(())
+    });
+    read.is_err() || is_text
 }
 
 /// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded

@@ -36,9 +36,11 @@ impl PinnedHead {
             };
             first.role == Role::User && first.tokens <= most
         });
-        Self {
-            end: head + usize::from(first.is_some()),
-        }
+        let end = head + usize::from(first.is_some());
+        // A result behind the head stays with its call, which may stand in the head.
+        let behind = conversation.messages().iter().skip(end);
+        let results = behind.take_while(|it| it.role.is_tool_result()).count();
+        Self { end: end + results }
     }
 }
 
