@@ -5,20 +5,16 @@ use crate::chat::attempt::Attempt;
 use crate::chat::retry::SuspectedOverflow;
 use crate::learned::counted_outputs::CountedOutput;
 use longhaul_core::conversation::Conversation;
-use longhaul_core::overflow::{LimitKind, Overflow, Verdict};
+use longhaul_core::overflow::{LimitKind, Verdict};
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::token_ratio::CountSample;
 
 /// Upstream tokens per 100 estimated tokens, used without an upstream count. Real tokenizers
 /// counted up to 1.3 times the plain estimate on mixed code and prose.
 const TOKENIZER_MARGIN_PERCENT: u32 = 130;
 /// Tokens left free when an output limit is lowered to fit the window.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
-/// Share of an expected input that is left free beside an output, in percent. A rewritten request has more
-/// calls and fewer results, and its count was up to 27% above the scaled one.
-const INPUT_MARGIN_PERCENT: u32 = 15;
-/// Divisor of the limit for the margin that does not depend on the input: short prompts are mostly frames.
-const LIMIT_MARGIN_PARTS: u32 = 32;
 /// Share of the window above which an empty reply may be an overflow.
 const NEAR_WINDOW_PERCENT: u32 = 75;
 
@@ -26,8 +22,8 @@ const NEAR_WINDOW_PERCENT: u32 = 75;
 /// too little is left.
 ///
 /// Recovery reserves only part of a large output, and a limit above half the window would be
-/// refused again, however short the history. All numbers are upstream tokens, scaled by the
-/// upstream's count of the refused request.
+/// refused again, however short the history. So would any limit that does not fit, if the refusal
+/// names the output. All numbers are upstream tokens.
 pub(super) fn reduced_output(
     conversation: &Conversation<'_>,
     view: &ForwardedView,
@@ -35,63 +31,72 @@ pub(super) fn reduced_output(
 ) -> Option<Tokens> {
     let asked = conversation.output_tokens()?;
     let limit = Tokens::new(refused.overflow.limit?);
-    let view = view.tokens(conversation);
-    let input = refused.overflow.used.map_or_else(
-        || view.percent(TOKENIZER_MARGIN_PERCENT),
-        |used| view.scaled(Tokens::new(used), refused.tokens),
-    );
-    let left = output_beside(limit, input, conversation.least_output());
+    let sample = refused
+        .overflow
+        .used
+        .and_then(|used| CountSample::new(refused.tokens, used));
+    let input = upper_count(view.tokens(conversation), sample);
+    let left = limit - input - OUTPUT_MARGIN;
     let is_enough = left > Tokens::ZERO && !conversation.grants_reasoning_tokens(left);
-    (asked > limit.divided_by(2) && asked > left && is_enough).then_some(left)
+    let counts_output = refused.overflow.output.is_some() || asked > limit.divided_by(2);
+    (counts_output && asked > left && is_enough).then_some(left)
 }
 
-/// Returns the output limit to send with `view` from the start, for a server that refused the output
-/// of an earlier request. Returns `None` if the requested limit fits, or if too little is left.
+/// Output that a server, which counts the output, leaves beside a view.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum OutputBeside {
+    /// The requested limit fits.
+    AsRequested,
+    /// This limit fits.
+    Lower(Tokens),
+    /// Too little is left: the history has to shrink first.
+    TooLittle,
+}
+
+/// Returns the output that fits beside `view`, for a server that refused the output of an earlier
+/// request. Returns `None` if the server refused none, or if longhaul lowers no output in advance.
 ///
 /// Claude Code asks for 128,000 tokens each time. A server that counts the output refuses 11 to 27
 /// requests of a session for that alone.
-pub(super) fn output_in_advance(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    counted: CountedOutput,
-) -> Option<Tokens> {
+pub(super) fn output_beside(chat: &Chat<'_>, view: &ForwardedView) -> Option<OutputBeside> {
+    let conversation = chat.request.conversation;
     let asked = conversation.output_tokens()?;
-    let input = counted.input_of(view.tokens(conversation));
-    let least = conversation.least_output();
-    let left = output_beside(counted.limit, input, least);
-    (left < asked && left >= least).then_some(left)
+    let may = conversation.dialect().lowers_output_in_advance()
+        && chat.recovery_enabled()
+        && !conversation.is_stateful();
+    let refused = chat
+        .knowledge
+        .counted_outputs
+        .newest(&chat.model)
+        .filter(|_| may)?;
+    let tokens = view.tokens(conversation);
+    let last = chat
+        .services()
+        .store
+        .last_count(&chat.prefix_keys, &chat.model);
+    let samples = [last.map(|last| last.sample), refused.sample];
+    // The conversation's last count is closer; the refused request may have held images or documents,
+    // which the estimate does not count.
+    let input = upper_count(tokens, samples.into_iter().flatten().next());
+    let left = refused.limit - input - OUTPUT_MARGIN;
+    Some(if left >= asked {
+        OutputBeside::AsRequested
+    } else if left >= conversation.least_output() {
+        OutputBeside::Lower(left)
+    } else {
+        OutputBeside::TooLittle
+    })
 }
 
-/// Returns the largest input, in estimated tokens, that leaves room for an output on a server that
-/// counts the output.
-pub(super) fn max_input_beside_output(
-    conversation: &Conversation<'_>,
-    counted: CountedOutput,
-) -> Tokens {
-    let room = counted.limit - conversation.least_output() - OUTPUT_MARGIN;
-    room.percent(100 - INPUT_MARGIN_PERCENT)
-        .scaled(counted.estimate, counted.input_of(counted.estimate))
-}
-
-/// Returns the output that `limit` leaves beside `input`. The margin is [`INPUT_MARGIN_PERCENT`] of the
-/// input and a part of the limit, unless `least` fits only with a smaller one.
-fn output_beside(limit: Tokens, input: Tokens, least: Tokens) -> Tokens {
-    let room = limit - input;
-    let careful = room - input.percent(INPUT_MARGIN_PERCENT) - limit.divided_by(LIMIT_MARGIN_PARTS);
-    careful.max(least.min(room - OUTPUT_MARGIN))
-}
-
-/// Records that the server counts the output, if a refusal of `attempt` states a requested output.
-pub(super) fn record_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: Verdict) {
+/// Remembers that a server counts the output, if the refusal of `attempt` says so.
+pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: Verdict) {
     let (limit, input) = match verdict {
-        Verdict::OutputTooLarge { limit, input, .. } => (limit, input),
-        Verdict::Overflow(Overflow {
-            kind: LimitKind::Window,
-            limit: Some(limit),
-            output: Some(_),
-            used,
-            ..
-        }) => (limit, used),
+        Verdict::OutputTooLarge { limit, input, .. } => (Some(limit), input),
+        Verdict::Overflow(overflow)
+            if overflow.output.is_some() && overflow.kind == LimitKind::Window =>
+        {
+            (overflow.limit, overflow.used)
+        }
         Verdict::Failed
         | Verdict::Fine
         | Verdict::Malformed
@@ -100,32 +105,25 @@ pub(super) fn record_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict:
         | Verdict::TooManyBytes
         | Verdict::Unexplained => return,
     };
-    let conversation = chat.request.conversation;
     // Of a partial body, the prompt that was refused is unknown.
-    if conversation.params().is_partial {
+    let is_partial = chat.request.conversation.params().is_partial;
+    let Some(limit) = limit.filter(|_| !is_partial) else {
         return;
-    }
-    let estimate = attempt.tokens(conversation);
-    let guess = || estimate.percent(TOKENIZER_MARGIN_PERCENT);
-    let counted = CountedOutput {
-        limit: Tokens::new(limit),
-        input: input.map_or_else(guess, Tokens::new),
-        estimate,
     };
-    chat.knowledge.counted_outputs.record(&chat.model, counted);
+    let estimate = attempt.tokens(chat.request.conversation);
+    let refused = CountedOutput {
+        limit: Tokens::new(limit),
+        sample: input.and_then(|input| CountSample::new(estimate, input)),
+    };
+    chat.knowledge.counted_outputs.record(&chat.model, refused);
 }
 
-/// Returns how the model's server counts the output, with the newest count of this conversation. `None` if
-/// the server refused no output within the last day.
-pub(super) fn counted_output(chat: &Chat<'_>) -> Option<CountedOutput> {
-    let refused = chat.knowledge.counted_outputs.newest(&chat.model)?;
-    let services = chat.services();
-    let last = services.store.last_count(&chat.prefix_keys, &chat.model);
-    Some(last.map_or(refused, |counted| CountedOutput {
-        input: counted.sample.counted(),
-        estimate: counted.sample.estimate(),
-        ..refused
-    }))
+/// Returns at least as many tokens as the upstream will count of `view` estimated tokens.
+fn upper_count(view: Tokens, sample: Option<CountSample>) -> Tokens {
+    sample.map_or_else(
+        || view.percent(TOKENIZER_MARGIN_PERCENT),
+        |sample| sample.upper_count(view),
+    )
 }
 
 /// Lowers the output limit when the upstream did not count the whole prompt and the plain

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use crate::account::AccountCause;
 use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::output_limit::OutputBeside;
 use crate::chat::{Chat, notices, output_limit, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
 use crate::metrics::Action;
@@ -11,14 +12,13 @@ use crate::report::ChatReport;
 use crate::request::buffered_body::FramedBody;
 use crate::store::RewriteTolerance;
 use crate::summaries::CALL_TIMEOUT;
-use longhaul_core::conversation::Conversation;
+use longhaul_core::conversation::{Conversation, HistoryKeeper};
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::plan::{
     RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
     plan_with_digest,
 };
 use longhaul_core::planning::recovery::RecoveryStep;
-use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
@@ -78,7 +78,8 @@ pub(crate) async fn first_send(
 /// Makes a request fit a window that is known. Returns the recovery step if one was needed.
 ///
 /// The operator set the window, the upstream stated it to this caller, or an earlier refusal in this
-/// conversation shows it. The output is left to the upstream: many count only the input.
+/// conversation shows it. The output is left to the upstream, since many count only the input, unless the
+/// upstream refused an output before and leaves too little of it.
 async fn fit_known_window(
     chat: &Chat<'_>,
     plan: RequestPlan,
@@ -87,23 +88,17 @@ async fn fit_known_window(
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
-    let beside_output = output_limit::counted_output(chat)
-        .filter(|_| conversation.dialect().lowers_output_in_advance())
-        .map(|counted| output_limit::max_input_beside_output(conversation, counted))
-        .filter(|most| tokens > *most && conversation.output_tokens().is_some());
-    let fits = conversation.is_stateful()
-        || (tokens <= inputs.policy.thresholds.actual_window && beside_output.is_none());
+    let leaves_output =
+        output_limit::output_beside(chat, &plan.view) != Some(OutputBeside::TooLittle);
+    let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
     let is_enabled = settings.proactive && chat.recovery_enabled();
-    let is_known = || {
-        beside_output.is_some()
-            || window::window_is_stated(chat, inputs)
-            || window::was_refused_at(chat, inputs, tokens)
-    };
-    if fits || !is_enabled || !is_known() {
+    let is_known =
+        || window::window_is_stated(chat, inputs) || window::was_refused_at(chat, inputs, tokens);
+    // The provider clears before it counts.
+    let clears = conversation.params().history == HistoryKeeper::ClearingProvider;
+    let is_left = clears || conversation.is_stateful();
+    if is_left || fits || !is_enabled || (leaves_output && !is_known()) {
         return (plan, None);
-    }
-    if let Some(most) = beside_output {
-        inputs.policy = Policy::new(settings, most).with_actual_window(most);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
         return (plan, None);
@@ -120,17 +115,12 @@ async fn fit_known_window(
 
 /// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
 fn lower_output_in_advance(chat: &Chat<'_>, mut plan: RequestPlan) -> (RequestPlan, bool) {
-    let conversation = chat.request.conversation;
-    let may = conversation.dialect().lowers_output_in_advance()
-        && chat.recovery_enabled()
-        && !conversation.is_stateful();
-    let counted = may.then(|| output_limit::counted_output(chat)).flatten();
-    let lowered = counted
-        .and_then(|counted| output_limit::output_in_advance(conversation, &plan.view, counted));
-    if let Some(output) = lowered {
-        plan.view.set_output_limit(output);
-    }
-    (plan, lowered.is_some())
+    let beside = output_limit::output_beside(chat, &plan.view);
+    let Some(OutputBeside::Lower(output)) = beside else {
+        return (plan, false);
+    };
+    plan.view.set_output_limit(output);
+    (plan, true)
 }
 
 /// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save

@@ -62,6 +62,8 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
 /// messages, so only with that style can a record depend on them.
 fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
     let keys = PrefixKeys::new(request.conversation, request.scope);
+    let agent = caller_identity::agent_session(&request.head.headers);
+    let keys = keys.of_agent(request.scope, &agent);
     match summary_call::summary_style(request) {
         SummaryStyle::Cached => keys.with_head(request.conversation, request.scope),
         SummaryStyle::Transcript => keys,

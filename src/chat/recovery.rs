@@ -5,7 +5,6 @@ use http::StatusCode;
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
 use crate::chat::{Chat, judge, notices, output_limit, summary, thinking, window};
-use longhaul_core::conversation::images;
 use longhaul_core::overflow::{Evidence, LimitKind, Overflow};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
@@ -22,8 +21,8 @@ const MIN_LIMITED_BYTES: usize = 64 * 1024;
 /// Fingerprint of a byte limit. Byte limits have few words of their own.
 pub(super) const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
 
-/// Runs recovery after a byte limit that old images alone do not explain. The limit bounds one request and
-/// says nothing about the window.
+/// Runs recovery after a byte limit, for a request without old images. The limit bounds one request
+/// and says nothing about the window.
 pub(super) async fn recover_from_byte_limit(
     chat: &Chat<'_>,
     first: &Attempt,
@@ -72,10 +71,6 @@ pub(super) async fn recover_from_overflow(
         notices::log_gave_up(tokens, &inputs);
         return NextStep::GiveUp;
     };
-    if let Some(before) = images::droppable_before(conversation).filter(|_| refused.is_byte_limit())
-    {
-        view.drop_images_before(before);
-    }
     if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {
         view.set_output_limit(left);
     }

@@ -15,6 +15,9 @@ use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::units::tokens::Tokens;
 
+/// Share of a body, as a divisor, from which on its images are dropped before its history is shortened.
+const LARGE_IMAGES: usize = 4;
+
 /// Next step after the first reply.
 #[derive(Debug)]
 pub(crate) enum NextStep {
@@ -195,14 +198,17 @@ pub(crate) async fn next_step(
     status: StatusCode,
     verdict: Verdict,
 ) -> NextStep {
-    output_limit::record_counted_output(chat, first, verdict);
+    output_limit::learn_counted_output(chat, first, verdict);
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => NextStep::Relay,
         Verdict::TooManyBytes => match retry_without_old_images(chat, first) {
             Some(second) => NextStep::retry(second),
-            None => recovery::recover_from_byte_limit(chat, first, status).await,
+            None => {
+                let next = recovery::recover_from_byte_limit(chat, first, status).await;
+                without_old_images(chat, next)
+            }
         },
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
@@ -321,7 +327,10 @@ fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt>
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
     let is_refuted = chat.knowledge.refuted.is_refuted(OLD_IMAGES_STATEMENT);
-    if is_refuted || !images::are_large(conversation, before) {
+    // Few bytes of images do not make a body too large.
+    if is_refuted
+        || images::bytes_before(conversation, before) < conversation.body().len() / LARGE_IMAGES
+    {
         return None;
     }
     let mut view = first.view().clone();
@@ -329,6 +338,19 @@ fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt>
     // Never resend a refused body.
     let fewer = view.replacements(conversation) != first.view().replacements(conversation);
     fewer.then(|| thinking::retry_with_view(chat, first, view, Retry::FewerBytes))
+}
+
+/// Replaces the oldest images in a retry that shortens history for its bytes.
+fn without_old_images(chat: &Chat<'_>, next: NextStep) -> NextStep {
+    match next {
+        NextStep::Retry(mut attempt) => {
+            if let Some(before) = images::droppable_before(chat.request.conversation) {
+                attempt.plan.view.drop_images_before(before);
+            }
+            NextStep::Retry(attempt)
+        }
+        NextStep::GiveUp | NextStep::Relay => next,
+    }
 }
 
 /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.

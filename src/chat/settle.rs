@@ -320,7 +320,7 @@ fn settle_refused_retry(
     {
         chat.knowledge.refuted.record_refuted(statement);
     }
-    output_limit::record_counted_output(chat, attempt, judged.verdict);
+    output_limit::learn_counted_output(chat, attempt, judged.verdict);
     match judged.verdict {
         Verdict::Malformed => {
             if let Retry::Compacted { .. } | Retry::OtherPlacement = retry {
@@ -361,8 +361,8 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
                 window::learn_from_refusal(chat, refused);
             }
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
-            let is_count = overflow.kind == LimitKind::Window
-                && !chat.request.conversation.params().is_partial;
+            let is_partial = chat.request.conversation.params().is_partial;
+            let is_count = overflow.kind == LimitKind::Window && !is_partial;
             let sample = overflow
                 .used
                 .filter(|_| is_count)

@@ -167,13 +167,13 @@ pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> O
 }
 
 /// Learns the window that a refusal reveals: for the caller if the stated limit is credible, else
-/// for this conversation alone.
+/// for this conversation alone. So does the refusal of a body that lacks a part of its history, whose
+/// size is unknown.
 pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let windows = &chat.knowledge.windows;
     let sources = model_window_sources(chat, &chat.model, None);
-    // Of a partial body, the prompt that was refused is unknown.
-    let is_whole = !chat.request.conversation.params().is_partial;
-    if is_whole && is_credible_limit(refused.tokens, &refused.overflow, sources.stated()) {
+    let is_partial = chat.request.conversation.params().is_partial;
+    if !is_partial && is_credible_limit(refused.tokens, &refused.overflow, sources.stated()) {
         let before = windows.observations(&chat.model).learned_window();
         windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
         notices::log_learned_window(chat, refused, before);
@@ -221,8 +221,8 @@ pub(super) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
 /// credible, else for this conversation alone.
 pub(super) fn learn_request_limit(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let (windows, overflow) = (&chat.knowledge.windows, &refused.overflow);
-    let is_whole = !chat.request.conversation.params().is_partial;
-    if is_whole && is_credible_limit(refused.tokens, overflow, []) {
+    let is_partial = chat.request.conversation.params().is_partial;
+    if !is_partial && is_credible_limit(refused.tokens, overflow, []) {
         windows.learn_request_limit(&chat.model, refused.tokens, overflow);
         notices::log_request_limit(chat, refused);
     } else {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::token_ratio::CountSample;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -17,29 +18,8 @@ const LIFETIME: Duration = Duration::from_hours(24);
 pub(crate) struct CountedOutput {
     /// The window, in the upstream's tokens.
     pub(crate) limit: Tokens,
-    /// The prompt, in the upstream's tokens.
-    pub(crate) input: Tokens,
-    /// Plain estimate of the same prompt.
-    pub(crate) estimate: Tokens,
-}
-
-/// Estimate below which a count says little about larger prompts: frames outweigh the text.
-const SMALL_PROMPT: Tokens = Tokens::new(2_000);
-
-impl CountedOutput {
-    /// Returns the upstream's tokens of a prompt with this estimate. The counted prompt may have held images
-    /// or documents, which the estimate does not count, so its ratio is bounded.
-    pub(crate) fn input_of(&self, estimate: Tokens) -> Tokens {
-        let least = if self.estimate < SMALL_PROMPT {
-            130
-        } else {
-            50
-        };
-        let input = self
-            .input
-            .clamp(self.estimate.percent(least), self.estimate.percent(200));
-        estimate.scaled(input, self.estimate)
-    }
+    /// Size of the prompt; `None` if the upstream did not count all of it.
+    pub(crate) sample: Option<CountSample>,
 }
 
 /// The newest such refusal of each model of one caller.

@@ -88,6 +88,21 @@ pub(crate) fn agent_product(headers: &HeaderMap) -> String {
     }
 }
 
+/// Headers in which Claude Code names its session and the agent within it.
+const AGENT_SESSION: [&str; 2] = ["x-claude-code-session-id", "x-claude-code-agent-id"];
+
+/// Returns what a client says of its session. Sub-agents share a key, and may begin with the same words.
+pub(crate) fn agent_session(headers: &HeaderMap) -> Vec<&[u8]> {
+    let values = AGENT_SESSION.iter().map(|name| headers.get(*name));
+    let values: Vec<_> = values
+        .map(|value| value.map_or(&[][..], |it| it.as_bytes()))
+        .collect();
+    if values.iter().all(|value| value.is_empty()) {
+        return Vec::new();
+    }
+    values
+}
+
 /// Returns a pseudonym of the caller with this scope: eight hexadecimal digits, which reveal nothing of
 /// the credentials.
 pub(crate) fn pseudonym(scope: Scope) -> String {

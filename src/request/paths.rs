@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
-use http::{HeaderName, Request, Uri};
+use http::{HeaderMap, HeaderName, Request, Uri};
 
 use crate::config::BaseUrl;
 use crate::error::Fault;
@@ -106,17 +105,11 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
 
 /// Header of every request by a client of the Messages API.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
-
-/// Header with which clients of the Messages API ask for features.
+/// Header of requests for features that no other API has.
 const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
-/// Header in which the Messages API expects a key.
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// Beginning of every key and login of Anthropic.
-const ANTHROPIC_KEY: &[u8] = b"sk-ant-";
 
-/// Whether a request belongs to the Messages API by its path, or to Anthropic by its headers. Claude Code
-/// sends its login to paths of other names too. Threads of OpenAI's assistants have messages under a
-/// path of their own.
+/// Whether a request belongs to the Messages API. Threads of OpenAI's assistants have messages too,
+/// under a path of their own.
 pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let path = path.strip_prefix("/v1").unwrap_or(path);
@@ -124,22 +117,19 @@ pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
     is_under(path, "/messages")
         || headers.contains_key(ANTHROPIC_VERSION)
         || headers.contains_key(ANTHROPIC_BETA)
-        || headers
-            .get(X_API_KEY)
-            .is_some_and(|key| key.as_bytes().starts_with(ANTHROPIC_KEY))
-        || headers
-            .get(AUTHORIZATION)
-            .is_some_and(|value| carries_anthropic_key(value.as_bytes()))
+        || has_anthropic_credential(headers)
 }
 
-/// Whether the value of `Authorization` is a bearer token of Anthropic.
-fn carries_anthropic_key(value: &[u8]) -> bool {
-    let mut words = value.splitn(2, |byte| *byte == b' ');
-    let is_bearer = words
-        .next()
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"));
-    let token = words.next().unwrap_or_default().trim_ascii_start();
-    is_bearer && token.starts_with(ANTHROPIC_KEY)
+/// Whether a request bears a key or a login that Anthropic issued. No other upstream may receive it.
+fn has_anthropic_credential(headers: &HeaderMap) -> bool {
+    let issued = |value: &[u8]| value.starts_with(b"sk-ant-");
+    let bearer = |value: &[u8]| {
+        let (scheme, token) = value.split_at_checked(b"Bearer ".len()).unwrap_or_default();
+        scheme.eq_ignore_ascii_case(b"Bearer ") && issued(token.trim_ascii_start())
+    };
+    let values = |name| headers.get_all(name).into_iter();
+    values("x-api-key").any(|value| issued(value.as_bytes()))
+        || values("authorization").any(|value| bearer(value.as_bytes()))
 }
 
 /// Returns the API route of a path, for labels that must not grow with the requests. The route is
@@ -178,38 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_of_anthropic_selects_the_upstream_of_messages_on_any_path() {
-        let check = |path: &str, header: Option<(&str, &str)>, expect: bool| {
-            let mut request = Request::post(path);
-            if let Some((name, value)) = header {
-                request = request.header(name, value);
-            }
-            let request = request.body(()).unwrap();
-            assert_eq!(is_messages_request(&request), expect, "{path} {header:?}");
+    fn every_request_with_a_credential_of_anthropic_belongs_to_messages() {
+        let is_messages = |path: &str, name: &str, value: &str| {
+            let request = Request::get(path).header(name, value).body(()).unwrap();
+            is_messages_request(&request)
         };
-        check("/v1/messages/count_tokens", None, true);
-        check("/v1/threads/t/messages", None, false);
-        let version = ("anthropic-version", "2023-06-01");
-        check("/v1/models", Some(version), true);
-        let login = ("authorization", "Bearer sk-ant-oat01-x");
-        check("/api/event_logging/batch", Some(login), true);
-        check(
-            "/api/hello",
-            Some(("anthropic-beta", "oauth-2025-04-20")),
-            true,
-        );
-        check("/v1/files", Some(("x-api-key", "sk-ant-api03-x")), true);
-        check(
-            "/v1/complete",
-            Some(("authorization", "bearer  sk-ant-x")),
-            true,
-        );
-        check(
+        for (name, value) in [
+            ("anthropic-version", "2023-06-01"),
+            ("anthropic-beta", "files-api-2025-04-14"),
+            ("authorization", "Bearer sk-ant-oat01-x"),
+            ("x-api-key", "sk-ant-api03-x"),
+        ] {
+            assert!(is_messages("/v1/files", name, value), "{name}");
+        }
+        assert!(is_messages("/v1/messages", "x-api-key", "k"));
+        assert!(!is_messages(
             "/v1/files",
-            Some(("authorization", "Bearer sk-proj-x")),
-            false,
-        );
-        check("/v1/files", Some(("x-api-key", "sk-other")), false);
+            "authorization",
+            "Bearer sk-proj-x"
+        ));
+        assert!(!is_messages("/v1/threads/t/messages", "x-api-key", "k"));
     }
 
     const ROUTER: &str = "https://openrouter.ai/api/v1";

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::summaries::SummaryError;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::dialect::reply::{CompletionPart, EventKind, FinishReason};
+use longhaul_core::dialect::reply::{CompletionPart, EventKind, FinishReason, TextExtent};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::sse::{Event, Splitter};
 
@@ -104,6 +104,10 @@ where
 #[derive(Debug, Default)]
 struct ReplyCollector {
     text: String,
+    /// Texts of whole items, for a stream that does not state them in pieces.
+    item_text: String,
+    /// The text of the whole reply, for a stream that states it only at its end.
+    reply_text: String,
     finish: Option<FinishReason>,
     usage: Option<Usage>,
     has_tool_calls: bool,
@@ -144,7 +148,12 @@ impl ReplyCollector {
         if let Some(error) = part.error {
             self.push_error(error);
         }
-        self.text.push_str(&part.text);
+        let text = match part.extent {
+            TextExtent::Piece => &mut self.text,
+            TextExtent::Item => &mut self.item_text,
+            TextExtent::Reply => &mut self.reply_text,
+        };
+        text.push_str(&part.text);
         self.has_tool_calls |= part.has_tool_calls;
         self.finish = part.finish.or(self.finish);
         let usage = part.usage.map(|usage| usage.completed_by(self.usage));
@@ -164,8 +173,10 @@ impl ReplyCollector {
             Some(finish) => finish,
             None => FinishReason::Other,
         };
+        let texts = [self.text, self.item_text, self.reply_text];
+        let text = texts.into_iter().find(|text| !text.is_empty());
         Ok(SummariserReply {
-            text: self.text,
+            text: text.unwrap_or_default(),
             finish,
             usage: self.usage,
         })
@@ -230,6 +241,32 @@ mod tests {
             "data: [DONE]\n\n".to_owned(),
         ];
         check(200, &streamed.concat(), Ok(("hello", FinishReason::Stop))).await;
+    }
+
+    #[tokio::test]
+    async fn text_of_a_response_is_read_once_wherever_its_stream_states_it() {
+        let delta = r#"{"type":"response.output_text.delta","delta":"hi"}"#;
+        let message = r#"{"type":"message","content":[{"type":"output_text","text":"hi"}]}"#;
+        let done = format!(r#"{{"type":"response.output_item.done","item":{message}}}"#);
+        let closed = |output: &str| {
+            format!(
+                r#"{{"type":"response.completed","response":{{"status":"completed","output":[{output}]}}}}"#
+            )
+        };
+        for events in [
+            vec![delta, &done, &closed(message)],
+            vec![delta, &closed("")],
+            vec![&done, &closed(message)],
+            vec![&done, &closed("")],
+            vec![&closed(message)],
+        ] {
+            let events = events.iter().map(|data| format!("data: {data}\n\n"));
+            let body: String = events.collect();
+            let body = RequestBody::from_bytes(Bytes::from(body), &Arc::default());
+            let read = read(Response::new(body), Dialect::Responses, &mut Vec::new()).await;
+            let read = read.unwrap();
+            assert_eq!((&*read.text, read.finish), ("hi", FinishReason::Stop));
+        }
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ mod counted;
 mod counted_output;
 mod histories;
 mod oracle;
+mod output;
 mod proxied;
 mod recorded;
 mod subject;

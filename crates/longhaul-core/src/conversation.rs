@@ -19,7 +19,7 @@ pub(crate) mod tool_arguments;
 pub mod unanswered;
 
 use crate::conversation::containers::Container;
-use crate::conversation::parse_cache::{MessageMemo, ParsedMessage};
+use crate::conversation::parse_cache::{CacheEntry, MessageMemo};
 use crate::dialect::Dialect;
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
@@ -30,7 +30,6 @@ pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The content of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -132,7 +131,7 @@ pub struct Message {
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
     /// The cache entry of this message, if it is cached.
-    pub(super) cached: Option<Arc<ParsedMessage>>,
+    pub(super) cached: Option<CacheEntry>,
 }
 
 /// A parsed request body.
@@ -257,11 +256,16 @@ impl<'a> Conversation<'a> {
         granted > Tokens::ZERO && granted >= output
     }
 
-    /// Returns the lowest output limit that longhaul sets: the least of the dialect, and more than the
-    /// granted reasoning tokens.
+    /// Returns the least output limit that the provider accepts and that leaves an answer: the dialect's
+    /// minimum, and more than the granted reasoning.
     pub fn least_output(&self) -> Tokens {
-        let reasoning = self.params.reasoning_budget + Tokens::new(1);
-        self.dialect().min_output().max(reasoning)
+        let granted = self.params.reasoning_budget;
+        let beyond = if granted > Tokens::ZERO {
+            granted + Tokens::new(1)
+        } else {
+            Tokens::ZERO
+        };
+        self.dialect.min_output().max(beyond)
     }
 
     /// Returns all messages, in order.
@@ -442,7 +446,7 @@ impl<'a> Conversation<'a> {
 impl Message {
     /// Returns the cached values derived from this message, if it is cached.
     pub(super) fn memo(&self) -> Option<&MessageMemo> {
-        self.cached.as_deref().map(ParsedMessage::memo)
+        self.cached.as_ref().map(CacheEntry::memo)
     }
 
     /// Whether this is a tool result whose content may be replaced.

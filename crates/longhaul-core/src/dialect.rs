@@ -188,6 +188,14 @@ impl Dialect {
         }
     }
 
+    /// Whether a user message may follow a system message within the conversation.
+    pub(crate) fn allows_user_behind_instructions(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Responses => true,
+            Self::Messages => false,
+        }
+    }
+
     /// Returns the key of a mark that asks the provider to cache the prompt up to there. Agents
     /// move such marks between requests.
     pub(crate) fn cache_mark_key(self) -> &'static str {

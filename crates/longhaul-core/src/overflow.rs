@@ -328,7 +328,7 @@ impl<'a> RuleSet<'a> {
     fn paid_context(self, status: u16, details: &ErrorDetails) -> Option<u32> {
         let is_longer = self
             .facts
-            .is_some_and(|facts| facts.tokens > PAID_CONTEXT / MAX_COUNT_PERCENT * 100);
+            .is_some_and(|facts| facts.tokens > UNPAID_ESTIMATE);
         let states = || {
             let mut texts = details.texts_and_codes().map(String::from_utf8_lossy);
             texts.any(|text| text.to_lowercase().contains(LONG_CONTEXT_UNPAID))
@@ -350,8 +350,8 @@ const PAYMENT_STATUS: u16 = 429;
 const LONG_CONTEXT_UNPAID: &str = "extra usage is required for long context";
 /// Longest context of a subscription without extra usage, in tokens.
 const PAID_CONTEXT: u32 = 200_000;
-/// Highest count of Anthropic's tokenizers, in percent of the plain estimate.
-const MAX_COUNT_PERCENT: u32 = 140;
+/// Least estimate of a longer context: newer tokenizers count 1.3 times the estimate, and some text more.
+const UNPAID_ESTIMATE: u32 = PAID_CONTEXT * 10 / 14;
 
 /// Classifies an error by the rules of the table, then by its evidence.
 fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {

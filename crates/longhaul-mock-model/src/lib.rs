@@ -19,8 +19,12 @@ mod refusal;
 mod replay;
 mod request;
 mod responses;
+#[cfg(feature = "validity")]
+mod rewrite_rules;
 mod script;
 mod server;
+#[cfg(feature = "validity")]
+mod server_rules;
 mod session;
 mod summary;
 pub mod thinking;
@@ -29,7 +33,10 @@ mod validity;
 
 pub use count::TokenDensity;
 #[cfg(feature = "validity")]
-pub use messages::{MESSAGES_RULES, MessagesRule, UNCHECKED_MESSAGES_RULES, broken_messages_rules};
+pub use messages::{
+    MESSAGES_RULES, MESSAGES_RULES_BEYOND_BODIES, MessagesRule, UNCHECKED_MESSAGES_RULES,
+    broken_messages_rules,
+};
 pub use options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
 pub use reading::FileReading;
 pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
@@ -39,7 +46,11 @@ pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, Session
 pub use responses::validity::{
     UNCHECKED_INPUT_RULES, broken_input_rules, input_rule_ids, torn_from_reasoning,
 };
+#[cfg(feature = "validity")]
+pub use rewrite_rules::{broken_by_rewrite, rewrite_rule_ids};
 pub use server::Model;
+#[cfg(feature = "validity")]
+pub use server_rules::{ModelServer, broken_server_rules, server_rule_ids};
 pub use session::{messages_session, responses_session, session};
 pub use thinking::ThinkingRules;
 #[cfg(feature = "validity")]

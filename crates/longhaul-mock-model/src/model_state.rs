@@ -9,13 +9,15 @@ use crate::answer::{AnswerContent, ModelAnswer, first_tool};
 use crate::cache::{CountedMessages, PrefixCache};
 use crate::judged_request::{JudgedRequest, ModelReply};
 #[cfg(feature = "validity")]
-use crate::messages::broken_messages_rules;
+use crate::messages::{self, broken_messages_rules};
 use crate::options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
 use crate::request::{Api, ChatBody};
 use crate::responses::{self, StoredResponses};
+#[cfg(feature = "validity")]
+use crate::server_rules;
 use crate::summary;
 use parking_lot::Mutex;
 
@@ -28,6 +30,9 @@ const UNLIMITED_OUTPUT: u64 = 4_096;
 #[cfg(feature = "validity")]
 const RULES_ABOUT_OUTPUT: [&str; 2] = ["m-max-tokens-min", "m-thinking-budget"];
 
+/// The most bytes of a Messages request.
+const MESSAGES_BYTES: usize = 32 << 20;
+const TOO_MANY_BYTES: &str = r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#;
 const NOT_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
 const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#;
 const FAILED: &str = r#"{"error":{"message":"The server had an error while processing your request","type":"server_error","param":null,"code":null}}"#;
@@ -104,8 +109,16 @@ impl ModelState {
     }
 
     /// Judges a chat request and creates its reply. Stores accepted requests.
-    pub(crate) fn judge(&self, api: Api, body: &Bytes) -> JudgedRequest {
+    pub(crate) fn judge(&self, api: Api, body: &Bytes, credential: &str) -> JudgedRequest {
         let options = self.options.lock().clone();
+        if api == Api::Messages && body.len() > MESSAGES_BYTES {
+            let refusal = RefusalReply::new(413, "application/json", TOO_MANY_BYTES);
+            return JudgedRequest::new(
+                RequestKind::Chat,
+                Verdict::Broken("m-bytes"),
+                ModelReply::Refusal(refusal),
+            );
+        }
         let Ok(chat) = ChatBody::parse_as(api, body) else {
             let refusal = RefusalReply::new(400, "application/json", NOT_JSON);
             return JudgedRequest::new(
@@ -115,7 +128,7 @@ impl ModelState {
             );
         };
         let mut memory = self.history.lock();
-        let chat = chat.with_stored(&memory.stored);
+        let chat = chat.with_credential(credential).with_stored(&memory.stored);
         let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
         let kind = if asked {
             RequestKind::Summary
@@ -169,12 +182,23 @@ fn refuse(
             if let Some(rule) = broken_messages_rules(chat.original()).first() {
                 return Some((Verdict::Broken(rule.id), rule.refusal()));
             }
-        }
-        Api::Responses => {
-            if let Some((rule, refusal)) = responses::validity::judge(chat.original()) {
+            if let Some((rule, refusal)) = messages::judge_login(chat) {
                 return Some((Verdict::Broken(rule), refusal));
             }
         }
+        Api::Responses => {
+            let judged = responses::validity::judge(chat.original());
+            if let Some((rule, refusal)) =
+                judged.or_else(|| responses::validity::judge_caller(chat))
+            {
+                return Some((Verdict::Broken(rule), refusal));
+            }
+        }
+    }
+    #[cfg(feature = "validity")]
+    if let Some((rule, refusal)) = server_rules::judge(options.server, chat.api(), chat.original())
+    {
+        return Some((Verdict::Broken(rule), refusal));
     }
     if let Some((rule, refusal)) = options.thinking.judge(chat) {
         return Some((Verdict::Broken(rule), refusal));

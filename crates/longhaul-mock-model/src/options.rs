@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::count::TokenDensity;
 use crate::reading::FileReading;
 use crate::refusal::{ErrorFamily, RefusalReply};
+#[cfg(feature = "validity")]
+use crate::server_rules::ModelServer;
 use crate::thinking::ThinkingRules;
 #[cfg(feature = "validity")]
 use crate::validity::ValidityRules;
@@ -19,6 +21,9 @@ pub struct ModelOptions {
     /// The rules for a valid request that the model enforces.
     #[cfg(feature = "validity")]
     pub validity: ValidityRules,
+    /// The server whose own rules hold beside those of the API.
+    #[cfg(feature = "validity")]
+    pub server: ModelServer,
     /// The price of a prompt token in billionths of a dollar. If set, each answer reports its cost,
     /// as `OpenRouter` does.
     pub price: Option<u32>,
@@ -46,6 +51,8 @@ impl Default for ModelOptions {
             density: TokenDensity::STANDARD,
             #[cfg(feature = "validity")]
             validity: ValidityRules::standard(),
+            #[cfg(feature = "validity")]
+            server: ModelServer::default(),
             price: None,
             refusal: ErrorFamily::OpenAi.refusal(),
             sum_refusal: ErrorFamily::OpenAi.sum_refusal(),

@@ -36,6 +36,8 @@ pub(crate) struct ChatBody {
     body: Value,
     /// The body as it was sent, if its API is not that of chats.
     original: Option<Value>,
+    /// The credential of the request; empty without one.
+    credential: String,
 }
 
 impl ChatBody {
@@ -50,6 +52,7 @@ impl ChatBody {
                 api: Api::ChatCompletions,
                 body,
                 original: None,
+                credential: String::new(),
             })
         } else {
             Err("expected an object".to_owned())
@@ -66,6 +69,7 @@ impl ChatBody {
                 api,
                 body: responses::as_chat(&parsed.body),
                 original: Some(parsed.body),
+                credential: parsed.credential,
             },
         })
     }
@@ -84,6 +88,18 @@ impl ChatBody {
         } else {
             Ok(parsed)
         }
+    }
+
+    /// Sets the credential of the request.
+    pub(crate) fn with_credential(self, credential: &str) -> Self {
+        Self {
+            credential: credential.to_owned(),
+            ..self
+        }
+    }
+
+    pub(crate) fn credential(&self) -> &str {
+        &self.credential
     }
 
     /// Returns the body with the history that the server keeps for it.

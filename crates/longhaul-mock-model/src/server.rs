@@ -118,7 +118,7 @@ async fn serve(
     let body = body.to_bytes();
     let path = head.uri.path();
     let turn = match Api::of_path(path).filter(|_| head.method == Method::POST) {
-        Some(api) => state.judge(api, &body),
+        Some(api) => state.judge(api, &body, credential(&head.headers)),
         None if path.ends_with("/v1/messages/count_tokens") => state.count(&body),
         None => JudgedRequest::not_a_chat(path),
     };
@@ -144,4 +144,13 @@ async fn serve(
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
     Ok(response)
+}
+
+/// Returns the credential of a request; empty without one.
+fn credential(headers: &http::HeaderMap) -> &str {
+    let names = ["authorization", "x-api-key"];
+    let values = names
+        .iter()
+        .filter_map(|name| headers.get(*name)?.to_str().ok());
+    values.into_iter().next().unwrap_or_default()
 }

@@ -27,6 +27,7 @@ fn messages(draws: &[u32]) -> Vec<Value> {
                 {"type": "text", "text": words},
                 {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]))),
             2 => messages.push(json!({"role": "assistant", "content": words})),
+            3 => messages.extend(programmed_step(at, &words)),
             _ => messages.extend(step(at, draw, &words)),
         }
     }
@@ -79,6 +80,21 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
         step.push(json!({"role": "assistant", "content": "so"}));
     }
     step
+}
+
+/// Builds a step in which a tool of the provider calls a tool of the client, and ends after it.
+fn programmed_step(at: usize, words: &str) -> Vec<Value> {
+    let (program, call) = (format!("srvtoolu_{at}"), format!("toolu_{at}_p"));
+    vec![
+        json!({"role": "assistant", "content": [
+            {"type": "server_tool_use", "id": program, "name": "code_execution", "input": {}},
+            {"type": "tool_use", "id": call, "name": "read", "input": {}, "caller":
+                {"type": "code_execution_20250825", "tool_id": program}}]}),
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": words}]}),
+        json!({"role": "assistant", "content": [
+            {"type": "code_execution_tool_result", "tool_use_id": program, "content": {}},
+            {"type": "text", "text": "so"}]}),
+    ]
 }
 
 /// Builds a step of a tool loop: nobody says a word in it. Some steps begin with thinking.

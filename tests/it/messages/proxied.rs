@@ -255,6 +255,30 @@ async fn retries_smaller_if_an_empty_reply_reports_a_full_window() {
 }
 
 #[tokio::test]
+async fn agents_of_one_session_are_conversations_of_their_own() {
+    let setup = Setup::start(64_000, |_| ()).await;
+    let body = json!({"max_tokens": 10, "model": "m",
+        "messages": [{"role": "user", "content": "hi"}]});
+    let conversation = async |fields: &[(&str, &str)]| {
+        let target = "/v1/messages?beta=true";
+        let reply = setup.caller.ask_at(target, fields, body.to_string()).await;
+        reply.headers["x-longhaul-conversation"]
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    let session = ("x-claude-code-session-id", "s");
+    let agent = |id| [("x-api-key", "k"), session, ("x-claude-code-agent-id", id)];
+    let main = conversation(&[("x-api-key", "k"), session]).await;
+    let (one, other) = (
+        conversation(&agent("1")).await,
+        conversation(&agent("2")).await,
+    );
+    assert!(main != one && one != other && main != other);
+    assert_eq!(conversation(&agent("1")).await, one);
+}
+
+#[tokio::test]
 async fn refused_output_limit_is_lowered_before_the_next_send() {
     let setup = Setup::start(64_000, |_| ()).await;
     let mut body = request(&session(), 9);

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_mock_model::{MESSAGES_RULES, UNCHECKED_MESSAGES_RULES, broken_messages_rules};
+use longhaul_mock_model::{
+    MESSAGES_RULES, MESSAGES_RULES_BEYOND_BODIES, UNCHECKED_MESSAGES_RULES, broken_by_rewrite,
+    broken_messages_rules, broken_server_rules, rewrite_rule_ids, server_rule_ids,
+};
 use serde_json::{Value, json};
 
 use super::subject::sessions;
@@ -11,15 +14,17 @@ use super::subject::sessions;
 pub(crate) fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
     let broken = |body: &[u8]| -> BTreeSet<&str> {
         let body: Value = serde_json::from_slice(body).unwrap();
-        broken_messages_rules(&body)
-            .iter()
-            .map(|it| it.id)
-            .collect()
+        let own = broken_messages_rules(&body);
+        let own = own.iter().map(|it| it.id);
+        own.chain(broken_server_rules(&body)).collect()
     };
-    let before = broken(before);
+    let allowed = broken(before);
+    let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
+    let rewritten = broken_by_rewrite(&parse(before), &parse(after));
     broken(after)
         .into_iter()
-        .filter(|id| !before.contains(id))
+        .filter(|id| !allowed.contains(id))
+        .chain(rewritten)
         .collect()
 }
 
@@ -32,9 +37,15 @@ fn every_listed_rule_is_checked_or_has_a_reason_not_to_be() {
         .iter()
         .map(|rule| rule["id"].as_str().unwrap())
         .collect();
-    let checked = MESSAGES_RULES.iter().map(|rule| rule.id);
-    let unchecked = UNCHECKED_MESSAGES_RULES.iter().map(|(id, _)| *id);
-    let known: Vec<&str> = checked.chain(unchecked).collect();
+    let others = server_rule_ids().chain(rewrite_rule_ids());
+    let known: Vec<&str> = MESSAGES_RULES
+        .iter()
+        .map(|rule| rule.id)
+        .chain(MESSAGES_RULES_BEYOND_BODIES.iter().copied())
+        .chain(others.filter(|id| id.starts_with("m-")))
+        .chain(PERMITTED.iter().map(|(id, ..)| *id))
+        .chain(UNCHECKED_MESSAGES_RULES.iter().map(|(id, _)| *id))
+        .collect();
     assert_eq!(known.len(), 74);
     assert_eq!(known.into_iter().collect::<BTreeSet<_>>(), listed);
 }
@@ -241,7 +252,84 @@ const BREACHES: &[(&str, &str, &str)] = &[
         r#"{"type":"compaction"}"#,
     ),
     ("m-max-tokens-min", "/max_tokens", "0"),
+    (
+        "m-pair-next-only",
+        "/messages/4/content",
+        r#"[{"type":"tool_result","tool_use_id":"a"}]"#,
+    ),
+    (
+        "m-citations",
+        "/messages/3/content/0",
+        r#"{"type":"text","text":"x","citations":[{"document_index":0}]}"#,
+    ),
 ];
+
+/// Rules that permit something, each with a change of a valid body that uses the permission.
+const PERMITTED: [(&str, &str, &str); 11] = [
+    (
+        "m-result-all-one-message",
+        "/messages",
+        r#"[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"b"}]}]"#,
+    ),
+    (
+        "m-system-vllm",
+        "/messages",
+        r#"[{"role":"user","content":"go"},{"role":"system","content":"x"}]"#,
+    ),
+    ("m-merge", "/messages/3/role", r#""user""#),
+    (
+        "m-pause-turn",
+        "/messages/4",
+        r#"{"role":"assistant","content":[{"type":"server_tool_use","id":"srvtoolu_a","name":"web_search","input":{}}]}"#,
+    ),
+    (
+        "m-thinking-earlier",
+        "/messages/1/content/0",
+        r#"{"type":"text","text":"x"}"#,
+    ),
+    (
+        "m-bound-free",
+        "/messages/2/content/0/cache_control",
+        r#"{"type":"ephemeral"}"#,
+    ),
+    (
+        "m-bound-server",
+        "/context_management",
+        r#"{"edits":[{"type":"clear_thinking_20251015"}]}"#,
+    ),
+    ("m-bound-model", "/model", r#""other""#),
+    (
+        "m-clear-at",
+        "/messages/2/clear_at",
+        r#""next_user_message""#,
+    ),
+    (
+        "m-system-empty",
+        "/messages",
+        r#"[{"role":"user","content":"go"},{"role":"system","content":[],"output_config":{"effort":"low"}}]"#,
+    ),
+    (
+        "m-mcp-listing",
+        "/messages/3/content/0",
+        r#"{"type":"mcp_tool_listing","tools":[]}"#,
+    ),
+];
+
+#[test]
+fn what_a_rule_permits_breaks_no_other() {
+    for (id, place, value) in PERMITTED {
+        let mut body = valid();
+        let value: Value = value.parse().unwrap();
+        if let Some(old) = body.pointer_mut(place) {
+            *old = value;
+        } else {
+            let (object, name) = place.rsplit_once('/').unwrap();
+            body.pointer_mut(object).unwrap()[name] = value;
+        }
+        let broken = broken_messages_rules(&body);
+        assert!(broken.is_empty(), "{id}: {broken:?}");
+    }
+}
 
 #[test]
 fn each_rule_detects_its_violation() {
@@ -298,6 +386,9 @@ fn rules_that_depend_on_settings_detect_their_violations() {
     );
     let image = json!({"role": "user", "content": vec![json!({"type": "image"}); 601]});
     check("m-images", &[("messages", json!([image]))]);
+    let pdf = json!({"type": "document", "source": {"media_type": "application/pdf"}});
+    let pdfs = json!({"role": "user", "content": vec![pdf; 601]});
+    check("m-pdf", &[("messages", json!([pdfs]))]);
     check(
         "m-count",
         &[(

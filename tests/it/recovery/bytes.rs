@@ -78,6 +78,32 @@ async fn images_before_the_newest_user_turn_become_markers() {
 }
 
 #[tokio::test]
+async fn history_shrinks_if_images_hold_few_of_the_bytes() {
+    let mut messages = vec![picture("old")];
+    for turn in 0..12 {
+        let call = json!({"id": format!("c{turn}"), "type": "function",
+            "function": {"name": "read", "arguments": "{}"}});
+        messages.extend([
+            json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+            json!({"role": "tool", "tool_call_id": format!("c{turn}"),
+                "content": format!("line of {turn}\n").repeat(1_000)}),
+        ]);
+    }
+    messages.push(json!({"role": "user", "content": "and now?"}));
+    let body = chat(&messages);
+    let (arrived, asked) = play(&[&body], vec![too_large(), answer()]).await;
+    assert_eq!(arrived[0].status, 200);
+    assert!(
+        arrived[0].action().contains("retry"),
+        "{}",
+        arrived[0].action()
+    );
+    let asked = asked.await.unwrap();
+    assert!(asked[1].len() < asked[0].len() / 2, "{}", asked[1].len());
+    assert!(!String::from_utf8_lossy(&asked[1]).contains("image_url"));
+}
+
+#[tokio::test]
 async fn dropped_images_stay_dropped_and_the_saving_is_reported() {
     let first = [picture("old"), json!({"role": "assistant", "content": "a"})];
     let second = [

@@ -7,7 +7,6 @@ use super::RecordedInput;
 use crate::caller::Caller;
 use crate::harness::{Proxy, Upstream};
 use crate::received_reply::ReceivedReply;
-use crate::recovery::scripted::{self, Reply};
 
 const PATH: &str = "/v1/responses";
 
@@ -268,31 +267,6 @@ async fn provider_side_compaction_disables_all_but_overflow_recovery() {
 }
 
 #[tokio::test]
-async fn the_refusal_of_a_partial_body_teaches_nothing_about_other_requests() {
-    let refusal = r#"{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}"#;
-    let kind = "content-type: application/json\r\n";
-    let answer = r#"{"id":"r","object":"response","status":"completed","output":[]}"#;
-    let replies = || {
-        let refused = || Reply::new(400, kind, refusal);
-        vec![refused(), refused(), Reply::new(200, kind, answer)]
-    };
-    for member in [json!({"prompt": {"id": "pmpt_1"}}), json!({"metadata": {}})] {
-        let is_partial = member.get("prompt").is_some();
-        let (address, asked) = scripted::upstream(replies()).await;
-        let settings = [("summary.model", "none"), ("profile", "standard")];
-        let proxy = Proxy::start(&format!("http://{address}/v1"), &settings).await;
-        let caller = Caller::of(proxy.address);
-        let reply = caller.ask_at(PATH, &[], body(6, 600, &member)).await;
-        assert_eq!(reply.status, 400);
-        let honest = body(12, 4_000, &json!({}));
-        assert!(is_answer(&caller.ask_at(PATH, &[], honest.clone()).await));
-        let asked = asked.await.unwrap();
-        assert_eq!(asked[2] == honest, is_partial, "{member}");
-        proxy.stop().await;
-    }
-}
-
-#[tokio::test]
 async fn an_output_of_a_call_that_the_provider_keeps_stands_in_no_way() {
     let (model, proxy, caller) =
         started(1_000_000, &[("window", "32000"), ("summary.model", "none")]).await;
@@ -312,6 +286,52 @@ async fn an_output_of_a_call_that_the_provider_keeps_stands_in_no_way() {
     let items = received["input"].as_array().unwrap();
     assert!(items.len() < count / 2, "{} of {count}", items.len());
     assert_eq!(items[1..5], sent["input"].as_array().unwrap()[1..5]);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn no_digest_stands_for_history_that_the_provider_is_ordered_to_compact() {
+    let (model, proxy, caller) = started(100_000, &[("window", "32000")]).await;
+    let mut sent: Value = serde_json::from_slice(&body(13, 2_000, &json!({}))).unwrap();
+    let items = sent["input"].as_array_mut().unwrap();
+    items.push(json!({"type": "compaction_trigger"}));
+    let count = items.len();
+    // The history is seen for the first time, above the mark for compaction and within the window.
+    let reply = caller.ask_at(PATH, &[], sent.to_string()).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    assert!(!reply.action().contains("digest"), "{}", reply.action());
+    let forwarded: Value = serde_json::from_slice(&chats(&model)[0].body).unwrap();
+    assert_eq!(forwarded["input"].as_array().unwrap().len(), count);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn truncation_by_the_provider_is_forwarded_and_history_is_kept_in_the_window_all_the_same() {
+    let (model, proxy, caller) = started(40_000, &[("window", "40000")]).await;
+    let sent = body(40, 2_000, &json!({"truncation": "auto"}));
+    let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    let seen = chats(&model);
+    let forwarded: Value = serde_json::from_slice(&seen[0].body).unwrap();
+    assert_eq!(forwarded["truncation"], "auto");
+    assert!(seen[0].body.len() < sent.len() / 2);
+    proxy.stop().await;
+}
+
+/// The size of a request whose history is complete, between the windows of the tests.
+const TURNS: usize = 8;
+
+#[tokio::test]
+async fn a_refusal_of_a_partial_history_teaches_nothing_about_other_conversations() {
+    let (model, proxy, caller) = started(1_000, &[]).await;
+    let template = body(3, 500, &json!({"prompt": {"id": "pmpt_1"}}));
+    caller.ask_at(PATH, &[], template).await;
+    model.change(|options| options.window = 100_000);
+    let sent = body(TURNS, 2_000, &json!({}));
+    let reply = caller.ask_at(PATH, &[], sent.clone()).await;
+    assert!(is_answer(&reply), "{:?}", reply.body);
+    assert_eq!(reply.action(), "");
+    assert_eq!(chats(&model).last().unwrap().body, sent);
     proxy.stop().await;
 }
 
@@ -401,7 +421,7 @@ async fn tunnels_a_websocket_only_if_repeated_without_an_http_request() {
 }
 
 #[tokio::test]
-async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_is_not_on() {
+async fn tunnels_a_websocket_if_tunnelling_is_set_or_the_mode_changes_nothing() {
     let upstream = Upstream::bind().await;
     let tunnelling = [("responses.websocket", "tunnel")];
     let proxy = Proxy::start(&upstream.base("/v1"), &tunnelling).await;

@@ -11,7 +11,9 @@ use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{broken_input_rules, torn_from_reasoning};
+use longhaul_mock_model::{
+    broken_by_rewrite, broken_input_rules, broken_server_rules, torn_from_reasoning,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -34,6 +36,15 @@ fn check_sent(original: &[u8], sent: &[u8], what: &str) {
     assert_eq!(torn_from_reasoning(original, sent), None, "{what}");
     let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
     let (before, after) = (parse(original), parse(sent));
+    assert_eq!(broken_by_rewrite(&before, &after), [""; 0], "{what}");
+    // A summary beside the user's words is moved into them once a template refused it.
+    let allowed = broken_server_rules(&before);
+    let broken = broken_server_rules(&after);
+    let mut broken = broken.iter().filter(|rule| **rule != "r-alternation");
+    assert!(
+        broken.all(|rule| allowed.contains(rule)),
+        "{what}: {broken:?}"
+    );
     for (key, value) in before
         .as_object()
         .unwrap()

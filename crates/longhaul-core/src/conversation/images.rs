@@ -4,10 +4,6 @@ use crate::conversation::{Conversation, Message, PartKind};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 
-/// Share of the body that old images have to take, in percent, before they are dropped alone. The rest of
-/// the body would be refused like the whole.
-const MIN_IMAGES_PERCENT: usize = 25;
-
 /// Returns the message before which images may be replaced by markers: the start of the newest user
 /// turn. Returns `None` if no image precedes it.
 pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
@@ -27,14 +23,14 @@ pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
         .then_some(begins)
 }
 
-/// Whether the images before the message `before` are [`MIN_IMAGES_PERCENT`] of the body.
-pub fn are_large(conversation: &Conversation<'_>, before: usize) -> bool {
-    let old = conversation.messages().get(..before).unwrap_or_default();
-    let images = old.iter().flat_map(|message| {
-        let parts = conversation.parts(message);
-        image_parts(conversation, message).filter_map(|(at, _)| Some(parts.get(at)?.span.len()))
+/// Returns the bytes of the images before the message `before`.
+pub fn bytes_before(conversation: &Conversation<'_>, before: usize) -> usize {
+    let messages = conversation.messages().iter().take(before);
+    let images = messages.flat_map(|message| {
+        let parts = conversation.parts(message).iter();
+        parts.filter(|part| part.kind == PartKind::Image && !message.is_fixed)
     });
-    images.sum::<usize>() >= conversation.body().len() * MIN_IMAGES_PERCENT / 100
+    images.map(|part| part.span.len()).sum()
 }
 
 /// Returns the parts of a message that are images, each with the tokens that a marker in its place
@@ -60,12 +56,10 @@ mod tests {
     /// picture. A user's text is in parts either way.
     #[track_caller]
     fn check(letters: &str, expect: Option<usize>) {
-        let data = "x".repeat(2_000);
-        let image = format!(
-            r#",{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#
-        );
+        const IMAGE: &str =
+            r#",{"type":"image_url","image_url":{"url":"data:image/png;base64,x"}}"#;
         let message = |letter: char| {
-            let image = if letter.is_uppercase() { &*image } else { "" };
+            let image = if letter.is_uppercase() { IMAGE } else { "" };
             let parts = format!(r#"[{{"type":"text","text":"look"}}{image}]"#);
             match letter.to_ascii_lowercase() {
                 'a' => r#"{"role":"assistant","content":"seen"}"#.to_owned(),
@@ -85,22 +79,6 @@ mod tests {
         check("UaU", Some(2));
         check("UauaUat", Some(4));
         check("aTu", Some(2));
-    }
-
-    #[test]
-    fn few_images_are_no_large_part_of_the_body() {
-        let body = |text: usize| {
-            let text = "word ".repeat(text);
-            let image = "x".repeat(2_000);
-            format!(
-                r#"{{"messages":[{{"role":"user","content":[{{"type":"text","text":"{text}"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{image}"}}}}]}},{{"role":"assistant","content":"seen"}},{{"role":"user","content":"go on"}}]}}"#
-            )
-        };
-        for (text, expect) in [(500, true), (5_000, false)] {
-            let body = body(text);
-            let conversation = read(body.as_bytes()).unwrap();
-            assert_eq!(are_large(&conversation, 2), expect, "{text}");
-        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! - A successful attacker would harm only themselves. The scope is part of the hash, so a caller
 //!   never receives an entry stored for another.
 
+mod cache_entry;
 mod cursor;
 mod memo;
 mod pages;
@@ -24,9 +25,9 @@ use memo::IndexBytes;
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};
 
+pub(crate) use cache_entry::CacheEntry;
 pub(crate) use cursor::{CacheHit, ParseCursor};
 pub(crate) use memo::{MessageMemo, PrefixHashStep};
-pub(crate) use parsed_messages::ParsedMessage;
 
 /// Keyed hash of a message, or of a page of messages, of one caller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

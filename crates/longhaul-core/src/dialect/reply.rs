@@ -63,8 +63,23 @@ pub struct CompletionPart<'a> {
     pub has_tool_calls: bool,
     /// Generated text, without reasoning.
     pub text: Cow<'a, str>,
+    /// Part of the reply that the text belongs to.
+    pub extent: TextExtent,
     /// Usage, if reported.
     pub usage: Option<Usage>,
+}
+
+/// Part of a reply that a text belongs to. A stream may state the same text at each extent: the smallest
+/// that states any counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TextExtent {
+    /// Text that follows the pieces before it.
+    #[default]
+    Piece,
+    /// All text of an item.
+    Item,
+    /// All text of the reply.
+    Reply,
 }
 
 /// Facts at the end of a reply.

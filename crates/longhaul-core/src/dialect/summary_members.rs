@@ -11,13 +11,13 @@ use crate::json::scanner::{NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
+/// Longest `prompt_cache_key` that OpenAI accepts.
+const MAX_CACHE_KEY: usize = 64;
+/// End of the key of a summary call.
+const OWN_KEY: &str = "-longhaul";
+
 /// Variant of a model name with which `OpenRouter` buys a web search for every call.
 const SEARCH_VARIANT: &str = "online";
-
-/// End of the cache key of summary calls.
-const KEY_END: &str = "-longhaul";
-/// Maximum characters of the client's key before [`KEY_END`]. OpenAI refuses a key of more than 64.
-const MAX_KEY_BEGIN: usize = 64 - KEY_END.len();
 
 /// Returns the beginning of a summary call: an open object with the members that follow from the
 /// client's request. These are the model, routing, options that reduce reasoning, the cache key and the
@@ -57,14 +57,28 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
     }
     if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
         // Under the client's own key, the entry would evict that of the live conversation.
-        let begin: String = key.decode(sent).chars().take(MAX_KEY_BEGIN).collect();
-        push("\"prompt_cache_key\"", &quote(&format!("{begin}{KEY_END}")));
+        let key = key.decode(sent);
+        let own = key.get(..key.floor_char_boundary(MAX_CACHE_KEY - OWN_KEY.len()));
+        let key = quote(&[own.unwrap_or_default(), OWN_KEY].concat());
+        push("\"prompt_cache_key\"", &key);
     }
     let limit = params.output_limit.filter(|_| template.is_own_dialect());
     if let Some(limit) = limit {
         push(limit.key.span().slice(sent), &output.to_string());
     }
     body
+}
+
+/// Whether the options of an output, an object, leave its format to the model or ask for plain text.
+pub(super) fn has_text_format(options: &str) -> bool {
+    let mut is_text = true;
+    let read = Scanner::new(options).object(|scanner, key| {
+        let value = scanner.value()?.slice(options);
+        let is_plain = value == "null" || value.contains(r#""text""#);
+        is_text &= key.decode(options) != "format" || is_plain;
+        Ok::<(), NotJson>(())
+    });
+    read.is_err() || is_text
 }
 
 /// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded
@@ -89,20 +103,6 @@ pub(super) fn repeat_members(
         Ok::<(), NotJson>(())
     });
     read.ok().map(|_| members)
-}
-
-/// Whether an option demands another form of answer than text, such as a JSON schema. A summary in that form
-/// would be refused as unformed, and another option would miss the provider's cache.
-pub(super) fn constrains_answer(option: &str) -> bool {
-    let option: Option<Value> = serde_json::from_str(option).ok();
-    let kind = option.and_then(|option| {
-        option
-            .get("format")?
-            .get("type")?
-            .as_str()
-            .map(str::to_owned)
-    });
-    kind.is_some_and(|kind| kind != "text")
 }
 
 /// Joins members to an object.

@@ -85,7 +85,8 @@ pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
 }
 
 /// Returns the message up to which a request may start something new. For an agent's own compaction,
-/// that is its last reply.
+/// that is its last reply: results before it may have been cleared in an earlier request. No digest
+/// starts for such a request.
 pub(super) fn plannable_until(conversation: &Conversation<'_>) -> usize {
     let messages = conversation.messages();
     let history = conversation.params().history;

@@ -21,7 +21,7 @@ use crate::policy::record::{Clip, PriorRecords, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashState;
-use crate::policy::{Policy, SummaryBudgets};
+use crate::policy::{OutputWindow, Policy, SummaryBudgets};
 use crate::pruning::rule::PruneState;
 use crate::summary::digest::summary_budgets;
 use crate::summary::segments;
@@ -96,6 +96,12 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         refused: &ForwardedView,
     ) -> Self {
         let output = conversation.output_tokens();
+        let mut max_input = policy.thresholds.max_input(output);
+        if policy.thresholds.output == OutputWindow::Shared && output.is_some() {
+            // A limit at or below the granted reasoning would be refused.
+            let least = conversation.least_output().min(output.unwrap_or_default());
+            max_input = max_input.min(policy.thresholds.actual_window - least);
+        }
         let base = prior.adopted.as_ref();
         let pinned_head = PinnedHead::new(conversation, policy, base);
         let outcome = replay_without_thinking(
@@ -133,8 +139,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             pinned_head,
             cleared_by_rule: by_rule,
             cleared,
-            target: policy.thresholds.recovery_target(output),
-            max_input: policy.thresholds.max_input(output),
+            target: policy.thresholds.recovery_target(output).min(max_input),
+            max_input,
             max_with_progress: refused.tokens(conversation).percent(90),
         }
     }

@@ -195,12 +195,20 @@ impl<'r, 'a> Replay<'r, 'a> {
     ) -> Self {
         let prune_state =
             PruneState::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
+        let plannable_until = plannable_until(conversation);
+        // A digest would be summarised in the history's place.
+        let is_planned_whole = plannable_until == conversation.messages().len();
+        let hard_mark_mode = if is_planned_whole {
+            hard_mark_mode
+        } else {
+            HardMarkMode::Report
+        };
         let mut state = Self {
             conversation,
             policy,
             pinned_head,
             hard_mark_mode,
-            plannable_until: plannable_until(conversation),
+            plannable_until,
             can_compact: false,
             cuts_first: false,
             turns: UserTurnCounter::default(),

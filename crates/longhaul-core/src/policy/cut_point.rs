@@ -37,14 +37,10 @@ impl PinnedHead {
             first.role == Role::User && first.tokens <= most
         });
         let end = head + usize::from(first.is_some());
-        // No cut can be before a result, so results of calls that the provider keeps belong to the head.
-        let behind = conversation.messages().get(end..).unwrap_or_default();
-        let results = behind
-            .iter()
-            .take_while(|message| message.role.is_tool_result());
-        Self {
-            end: end + results.count(),
-        }
+        // A result behind the head stays with its call, which may stand in the head.
+        let behind = conversation.messages().iter().skip(end);
+        let results = behind.take_while(|it| it.role.is_tool_result()).count();
+        Self { end: end + results }
     }
 }
 

@@ -43,6 +43,8 @@ pub struct PrefixKeys {
     keys: Arc<[(usize, RecordKey)]>,
     /// Hash of the leading messages, if records may depend on them.
     head_hash: Option<HeadHash>,
+    /// Hash of what the client's program says of itself.
+    agent_hash: Option<[u8; 32]>,
 }
 
 /// Whether a record depends on the leading system and developer messages.
@@ -99,7 +101,21 @@ impl PrefixKeys {
             first_reply_end: answered.map_or(head, |at| at + 1),
             keys: keys.into(),
             head_hash: None,
+            agent_hash: None,
         }
+    }
+
+    /// Tells conversations apart that begin alike, by what the client's program says of itself: its
+    /// session, and its part of it. Records do not depend on these `values`.
+    #[must_use]
+    pub fn of_agent(self, scope: Scope, values: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
+        for value in values {
+            hasher.update(&length_bytes(value.len()));
+            hasher.update(value);
+        }
+        let agent_hash = (!values.is_empty()).then(|| hasher.finalize().into());
+        Self { agent_hash, ..self }
     }
 
     /// Adds the keys of records that depend on the leading messages of `conversation`.
@@ -175,9 +191,15 @@ impl PrefixKeys {
         (self.keys.len() - after > REKEY_DISTANCE && at > messages).then_some(key)
     }
 
-    /// Returns the key of the shortest prefix, which all requests of a conversation share.
+    /// Returns the key that identifies the conversation: that of its shortest prefix, which all its
+    /// requests share, and of its agent. No record is stored under it.
     pub fn first_key(&self) -> Option<RecordKey> {
-        self.keys.first().map(|(_, key)| *key)
+        let (_, key) = self.keys.first()?;
+        Some(
+            self.agent_hash
+                .as_ref()
+                .map_or(*key, |agent| key.with_head(agent)),
+        )
     }
 
     /// Returns the key of the shortest prefix that contains a reply. The key distinguishes

@@ -47,14 +47,13 @@ impl CountSample {
         })
     }
 
-    /// Returns the provider's tokens of the prompt.
-    pub fn counted(self) -> Tokens {
-        self.counted
-    }
-
-    /// Returns the plain estimate of the same prompt.
-    pub fn estimate(self) -> Tokens {
-        self.estimate
+    /// Returns at least as many tokens as the provider will count of a request of `request` estimated
+    /// tokens: the count in proportion, and half of what lies between the sizes. Calls and their frames
+    /// take up to 1.3 times the tokens of results of the same length.
+    pub fn upper_count(self, request: Tokens) -> Tokens {
+        let scaled = request.scaled(self.counted, self.estimate.max(Tokens::new(1)));
+        let apart = (request - self.estimate) + (self.estimate - request);
+        scaled + apart.divided_by(2).min(scaled) + scaled.percent(2)
     }
 }
 
@@ -202,6 +201,16 @@ mod tests {
     #[test]
     fn small_requests_do_not_update_the_models_ratio() {
         check(None, Some((3_999, 10_000)), 100_000);
+    }
+
+    #[test]
+    fn another_request_is_counted_higher_the_further_it_is_from_the_sample() {
+        let sample = CountSample::new(Tokens::new(10_000), 15_000).unwrap();
+        let upper = |request| sample.upper_count(Tokens::new(request)).get();
+        assert_eq!(upper(10_000), 15_300);
+        assert_eq!(upper(12_000), 18_000 + 1_000 + 360);
+        assert_eq!(upper(4_000), 6_000 + 3_000 + 120);
+        assert_eq!(upper(1_000), 1_500 + 1_500 + 30);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::messages::body::MessagesBody;
 use crate::refusal::RefusalReply;
 
-pub use table::{MESSAGES_RULES, UNCHECKED_MESSAGES_RULES};
+pub use table::{MESSAGES_RULES, MESSAGES_RULES_BEYOND_BODIES, UNCHECKED_MESSAGES_RULES};
 
 /// A rule for a Messages request.
 #[derive(Clone, Copy)]

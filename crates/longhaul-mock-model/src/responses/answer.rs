@@ -93,7 +93,7 @@ pub(super) fn output(answer: &ModelAnswer<'_>) -> Value {
     let ordinal = answer.ordinal;
     let model = answer.chat.model();
     let encrypted = reveals_reasoning(answer.chat.original());
-    let encrypted = encrypted.then(|| issued::encrypted(model, ordinal));
+    let encrypted = encrypted.then(|| issued::encrypted(model, answer.chat.credential(), ordinal));
     let reasoning = json!({"type": "reasoning", "id": issued::id("rs", ordinal), "summary": [],
         "encrypted_content": encrypted});
     let item = match &answer.content {

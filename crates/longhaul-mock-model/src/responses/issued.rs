@@ -25,12 +25,34 @@ pub(super) fn ordinal(prefix: &str, id: &str) -> Option<usize> {
     rest.strip_prefix(OWN)?.parse().ok()
 }
 
-/// Returns the encrypted reasoning of a response.
-pub(super) fn encrypted(model: &str, ordinal: usize) -> String {
+/// Returns the encrypted reasoning of a response to this caller.
+pub(super) fn encrypted(model: &str, credential: &str, ordinal: usize) -> String {
+    sealed(model, caller(credential), ordinal)
+}
+
+fn sealed(model: &str, caller: u64, ordinal: usize) -> String {
     let mut hasher = DefaultHasher::new();
-    (KEY, model, ordinal).hash(&mut hasher);
-    let text = format!("{BEGINNING}{ordinal:08x}{:016x}", hasher.finish());
+    (KEY, model, caller, ordinal).hash(&mut hasher);
+    let text = format!(
+        "{BEGINNING}{ordinal:08x}{caller:016x}{:016x}",
+        hasher.finish()
+    );
     format!("{text:A<LENGTH$}")
+}
+
+/// Returns the number of a caller in encrypted reasoning.
+fn caller(credential: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (KEY, credential).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the ordinal and the caller that encrypted reasoning names; `None` for damaged reasoning.
+#[cfg(feature = "validity")]
+fn named(rest: &str) -> Option<(usize, u64)> {
+    let ordinal = usize::from_str_radix(rest.get(..8)?, 16).ok()?;
+    let caller = u64::from_str_radix(rest.get(8..24)?, 16).ok()?;
+    Some((ordinal, caller))
 }
 
 /// Whether encrypted reasoning could be decrypted. That of another provider is not judged.
@@ -39,8 +61,14 @@ pub(super) fn is_readable(model: &str, encrypted_content: &str) -> bool {
     let Some(rest) = encrypted_content.strip_prefix(BEGINNING) else {
         return true;
     };
-    let ordinal = rest
-        .get(..8)
-        .map(|digits| usize::from_str_radix(digits, 16));
-    matches!(ordinal, Some(Ok(ordinal)) if encrypted(model, ordinal) == encrypted_content)
+    let named = named(rest);
+    named.is_some_and(|(ordinal, caller)| sealed(model, caller, ordinal) == encrypted_content)
+}
+
+/// Whether encrypted reasoning was issued to another caller.
+#[cfg(feature = "validity")]
+pub(super) fn is_foreign(credential: &str, encrypted_content: &str) -> bool {
+    let rest = encrypted_content.strip_prefix(BEGINNING);
+    let named = rest.and_then(named);
+    named.is_some_and(|(_, named)| named != caller(credential))
 }

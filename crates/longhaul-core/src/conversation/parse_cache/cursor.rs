@@ -9,6 +9,7 @@
 //! [`Fingerprint`]: super::Fingerprint
 
 use crate::conversation::parse_cache::ParseCache;
+use crate::conversation::parse_cache::cache_entry::CacheEntry;
 use crate::conversation::parse_cache::memo::MessageMemo;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
@@ -180,7 +181,7 @@ impl ParseCursor<'_> {
             let memo = MessageMemo::new(self.cache.index_bytes.clone());
             let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
             let parsed = Arc::new(parsed);
-            message.cached = Some(Arc::clone(&parsed));
+            message.cached = Some(CacheEntry::Parsed(Arc::clone(&parsed)));
             self.cache.messages.insert(self.key(rest), parsed);
         }
         self.advance(message.role, fingerprint.high_bits());

@@ -1,5 +1,6 @@
 //! Values derived from a cached message, stored with its parse.
 
+use crate::conversation::parse_cache::cache_entry::JoinedMemo;
 use crate::conversation::parse_cache::script_sample::ScriptSample;
 use crate::units::scope::PrefixHash;
 use crate::units::tokens::Tokens;
@@ -21,6 +22,8 @@ pub(crate) struct MessageMemo {
     pub(crate) text_hash: OnceLock<[u8; 32]>,
     /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,
+    /// The memo of the joined message that ends with this message.
+    pub(super) joined: OnceLock<JoinedMemo>,
     /// Identifiers of the text, with the budget that they were chosen for.
     index: OnceLock<(Tokens, StoredIndex)>,
     index_bytes: IndexBytes,
@@ -32,6 +35,11 @@ impl MessageMemo {
             index_bytes,
             ..Self::default()
         }
+    }
+
+    /// Returns an empty memo that counts its index with the same cache.
+    pub(super) fn empty_sibling(&self) -> Self {
+        Self::new(self.index_bytes.clone())
     }
 
     /// Returns the identifiers of the text, chosen for `budget`. Calls `compute` unless they are

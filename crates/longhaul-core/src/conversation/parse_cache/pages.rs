@@ -43,7 +43,7 @@ impl CachePage {
     ) -> Option<Self> {
         let readings = messages.iter().map(|message| {
             let start = message.span.start_u32() - span.start_u32();
-            Some((start, Arc::clone(message.cached.as_ref()?)))
+            Some((start, Arc::clone(message.cached.as_ref()?.parsed()?)))
         });
         Some(Self {
             fingerprint,

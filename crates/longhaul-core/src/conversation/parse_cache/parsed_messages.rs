@@ -1,7 +1,7 @@
 //! The parse of one message: a function of its bytes alone, independent of its position.
 
 use crate::collections::two_generation_cache::ShardedCache;
-use crate::conversation::parse_cache::{Fingerprint, MessageMemo};
+use crate::conversation::parse_cache::{CacheEntry, Fingerprint, MessageMemo};
 use crate::conversation::{Content, ContentPart, Message, ToolCall};
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// Parsed messages in one generation. With some 400 bytes each, both generations take 26 MB.
 /// Messages have 3 KB on average, so that one generation holds a session of a hundred windows.
 pub(super) const GENERATION_MESSAGES: usize = 32_768;
-/// Most parts and calls of one message together. A message with more is parsed each time.
+/// Most parts and calls of one message together. A message with more is parsed each time. Also the
+/// most messages of a joined one: the memo of a longer one is not kept.
 pub(super) const MAX_MEMBERS: usize = 16;
 
 /// Cache of parsed messages.
@@ -84,7 +85,7 @@ impl ParsedMessage {
         Message {
             parts: part..parts.len(),
             calls: call..calls.len(),
-            cached: Some(self),
+            cached: Some(CacheEntry::Parsed(self)),
             ..message
         }
     }

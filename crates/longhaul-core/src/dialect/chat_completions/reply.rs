@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
+use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
 use crate::json::lenient::{Lenient, is_non_empty, parse};
 use crate::sse::Event;
 use message::Message;
@@ -89,6 +89,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     let first = completion.choices().next().flatten();
     let messages = || first.iter().flat_map(Choice::messages);
     Some(CompletionPart {
+        extent: TextExtent::Piece,
         error: completion.error.map(RawValue::get),
         finish: first.as_ref().and_then(|choice| choice.finish_reason.0),
         has_tool_calls: messages().any(|message| message.has_tool_calls),

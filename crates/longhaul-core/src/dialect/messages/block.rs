@@ -3,8 +3,8 @@
 use super::keys::RequestKey;
 use super::reader::PieceStore;
 use super::reminder::is_reminder;
-use crate::conversation::parse_cache::CacheHit;
-use crate::conversation::{Content, ContentPart, Message, PartKind, ToolCall};
+use crate::conversation::parse_cache::{CacheEntry, CacheHit};
+use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate::part_tokens;
 use crate::dialect::request_keys::{SeenKeys, known_key};
@@ -54,6 +54,13 @@ pub(super) struct Block {
     pub(super) cache_marks: Vec<Span>,
     /// The message that the block is, if the cache has it.
     pub(super) message: Option<Message>,
+}
+
+impl Block {
+    /// Returns the cache entry of the block, if it is a message in the cache.
+    pub(super) fn cache_entry(&self) -> Option<&CacheEntry> {
+        self.message.as_ref()?.cached.as_ref()
+    }
 }
 
 /// Members of a block, before its type is known.
@@ -111,20 +118,26 @@ impl PieceStore<'_> {
         let mut messages = Vec::with_capacity(1);
         hit.append_at(span, &mut messages, &mut self.parts, &mut self.calls);
         let message = messages.pop().ok_or(Bypass::Shape)?;
+        let parts = first_part..self.parts.len();
         Ok(Block {
-            kind: if message.role.is_tool_result() {
-                BlockKind::Result
-            } else {
-                BlockKind::Reminder
+            kind: match message.role {
+                Role::Tool => BlockKind::Result,
+                Role::User => BlockKind::Part,
+                Role::Assistant | Role::Developer | Role::Function | Role::Other | Role::System => {
+                    BlockKind::Reminder
+                }
             },
             span,
-            parts: first_part..self.parts.len(),
+            chars: match message.content {
+                Content::Text(text) => text.chars(),
+                Content::Absent | Content::Null | Content::Parts(_) => self.text_chars(&parts),
+            },
+            parts,
             content: message.content,
             tool_use_id: message.tool_call_id,
             is_error: message.is_error,
             is_fixed: message.is_fixed,
             is_providers: false,
-            chars: 0,
             cache_marks: Vec::new(),
             message: Some(message),
         })
@@ -132,7 +145,7 @@ impl PieceStore<'_> {
 
     /// Stores the parse of a block that is a message of its own.
     fn store_block(&mut self, block: &mut Block, ahead: &str) {
-        let is_message = matches!(block.kind, BlockKind::Reminder | BlockKind::Result);
+        let is_message = block.kind != BlockKind::Call;
         let may_store = is_message && !block.is_providers && block.cache_marks.is_empty();
         if !may_store || !self.is_in_user_message || self.cursors.is_none() {
             return;

@@ -3,11 +3,13 @@
 use super::block::Block;
 use super::context_management;
 use super::keys::RequestKey;
+use super::server_tools;
 use super::turns::WireMessage;
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Content, ContentPart, Conversation, HistoryKeeper, Message, RequestParams, Role, ToolCall,
+    Content, ContentPart, Conversation, CutRules, HistoryKeeper, Message, RequestParams, Role,
+    ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -72,7 +74,13 @@ fn read_with<'a>(
         cache_marks,
         ..
     } = store;
-    let conversation = Conversation::new(Dialect::Messages, body, params, messages, parts, calls);
+    let rules = CutRules {
+        pinned: 0,
+        joined: server_tools::joined(body, &messages, &parts),
+    };
+    let pieces = (messages, parts, calls);
+    let conversation =
+        Conversation::with_cut_rules(Dialect::Messages, body, params, pieces, &rules);
     Ok(conversation
         .with_containers(containers)
         .with_cache_marks(cache_marks))

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use crate::dialect::chat_completions::reply as chat;
-use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
+use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
 use crate::dialect::usage::Usage;
 use crate::json::lenient::{Lenient, is_non_empty, parse};
 use crate::sse::Event;
@@ -51,6 +51,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     let text = texts.filter_map(|block| block.text.0.clone());
     let text = text.fold(Cow::default(), |all, text| all + text);
     Some(CompletionPart {
+        extent: TextExtent::Piece,
         error: part.error.map(RawValue::get),
         finish: part.finish(),
         has_tool_calls: blocks.iter().any(Block::is_call),

@@ -3,7 +3,7 @@
 use super::reader::read;
 use super::writer::{text_part, user_message};
 use crate::dialect::request_template::RequestTemplate;
-use crate::dialect::summary_members::{client_members, constrains_answer, object, repeat_members};
+use crate::dialect::summary_members::{client_members, has_text_format, object, repeat_members};
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
@@ -69,8 +69,11 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
-    let mut is_constrained = false;
+    let mut is_text = true;
     let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+        if name == "output_config" {
+            is_text = has_text_format(value.slice(forwarded));
+        }
         has_automatic_mark |= name == "cache_control";
         Some(match name {
             "messages" => forwarded.get(value.start()..upto)?.to_owned(),
@@ -83,14 +86,11 @@ pub(in crate::dialect) fn append_prompt(
                 streams = true;
                 "true".to_owned()
             }
-            "output_config" => {
-                is_constrained = constrains_answer(value.slice(forwarded));
-                return None;
-            }
             _ => return None,
         })
     })?;
-    if is_constrained {
+    // An answer in the client's own format is no summary, and another format misses the cache.
+    if !is_text {
         return None;
     }
     let marks: usize = members

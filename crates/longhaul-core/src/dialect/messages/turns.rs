@@ -5,6 +5,7 @@
 use super::block::{Block, BlockKind};
 use super::reader::PieceStore;
 use crate::conversation::containers::Container;
+use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{Content, Message, NeighbourLink, PartKind, Role};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -74,7 +75,10 @@ impl PieceStore<'_> {
                     ..
                 },
             ] => Some(message.clone()),
-            _ => self.message_of(run),
+            _ => self.message_of(run).map(|message| Message {
+                cached: CacheEntry::of_joined(run.iter().map(Block::cache_entry)),
+                ..message
+            }),
         };
         if let Some(message) = message {
             self.push(message, run);

@@ -2,11 +2,15 @@
 //! person.
 
 /// Beginnings of the texts, from Codex 0.118 to 0.169.
-const BEGINNINGS: [&str; 4] = [
+const BEGINNINGS: [&str; 8] = [
     "# AGENTS.md instructions",
     "<environment_context>",
     "<recommended_plugins>",
+    "<skill>",
+    "<subagent_notification>",
+    "<turn_aborted>",
     "<user_instructions>",
+    "<user_shell_command>",
 ];
 
 /// Whether all of `texts`, undecoded, describe the workspace, and there is at least one.

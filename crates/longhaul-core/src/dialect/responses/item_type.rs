@@ -62,7 +62,8 @@ impl ItemType {
             "shell_call_output" => Self::Output(OutputShape::Chunks),
             "tool_search_output" => Self::ToolSearchOutput,
             // The schema lists no `call_id` among the properties of this type.
-            "local_shell_call" => Self::Call,
+            "local_shell_call" | "mcp_approval_request" => Self::Call,
+            "mcp_approval_response" => Self::Output(OutputShape::Opaque),
             "local_shell_call_output" => Self::Output(OutputShape::Opaque),
             _ if has_call_id && name.ends_with("_call") => Self::Call,
             _ if has_call_id && name.ends_with("_output") => Self::Output(OutputShape::Opaque),

@@ -60,7 +60,7 @@ impl Key for RequestKey {
             "prompt" => Self::Prompt,
             "prompt_cache_key" => Self::PromptCache,
             "reasoning" => Self::Reasoning,
-            "client_metadata" | "models" | "preset" | "provider" | "providerOptions" | "route"
+            "models" | "preset" | "provider" | "providerOptions" | "route"
             | "safety_identifier" | "service_tier" | "tags" | "transforms" | "user" => {
                 Self::Routing
             }
@@ -83,7 +83,7 @@ impl Key for ItemKey {
     fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "arguments" | "input" => Self::Arguments,
-            "call_id" => Self::CallId,
+            "approval_request_id" | "call_id" => Self::CallId,
             "content" => Self::Content,
             "encrypted_content" => Self::EncryptedContent,
             "id" => Self::Id,

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::chat_completions::reply::usage::UsageObject;
-use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason};
+use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
 use crate::json::lenient::{Lenient, is_non_empty, parse};
 use crate::sse::Event;
 
@@ -51,17 +51,17 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
         return chat::read_completion(json);
     };
     let response = reply.response.as_ref();
-    let is_whole = reply.event_type.is_none();
-    let text = if reply.event_type == Some("response.output_text.delta") {
-        reply.delta.and_then(text_of).unwrap_or_default()
-    } else {
-        // The deltas of a stream have stated the text that its closing event repeats.
-        let whole = response.filter(|_| is_whole);
-        whole.map(ResponseObject::text).unwrap_or_default()
-    };
     let error = response.and_then(|response| response.error);
     let error = error.or(reply.error).filter(|error| is_non_empty(error));
     let item = reply.item.and_then(parse::<OutputItem<'_>>);
+    let (extent, text) = match reply.event_type {
+        Some("response.output_text.delta") => (TextExtent::Piece, reply.delta.and_then(text_of)),
+        // Some servers state the text of an item in no event but its last.
+        Some("response.output_item.done") => {
+            (TextExtent::Item, item.as_ref().map(OutputItem::text))
+        }
+        Some(_) | None => (TextExtent::Reply, response.map(ResponseObject::text)),
+    };
     let is_flat_error = reply.event_type == Some("error") && error.is_none();
     Some(CompletionPart {
         error: if is_flat_error {
@@ -72,7 +72,8 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
         finish: reply.finish(),
         has_tool_calls: item.is_some_and(|item| item.is_call())
             || response.is_some_and(ResponseObject::has_calls),
-        text,
+        extent,
+        text: text.unwrap_or_default(),
         usage: response.and_then(|response| response.usage.0.as_ref()?.usage()),
     })
 }
@@ -161,9 +162,7 @@ impl<'a> Reply<'a> {
         }
         match self.event_type {
             Some("error" | "response.failed") => EventKind::Error,
-            Some("response.created" | "response.in_progress" | "response.queued") => {
-                EventKind::Empty
-            }
+            Some(event_type) if ANNOUNCING_EVENTS.contains(&event_type) => EventKind::Empty,
             Some(event_type) if !CLOSING_EVENTS.contains(&event_type) => {
                 // Keep-alives and quotas of gateways have types of their own.
                 if event_type.starts_with("response.") {
@@ -182,6 +181,15 @@ impl<'a> Reply<'a> {
         }
     }
 }
+
+/// Events before the first content. The backend of a ChatGPT login sends `response.metadata` directly
+/// behind `response.created`.
+const ANNOUNCING_EVENTS: [&str; 4] = [
+    "response.created",
+    "response.in_progress",
+    "response.metadata",
+    "response.queued",
+];
 
 /// Events that end a stream.
 const CLOSING_EVENTS: [&str; 3] = [
@@ -250,15 +258,7 @@ impl<'a> ResponseObject<'a> {
 
     /// Returns the text of all messages of the model.
     fn text(&self) -> Cow<'a, str> {
-        let parts = self
-            .items()
-            .flat_map(|item| item.content.unwrap_or_default());
-        let texts = parts.filter_map(|part| {
-            let part = parse::<OutputPart<'_>>(part)?;
-            part.text
-                .filter(|_| part.part_type.0 == Some("output_text"))
-                .and_then(text_of)
-        });
+        let texts = self.items().map(|item| item.text());
         texts.fold(Cow::default(), |all, text| all + text)
     }
 }
@@ -288,7 +288,19 @@ struct OutputItem<'a> {
     content: Option<Vec<&'a RawValue>>,
 }
 
-impl OutputItem<'_> {
+impl<'a> OutputItem<'a> {
+    /// Returns the text of the item, if it is a message of the model.
+    fn text(&self) -> Cow<'a, str> {
+        let parts = self.content.iter().flatten().copied();
+        let texts = parts.filter_map(|part| {
+            let part = parse::<OutputPart<'_>>(part)?;
+            part.text
+                .filter(|_| part.part_type.0 == Some("output_text"))
+                .and_then(text_of)
+        });
+        texts.fold(Cow::default(), |all, text| all + text)
+    }
+
     /// Whether the client has to answer the item.
     fn is_call(&self) -> bool {
         let is_call = |name: &str| {

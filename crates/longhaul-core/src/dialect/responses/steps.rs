@@ -9,6 +9,7 @@
 //! - A call may need the definitions of tools that an item before it holds.
 
 use super::tool_names::tool_names;
+use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{
     Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Role, ToolCall,
 };
@@ -75,6 +76,8 @@ struct Tie {
     first: NeighbourLink,
     /// Whether an item is tied to items whose extent only the provider knows.
     is_bound: bool,
+    /// Whether an item is a reference.
+    has_reference: bool,
 }
 
 /// Messages built so far.
@@ -145,6 +148,7 @@ impl Steps {
         self.ties.push(Tie {
             first: item.binding,
             is_bound: is_bound(item.binding),
+            has_reference: item.binding == NeighbourLink::Reference,
         });
     }
 
@@ -199,11 +203,14 @@ impl Steps {
             tokens: items.iter().map(|item| item.tokens).sum(),
             parts,
             calls: first.calls.start..last.calls.end,
-            cached: None,
+            cached: CacheEntry::of_joined(items.iter().map(|item| item.cached.as_ref())),
         });
         self.ties.push(Tie {
             first: first.binding,
             is_bound: items.iter().any(|item| is_bound(item.binding)),
+            has_reference: items
+                .iter()
+                .any(|item| item.binding == NeighbourLink::Reference),
         });
     }
 
@@ -237,17 +244,25 @@ impl Steps {
             .collect()
     }
 
-    /// Joins each call with its last output.
+    /// Joins each call with its last output. The call of an output may be an item that only the provider
+    /// has, behind the newest reference.
     fn join_calls(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
         let mut callers = HashMap::new();
+        let mut reference = None;
         for (at, message) in self.messages.iter().enumerate().skip(pinned) {
             let calls = self.source.calls.get(message.calls.clone());
             for id in calls.unwrap_or_default().iter().filter_map(|call| call.id) {
                 callers.insert(id.decode(body), at);
             }
             let answered = message.tool_call_id.map(|id| id.decode(body));
-            if let Some(caller) = answered.and_then(|id| callers.get(&id)) {
-                join(*caller, at);
+            if let Some(id) = answered {
+                let caller = callers.get(&id).copied().or(reference);
+                if let Some(caller) = caller.filter(|caller| *caller < at) {
+                    join(caller, at);
+                }
+            }
+            if self.ties.get(at).is_some_and(|tie| tie.has_reference) {
+                reference = Some(at);
             }
         }
     }

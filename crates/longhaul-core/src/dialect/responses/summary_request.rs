@@ -3,7 +3,7 @@
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::responses::writer::user_message;
 use crate::dialect::summary_members::{
-    client_members, constrains_answer, models_without_search, object, repeat_members,
+    client_members, has_text_format, models_without_search, object, repeat_members,
 };
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
@@ -11,8 +11,7 @@ use crate::units::tokens::Tokens;
 /// Keys of the client's request that a call in `cached` style repeats, besides model, input and output
 /// limit. The provider's cache, the choice of a server and the price depend on them. Any other key may
 /// change the kind of the answer, or buy a service.
-const REPEATED_KEYS: [&str; 24] = [
-    "client_metadata",
+const REPEATED_KEYS: [&str; 22] = [
     "include",
     "instructions",
     "parallel_tool_calls",
@@ -35,7 +34,6 @@ const REPEATED_KEYS: [&str; 24] = [
     "transforms",
     "truncation",
     "user",
-    "verbosity",
 ];
 
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request). The call stores
@@ -64,8 +62,11 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let (mut stored, mut has_items, mut is_constrained) = (None, false, false);
+    let (mut stored, mut has_items, mut is_text) = (None, false, true);
     let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+        if name == "text" {
+            is_text = has_text_format(value.slice(forwarded));
+        }
         Some(match name {
             "input" => {
                 let items = forwarded.get(value.start()..upto).unwrap_or_default();
@@ -74,10 +75,6 @@ pub(in crate::dialect) fn append_prompt(
             }
             "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
             "max_output_tokens" => output.to_string(),
-            "text" => {
-                is_constrained = constrains_answer(value.slice(forwarded));
-                return None;
-            }
             "store" => {
                 stored = Some(value.slice(forwarded));
                 return None;
@@ -85,7 +82,8 @@ pub(in crate::dialect) fn append_prompt(
             _ => return None,
         })
     })?;
-    if !has_items || is_constrained {
+    // An answer in the client's own format is no summary, and another format misses the cache.
+    if !has_items || !is_text {
         return None;
     }
     if !needs_stored_items(forwarded) {
@@ -137,6 +135,40 @@ mod tests {
         let expect = serde_json::json!({"model": "small", "max_output_tokens": 9, "store": false,
             "stream": true, "instructions": "s", "input": call["input"]});
         assert_eq!(call, expect);
+    }
+
+    #[test]
+    fn cache_key_of_a_summary_call_stays_within_the_providers_limit() {
+        for (own, expect) in [(55, 64), (64, 64), (10, 19)] {
+            let key = "k".repeat(own);
+            let sent = BODY.replace(
+                r#""prompt_cache_key":"k""#,
+                &format!(r#""prompt_cache_key":"{key}""#),
+            );
+            let conversation = Dialect::Responses.read(sent.as_bytes()).unwrap();
+            let template = RequestTemplate::from_request(&conversation, None);
+            let call = body(&template, "s", "u", Tokens::new(9));
+            let call: Value = serde_json::from_str(&call).unwrap();
+            let key = call["prompt_cache_key"].as_str().unwrap();
+            assert_eq!(key.len(), expect);
+            assert!(key.ends_with("-longhaul"));
+        }
+    }
+
+    #[test]
+    fn a_format_of_the_client_leaves_no_call_in_cached_style() {
+        let upto = BODY.find(r#",{"role":"user","content":"more""#).unwrap();
+        for (options, expect) in [
+            (r#"{"verbosity":"low"}"#, true),
+            (r#"{"format":{"type":"text"}}"#, true),
+            (r#"{"format":{"type":"json_schema","schema":{}}}"#, false),
+        ] {
+            let added = format!(r#"{{"text":{options},"#);
+            let sent = BODY.replacen('{', &added, 1);
+            let upto = upto + added.len() - 1;
+            let call = append_prompt(&sent, upto, "\"sum\"", Tokens::new(9));
+            assert_eq!(call.is_some(), expect, "{options}");
+        }
     }
 
     #[test]

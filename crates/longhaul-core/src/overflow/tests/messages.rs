@@ -132,7 +132,7 @@ fn extra_usage_refusal_is_an_overflow_only_for_a_long_request() {
     };
     let limit = Overflow::stated(Some(200_000), None);
     assert_eq!(judge(200_001, unpaid), Verdict::Overflow(limit));
-    // Newer tokenizers count more than the plain estimate.
+    // Newer tokenizers count 1.3 times the estimate.
     assert_eq!(judge(155_816, unpaid), Verdict::Overflow(limit));
     assert_eq!(judge(22_905, unpaid), Verdict::Fine);
     let throttled = r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your organization's rate limit of 40,000 input tokens per minute"}}"#;

@@ -6,6 +6,8 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::dialect::chat_completions::{read, read_cached};
 use crate::policy::cut_point::tests::body;
 
+mod joined;
+
 fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
 }

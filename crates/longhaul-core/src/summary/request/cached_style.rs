@@ -26,22 +26,38 @@ pub fn cached_style_body(
     let sent = dialect.read(forwarded.as_bytes()).ok()?;
     // Both bodies have the same messages after the cut.
     let behind = conversation.messages().len().checked_sub(cut)?;
-    let repeated = sent.messages().len().checked_sub(behind)?;
+    let mut repeated = sent.messages().len().checked_sub(behind)?;
+    // A provider that knows system messages within a conversation refuses a user behind one.
+    while !dialect.allows_user_behind_instructions() && is_inner_system(&sent, repeated) {
+        repeated -= 1;
+    }
     let (end, _) = sent.object_end(repeated.checked_sub(1)?)?;
     let mut asks = Prompts::cached_style().to_owned();
     asks.extend(["\n\n", &fill_prompt(prompts.fresh(), &policy.budgets)]);
     if let Some(turn) = open_turn_prompt(conversation, cut) {
         asks.extend(["\n\n", &turn]);
     }
-    let output = max_output(&policy.budgets, policy.thresholds.window);
+    let mut output = max_output(&policy.budgets, policy.thresholds.window);
+    if sent.grants_reasoning_tokens(output) {
+        // The option stays for the cache, and the reasoning comes before the summary.
+        output += sent.params().reasoning_budget;
+    }
     let size = sent.params().tool_tokens
         + sent.tokens_of(0..repeated)
         + parts::conservative_tokens(&asks)
         + output;
-    if size > policy.thresholds.actual_window || sent.grants_reasoning_tokens(output) {
+    if size > policy.thresholds.actual_window {
         return None;
     }
     dialect.append_summary_prompt(forwarded, end, &quote(&asks), output)
+}
+
+/// Whether the last of the first `upto` messages is an object of instructions, and not the first.
+fn is_inner_system(sent: &Conversation<'_>, upto: usize) -> bool {
+    let at = upto.checked_sub(1).filter(|at| *at > 0);
+    let message = at.and_then(|at| Some((at, sent.message(at)?)));
+    message
+        .is_some_and(|(at, it)| it.role.is_instruction() && sent.object_span(at) == Some(it.span))
 }
 
 #[cfg(test)]
@@ -175,28 +191,45 @@ mod tests {
     }
 
     #[test]
-    fn no_request_is_made_if_the_reasoning_budget_reaches_the_output() {
-        for (thinking, asks) in [
+    fn prompt_does_not_follow_a_system_message_that_the_provider_knows() {
+        let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"go"},
+            {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+            {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"r"}]},
+            {"role":"system","content":"<total_tokens>9</total_tokens>"},
+            {"role":"assistant","content":"so"},{"role":"user","content":"on"}]}"#;
+        let conversation = crate::dialect::messages::read(body.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        let call = cached_style_body(&conversation, body, 4, &policy(32_000), &prompts).unwrap();
+        let call: Value = serde_json::from_str(&call).unwrap();
+        let roles = call["messages"].as_array().unwrap().iter();
+        let roles: Vec<&str> = roles.map(|it| it["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["user", "assistant", "user", "user"]);
+    }
+
+    #[test]
+    fn output_of_a_call_exceeds_the_granted_reasoning_or_no_call_is_made() {
+        for (thinking, output) in [
             (
                 r#""thinking":{"type":"enabled","budget_tokens":4095}"#,
-                true,
+                Some(4_096),
             ),
             (
                 r#""thinking":{"type":"enabled","budget_tokens": 4096 }"#,
-                false,
+                Some(8_192),
             ),
-            (r#""reasoning":{"max_tokens":4096}"#, false),
-            (r#""reasoning":{"max_tokens":99999999999}"#, false),
+            (r#""reasoning":{"max_tokens":4096}"#, Some(8_192)),
+            (r#""reasoning":{"max_tokens":99999999999}"#, None),
             (
                 r#""reasoning":{"effort":"high"},"enable_thinking":true"#,
-                true,
+                Some(4_096),
             ),
         ] {
             let body = BODY.replacen('{', &format!("{{{thinking},"), 1);
             let conversation = read(body.as_bytes()).unwrap();
             let prompts = Prompts::default();
             let asked = cached_style_body(&conversation, &body, 3, &policy(32_000), &prompts);
-            assert_eq!(asked.is_some(), asks, "{thinking}");
+            let asked = asked.map(|call| call.parse::<Value>().unwrap()["max_tokens"].clone());
+            assert_eq!(asked, output.map(Value::from), "{thinking}");
         }
     }
 

@@ -7,6 +7,8 @@ use crate::request::{list, member};
 
 /// Most images of a request.
 const MAX_IMAGES: usize = 600;
+/// Most pages of all PDF documents of a request.
+const MAX_PDF_PAGES: usize = 600;
 
 fn results<'a>(body: &'a MessagesBody<'_>) -> impl Iterator<Item = &'a Value> {
     let blocks = body.blocks().map(|(_, block)| block);
@@ -121,6 +123,39 @@ pub(super) fn odd_document(body: &MessagesBody<'_>) -> bool {
         .blocks()
         .flat_map(|(_, block)| std::iter::once(block).chain(list(member(block, "content"))));
     blocks.any(|block| kind(block) == "document" && !member(block, "source").is_object())
+}
+
+/// A citation names a document or a search result that the request does not hold.
+pub(super) fn dangling_citation(body: &MessagesBody<'_>) -> bool {
+    let all = || {
+        body.blocks()
+            .flat_map(|(_, block)| std::iter::once(block).chain(list(member(block, "content"))))
+    };
+    let count = |name: &str| all().filter(|block| kind(block) == name).count() as u64;
+    let most = [
+        ("document_index", count("document")),
+        ("search_result_index", count("search_result")),
+    ];
+    all().any(|block| {
+        list(member(block, "citations")).iter().any(|citation| {
+            most.iter().any(|(key, count)| {
+                let index = member(citation, key).as_u64();
+                index.is_some_and(|index| index >= *count)
+            })
+        })
+    })
+}
+
+/// There are more PDF documents than the provider accepts pages.
+pub(super) fn too_many_pdfs(body: &MessagesBody<'_>) -> bool {
+    let blocks = body
+        .blocks()
+        .flat_map(|(_, block)| std::iter::once(block).chain(list(member(block, "content"))));
+    let is_pdf = |block: &&Value| {
+        let source = member(block, "source");
+        kind(block) == "document" && string(source, "media_type") == "application/pdf"
+    };
+    blocks.filter(is_pdf).count() > MAX_PDF_PAGES
 }
 
 /// An uploaded file has no id.

@@ -27,6 +27,18 @@ pub(super) fn unanswered(body: &MessagesBody<'_>) -> bool {
     })
 }
 
+/// A result stands in a later turn than the one behind its call.
+pub(super) fn separated(body: &MessagesBody<'_>) -> bool {
+    let mut asked = HashSet::new();
+    body.turns.iter().enumerate().any(|(at, turn)| {
+        let before = body.turn(at.checked_sub(1), "assistant");
+        let near: HashSet<&str> = before.into_iter().flat_map(calls).collect();
+        let is_far = results(turn).any(|id| asked.contains(id) && !near.contains(id));
+        asked.extend(calls(turn));
+        is_far
+    })
+}
+
 /// A result answers no call of the turn before it.
 pub(super) fn orphaned(body: &MessagesBody<'_>) -> bool {
     body.turns.iter().enumerate().any(|(at, turn)| {
@@ -101,21 +113,26 @@ pub(super) fn unknown_reference(body: &MessagesBody<'_>) -> bool {
     })
 }
 
-/// A use of a provider's tool has no result in its turn. The last turn may wait for it.
+/// A use of a provider's tool has no result. The last turn may wait for it. If the tool called a tool of
+/// the client, the result stands in a later turn.
 pub(super) fn unanswered_server_tool(body: &MessagesBody<'_>) -> bool {
     let last = body.turns.len().saturating_sub(1);
     let mut turns = body.turns.iter().enumerate();
     turns.any(|(at, turn)| {
-        let answered: HashSet<&str> = server_results(turn).collect();
         let has_open_call = calls(turn).next().is_some();
-        at != last && !has_open_call && server_uses(turn).any(|id| !answered.contains(id))
+        let later = body.turns.get(at + 1..).unwrap_or_default().iter();
+        let later = later.filter(|_| has_open_call);
+        let turns = std::iter::once(turn).chain(later);
+        let answered: HashSet<&str> = turns.flat_map(server_results).collect();
+        at != last && server_uses(turn).any(|id| !answered.contains(id))
     })
 }
 
-/// A result of a provider's tool has no use in its turn.
+/// A result of a provider's tool has no use before it.
 pub(super) fn orphaned_server_result(body: &MessagesBody<'_>) -> bool {
+    let mut asked = HashSet::new();
     body.turns.iter().any(|turn| {
-        let asked: HashSet<&str> = server_uses(turn).collect();
+        asked.extend(server_uses(turn));
         server_results(turn).any(|id| !asked.contains(id))
     })
 }

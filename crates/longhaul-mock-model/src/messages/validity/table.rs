@@ -3,78 +3,25 @@
 use crate::messages::body::MessagesBody;
 use crate::messages::validity::{MessagesRule, cache, content, pairs, thinking, turns};
 
-/// The rules of `fixtures/messages/validity.json` that a request body alone cannot break, with the
-/// reasons.
-pub static UNCHECKED_MESSAGES_RULES: &[(&str, &str)] = &[
-    (
-        "m-pair-next-only",
-        "checked by m-pair-fwd and m-pair-back, since a message between the two separates them",
-    ),
-    (
-        "m-result-all-one-message",
-        "forbids nothing: the API joins consecutive user messages",
-    ),
-    (
-        "m-result-cache-edits",
-        "forbids longhaul to edit the body, which the API cannot see",
-    ),
-    (
-        "m-system-vllm",
-        "says what a server does, and forbids nothing",
-    ),
-    ("m-system-unknown", "depends on the server"),
-    (
-        "m-merge",
-        "forbids nothing: the API joins consecutive messages",
-    ),
-    (
-        "m-pause-turn",
-        "needs the reply that paused the turn, which no request body holds",
-    ),
-    (
-        "m-thinking-latest",
-        "checked with the key of the model: `thinking`",
-    ),
-    (
-        "m-thinking-earlier",
-        "says what counts, and forbids nothing",
-    ),
-    (
-        "m-thinking-invalid",
-        "checked with the key of the model: `thinking`",
-    ),
-    ("m-thinking-deepseek", "depends on the server"),
-    ("m-citations", "not documented"),
-    (
-        "m-encrypted",
-        "needs the reply that the blocks were first sent in, which no request body holds",
-    ),
-    (
-        "m-bound-prefix",
-        "checked with the key of the model: `thinking`",
-    ),
-    (
-        "m-bound-chain",
-        "checked with the key of the model: `thinking`",
-    ),
-    ("m-bound-free", "forbids nothing"),
-    ("m-bound-server", "forbids nothing"),
-    ("m-bound-count", "checked where the model counts tokens"),
-    ("m-bound-round", "needs the key of the provider"),
-    ("m-bound-account", "needs the key of the provider"),
-    ("m-bound-model", "says what counts, and forbids nothing"),
-    ("m-clear-at", "says what counts, and forbids nothing"),
-    ("m-system-empty", "an exception to m-nonempty-message"),
-    ("m-mcp-listing", "forbids nothing"),
-    ("m-system-oauth", "depends on the credential"),
-    ("m-pdf", "needs the pages of documents"),
-    (
-        "m-bytes",
-        "a limit of the request in bytes, which a test of rules does not reach",
-    ),
+/// The rules of `fixtures/messages/validity.json` that the model checks with more than a body: with the
+/// key of its signatures, with the credential, or by the bytes.
+pub static MESSAGES_RULES_BEYOND_BODIES: &[&str] = &[
+    "m-bound-chain",
+    "m-bound-count",
+    "m-bound-prefix",
+    "m-bytes",
+    "m-system-oauth",
+    "m-thinking-invalid",
+    "m-thinking-latest",
 ];
 
-/// All other rules, in the order of that file.
+/// The rules that no request can break, with the reasons.
+pub static UNCHECKED_MESSAGES_RULES: &[(&str, &str)] = &[(
+    "m-bound-account",
+    "the provider drops the thinking of another account without a refusal",
+)];
+
+/// The rules that a body can break, in the order of evaluation.
 pub static MESSAGES_RULES: &[MessagesRule] = &[
     rule(
         "m-pair-fwd",
@@ -305,6 +252,21 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         "m-compaction",
         content::odd_compaction,
         "messages: compaction: content: Field required",
+    ),
+    rule(
+        "m-pair-next-only",
+        pairs::separated,
+        "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_x.",
+    ),
+    rule(
+        "m-citations",
+        content::dangling_citation,
+        "messages: citations.document_index: no such document",
+    ),
+    rule(
+        "m-pdf",
+        content::too_many_pdfs,
+        "messages.38.content.0.pdf.source.base64.data: A maximum of 600 PDF pages may be provided.",
     ),
     rule(
         "m-max-tokens-min",

@@ -5,6 +5,84 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::rewrite_rules::rewrite_rule_ids;
+use crate::server_rules::server_rule_ids;
+
+/// Rules that permit something, each with an input that uses the permission.
+const PERMITTED: [(&str, &str); 6] = [
+    (
+        "r-pair-chain",
+        r#"{"previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"c","output":"a"}]}"#,
+    ),
+    (
+        "r-hosted-one-item",
+        r#"{"input":[{"type":"web_search_call","id":"ws_1","status":"completed","action":{}}]}"#,
+    ),
+    (
+        "r-reasoning-by-id",
+        r#"{"input":[{"type":"reasoning","summary":[]},{"role":"user","content":"a"}]}"#,
+    ),
+    (
+        "r-reasoning-store-false",
+        r#"{"store":false,"input":[{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call_output","call_id":"c","output":"a"}]}"#,
+    ),
+    (
+        "r-compaction-prune",
+        r#"{"input":[{"type":"compaction","encrypted_content":"e"},{"role":"user","content":"a"}]}"#,
+    ),
+    (
+        "r-extra-keys",
+        r#"{"client_metadata":{"a":1},"input":[{"role":"user","content":"a","namespace":"n","agent":{}}]}"#,
+    ),
+];
+
+#[test]
+fn what_a_rule_permits_breaks_no_other() {
+    for (id, body) in PERMITTED {
+        assert_eq!(broken_input_rules(body.as_bytes()), [""; 0], "{id}");
+    }
+}
+
+#[test]
+fn every_kind_of_call_is_paired_with_its_kind_of_output() {
+    for name in [
+        "custom_tool_call",
+        "shell_call",
+        "computer_call",
+        "tool_search_call",
+        "multi_agent_call",
+        "later_call",
+        "program",
+    ] {
+        let call = json!({"type": name, "call_id": "c"});
+        check(&json!([call]), &["r-pair-fwd"]);
+        let output = match name {
+            "tool_search_call" => {
+                json!({"type": "tool_search_output", "call_id": "c", "tools": []})
+            }
+            _ => json!({"type": format!("{name}_output"), "call_id": "c"}),
+        };
+        let orphan = broken_input_rules(json!({"input": [output]}).to_string().as_bytes());
+        assert!(orphan.contains(&"r-pair-back"), "{name}: {orphan:?}");
+        let pair = broken_input_rules(json!({"input": [call, output]}).to_string().as_bytes());
+        assert!(
+            !pair.iter().any(|rule| rule.starts_with("r-pair")),
+            "{name}: {pair:?}"
+        );
+    }
+}
+
+#[test]
+fn encrypted_reasoning_belongs_to_its_caller() {
+    let content = crate::responses::issued::encrypted("strict", "one", 7);
+    let body = json!({"model": "strict", "input": [
+        {"type": "reasoning", "summary": [], "encrypted_content": content}]});
+    for (credential, expect) in [("one", None), ("other", Some(ENCRYPTED_CALLER))] {
+        let chat = ChatBody::parse_as(crate::request::Api::Responses, body.to_string().as_bytes());
+        let chat = chat.unwrap().with_credential(credential);
+        assert_eq!(judge_caller(&chat).map(|(rule, _)| rule), expect);
+    }
+}
 
 #[test]
 fn every_listed_rule_is_checked_or_excused() {
@@ -15,13 +93,15 @@ fn every_listed_rule_is_checked_or_excused() {
     .unwrap();
     let listed = list["rules"].as_array().unwrap().iter();
     let listed: BTreeSet<&str> = listed.map(|rule| rule["id"].as_str().unwrap()).collect();
-    let checked: BTreeSet<&str> = input_rule_ids().collect();
-    let unchecked: BTreeSet<&str> = UNCHECKED_INPUT_RULES.iter().map(|(id, _)| *id).collect();
-    assert_eq!(checked.intersection(&unchecked).next(), None);
-    assert_eq!(
-        checked.union(&unchecked).copied().collect::<BTreeSet<_>>(),
-        listed
-    );
+    let others = server_rule_ids().chain(rewrite_rule_ids());
+    let checked: Vec<&str> = input_rule_ids()
+        .chain(others.filter(|id| id.starts_with("r-")))
+        .chain(["r-pair-kinds"])
+        .chain(PERMITTED.iter().map(|(id, _)| *id))
+        .chain(UNCHECKED_INPUT_RULES.iter().map(|(id, _)| *id))
+        .collect();
+    assert_eq!(checked.len(), listed.len());
+    assert_eq!(checked.into_iter().collect::<BTreeSet<_>>(), listed);
 }
 
 fn check(input: &Value, expect: &[&str]) {
@@ -129,7 +209,7 @@ fn issued(change: impl FnOnce(&mut Value)) -> Vec<&'static str> {
     let mut body = json!({"model": "strict", "store": false, "input": [
         {"role": "user", "content": "go"},
         {"type": "reasoning", "id": "rs_strict7", "summary": [],
-            "encrypted_content": crate::responses::issued::encrypted("strict", 7)},
+            "encrypted_content": crate::responses::issued::encrypted("strict", "", 7)},
         {"type": "function_call", "id": "fc_strict7", "call_id": "c", "name": "read",
             "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": "12"}]});

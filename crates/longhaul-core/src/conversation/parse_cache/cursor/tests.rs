@@ -196,7 +196,7 @@ fn a_cached_message_keeps_its_memo() {
     for notes in [None, Some(true)] {
         let conversation = read_cached(body.as_bytes(), scope(1), &cache).unwrap();
         for message in conversation.messages() {
-            let points = &message.cached.as_ref().unwrap().memo().is_reference;
+            let points = &message.memo().unwrap().is_reference;
             assert_eq!(points.get().copied(), notes);
             points.get_or_init(|| true);
         }

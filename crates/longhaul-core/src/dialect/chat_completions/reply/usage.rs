@@ -110,14 +110,15 @@ impl UsageObject<'_> {
         let input = if cache_excluded { sum } else { named };
         // Gemini and xAI count reasoning tokens in the total alone.
         let hidden = total.map(|total| total.saturating_sub(input));
-        let details = self.prompt_tokens_details.0.as_ref();
+        let details = [&self.prompt_tokens_details, &self.input_tokens_details];
+        let cache_written = details
+            .into_iter()
+            .find_map(|details| details.0.as_ref()?.cache_write_tokens.tokens());
         Some(Usage {
             input,
             output: output.map(|output| output.max(hidden.unwrap_or(0))),
             cached,
-            written: details
-                .and_then(|details| details.cache_write_tokens.tokens())
-                .unwrap_or(written),
+            written: cache_written.unwrap_or(written),
             written_for_hour: self.written_for_hour().unwrap_or(0),
             cost: self.reported_cost(),
         })

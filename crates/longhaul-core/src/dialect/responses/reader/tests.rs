@@ -425,6 +425,27 @@ fn cached_parse_equals_a_fresh_parse() {
 }
 
 #[test]
+fn no_cut_separates_an_answer_from_what_it_may_answer() {
+    let shell = r#"{"type":"shell_call_output","call_id":"s","output":[]}"#;
+    check_boundaries(&[USER, REFERENCE, USER, shell, USER, SAID], &[0, 5, 6]);
+    let request = r#"{"type":"mcp_approval_request","id":"m","name":"f","arguments":"{}","server_label":"s"}"#;
+    let response = r#"{"type":"mcp_approval_response","approval_request_id":"m","approve":true}"#;
+    check_boundaries(&[USER, request, USER, response, USER], &[0, 1, 5]);
+}
+
+#[test]
+fn a_result_behind_the_head_belongs_to_the_head() {
+    let body = items(&[USER, CALL, COMPACTION, OUTPUT, USER, SAID]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = crate::policy::Policy::new(
+        &crate::policy::CompactionSettings::default(),
+        Tokens::new(32_000),
+    );
+    let head = crate::policy::cut_point::PinnedHead::new(&conversation, &policy, None);
+    assert_eq!((conversation.head_len(), head.end), (3, 4));
+}
+
+#[test]
 fn rejects_a_body_with_too_many_items() {
     let many = |piece: &str, count: usize| {
         let pieces = vec![piece; count].join(",");

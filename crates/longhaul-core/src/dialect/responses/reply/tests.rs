@@ -17,6 +17,7 @@ fn stream_events_before_the_first_item_are_empty() {
         &[
             r#"{"type":"response.created","sequence_number":0,"response":{"status":"in_progress","error":null,"output":[],"instructions":"error: too long","usage":null}}"#,
             r#"{"type":"response.in_progress","response":{"status":"in_progress","output":[]}}"#,
+            r#"{"type":"response.metadata","headers":{"x-codex-turn-state":"t"}}"#,
             r#"{"type":"response.queued","response":{"status":"queued"}}"#,
             r#"{"type":"codex.rate_limits","rate_limits":{}}"#,
             r#"{"type":"keepalive","sequence_number":3}"#,
@@ -77,17 +78,23 @@ fn a_closing_event_without_an_item_is_usage() {
     check_kind(EventKind::Done, &["[DONE]"]);
 }
 
-/// Reads events one by one, and joins their text.
+/// Reads events one by one, and joins the text of the smallest extent that states any.
 fn read(events: &[&str]) -> (String, Option<FinishReason>, bool) {
-    let (mut text, mut finish, mut has_calls) = (String::new(), None, false);
+    let (mut finish, mut has_calls) = (None, false);
+    let (mut pieces, mut items, mut whole) = (String::new(), String::new(), String::new());
     for event in events {
         if let Some(part) = read_completion(event.as_bytes()) {
-            text.push_str(&part.text);
+            match part.extent {
+                TextExtent::Piece => pieces.push_str(&part.text),
+                TextExtent::Item => items.push_str(&part.text),
+                TextExtent::Reply => whole.push_str(&part.text),
+            }
             finish = part.finish.or(finish);
             has_calls |= part.has_tool_calls;
         }
     }
-    (text, finish, has_calls)
+    let text = [pieces, items, whole].into_iter().find(|it| !it.is_empty());
+    (text.unwrap_or_default(), finish, has_calls)
 }
 
 #[test]

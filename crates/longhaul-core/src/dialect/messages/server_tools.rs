@@ -1,0 +1,103 @@
+//! Ties between the uses of a provider's tools and their results.
+//!
+//! A use and its result stand in one assistant's message, unless the tool called a tool of the client:
+//! then the client's result stands between them, and the provider's result in a later message.
+
+use super::keys::RequestKey;
+use crate::conversation::{ContentPart, Message, PartKind, Role};
+use crate::dialect::request_keys::known_key;
+use crate::json::scanner::{Literal, NotJson, Scanner};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Returns, for each message, whether the provider refuses it without the message before it. Empty if no
+/// result stands apart from its use.
+pub(super) fn joined(body: &str, messages: &[Message], parts: &[ContentPart]) -> Vec<bool> {
+    let mut uses = HashMap::new();
+    let mut joined = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        if message.role != Role::Assistant {
+            continue;
+        }
+        let own = parts.get(message.parts.clone()).unwrap_or_default();
+        for part in own.iter().filter(|part| part.kind == PartKind::Other) {
+            match ServerBlock::read(part.span.slice(body)) {
+                Some(ServerBlock::Use(id)) => {
+                    uses.insert(id, at);
+                }
+                Some(ServerBlock::Result(id)) => {
+                    let first = uses.get(&id).copied().unwrap_or(at.saturating_sub(1));
+                    if first < at {
+                        joined.resize(messages.len(), false);
+                        let between = joined.get_mut(first + 1..=at).unwrap_or_default();
+                        between.fill(true);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+    joined
+}
+
+/// A block of a provider's tool, with the id of the use.
+enum ServerBlock<'a> {
+    Result(Cow<'a, str>),
+    Use(Cow<'a, str>),
+}
+
+impl<'a> ServerBlock<'a> {
+    /// Reads a block, which is an object. Returns `None` for any other block.
+    fn read(block: &'a str) -> Option<Self> {
+        let (mut kind, mut id, mut used) = (None, None, None);
+        let read = Scanner::new(block).object(|scanner, key| {
+            let field = match known_key(scanner, key) {
+                Some(RequestKey::Type) => &mut kind,
+                Some(RequestKey::Id) => &mut id,
+                Some(RequestKey::ToolUseId) => &mut used,
+                _ => return scanner.skip(),
+            };
+            if scanner.peek() == Some(b'"') {
+                *field = Some(scanner.string()?);
+            } else {
+                scanner.skip()?;
+            }
+            Ok::<(), NotJson>(())
+        });
+        debug_assert!(read.is_ok(), "the reader validated parts as objects");
+        let text = |literal: Option<Literal>| literal.map(|it| it.decode(block));
+        match &*text(kind)? {
+            "mcp_tool_use" | "server_tool_use" => text(id).map(Self::Use),
+            kind if kind.ends_with("_tool_result") => text(used).map(Self::Result),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::messages::read;
+
+    const USE: &str = r#"{"type":"server_tool_use","id":"s","name":"code_execution","input":{}}"#;
+    const RESULT: &str = r#"{"type":"code_execution_tool_result","tool_use_id":"s","content":{}}"#;
+    const CALL: &str = r#"{"type":"tool_use","id":"c","name":"f","input":{}}"#;
+
+    fn boundaries(assistants: [&[&str]; 2]) -> Vec<usize> {
+        let [first, second] = assistants.map(|blocks| blocks.join(","));
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":[{first}]}},
+            {{"role":"user","content":[{{"type":"tool_result","tool_use_id":"c","content":"r"}}]}},
+            {{"role":"assistant","content":[{second}]}},{{"role":"user","content":"on"}}]}}"#
+        );
+        read(body.as_bytes()).unwrap().boundaries().to_vec()
+    }
+
+    #[test]
+    fn no_cut_separates_the_use_of_a_providers_tool_from_its_result() {
+        let said = r#"{"type":"text","text":"so"}"#;
+        assert_eq!(boundaries([&[USE, RESULT, CALL], &[said]]), [0, 1, 3, 4, 5]);
+        assert_eq!(boundaries([&[USE, CALL], &[RESULT, said]]), [0, 1, 4, 5]);
+        // The use stands before what the body holds.
+        assert_eq!(boundaries([&[CALL], &[RESULT, said]]), [0, 1, 4, 5]);
+    }
+}

@@ -1,0 +1,261 @@
+//! Rules for a rewrite: they compare a forwarded body with the client's own.
+
+use serde_json::Value;
+
+use crate::request::{list, member};
+
+/// A rule for a rewrite.
+struct RewriteRule {
+    /// The rule's name in the lists of the fixtures.
+    id: &'static str,
+    is_broken: fn(&Value, &Value) -> bool,
+}
+
+const RULES: [RewriteRule; 7] = [
+    RewriteRule {
+        id: "r-item-reference",
+        is_broken: torn_from_reference,
+    },
+    RewriteRule {
+        id: "r-last-item",
+        is_broken: ends_otherwise,
+    },
+    RewriteRule {
+        id: "r-phase",
+        is_broken: rewords_the_model,
+    },
+    RewriteRule {
+        id: "r-summary-form",
+        is_broken: inserts_another_form,
+    },
+    RewriteRule {
+        id: "m-bound-round",
+        is_broken: changes_open_round,
+    },
+    RewriteRule {
+        id: "m-encrypted",
+        is_broken: forges_encrypted,
+    },
+    RewriteRule {
+        id: "m-result-cache-edits",
+        is_broken: edits_beside_cache_edits,
+    },
+];
+
+/// Returns the ids of the rules that the rewrite of `original` to `sent` breaks.
+pub fn broken_by_rewrite(original: &Value, sent: &Value) -> Vec<&'static str> {
+    let broken = RULES.iter().filter(|rule| (rule.is_broken)(original, sent));
+    broken.map(|rule| rule.id).collect()
+}
+
+/// Returns the ids of the rules for a rewrite.
+pub fn rewrite_rule_ids() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.id)
+}
+
+fn items(body: &Value) -> &[Value] {
+    list(member(body, "input"))
+}
+
+fn kind(item: &Value) -> &str {
+    member(item, "type").as_str().unwrap_or_default()
+}
+
+fn is_reference(item: &Value) -> bool {
+    let has_role = member(item, "role").is_string();
+    kind(item) == "item_reference" || kind(item).is_empty() && !has_role
+}
+
+fn is_user(item: &Value) -> bool {
+    member(item, "role") == "user"
+}
+
+fn is_output(item: &Value) -> bool {
+    kind(item).ends_with("_output")
+}
+
+/// Items of `sent` that are neither the client's own nor outputs.
+fn inserted<'s>(original: &Value, sent: &'s Value) -> impl Iterator<Item = (usize, &'s Value)> {
+    let own = items(original);
+    let all = items(sent).iter().enumerate();
+    all.filter(move |(_, item)| !is_output(item) && !own.contains(item))
+}
+
+/// History ends beside a reference: what it stands for may belong to what follows.
+fn torn_from_reference(original: &Value, sent: &Value) -> bool {
+    inserted(original, sent).any(|(at, _)| {
+        let Some(next) = items(sent).get(at + 1) else {
+            return false;
+        };
+        let place = items(original).iter().position(|item| item == next);
+        let before = place
+            .and_then(|at| at.checked_sub(1))
+            .and_then(|at| items(original).get(at));
+        is_reference(next) || before.is_some_and(is_reference) && !is_user(next)
+    })
+}
+
+/// Another item than the client's is the last. The text of an output may differ.
+fn ends_otherwise(original: &Value, sent: &Value) -> bool {
+    let (own, last) = (items(original).last(), items(sent).last());
+    let call = |item: &Value| member(item, "call_id").clone();
+    own != last
+        && !own
+            .zip(last)
+            .is_some_and(|(own, last)| is_output(own) && is_output(last) && call(own) == call(last))
+}
+
+/// An item of the model differs from every item of the client's list.
+fn rewords_the_model(original: &Value, sent: &Value) -> bool {
+    inserted(original, sent).any(|(_, item)| !is_user(item))
+}
+
+fn inserts_another_form(original: &Value, sent: &Value) -> bool {
+    inserted(original, sent).any(|(_, item)| {
+        let parts = list(member(item, "content"));
+        let members = item.as_object().map_or(0, serde_json::Map::len);
+        let is_form = kind(item) == "message" && is_user(item) && members == 3;
+        !is_form || parts.is_empty() || parts.iter().any(|part| kind(part) != "input_text")
+    })
+}
+
+fn messages(body: &Value) -> &[Value] {
+    list(member(body, "messages"))
+}
+
+/// The assistant's message before the newest results differs, or is gone.
+fn changes_open_round(original: &Value, sent: &Value) -> bool {
+    let own = messages(original);
+    let is_round = own.last().is_some_and(|last| {
+        let blocks = list(member(last, "content"));
+        blocks.iter().any(|block| kind(block) == "tool_result")
+    });
+    let calls = own.len().checked_sub(2).and_then(|at| own.get(at));
+    let calls = calls.filter(|it| is_round && member(it, "role") == "assistant");
+    calls.is_some_and(|calls| {
+        let blocks = |message: &Value| without_marks(member(message, "content"));
+        let calls = blocks(calls);
+        !messages(sent)
+            .iter()
+            .any(|message| blocks(message) == calls)
+    })
+}
+
+/// Returns a content without its cache marks, which may move.
+fn without_marks(content: &Value) -> Value {
+    let mut content = content.clone();
+    for block in content.as_array_mut().into_iter().flatten() {
+        if let Some(members) = block.as_object_mut() {
+            members.remove("cache_control");
+        }
+    }
+    content
+}
+
+/// Encrypted text that the client did not send.
+fn forges_encrypted(original: &Value, sent: &Value) -> bool {
+    let (mut own, mut found) = (Vec::new(), Vec::new());
+    encrypted(member(original, "messages"), &mut own);
+    encrypted(member(sent, "messages"), &mut found);
+    found.iter().any(|text| !own.contains(text))
+}
+
+fn encrypted<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| encrypted(value, found)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                if matches!(&**key, "encrypted_content" | "encrypted_index") {
+                    found.push(value);
+                } else {
+                    encrypted(value, found);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The provider deletes results itself, and the body differs.
+fn edits_beside_cache_edits(original: &Value, sent: &Value) -> bool {
+    let mut blocks = messages(original)
+        .iter()
+        .flat_map(|message| list(member(message, "content")));
+    let is_edited =
+        |block: &Value| kind(block) == "cache_edits" || block.get("cache_reference").is_some();
+    blocks.any(is_edited) && original != sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(original: &Value, sent: &Value, expect: &[&str]) {
+        assert_eq!(broken_by_rewrite(original, sent), expect, "{sent}");
+        assert_eq!(broken_by_rewrite(original, original), [""; 0]);
+    }
+
+    #[test]
+    fn a_rewrite_of_items_keeps_the_models_and_ends_as_the_client_does() {
+        let user = json!({"role": "user", "content": "go"});
+        let said = json!({"type": "message", "role": "assistant", "phase": "commentary",
+            "content": [{"type": "output_text", "text": "so"}]});
+        let reference = json!({"type": "item_reference", "id": "msg_1"});
+        let call = json!({"type": "function_call", "call_id": "c", "name": "f"});
+        let output = json!({"type": "function_call_output", "call_id": "c", "output": "long"});
+        let short = json!({"type": "function_call_output", "call_id": "c", "output": "-"});
+        let summary = json!({"type": "message", "role": "user",
+            "content": [{"type": "input_text", "text": "s"}]});
+        let body = |items: &[&Value]| json!({"input": items});
+        let own = body(&[&user, &said, &reference, &call, &output]);
+        check(&own, &body(&[&user, &said, &reference, &call, &short]), &[]);
+        check(
+            &own,
+            &body(&[&user, &summary, &reference, &call, &output]),
+            &["r-item-reference"],
+        );
+        check(
+            &own,
+            &body(&[&user, &summary, &call, &output]),
+            &["r-item-reference"],
+        );
+        check(&own, &body(&[&user, &said]), &["r-last-item"]);
+        let mut reworded = said.clone();
+        reworded.as_object_mut().unwrap().remove("phase");
+        check(
+            &own,
+            &body(&[&user, &reworded, &reference, &call, &output]),
+            &["r-item-reference", "r-phase", "r-summary-form"],
+        );
+        let bare = json!({"role": "user", "content": "s"});
+        let own = body(&[&user, &said, &user, &call, &output]);
+        check(&own, &body(&[&user, &summary, &user, &call, &output]), &[]);
+        check(
+            &own,
+            &body(&[&user, &bare, &user, &call, &output]),
+            &["r-summary-form"],
+        );
+    }
+
+    #[test]
+    fn a_rewrite_of_messages_keeps_the_open_round_and_what_the_provider_holds() {
+        let round = |block: Value, more: Value| {
+            json!({"messages": [{"role": "user", "content": "go"}, {"role": "assistant", "content": [block,
+                {"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": more}]}]})
+        };
+        let thought = json!({"type": "thinking", "thinking": "t", "signature": "s"});
+        let other = json!({"type": "text", "text": "t"});
+        let own = round(thought.clone(), json!("r"));
+        check(&own, &round(thought.clone(), json!("-")), &[]);
+        check(&own, &round(other.clone(), json!("r")), &["m-bound-round"]);
+        let found = |text: &str| json!([{"type": "search_result", "encrypted_content": text}]);
+        let own = round(other.clone(), found("e"));
+        check(&own, &round(other.clone(), json!([])), &[]);
+        check(&own, &round(other, found("f")), &["m-encrypted"]);
+        let edits = json!({"type": "cache_edits", "edits": []});
+        let own = json!({"messages": [{"role": "user", "content": [edits]}]});
+        check(&own, &json!({"messages": []}), &["m-result-cache-edits"]);
+    }
+}
