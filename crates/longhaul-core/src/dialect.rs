@@ -120,11 +120,7 @@ impl Dialect {
     /// # Errors
     /// The reason to forward the body unchanged.
     pub fn read(self, body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-        match self {
-            Self::ChatCompletions => chat_completions::read(body),
-            Self::Messages => messages::read(body),
-            Self::Responses => responses::read(body),
-        }
+        self.read_with(body, None)
     }
 
     /// Like [`read`](Self::read), but takes messages that `cache` has for `scope` from the cache.
@@ -137,10 +133,18 @@ impl Dialect {
         scope: Scope,
         cache: &ParseCache,
     ) -> Result<Conversation<'a>, Bypass> {
+        self.read_with(body, Some((scope, cache)))
+    }
+
+    fn read_with<'a>(
+        self,
+        body: &'a [u8],
+        cache: Option<(Scope, &ParseCache)>,
+    ) -> Result<Conversation<'a>, Bypass> {
         match self {
-            Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
-            Self::Messages => messages::read_cached(body, scope, cache),
-            Self::Responses => responses::read_cached(body, scope, cache),
+            Self::ChatCompletions => chat_completions::read_with(body, cache),
+            Self::Messages => messages::read_with(body, cache),
+            Self::Responses => responses::read_with(body, cache),
         }
     }
 

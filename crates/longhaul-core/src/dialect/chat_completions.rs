@@ -13,7 +13,8 @@ pub(super) mod writer;
 
 use crate::units::tokens::Tokens;
 
-pub use reader::{read, read_cached};
+pub use reader::read;
+pub(super) use reader::read_with;
 
 /// End of the path. Azure and gateways serve chats under longer paths.
 pub(super) const PATH: &str = "/chat/completions";

@@ -14,7 +14,8 @@ pub(super) mod writer;
 
 use crate::units::tokens::Tokens;
 
-pub use reader::{has_own_shape, read, read_cached};
+pub(super) use reader::read_with;
+pub use reader::{has_own_shape, read};
 
 /// End of the path, behind the version of the API. Gateways serve both below a path of their own.
 pub(super) const PATH: &str = "/messages";

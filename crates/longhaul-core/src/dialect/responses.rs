@@ -12,7 +12,8 @@ pub(super) mod summary_request;
 mod tool_names;
 pub(super) mod writer;
 
-pub use reader::{read, read_cached};
+pub use reader::read;
+pub(super) use reader::read_with;
 
 /// End of the path. Codex, Azure and gateways serve responses under longer paths. Paths of stored
 /// responses continue after it, and `…/responses/compact` is another API.

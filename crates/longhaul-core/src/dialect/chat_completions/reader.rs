@@ -7,8 +7,7 @@ use super::keys::RequestKey;
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Content, ContentPart, Conversation, Message, NeighbourLink, PartKind, RequestParams, Role,
-    ToolCall,
+    Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -34,29 +33,18 @@ const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 /// # Errors
 /// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    read_with(body, RequestReader::default())
+    read_with(body, None)
 }
 
-/// See [`Dialect::read_cached`].
-///
-/// # Errors
-/// See [`Dialect::read`].
-pub fn read_cached<'a>(
+/// Reads a body, and takes the messages that `cache` has for its scope from there.
+pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
-    scope: Scope,
-    cache: &ParseCache,
+    cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let reader = RequestReader {
-        cursor: Some(cache.cursor(scope, DIALECT)),
+    let mut reader = RequestReader {
+        cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
         ..RequestReader::default()
     };
-    read_with(body, reader)
-}
-
-fn read_with<'a>(
-    body: &'a [u8],
-    mut reader: RequestReader<'_>,
-) -> Result<Conversation<'a>, Bypass> {
     let mut seen = SeenKeys::default();
     let body = read_request(body, |scanner, key| {
         reader.request_member(scanner, key, &mut seen)
@@ -363,14 +351,7 @@ impl RequestReader<'_> {
     fn build_message(&self, span: Span, role: Role, draft: MessageDraft) -> Message {
         let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
         let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
-        let text_chars = match draft.content {
-            Content::Text(text) => text.chars(),
-            Content::Absent | Content::Null | Content::Parts(_) => parts
-                .iter()
-                .filter(|part| part.kind == PartKind::Text)
-                .filter_map(|part| part.text)
-                .fold(0_u32, |sum, text| sum.saturating_add(text.chars())),
-        };
+        let text_chars = draft.content.text_chars(parts);
         let call_chars = calls
             .iter()
             .flat_map(|call| [call.name, call.arguments])
@@ -383,21 +364,16 @@ impl RequestReader<'_> {
             .saturating_add(draft.refusal_chars);
         let bound_thinking = draft.bound_thinking(parts);
         Message {
-            span,
-            role,
             content: draft.content,
             tool_call_id: draft.tool_call_id,
             name: draft.name,
             has_reasoning: draft.has_reasoning || bound_thinking.is_some(),
             bound_thinking,
-            is_error: false,
-            is_fixed: false,
-            binding: NeighbourLink::Free,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,
             calls: draft.calls,
-            cached: None,
+            ..Message::empty(span, role)
         }
     }
 }

@@ -311,12 +311,7 @@ impl PieceStore<'_> {
             block.kind = BlockKind::Result;
             block.is_fixed |= draft.content.is_none() && self.parts.len() > first_part;
             block.content = draft.content.unwrap_or(Content::Absent);
-            block.chars = match block.content {
-                Content::Text(text) => text.chars(),
-                Content::Absent | Content::Null | Content::Parts(_) => {
-                    self.text_chars(&block.parts)
-                }
-            };
+            block.chars = self.text_chars(block.content, &block.parts);
             return block;
         }
         // Only results have their content as parts.
@@ -356,12 +351,9 @@ impl PieceStore<'_> {
         block
     }
 
-    /// Returns the characters of the text among these parts.
-    pub(super) fn text_chars(&self, parts: &Range<usize>) -> u32 {
-        let parts = self.parts.get(parts.clone()).unwrap_or_default();
-        let texts = parts.iter().filter(|part| part.kind == PartKind::Text);
-        let texts = texts.filter_map(|part| part.text);
-        texts.fold(0, |sum: u32, text| sum.saturating_add(text.chars()))
+    /// Returns the characters of the text of a content with these parts.
+    pub(super) fn text_chars(&self, content: Content, parts: &Range<usize>) -> u32 {
+        content.text_chars(self.parts.get(parts.clone()).unwrap_or_default())
     }
 }
 

@@ -31,8 +31,7 @@ pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> 
             if scanner.peek() != Some(b'{') {
                 return scanner.skip();
             }
-            let edit = read_edit(scanner)?;
-            keeper = stronger(keeper, edit);
+            keeper = keeper.max(read_edit(scanner)?);
             Ok::<(), NotJson>(())
         })?;
         Ok::<(), NotJson>(())
@@ -56,23 +55,6 @@ fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
         Some(name) if name.starts_with(COMPACT) => HistoryKeeper::Provider,
         Some(_) | None => HistoryKeeper::ClearingProvider,
     })
-}
-
-/// Returns the one of two keepers that leaves longhaul less to do.
-pub(super) fn stronger(one: HistoryKeeper, other: HistoryKeeper) -> HistoryKeeper {
-    match (one, other) {
-        (HistoryKeeper::Provider, _) | (_, HistoryKeeper::Provider) => HistoryKeeper::Provider,
-        (HistoryKeeper::CompactingProvider, _) | (_, HistoryKeeper::CompactingProvider) => {
-            HistoryKeeper::CompactingProvider
-        }
-        (HistoryKeeper::OrderedCompaction, _) | (_, HistoryKeeper::OrderedCompaction) => {
-            HistoryKeeper::OrderedCompaction
-        }
-        (HistoryKeeper::ClearingProvider, _) | (_, HistoryKeeper::ClearingProvider) => {
-            HistoryKeeper::ClearingProvider
-        }
-        (HistoryKeeper::Client, HistoryKeeper::Client) => HistoryKeeper::Client,
-    }
 }
 
 #[cfg(test)]

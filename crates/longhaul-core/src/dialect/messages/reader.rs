@@ -27,34 +27,19 @@ use crate::units::tokens::Tokens;
 /// # Errors
 /// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    read_with(body, RequestReader::default())
+    read_with(body, None)
 }
 
-/// See [`Dialect::read_cached`].
-///
-/// # Errors
-/// See [`Dialect::read`].
-pub fn read_cached<'a>(
+/// Reads a body, and takes the messages that `cache` has for its scope from there.
+pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
-    scope: Scope,
-    cache: &ParseCache,
+    cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let cursor = || cache.cursor(scope, Dialect::Messages);
-    let store = PieceStore {
-        cursors: Some(Cursors {
-            messages: cursor(),
-            blocks: cursor().for_blocks(),
-        }),
-        ..PieceStore::default()
-    };
-    let params = RequestParams::default();
-    read_with(body, RequestReader { params, store })
-}
-
-fn read_with<'a>(
-    body: &'a [u8],
-    mut reader: RequestReader<'_>,
-) -> Result<Conversation<'a>, Bypass> {
+    let mut reader = RequestReader::default();
+    reader.store.cursors = cache.map(|(scope, cache)| Cursors {
+        messages: cache.cursor(scope, Dialect::Messages),
+        blocks: cache.cursor(scope, Dialect::Messages).for_blocks(),
+    });
     let mut seen = SeenKeys::default();
     let body = read_request(body, |scanner, key| {
         reader.request_member(scanner, key, &mut seen)
@@ -227,8 +212,9 @@ impl RequestReader<'_> {
         Ok(())
     }
 
+    /// Sets the keeper of the history, unless a later one keeps it already.
     fn keep(&mut self, keeper: HistoryKeeper) {
-        self.params.history = context_management::stronger(self.params.history, keeper);
+        self.params.history = self.params.history.max(keeper);
     }
 }
 
