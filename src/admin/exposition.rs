@@ -10,7 +10,7 @@ use longhaul_core::units::usd::Usd;
 pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
     let mut page = String::new();
     for metric in table {
-        let (name, kind) = (metric.name, metric.kind.label());
+        let (name, kind) = (metric.name, metric.kind);
         // Writing to a String cannot fail.
         _ = writeln!(page, "# HELP {name} {}", metric.help);
         _ = writeln!(page, "# TYPE {name} {kind}");
