@@ -95,7 +95,7 @@ pub(crate) async fn answer(
     if services.mode(overrides) == Mode::Off {
         return Err(Fault::CompactionOff);
     }
-    let meter = log.meter();
+    let meter = &log.meter;
     let received = meter
         .measure_wait(services.body_reader(&head, meter).receive(&head, body))
         .await?;
@@ -103,13 +103,13 @@ pub(crate) async fn answer(
         Received::Chat(body) => body,
         Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
     };
-    let parent = log.trace().parent();
+    let parent = log.trace.parent();
     let (body, report) =
         compact_buffered(services, (head, overrides), &body, meter, parent).await?;
     let mut reply = Response::new(body);
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(CONTENT_TYPE, json);
-    log.set_report(report);
+    log.report = report;
     Ok(reply)
 }
 

@@ -51,8 +51,8 @@ pub(crate) async fn send(
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
     let request = upstream_request(services, head, route, body, framing)?;
-    log.record_send(retry, &request);
-    let meter = log.meter();
+    log.trace.record_send(retry, &request);
+    let meter = &log.meter;
     let reply = meter.measure_wait(services.upstream.send(request)).await;
     let reply = reply.map_err(|fault| {
         if meter.has_client_failed() {
@@ -61,7 +61,7 @@ pub(crate) async fn send(
             fault
         }
     });
-    log.record_reply(&reply);
+    log.trace.record_reply(&reply);
     client_reply(services, reply?, route)
 }
 
