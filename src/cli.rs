@@ -20,6 +20,7 @@ mod loopback;
 mod mcp;
 pub(crate) mod model_window;
 mod pipe;
+mod progress;
 mod recall;
 mod run;
 mod serve;

@@ -6,7 +6,6 @@
 mod client;
 mod injected;
 mod play;
-mod progress;
 mod report;
 mod row;
 mod session;

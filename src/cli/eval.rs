@@ -8,7 +8,6 @@ mod caller;
 mod gateway;
 mod outcomes;
 mod page;
-mod progress;
 mod replay;
 mod report;
 mod results_file;
@@ -28,6 +27,7 @@ use parking_lot::Mutex;
 use super::flags::switch;
 use super::print_error;
 use crate::cli::model_window::ModelWindow;
+use crate::cli::progress::ProgressLine;
 use crate::config::{Config, Layers, Mode, SummaryModel, token_count};
 use crate::display::amounts::{short_tokens, short_usd};
 use crate::error::Problem;
@@ -36,7 +36,6 @@ use caller::{Caller, PricedModel};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use outcomes::Sample;
-use progress::Progress;
 use report::{ArmReport, EvalReport};
 use results_file::{ResultsFile, private_file};
 use samples::{Choice, Samples};
@@ -280,10 +279,14 @@ async fn run(
     caller: Caller,
 ) -> Result<EvalReport, Problem> {
     let caller = Arc::new(caller);
-    let progress = Progress::new();
+    let progress = ProgressLine::new();
     let (mut changed, mut may_fit) = (Vec::new(), Vec::new());
     for (number, session) in sessions.iter().enumerate() {
-        progress.show_replay(number + 1, sessions.len());
+        progress.show(&format!(
+            "replaying session {} of {}",
+            number + 1,
+            sessions.len()
+        ));
         let bodies = session.bodies();
         may_fit.push(
             bodies
@@ -309,7 +312,7 @@ async fn run(
     print_error(&plan_text(options, &caller, planned, (count, &choice)));
     agree(options, planned)?;
     caller.begin_spending();
-    let progress = Progress::new();
+    let progress = ProgressLine::new();
     let samples = ask_all(&caller, options, sessions, arms, &choice.samples, &progress).await?;
     drop(progress);
     let spending = caller.spending.lock();
@@ -366,6 +369,7 @@ fn new_caller(
         output: options.output,
         window: (!window.is_assumed()).then_some(tokens),
         failed_summaries: AtomicUsize::new(0),
+        answers: AtomicUsize::new(0),
         needs_newer_key: AtomicBool::new(false),
     }
 }
@@ -377,14 +381,18 @@ async fn ask_all(
     sessions: &[EvalSession],
     arms: &[Arm],
     samples: &Samples,
-    progress: &Progress,
+    progress: &ProgressLine,
 ) -> Result<Vec<Sample>, Problem> {
     let mut found = Vec::new();
     for (number, session) in sessions.iter().enumerate() {
         let Some(wanted) = samples.get(&number) else {
             continue;
         };
-        progress.show_replay(number + 1, sessions.len());
+        progress.show(&format!(
+            "replaying session {} of {}",
+            number + 1,
+            sessions.len()
+        ));
         let asked = outcomes::ask(caller, session, arms, wanted, options.concurrency, progress);
         found.extend(asked.await?);
     }

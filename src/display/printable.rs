@@ -10,6 +10,14 @@ pub(crate) fn is_printable(letter: char) -> bool {
     !letter.is_control() && !turns
 }
 
+/// Returns the printable characters of `text`, at most `most`.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    text.chars()
+        .filter(|letter| is_printable(*letter))
+        .take(most)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,10 +15,10 @@ use longhaul_mock_model::{
 
 use super::client::AgentClient;
 use super::injected;
-use super::progress::ProgressLine;
 use super::report::{DemoReport, InjectedMessage, PlayOutcome};
 use super::row::PlayRow;
 use super::session::RecordedSession;
+use crate::cli::progress::ProgressLine;
 
 /// The number of times the agent yields to other tasks between two requests. All tasks share one
 /// thread, so this many steps run however slow the machine is. A background job needs fewer steps
@@ -95,6 +95,7 @@ struct SessionPlayer<'a> {
     session: &'a RecordedSession,
     model: &'a Model,
     client: AgentClient,
+    name: &'static str,
     progress: ProgressLine,
 }
 
@@ -109,7 +110,8 @@ impl<'a> SessionPlayer<'a> {
             session,
             model,
             client: AgentClient::new(asked, session.path()),
-            progress: ProgressLine::new(name, session.len()),
+            name,
+            progress: ProgressLine::new(),
         }
     }
 
@@ -119,7 +121,9 @@ impl<'a> SessionPlayer<'a> {
         let mut injected = None;
         let mut known = 0;
         for (at, asked) in self.session.requests().enumerate() {
-            self.progress.show_request(at + 1);
+            let (name, number, all) = (self.name, at + 1, self.session.len());
+            self.progress
+                .show(&format!("{name}: request {number} of {all}"));
             let tokens = TokenDensity::STANDARD
                 .request_tokens(&asked.body)
                 .unwrap_or(0);

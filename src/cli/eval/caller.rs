@@ -25,8 +25,6 @@ use longhaul_core::window::expected_ratio;
 
 /// Most output of a summary whose call states no limit.
 const SUMMARY_OUTPUT: Tokens = Tokens::new(8_192);
-/// Maximum characters shown of an upstream's error.
-const ERROR_CHARS: usize = 200;
 
 /// A model and its prices.
 pub(super) struct PricedModel {
@@ -53,6 +51,8 @@ pub(super) struct Caller {
     pub(super) window: Option<Tokens>,
     /// Calls for summaries that failed. longhaul goes on with a digest then, as it does for any agent.
     pub(super) failed_summaries: AtomicUsize,
+    /// Steps that have an outcome.
+    pub(super) answers: AtomicUsize,
     /// Whether the upstream asked for the newer key of the output limit.
     pub(super) needs_newer_key: AtomicBool,
 }
@@ -357,22 +357,11 @@ fn usage_of(dialect: Dialect, body: &[u8], is_stream: bool) -> Option<Usage> {
     usage
 }
 
-/// Returns the message of an error in the API's format, shortened and safe for a terminal. A reply may
-/// repeat the request, so nothing else of it is shown.
+/// Returns the status and the message of an error. A reply may repeat the request, so nothing else of it
+/// is shown.
 fn error_text(reply: &LoopbackReply) -> String {
-    let value: Option<serde_json::Value> = serde_json::from_slice(&reply.body).ok();
-    let message = value
-        .as_ref()
-        .and_then(|value| value.pointer("/error/message")?.as_str());
-    let message: String = message
-        .unwrap_or_default()
-        .chars()
-        .filter(|letter| crate::display::printable::is_printable(*letter))
-        .take(ERROR_CHARS)
-        .collect();
-    if message.is_empty() {
-        reply.status.to_string()
-    } else {
-        format!("{}: {message}", reply.status)
+    match reply.error_message().filter(|message| !message.is_empty()) {
+        Some(message) => format!("{}: {message}", reply.status),
+        None => reply.status.to_string(),
     }
 }

@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::sleep;
 
-use crate::cli::check::KEY_VARIABLE;
+use crate::cli::check::{bearer, key_header};
 use crate::cli::loopback::{LoopbackClient, LoopbackProxy, LoopbackReply};
 use crate::config::{BaseUrl, ClientTokens, Config, Mode, StoreLocation};
 use crate::error::Problem;
@@ -160,18 +160,9 @@ impl UpstreamClient {
 
 impl Key {
     fn new(key: &str) -> Result<Self, Problem> {
-        let header = |text: &str| {
-            let mut value = HeaderValue::try_from(text).map_err(|_| {
-                Problem::CommandLine(format!(
-                    "{KEY_VARIABLE} holds characters that no header can carry"
-                ))
-            })?;
-            value.set_sensitive(true);
-            Ok::<_, Problem>(value)
-        };
         Ok(Self {
-            bearer: header(&format!("Bearer {key}"))?,
-            plain: header(key)?,
+            bearer: bearer(key)?,
+            plain: key_header(key)?,
         })
     }
 }
