@@ -1,36 +1,57 @@
-//! Keys of a request body that longhaul uses.
+//! Keys that longhaul uses, by the object that they belong to.
 
 use crate::dialect::request_keys::keys;
 
 keys! {
-    /// Keys that longhaul uses, at any level.
+    /// Keys of a request body.
     RequestKey {
-        Arguments = "arguments" | "input",
-        CacheControl = "cache_control",
-        Content = "content",
-        Detail = "detail",
-        Function = "function" | "custom",
-        FunctionCall = "function_call",
-        Id = "id",
-        ImageUrl = "image_url",
         MaxCompletionTokens = "max_completion_tokens",
         MaxTokens = "max_tokens",
         Messages = "messages",
         Model = "model",
-        Name = "name",
-        PromptCache = "prompt_cache_key",
-        Refusal = "refusal",
-        Role = "role",
         Stream = "stream",
-        Text = "text",
-        ToolCallId = "tool_call_id",
-        ToolCalls = "tool_calls",
-        Type = "type",
     } shared {
-        Reasoning = "reasoning" | "reasoning_content" | "reasoning_details" | "thinking_blocks",
+        PromptCache = "prompt_cache_key",
         Routing = "provider" | "models" | "preset" | "providerOptions" | "route"
             | "safety_identifier" | "service_tier" | "store" | "tags" | "transforms" | "user",
-        Thinking = "chat_template_kwargs" | "enable_thinking" | "reasoning_effort" | "think" | "thinking",
+        Thinking = "chat_template_kwargs" | "enable_thinking" | "reasoning" | "reasoning_content"
+            | "reasoning_details" | "reasoning_effort" | "think" | "thinking" | "thinking_blocks",
         Tools = "tools" | "functions",
     }
+}
+
+keys! {
+    /// Keys of a message.
+    MessageKey {
+        Content = "content",
+        FunctionCall = "function_call",
+        Name = "name",
+        Refusal = "refusal",
+        Role = "role",
+        ToolCallId = "tool_call_id",
+        ToolCalls = "tool_calls",
+    } shared {
+        Reasoning = "reasoning" | "reasoning_content" | "reasoning_details" | "thinking_blocks",
+    }
+}
+
+keys! {
+    /// Keys of a part of a content.
+    PartKey {
+        CacheControl = "cache_control",
+        Text = "text",
+        Type = "type",
+    } shared {
+        Detail = "detail" | "image_url",
+    }
+}
+
+keys! {
+    /// Keys of a tool call and of its function.
+    CallKey {
+        Arguments = "arguments" | "input",
+        Function = "function" | "custom",
+        Id = "id",
+        Name = "name",
+    } shared {}
 }

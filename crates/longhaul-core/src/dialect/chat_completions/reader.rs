@@ -3,7 +3,7 @@
 mod message_draft;
 
 use super::called_function::CalledFunction;
-use super::keys::RequestKey;
+use super::keys::{CallKey, MessageKey, PartKey, RequestKey};
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
@@ -46,8 +46,9 @@ pub(in crate::dialect) fn read_with<'a>(
         ..RequestReader::default()
     };
     let mut seen = SeenKeys::default();
-    let body = read_request(body, |scanner, key| {
-        reader.request_member(scanner, key, &mut seen)
+    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
+        Some(known) => reader.request_member(scanner, key, known),
+        None => Ok(scanner.skip()?),
     })?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
@@ -79,68 +80,38 @@ impl RequestReader<'_> {
     fn request_member(
         &mut self,
         scanner: &mut Scanner<'_>,
-        key: Literal,
-        seen: &mut SeenKeys,
+        spelt: Literal,
+        key: RequestKey,
     ) -> Result<(), Bypass> {
-        let spelt = key;
-        let Some(key) = known_key(scanner, key) else {
-            return Ok(scanner.skip()?);
-        };
         match key {
             RequestKey::MaxCompletionTokens => {
-                seen.insert_once(key)?;
                 if let Some(limit) = read_output_limit(scanner, spelt)? {
                     self.params.output_limit = Some(limit);
                 }
             }
             RequestKey::MaxTokens => {
-                seen.insert_once(key)?;
                 let limit = read_output_limit(scanner, spelt)?;
                 self.params.output_limit = self.params.output_limit.or(limit);
             }
             RequestKey::Messages => {
-                seen.insert_once(key)?;
                 if scanner.peek() != Some(b'[') {
                     return Err(wrong_type(scanner));
                 }
                 scanner.array(|scanner| self.message(scanner))?;
             }
-            RequestKey::Model => {
-                seen.insert_once(key)?;
-                self.params.model = read_model(scanner)?;
-            }
+            RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
             RequestKey::Routing => {
                 let value = scanner.value()?;
                 self.params.routing.push((spelt, value));
             }
-            RequestKey::Reasoning | RequestKey::Thinking => {
+            RequestKey::Thinking => {
                 let (value, granted) = read_reasoning_option(scanner)?;
                 self.params.reasoning_budget = self.params.reasoning_budget.max(granted);
                 self.params.thinking.push((spelt, value));
             }
-            RequestKey::Stream => {
-                seen.insert_once(key)?;
-                self.params.streaming = read_flag(scanner)?;
-            }
-            RequestKey::Tools => {
-                self.params.tool_tokens += read_tool_tokens(scanner)?;
-            }
-            RequestKey::Arguments
-            | RequestKey::CacheControl
-            | RequestKey::Content
-            | RequestKey::Detail
-            | RequestKey::Function
-            | RequestKey::FunctionCall
-            | RequestKey::Id
-            | RequestKey::ImageUrl
-            | RequestKey::Name
-            | RequestKey::Refusal
-            | RequestKey::Role
-            | RequestKey::Text
-            | RequestKey::ToolCallId
-            | RequestKey::ToolCalls
-            | RequestKey::Type => scanner.skip()?,
+            RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
+            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
         }
         Ok(())
     }
@@ -167,11 +138,9 @@ impl RequestReader<'_> {
         }
         let mut seen = SeenKeys::default();
         let mut draft = MessageDraft::new(self.parts.len(), self.calls.len());
-        let span = scanner.object(|scanner, key| {
-            let Some(key) = known_key(scanner, key) else {
-                return Ok(scanner.skip()?);
-            };
-            self.message_member(scanner, key, &mut seen, &mut draft)
+        let span = scanner.object(|scanner, key| match seen.next(scanner, key)? {
+            Some(key) => self.message_member(scanner, key, &mut draft),
+            None => Ok(scanner.skip()?),
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
         let mut message = self.build_message(span, role, draft);
@@ -188,20 +157,17 @@ impl RequestReader<'_> {
     fn message_member(
         &mut self,
         scanner: &mut Scanner<'_>,
-        key: RequestKey,
-        seen: &mut SeenKeys,
+        key: MessageKey,
         draft: &mut MessageDraft,
     ) -> Result<(), Bypass> {
         match key {
-            RequestKey::Content => {
-                seen.insert_once(key)?;
+            MessageKey::Content => {
                 draft.content = self.content(scanner)?;
                 if matches!(draft.content, Content::Parts(_)) {
                     draft.parts.end = self.parts.len();
                 }
             }
-            RequestKey::FunctionCall | RequestKey::ToolCalls => {
-                seen.insert_once(key)?;
+            MessageKey::FunctionCall | MessageKey::ToolCalls => {
                 match scanner.peek() {
                     Some(b'[') => drop(scanner.array(|scanner| self.call(scanner))?),
                     Some(b'{') => self.call(scanner)?,
@@ -210,49 +176,23 @@ impl RequestReader<'_> {
                 }
                 draft.calls.end = self.calls.len();
             }
-            RequestKey::Name => {
-                seen.insert_once(key)?;
-                draft.name = string_or_null(scanner)?;
-            }
-            RequestKey::Reasoning => {
-                seen.insert_once(key)?;
+            MessageKey::Name => draft.name = string_or_null(scanner)?,
+            MessageKey::Reasoning => {
                 let span = scanner.value()?;
                 let thought = span.slice(scanner.text());
                 if thought != "null" {
                     draft.add_reasoning(thought);
                 }
             }
-            RequestKey::Refusal => {
-                seen.insert_once(key)?;
+            MessageKey::Refusal => {
                 let span = scanner.value()?;
                 draft.refusal_chars = char_count(span.slice(scanner.text()));
             }
-            RequestKey::Role => {
-                seen.insert_once(key)?;
+            MessageKey::Role => {
                 let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
                 draft.role = Some(role_from_name(&role.decode(scanner.text())));
             }
-            RequestKey::ToolCallId => {
-                seen.insert_once(key)?;
-                draft.tool_call_id = string_or_null(scanner)?;
-            }
-            RequestKey::Arguments
-            | RequestKey::CacheControl
-            | RequestKey::Detail
-            | RequestKey::Function
-            | RequestKey::Id
-            | RequestKey::ImageUrl
-            | RequestKey::MaxCompletionTokens
-            | RequestKey::MaxTokens
-            | RequestKey::Messages
-            | RequestKey::Model
-            | RequestKey::PromptCache
-            | RequestKey::Routing
-            | RequestKey::Stream
-            | RequestKey::Text
-            | RequestKey::Thinking
-            | RequestKey::Tools
-            | RequestKey::Type => scanner.skip()?,
+            MessageKey::ToolCallId => draft.tool_call_id = string_or_null(scanner)?,
         }
         Ok(())
     }
@@ -280,27 +220,20 @@ impl RequestReader<'_> {
         let mut cache_mark = None;
         let mut is_coarse = false;
         let span = scanner.object(|scanner, key| {
-            match known_key(scanner, key) {
-                Some(RequestKey::Type) => {
-                    seen.insert_once(RequestKey::Type)?;
+            match seen.next(scanner, key)? {
+                Some(PartKey::Type) => {
                     let name = string_or_null(scanner)?;
                     kind = name.map_or(PartKind::Other, |name| {
                         part_kind_from_type(&name.decode(scanner.text()))
                     });
                 }
-                Some(RequestKey::Text) => {
-                    seen.insert_once(RequestKey::Text)?;
-                    text = string_or_null(scanner)?;
-                }
-                Some(RequestKey::Detail | RequestKey::ImageUrl) => {
-                    is_coarse |= read_low_detail(scanner)?;
-                }
-                Some(RequestKey::CacheControl) => {
-                    seen.insert_once(RequestKey::CacheControl)?;
+                Some(PartKey::Text) => text = string_or_null(scanner)?,
+                Some(PartKey::Detail) => is_coarse |= read_low_detail(scanner)?,
+                Some(PartKey::CacheControl) => {
                     let value = scanner.value()?;
                     cache_mark = (value.slice(scanner.text()) != "null").then_some(value);
                 }
-                _ => scanner.skip()?,
+                None => scanner.skip()?,
             }
             Ok::<(), Bypass>(())
         })?;
@@ -326,13 +259,13 @@ impl RequestReader<'_> {
         let mut outer = CalledFunction::default();
         let mut inner = CalledFunction::default();
         scanner.object(|scanner, key| match known_key(scanner, key) {
-            Some(RequestKey::Id) => {
-                seen.insert_once(RequestKey::Id)?;
+            Some(CallKey::Id) => {
+                seen.insert_once(CallKey::Id)?;
                 id = string_or_null(scanner)?;
                 Ok(())
             }
-            Some(RequestKey::Function) if scanner.peek() == Some(b'{') => {
-                seen.insert_once(RequestKey::Function)?;
+            Some(CallKey::Function) if scanner.peek() == Some(b'{') => {
+                seen.insert_once(CallKey::Function)?;
                 let mut inner_seen = SeenKeys::default();
                 scanner.object(|scanner, key| inner.read_member(scanner, key, &mut inner_seen))?;
                 Ok(())
@@ -387,7 +320,7 @@ fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
     let mut is_low = false;
     scanner.object(|scanner, key| {
         let value = scanner.value()?.slice(scanner.text());
-        is_low |= known_key(scanner, key) == Some(RequestKey::Detail) && value == r#""low""#;
+        is_low |= known_key(scanner, key) == Some(PartKey::Detail) && value == r#""low""#;
         Ok::<(), NotJson>(())
     })?;
     Ok(is_low)

@@ -1,6 +1,6 @@
 //! Edits of the history that the provider makes at the client's request.
 
-use super::keys::RequestKey;
+use super::keys::EditKey;
 use crate::conversation::HistoryKeeper;
 use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
@@ -24,7 +24,7 @@ pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> 
         return Ok(keeper);
     }
     scanner.object(|scanner, key| {
-        if known_key(scanner, key) != Some(RequestKey::Edits) || scanner.peek() != Some(b'[') {
+        if known_key(scanner, key) != Some(EditKey::Edits) || scanner.peek() != Some(b'[') {
             return scanner.skip();
         }
         scanner.array(|scanner| {
@@ -43,7 +43,7 @@ pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> 
 fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
     let mut name: Option<Literal> = None;
     scanner.object(|scanner, key| {
-        if known_key(scanner, key) == Some(RequestKey::Type) && scanner.peek() == Some(b'"') {
+        if known_key(scanner, key) == Some(EditKey::Type) && scanner.peek() == Some(b'"') {
             name = Some(scanner.string()?);
             return Ok(());
         }

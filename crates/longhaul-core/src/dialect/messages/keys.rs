@@ -1,36 +1,57 @@
-//! Keys of a request body that longhaul uses.
+//! Keys that longhaul uses, by the object that they belong to.
 
 use crate::dialect::request_keys::keys;
 
 keys! {
-    /// Keys that longhaul uses, at any level.
+    /// Keys of a request body.
     RequestKey {
-        CacheControl = "cache_control",
-        CacheReference = "cache_reference",
-        Compaction = "compaction",
-        Content = "content",
         ContextManagement = "context_management",
-        Edits = "edits",
-        Id = "id",
-        Input = "input",
-        IsError = "is_error",
         MaxTokens = "max_tokens",
         Messages = "messages",
         Model = "model",
-        Name = "name",
         OutputConfig = "output_config",
-        Role = "role",
         Stream = "stream",
         System = "system",
-        Text = "text",
         Thinking = "thinking",
-        Thread = "thread",
-        ToolUseId = "tool_use_id",
         Tools = "tools",
-        Type = "type",
     } shared {
+        ProviderHistory = "compaction" | "thread",
         // Keys of OpenRouter, behind the first three.
         Routing = "inference_geo" | "metadata" | "service_tier" | "models" | "provider" | "route"
             | "transforms" | "user",
     }
+}
+
+keys! {
+    /// Keys of a message.
+    MessageKey {
+        Content = "content",
+        Role = "role",
+    } shared {}
+}
+
+keys! {
+    /// Keys of a block.
+    BlockKey {
+        CacheControl = "cache_control",
+        Content = "content",
+        Id = "id",
+        Input = "input",
+        IsError = "is_error",
+        Name = "name",
+        Text = "text",
+        Thinking = "thinking",
+        ToolUseId = "tool_use_id",
+        Type = "type",
+    } shared {
+        CacheReference = "cache_reference",
+    }
+}
+
+keys! {
+    /// Keys of `context_management` and of its edits.
+    EditKey {
+        Edits = "edits",
+        Type = "type",
+    } shared {}
 }
