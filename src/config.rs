@@ -310,9 +310,6 @@ impl Config {
     }
 
     /// Builds the configuration from the resolved layers.
-    ///
-    /// # Errors
-    /// All problems at once.
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems::default();
         let general = problems.ok_or_record(model_settings(found));

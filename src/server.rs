@@ -82,9 +82,6 @@ pub(crate) struct Server {
 
 impl Server {
     /// Checks the upstreams and builds the proxy.
-    ///
-    /// # Errors
-    /// Same as for [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
         let bases: Vec<BaseUrl> = config.upstream_bases().cloned().collect();
         refuse_self_loop(&bases, local_address(&listener)?).await?;
@@ -106,10 +103,7 @@ impl Server {
     }
 
     /// Serves the admin pages at `listener` while the server runs. The pages show `settings`
-    /// unchanged.
-    ///
-    /// # Errors
-    /// The upstream is that listener. The listener is dropped then.
+    /// unchanged. Fails, and drops the listener, if it is an upstream.
     pub(crate) async fn set_admin_listener(
         &mut self,
         listener: TcpListener,

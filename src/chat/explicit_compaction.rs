@@ -79,10 +79,8 @@ fn bypass_fault(why: Bypass) -> Fault {
     }
 }
 
-/// Answers an explicit compaction request with the compacted body.
-///
-/// # Errors
-/// The mode is off, or the body is not a valid chat or exceeds a limit.
+/// Answers an explicit compaction request with the compacted body. Fails if the mode is off, or the
+/// body is not a valid chat or exceeds a limit.
 pub(crate) async fn answer(
     services: &Arc<Services>,
     request: Request<ClientBody>,
@@ -113,10 +111,8 @@ pub(crate) async fn answer(
     Ok(reply)
 }
 
-/// Compacts a body in memory, for a caller with the credentials in `head`.
-///
-/// # Errors
-/// The mode is off, or the body is not a valid chat or exceeds a limit.
+/// Compacts a body in memory, for a caller with the credentials in `head`. Fails if the mode is
+/// off, or the body is not a valid chat or exceeds a limit.
 pub(crate) async fn compact_body(
     services: &Arc<Services>,
     head: Parts,

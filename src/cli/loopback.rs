@@ -32,10 +32,7 @@ pub(super) struct LoopbackProxy {
 }
 
 impl LoopbackProxy {
-    /// Starts the proxy.
-    ///
-    /// # Errors
-    /// Loopback cannot be used, or the proxy refuses its settings.
+    /// Starts the proxy. Fails if loopback cannot be used, or the proxy refuses its settings.
     pub(super) async fn start(config: Config) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -65,10 +62,8 @@ impl Drop for LoopbackProxy {
 }
 
 /// Returns the settings for a proxy in front of the server at `base`, with this window. Removes
-/// everything that reaches outside this process: listeners, keys, stores and other upstreams.
-///
-/// # Errors
-/// `base` is not a base URL.
+/// everything that reaches outside this process: listeners, keys, stores and other upstreams. Fails
+/// if `base` is not a base URL.
 pub(super) fn isolated(
     config: &Config,
     base: &str,
@@ -136,10 +131,8 @@ impl LoopbackClient {
         }
     }
 
-    /// Posts a JSON body and reads the reply, at most `most` bytes of it, within `limit`.
-    ///
-    /// # Errors
-    /// No whole reply arrived; the text says why.
+    /// Posts a JSON body and reads the reply, at most `most` bytes of it, within `limit`. Fails if
+    /// no whole reply arrived; the text says why.
     pub(super) async fn post(
         &self,
         path: &str,

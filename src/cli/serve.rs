@@ -128,10 +128,8 @@ async fn serve_until_signal(
     Ok(())
 }
 
-/// Starts the admin listener and returns its address, or `None` if there is none.
-///
-/// # Errors
-/// An explicitly configured address is unavailable. A default address is skipped instead.
+/// Starts the admin listener and returns its address, or `None` if there is none. Fails if an
+/// explicitly configured address is unavailable. A default address is skipped instead.
 pub(super) async fn start_admin(
     server: &mut Server,
     at: AdminListener,

@@ -106,9 +106,6 @@ impl Layers {
     }
 
     /// Combines the layers and checks every value.
-    ///
-    /// # Errors
-    /// All problems at once.
     pub(crate) fn resolve(self) -> Result<ResolvedSettings, Vec<Problem>> {
         let Self {
             mut values,

@@ -54,10 +54,7 @@ pub(crate) struct RecallEndpoint {
 }
 
 /// Returns the address of the running proxy, from few settings: an agent's environment may lack the
-/// others.
-///
-/// # Errors
-/// The settings name no address that stays the same.
+/// others. Fails if the settings name no address that stays the same.
 pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Problem> {
     let listen = found.value(&settings::LISTEN)?;
     let base = match found.value(&settings::RECALL_URL)? {

@@ -92,10 +92,8 @@ pub(crate) fn upstream_request(
     Ok(Request::from_parts(head, body))
 }
 
-/// Builds the client's reply, with the upstream body unchanged.
-///
-/// # Errors
-/// The transfer codings of the reply leave its end open to doubt, or the client cannot read them.
+/// Builds the client's reply, with the upstream body unchanged. Fails if the transfer codings of
+/// the reply leave its end open to doubt, or the client cannot read them.
 pub(crate) fn client_reply(
     services: &Services,
     reply: Response<UpstreamBody>,

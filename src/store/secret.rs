@@ -18,10 +18,7 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Generates a new secret.
-    ///
-    /// # Errors
-    /// If the system's random number generator fails.
+    /// Generates a new secret. Fails if the system's random number generator fails.
     pub(crate) fn generate() -> Result<Self, Problem> {
         random_bytes().map(Self)
     }

@@ -69,9 +69,7 @@ pub(super) async fn play_both(
 }
 
 /// Plays the session through a proxy. `configure` returns its settings for the model's base URL.
-///
-/// # Errors
-/// The model or the proxy cannot be started.
+/// Fails if the model or the proxy cannot be started.
 pub(crate) async fn play_through_proxy(
     session: &RecordedSession,
     options: ModelOptions,

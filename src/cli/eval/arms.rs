@@ -60,9 +60,7 @@ pub(super) fn flags() -> impl Iterator<Item = Arg> {
 }
 
 /// Returns an arm for each combination of the values in `matches`, over the settings of `layers`.
-///
-/// # Errors
-/// The settings are invalid, or there are more than [`MAX_ARMS`] combinations.
+/// Fails if the settings are invalid, or there are more than [`MAX_ARMS`] combinations.
 pub(super) fn arms(
     layers: impl Fn() -> Layers,
     matches: &ArgMatches,

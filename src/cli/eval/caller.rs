@@ -119,10 +119,8 @@ impl Caller {
         ])
     }
 
-    /// Asks for a step, unless the results file has the answer.
-    ///
-    /// # Errors
-    /// The upstream refuses the key, or the results file cannot be written.
+    /// Asks for a step, unless the results file has the answer. Fails if the upstream refuses the
+    /// key, or the results file cannot be written.
     pub(super) async fn step(&self, call: &StepCall) -> Result<Called, Problem> {
         let key = self.step_key(call);
         if let Some(known) = self.results.lock().get(&key) {
@@ -229,10 +227,8 @@ impl Caller {
         }
     }
 
-    /// Makes a call for a summary, unless the results file has the answer.
-    ///
-    /// # Errors
-    /// The upstream refuses the key, or the results file cannot be written.
+    /// Makes a call for a summary, unless the results file has the answer. Fails if the upstream
+    /// refuses the key, or the results file cannot be written.
     pub(super) async fn summary(&self, dialect: Dialect, body: &Bytes) -> Result<Called, Problem> {
         let upstream = self.summary_upstream.as_ref().unwrap_or(&self.upstream);
         let key = hash(&[

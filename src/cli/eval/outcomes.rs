@@ -80,10 +80,8 @@ impl StepOutcome {
     }
 }
 
-/// Asks for the steps at the requests `wanted` of `session`, at most `concurrency` at a time.
-///
-/// # Errors
-/// No further call can succeed.
+/// Asks for the steps at the requests `wanted` of `session`, at most `concurrency` at a time. Fails
+/// if no further call can succeed.
 pub(super) async fn ask(
     caller: &Arc<Caller>,
     session: &EvalSession,

@@ -52,10 +52,7 @@ impl EvalSession {
 }
 
 /// Reads the sessions at `paths`, for requests to `model`: files of request bodies, logs of agents, and
-/// folders of both.
-///
-/// # Errors
-/// A path cannot be read, or holds no session.
+/// folders of both. Fails if a path cannot be read, or holds no session.
 pub(super) fn read(paths: &[&Path], model: &str) -> Result<Vec<EvalSession>, Vec<Problem>> {
     let (mut sessions, mut problems) = (Vec::new(), Vec::new());
     for path in paths {

@@ -53,10 +53,8 @@ struct Key {
 }
 
 impl UpstreamClient {
-    /// Starts a proxy for the upstream of `config`. `key` authorises its calls.
-    ///
-    /// # Errors
-    /// Loopback or the settings cannot be used, or no header can carry the key.
+    /// Starts a proxy for the upstream of `config`. `key` authorises its calls. Fails if loopback
+    /// or the settings cannot be used, or no header can carry the key.
     pub(super) async fn start(config: &Config, key: Option<&str>) -> Result<Self, Problem> {
         let mut config = config.clone();
         config.mode = Mode::Off;
@@ -89,10 +87,7 @@ impl UpstreamClient {
     }
 
     /// Sends a chat and returns the answer or refusal. Repeats a call that found the upstream busy or
-    /// unreachable.
-    ///
-    /// # Errors
-    /// No attempt received a whole reply; the text says why.
+    /// unreachable. Fails if no attempt received a whole reply; the text says why.
     pub(super) async fn send(
         &self,
         dialect: Dialect,

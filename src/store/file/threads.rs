@@ -110,10 +110,8 @@ enum DatabaseFailure {
 }
 
 impl FileThreads {
-    /// Starts the threads. If `database` is `None`, it is opened as soon as possible.
-    ///
-    /// # Errors
-    /// If a thread cannot be spawned.
+    /// Starts the threads. If `database` is `None`, it is opened as soon as possible. Fails if a
+    /// thread cannot be spawned.
     pub(super) fn start(
         place: StoreFile,
         database: Option<Database>,

@@ -61,10 +61,8 @@ impl SeenKeys {
         self.0 & (1 << key.number()) != 0
     }
 
-    /// Inserts `key`.
-    ///
-    /// # Errors
-    /// The object contains the key twice. Parsers differ in which of the two values they take.
+    /// Inserts `key`. Fails if the object contains the key twice. Parsers differ in which of the
+    /// two values they take.
     pub(super) fn insert_once(&mut self, key: impl Key) -> Result<(), Bypass> {
         if self.contains(key) && !key.is_shared() {
             return Err(Bypass::Duplicate);
@@ -74,9 +72,6 @@ impl SeenKeys {
     }
 
     /// Returns the known key that a literal spells, and inserts it.
-    ///
-    /// # Errors
-    /// As for [`Self::insert_once`].
     pub(super) fn next<K: Key>(
         &mut self,
         scanner: &Scanner<'_>,

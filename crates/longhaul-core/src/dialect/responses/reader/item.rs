@@ -207,10 +207,8 @@ impl RequestReader<'_> {
         Ok(message)
     }
 
-    /// Sets a message's content to `value`.
-    ///
-    /// # Errors
-    /// The value has a type that longhaul does not read.
+    /// Sets a message's content to `value`. Fails if the value has a type that longhaul does not
+    /// read.
     fn set_content(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
         let kept = match &value {
             Value::Parts(_, _, range) => range.clone(),
@@ -233,9 +231,6 @@ impl RequestReader<'_> {
     }
 
     /// Sets a message's content to the texts of a shell's output, each a part of its own.
-    ///
-    /// # Errors
-    /// See [`set_content`](Self::set_content).
     fn set_chunks(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
         let Value::Parts(span, list, _) = value else {
             return self.set_content(message, value);
