@@ -9,7 +9,7 @@ pub(crate) mod self_loop;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
-use crate::config::{BaseUrl, Config};
+use crate::config::{BaseUrl, Config, own_origin};
 use crate::dashboard::days_file::DaysFile;
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
@@ -128,21 +128,9 @@ impl Server {
 
     /// Returns the base URL that agents on this machine use.
     fn agent_url(&self) -> Result<String, Problem> {
-        let address = local_address(&self.listener)?;
-        let ip = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-        };
-        let scheme = if self.reloadable.certificates.is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        Ok(format!(
-            "{scheme}://{}/v1",
-            SocketAddr::new(ip, address.port())
-        ))
+        let has_tls = self.reloadable.certificates.is_some();
+        let origin = own_origin(local_address(&self.listener)?, has_tls);
+        Ok(format!("{origin}/v1"))
     }
 
     /// Returns the metrics of the proxy.

@@ -282,11 +282,7 @@ async fn run(
     let progress = ProgressLine::new();
     let (mut changed, mut may_fit) = (Vec::new(), Vec::new());
     for (number, session) in sessions.iter().enumerate() {
-        progress.show(&format!(
-            "replaying session {} of {}",
-            number + 1,
-            sessions.len()
-        ));
+        progress.show_step("replaying session", number + 1, sessions.len());
         let bodies = session.bodies();
         may_fit.push(
             bodies
@@ -388,11 +384,7 @@ async fn ask_all(
         let Some(wanted) = samples.get(&number) else {
             continue;
         };
-        progress.show(&format!(
-            "replaying session {} of {}",
-            number + 1,
-            sessions.len()
-        ));
+        progress.show_step("replaying session", number + 1, sessions.len());
         let asked = outcomes::ask(caller, session, arms, wanted, options.concurrency, progress);
         found.extend(asked.await?);
     }

@@ -20,6 +20,11 @@ impl ProgressLine {
         }
     }
 
+    /// Shows that the step `number` of `all`, counted from 1, is in progress.
+    pub(super) fn show_step(&self, what: &str, number: usize, all: usize) {
+        self.show(&format!("{what} {number} of {all}"));
+    }
+
     /// Shows `text` in place of the line before.
     pub(super) fn show(&self, text: &str) {
         if self.is_visible {

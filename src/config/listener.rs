@@ -37,6 +37,12 @@ pub(super) fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
 }
 
+/// Returns the origin of a listener, as reachable from this machine.
+pub(crate) fn own_origin(listen: SocketAddr, has_tls: bool) -> String {
+    let scheme = if has_tls { "https" } else { "http" };
+    format!("{scheme}://{}", reachable_address(listen))
+}
+
 /// Returns the address by which this machine reaches a listener on `address`. Replaces an
 /// unspecified IP address with loopback.
 pub(crate) fn reachable_address(address: SocketAddr) -> SocketAddr {

@@ -119,9 +119,8 @@ impl<'a> SessionPlayer<'a> {
         let mut injected = None;
         let mut known = 0;
         for (at, asked) in self.session.requests().enumerate() {
-            let (name, number, all) = (self.name, at + 1, self.session.len());
-            self.progress
-                .show(&format!("{name}: request {number} of {all}"));
+            let what = format!("{}: request", self.name);
+            self.progress.show_step(&what, at + 1, self.session.len());
             let tokens = TokenDensity::STANDARD
                 .request_tokens(&asked.body)
                 .unwrap_or(0);
