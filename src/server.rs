@@ -230,7 +230,6 @@ impl Server {
     }
 }
 
-/// Returns the local address of a listener.
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     let address = listener.local_addr();
     address.map_err(|error| Problem::Listen(error.to_string()))

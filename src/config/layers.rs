@@ -100,7 +100,6 @@ impl Layers {
         }
     }
 
-    /// Whether any layer sets this key.
     pub(crate) fn is_set(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }

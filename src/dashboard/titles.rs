@@ -46,7 +46,6 @@ impl Default for Titles {
 }
 
 impl Titles {
-    /// Returns the title of the conversation.
     pub(crate) fn title(&self, conversation: RecordKey) -> Option<Arc<Title>> {
         self.requests.lock().get(&conversation)?.title
     }

@@ -147,7 +147,6 @@ mod tests {
         check(&[Separate, Merged, Separate], Separate);
     }
 
-    /// Creates a conversation key.
     pub(super) fn conversation(scope: u8) -> RecordKey {
         RecordKey::from_bytes(&[scope; RecordKey::BYTES]).unwrap()
     }

@@ -286,7 +286,6 @@ impl Default for LearnedWindows {
 }
 
 impl LearnedWindows {
-    /// Returns the observations of `model`.
     pub(crate) fn observations(&self, model: &str) -> ModelObservations {
         let mut observations = self.by_model.lock().get(model).unwrap_or_default();
         observations.expire();

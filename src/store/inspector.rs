@@ -148,7 +148,6 @@ impl StoreInspector {
         self.sealer.open(listed.key, listed.entry.record.as_ref()?)
     }
 
-    /// Closes the store.
     pub(crate) async fn close(&self) {
         for store in self.stores() {
             store.close().await;

@@ -13,7 +13,6 @@ pub(super) const LENGTH: u64 = 32;
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    /// Creates a secret from its bytes.
     pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -36,7 +35,6 @@ impl Secret {
         blake3::derive_key(purpose, &self.0)
     }
 
-    /// Returns the bytes of the secret.
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -48,7 +48,6 @@ impl RequestTrace {
         self.0.as_ref()?.span.parent()
     }
 
-    /// Sets the requested operation.
     pub(crate) fn set_operation(&mut self, asks: impl FnOnce() -> Operation) {
         if let Some(open) = &mut self.0 {
             open.operation = asks();
@@ -105,7 +104,6 @@ impl RequestTrace {
         }
     }
 
-    /// Sets an attribute of the request.
     pub(crate) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
         if let Some(open) = &mut self.0 {
             open.span.set(key, value);

@@ -15,7 +15,6 @@ pub(crate) enum ParentContext {}
     reason = "spans are mutable in a build with `otlp`"
 )]
 impl TraceSpan {
-    /// Returns `None`.
     pub(super) fn start_request(_headers: &HeaderMap) -> Option<Self> {
         None
     }
@@ -35,7 +34,6 @@ impl TraceSpan {
         match *self {}
     }
 
-    /// Sets an attribute.
     pub(super) fn set<'v>(
         &mut self,
         _key: &'static str,

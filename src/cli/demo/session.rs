@@ -30,7 +30,6 @@ pub(crate) struct SessionRequest {
 }
 
 impl RecordedSession {
-    /// Returns the built-in session.
     pub(super) fn built_in() -> Result<Self, String> {
         let replay = session().map_err(|error| error.to_string())?;
         Self::new("cli-0018, a recorded coding session", replay)

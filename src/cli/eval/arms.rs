@@ -47,7 +47,6 @@ pub(super) struct Arm {
     pub(super) config: Config,
 }
 
-/// Builds the flags.
 pub(super) fn flags() -> impl Iterator<Item = Arg> {
     CHOICES.iter().map(|choice| {
         Arg::new(choice.flag)

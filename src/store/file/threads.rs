@@ -158,12 +158,10 @@ impl FileThreads {
         }
     }
 
-    /// Sends a command to the reading thread.
     pub(super) fn send_read(&self, ask: ReadCommand) -> Result<(), Unavailable> {
         self.read_commands.try_send(ask).map_err(|_| TOO_SLOW)
     }
 
-    /// Sends a command to the writing thread.
     pub(super) fn send_write(&self, order: WriteCommand) -> Result<(), Unavailable> {
         self.write_commands.try_send(order).map_err(|_| TOO_SLOW)
     }

@@ -335,7 +335,6 @@ fn add_estimates(message: &mut Message, parts: &[ContentPart]) {
     message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
 }
 
-/// Returns the role with this name.
 fn role_from_name(name: &str) -> Role {
     match name {
         "assistant" => Role::Assistant,
