@@ -30,12 +30,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The writer of summaries.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum Summariser {
-    /// No model: digests replace summaries.
-    Nobody,
     /// The model of the conversation.
     Own,
+    /// No model: digests replace summaries.
+    #[value(name = "none")]
+    Nobody,
 }
 
 /// Plays the session to two models of the same kind, one directly and one through longhaul.
