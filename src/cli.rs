@@ -384,10 +384,8 @@ fn print_error(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes to standard output. A reader that has left, as `head` does, is not an error.
-///
-/// # Errors
-/// Standard output cannot be written.
+/// Writes to standard output. A reader that has left, as `head` does, is not an error. Fails if
+/// standard output cannot be written.
 fn print(text: &str) -> Result<(), Vec<Problem>> {
     let written = pipe::write_output(text.as_bytes());
     Ok(written.map_err(|error| Problem::Output(error.to_string()))?)

@@ -45,20 +45,16 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Creates a proxy for the upstreams of `config`, without connecting.
-    ///
-    /// # Errors
-    /// The certificate file or the store cannot be used.
+    /// Creates a proxy for the upstreams of `config`, without connecting. Fails if the certificate
+    /// file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let services = Arc::new(Services::new(config)?);
         Ok(Self { services })
     }
 
     /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
-    /// global limits keep their values, whatever `config` sets.
-    ///
-    /// # Errors
-    /// The summariser's endpoint cannot be used.
+    /// global limits keep their values, whatever `config` sets. Fails if the summariser's endpoint
+    /// cannot be used.
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
         let services = Arc::new(self.services.with_config(config)?);
         Ok(Self { services })

@@ -57,10 +57,8 @@ pub(super) fn command() -> Command {
         ))
 }
 
-/// Reads a body and prints it compacted. `key` authorises the calls to the upstream.
-///
-/// # Errors
-/// The body cannot be read or is not a chat, the mode is off, or the output cannot be written.
+/// Reads a body and prints it compacted. `key` authorises the calls to the upstream. Fails if the
+/// body cannot be read or is not a chat, the mode is off, or the output cannot be written.
 pub(super) fn compact(
     config: Config,
     matches: &ArgMatches,

@@ -35,9 +35,7 @@ pub(super) fn command() -> Command {
 }
 
 /// Prints the content of the agent's file to standard output, and its place to standard error.
-///
-/// # Errors
-/// The output cannot be written.
+/// Fails if the output cannot be written.
 pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let Some(agent) = Agent::named(text("agent")) else {

@@ -94,10 +94,8 @@ pub(super) fn command() -> Command {
 }
 
 /// Plays the session and prints the outcome. Returns exit code 0 if the session failed without
-/// longhaul and finished with it.
-///
-/// # Errors
-/// An option or the session's file cannot be used, or the output cannot be written.
+/// longhaul and finished with it. Fails if an option or the session's file cannot be used, or the
+/// output cannot be written.
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let wanted = DemoOptions::from_arg_matches(matches);
     let wanted = wanted.map_err(|error| Problem::CommandLine(error.to_string()))?;

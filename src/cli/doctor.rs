@@ -93,9 +93,7 @@ impl Finding {
 }
 
 /// Tests the settings `found` and prints one line per finding. `file` is the configuration file.
-///
-/// # Errors
-/// The output cannot be written.
+/// Fails if the output cannot be written.
 pub(super) fn doctor(
     found: Result<ResolvedSettings, Vec<Problem>>,
     file: Option<&Path>,

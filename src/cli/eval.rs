@@ -145,10 +145,8 @@ fn count(most: u64) -> RangedU64ValueParser<usize> {
 }
 
 /// Evaluates the sessions and prints the report. `layers` returns the settings, and `key` authorises the
-/// calls.
-///
-/// # Errors
-/// The settings or sessions cannot be used, nobody agreed to the cost, or no call can succeed.
+/// calls. Fails if the settings or sessions cannot be used, nobody agreed to the cost, or no call
+/// can succeed.
 pub(super) fn eval(
     layers: impl Fn() -> Layers,
     matches: &ArgMatches,
@@ -390,9 +388,7 @@ fn plan_text(
 }
 
 /// Asks for consent to the cost, unless nothing is left to pay or the command line gives consent.
-///
-/// # Errors
-/// Nobody agrees, or the cost of a limited run is unknown.
+/// Fails if nobody agrees, or the cost of a limited run is unknown.
 fn agree(options: &EvalOptions, planned: Planned) -> Result<(), Problem> {
     if planned.is_nothing() {
         return Ok(());
