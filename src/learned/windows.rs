@@ -17,7 +17,7 @@ use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use crate::wall_clock;
 use accepted_sizes::{AcceptedSizes, RequestSize};
 use conversation_windows::ConversationWindows;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::overflow::{Overflow, ReplyEnd};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::tokens::Tokens;
@@ -26,7 +26,6 @@ use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
 use longhaul_core::window::reply_signals::{SentSize, WindowDetector};
 use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
 use longhaul_core::window::{to_two_digits, window_from_refusal, window_from_repeated_refusal};
-use parking_lot::Mutex;
 
 /// A request of at most this percentage of a window is well below it, whatever the error of the
 /// estimate.
@@ -166,11 +165,7 @@ impl ModelObservations {
         let accepted = self.largest_accepted;
         let published = self.published_accepted.map(|published| published.value);
         if published.is_none_or(|before| accepted > before + before.divided_by(16)) {
-            self.published_accepted = Some(Timestamped::superseding(
-                self.published_accepted,
-                wall_clock::unix_millis(),
-                accepted,
-            ));
+            self.published_accepted = stamped(self.published_accepted, accepted);
         }
     }
 
@@ -194,22 +189,14 @@ impl ModelObservations {
     fn suspect_sizes_from(&mut self, from: Tokens) {
         let before = self.suspect_from;
         let from = before.map_or(from, |before| from.min(before.value));
-        self.suspect_from = Some(Timestamped::superseding(
-            before,
-            wall_clock::unix_millis(),
-            from,
-        ));
+        self.suspect_from = stamped(before, from);
     }
 
     /// Sets the learned window, or `None` if it proved wrong. An unchanged value is not published
     /// to other processes.
     fn set_learned(&mut self, learned: Option<LearnedWindow>) {
         if self.learned_window() != learned {
-            self.learned = Some(Timestamped::superseding(
-                self.learned,
-                wall_clock::unix_millis(),
-                learned,
-            ));
+            self.learned = stamped(self.learned, learned);
         }
         self.cap_accepted();
     }
@@ -232,11 +219,7 @@ impl ModelObservations {
             .published_ratio
             .is_none_or(|told| ratio.is_far_from(told.value))
         {
-            self.published_ratio = Some(Timestamped::superseding(
-                self.published_ratio,
-                wall_clock::unix_millis(),
-                ratio,
-            ));
+            self.published_ratio = stamped(self.published_ratio, ratio);
         }
     }
 
@@ -269,20 +252,18 @@ impl ModelObservations {
     }
 }
 
-/// Observations about the models of one caller.
-pub(crate) struct LearnedWindows {
-    by_model: Mutex<TwoGenerationCache<String, ModelObservations>>,
-    /// Windows that apply to single conversations.
-    by_conversation: ConversationWindows,
+/// Stamps `value` with the current time, or with a later one that supersedes `before`.
+fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Option<Timestamped<T>> {
+    let now = wall_clock::unix_millis();
+    Some(Timestamped::superseding(before, now, value))
 }
 
-impl Default for LearnedWindows {
-    fn default() -> Self {
-        Self {
-            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
-            by_conversation: ConversationWindows::default(),
-        }
-    }
+/// Observations about the models of one caller.
+#[derive(Default)]
+pub(crate) struct LearnedWindows {
+    by_model: LockedCache<String, ModelObservations, MODELS_PER_CALLER>,
+    /// Windows that apply to single conversations.
+    by_conversation: ConversationWindows,
 }
 
 impl LearnedWindows {
@@ -328,8 +309,7 @@ impl LearnedWindows {
     pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let limit = to_two_digits(window_from_refusal(request, overflow));
         self.update(model, |observations| {
-            let now = wall_clock::unix_millis();
-            observations.request_limit = Some(Timestamped::superseding(None, now, limit));
+            observations.request_limit = stamped(None, limit);
         });
     }
 
