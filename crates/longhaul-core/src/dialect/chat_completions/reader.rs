@@ -29,9 +29,6 @@ const DIALECT: Dialect = Dialect::ChatCompletions;
 const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 /// See [`Dialect::read`].
-///
-/// # Errors
-/// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
     read_with(body, None)
 }

@@ -23,9 +23,6 @@ use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
 /// See [`Dialect::read`].
-///
-/// # Errors
-/// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
     read_with(body, None)
 }

@@ -27,9 +27,6 @@ use crate::units::tokens::Tokens;
 const DIALECT: Dialect = Dialect::Responses;
 
 /// See [`Dialect::read`].
-///
-/// # Errors
-/// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
     read_with(body, None)
 }
