@@ -26,7 +26,7 @@ pub(super) const VERSION: &str = "/v1";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: [&str; 1] = ["max_tokens"];
+pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens"];
 /// Added to the form version, so that it differs from those of the other dialects.
 pub(super) const FORM: u32 = 2 << 16;
 /// Lowest output limit that longhaul sets: the floor at which Claude Code compacts instead.

@@ -21,4 +21,4 @@ pub(super) const PATH: &str = "/responses";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";
 /// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: [&str; 1] = ["max_output_tokens"];
+pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_output_tokens"];
