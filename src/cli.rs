@@ -350,7 +350,6 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
 fn report_problems(problems: &[Problem]) -> ExitCode {
     let mut lines = String::new();
     for problem in problems {
-        // Writing to a String cannot fail.
         _ = writeln!(lines, "{ERROR_STYLE}longhaul:{ERROR_STYLE:#} {problem}");
     }
     pipe::write_styled_error(&lines);

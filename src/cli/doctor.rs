@@ -137,7 +137,6 @@ pub(super) fn doctor(
         .count();
     let mut page: String = findings.iter().map(Finding::line).collect();
     if failures > 0 {
-        // Writing to a String cannot fail.
         _ = writeln!(page, "{failures} failed");
     }
     write_styled_output(&page).map_err(|error| Problem::Output(error.to_string()))?;

@@ -91,7 +91,6 @@ async fn serve_until_signal(
     let mut server = Server::new(config, listener).await?;
     let settings = report_json(&reload.resolved);
     if let Some(address) = start_admin(&mut server, at, settings).await? {
-        // Writing to a String cannot fail.
         _ = writeln!(
             greeting,
             "  dashboard, health and metrics at http://{address}"
@@ -173,7 +172,6 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
         Mode::Shadow => "shadow: reports what mode on would do, changes nothing",
     };
     let mut text = format!("longhaul {}\n", crate::cli::version::SHORT);
-    // Writing to a String cannot fail.
     _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
     for mount in &config.mounts {

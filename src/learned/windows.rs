@@ -300,26 +300,20 @@ impl LearnedWindows {
     /// Records that the model accepted a request of this size. Discards a learned window that the
     /// request disproves: it was learned wrongly, or from denser text.
     pub(crate) fn record_accepted(&self, model: &str, request: RequestSize) {
-        self.update(model, |observations| {
-            observations.record_accepted_size(request);
-        });
+        self.update(model, |it| it.record_accepted_size(request));
     }
 
     /// Learns the largest request that the account may send, now that a smaller request was accepted.
     pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let limit = to_two_digits(window_from_refusal(request, overflow));
-        self.update(model, |observations| {
-            observations.request_limit = stamped(None, limit);
-        });
+        self.update(model, |it| it.request_limit = stamped(None, limit));
     }
 
     /// Records that the model refused a request of this size, and learns its window unless a larger
     /// request was accepted.
     pub(crate) fn learn_from_refusal(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let learned = LearnedWindow::from_refusal(request, overflow);
-        self.update(model, |observations| {
-            observations.record_refusal(request, learned);
-        });
+        self.update(model, |it| it.record_refusal(request, learned));
     }
 
     /// Returns the policy window that applies to this conversation alone, if any.
@@ -370,41 +364,32 @@ impl LearnedWindows {
         sent: SentSize,
         reply_end: &ReplyEnd,
     ) -> Option<Tokens> {
-        let mut learned = None;
-        self.update(model, |observations| {
-            learned = observations.record_reply_end(sent, reply_end);
-        });
-        learned
+        self.update(model, |it| it.record_reply_end(sent, reply_end))
     }
 
     /// Records an empty reply to a request of this size and returns its likely cause.
     pub(crate) fn record_empty_reply(&self, model: &str, request: Tokens) -> EmptyReplyCause {
-        let mut cause = EmptyReplyCause::PossiblySize;
-        self.update(model, |observations| {
-            cause = observations.empty_replies.record_empty(request);
-        });
-        cause
+        self.update(model, |it| it.empty_replies.record_empty(request))
     }
 
     /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
-        self.update(model, |observations| {
-            observations.empty_replies.record_empty_retry();
-        });
+        self.update(model, |it| it.empty_replies.record_empty_retry());
     }
 
     /// Updates the observations of `model` under the lock: many replies end at once, and no update
     /// may be lost.
-    fn update(&self, model: &str, change: impl FnOnce(&mut ModelObservations)) {
+    fn update<T>(&self, model: &str, change: impl FnOnce(&mut ModelObservations) -> T) -> T {
         let mut all = self.by_model.lock();
         let before = all.get(model).unwrap_or_default();
         let mut observations = before;
         observations.expire();
-        change(&mut observations);
+        let result = change(&mut observations);
         // A model without observations evicts no other.
         if before != observations {
             all.insert(model.to_owned(), observations);
         }
+        result
     }
 }
 

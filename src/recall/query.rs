@@ -173,7 +173,6 @@ impl<'q> AnswerText<'q> {
     /// Returns the answer, with a note if it lacks something.
     pub(crate) fn finish(mut self) -> String {
         if self.is_cut {
-            // Writing to a String cannot fail.
             _ = write!(
                 self.out,
                 "\n[… more follows; select a part with lines=A-B or grep=PATTERN …]\n"

@@ -69,7 +69,6 @@ impl Line {
             self.text.push_str("  ");
         }
         match colour.filter(|_| self.has_colour) {
-            // Writing to a String cannot fail.
             Some(colour) => _ = write!(self.text, "\x1b[{}m{text}\x1b[0m", colour.code()),
             None => self.text.push_str(text),
         }

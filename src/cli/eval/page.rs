@@ -35,7 +35,6 @@ pub(super) fn render(report: &EvalReport) -> String {
         .iter()
         .filter(|sample| has_disagreement(sample));
     let all = differing.clone().count();
-    // Writing to a String cannot fail.
     _ = writeln!(page, "<h2>Disagreements: {all}</h2>");
     for sample in differing.take(MAX_SHOWN) {
         write_sample(&mut page, report, sample);

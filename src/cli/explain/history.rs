@@ -258,7 +258,6 @@ impl HistoryReport {
             .iter()
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
-        // Writing to a String cannot fail.
         _ = writeln!(
             page,
             "sessions of the last {} days: {all} ({})",
