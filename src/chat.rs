@@ -60,10 +60,8 @@ use longhaul_core::units::tokens::Tokens;
 /// Maximum characters of a model's name in the log.
 const MAX_LOGGED_MODEL_CHARS: usize = 100;
 
-/// Parses a chat body, unless the request must be forwarded unchanged.
-///
-/// # Errors
-/// The reason for forwarding the request unchanged.
+/// Parses a chat body, unless the request must be forwarded unchanged. The error is the reason for
+/// forwarding the request unchanged.
 pub(crate) fn read<'b>(
     services: &Services,
     head: &Parts,

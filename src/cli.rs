@@ -20,6 +20,7 @@ mod loopback;
 mod mcp;
 pub(crate) mod model_window;
 mod pipe;
+mod progress;
 mod recall;
 mod run;
 mod serve;
@@ -349,7 +350,6 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
 fn report_problems(problems: &[Problem]) -> ExitCode {
     let mut lines = String::new();
     for problem in problems {
-        // Writing to a String cannot fail.
         _ = writeln!(lines, "{ERROR_STYLE}longhaul:{ERROR_STYLE:#} {problem}");
     }
     pipe::write_styled_error(&lines);
@@ -383,10 +383,8 @@ fn print_error(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes to standard output. A reader that has left, as `head` does, is not an error.
-///
-/// # Errors
-/// Standard output cannot be written.
+/// Writes to standard output. A reader that has left, as `head` does, is not an error. Fails if
+/// standard output cannot be written.
 fn print(text: &str) -> Result<(), Vec<Problem>> {
     let written = pipe::write_output(text.as_bytes());
     Ok(written.map_err(|error| Problem::Output(error.to_string()))?)

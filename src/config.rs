@@ -45,8 +45,8 @@ pub use compaction::WindowOrigin;
 use http::HeaderValue;
 pub use keys::ClientTokens;
 pub(crate) use layers::Layers;
-pub(crate) use listener::reachable_address;
 pub use listener::{AdminListener, TlsFiles};
+pub(crate) use listener::{own_origin, reachable_address};
 pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use quantities::token_count;
@@ -310,9 +310,6 @@ impl Config {
     }
 
     /// Builds the configuration from the resolved layers.
-    ///
-    /// # Errors
-    /// All problems at once.
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems::default();
         let general = problems.ok_or_record(model_settings(found));

@@ -54,7 +54,6 @@ impl<L: Label> Counters<L> {
         self.add_many(label, 1);
     }
 
-    /// Adds `more`.
     pub(crate) fn add_many(&self, label: L, more: u64) {
         if let Some(count) = self.counts.get(label.index()) {
             count.add(more);
@@ -93,12 +92,10 @@ impl<A: Label, B: Label> Default for CounterMatrix<A, B> {
 }
 
 impl<A: Label, B: Label> CounterMatrix<A, B> {
-    /// Adds one.
     pub(crate) fn add(&self, one: A, other: B) {
         self.add_many(one, other, 1);
     }
 
-    /// Adds `more`.
     pub(crate) fn add_many(&self, one: A, other: B, more: u64) {
         if let Some(row) = self.rows.get(one.index()) {
             row.add_many(other, more);
@@ -129,7 +126,6 @@ impl Label for Bypass {
 pub(crate) struct Total(AtomicU64);
 
 impl Total {
-    /// Adds `more`.
     pub(crate) fn add(&self, more: impl Into<u64>) {
         self.0.fetch_add(more.into(), Ordering::Relaxed);
     }

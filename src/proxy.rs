@@ -45,20 +45,16 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Creates a proxy for the upstreams of `config`, without connecting.
-    ///
-    /// # Errors
-    /// The certificate file or the store cannot be used.
+    /// Creates a proxy for the upstreams of `config`, without connecting. Fails if the certificate
+    /// file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let services = Arc::new(Services::new(config)?);
         Ok(Self { services })
     }
 
     /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
-    /// global limits keep their values, whatever `config` sets.
-    ///
-    /// # Errors
-    /// The summariser's endpoint cannot be used.
+    /// global limits keep their values, whatever `config` sets. Fails if the summariser's endpoint
+    /// cannot be used.
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
         let services = Arc::new(self.services.with_config(config)?);
         Ok(Self { services })
@@ -75,14 +71,14 @@ impl Proxy {
         let mut request = ClientBody::wrap(request);
         let services = self.select_upstream(&mut request);
         let mut log = RequestLog::start(&request, &services.metrics);
-        log.set_mount(services.mount.clone());
+        log.mount = services.mount.clone();
         let origin = CrossOriginFields::origin(request.headers());
         if !is_clearly_framed(request.headers()) {
             log.set_path(request.uri().path());
             return answer_fault(services, Fault::TransferCoding, origin.as_ref(), log);
         }
         match services.acquire_slot(&mut request) {
-            Ok(place) => log.hold_slot(place),
+            Ok(place) => log.place = Some(place),
             Err(fault) => {
                 log.set_path(request.uri().path());
                 return answer_fault(services, fault, origin.as_ref(), log);
@@ -163,7 +159,7 @@ async fn forward(
     }
 
     let overrides = RequestOverrides::from_headers(&head.headers);
-    let meter = log.meter();
+    let meter = &log.meter;
     let receiving = services.receive(&head, overrides, body, meter);
     let received = meter.measure_wait(receiving).await?;
     // The reservation of a whole body is held until the reply head arrives. By then the body has been
@@ -185,7 +181,7 @@ async fn forward(
                         scope,
                         overrides,
                         meter: Arc::clone(meter),
-                        parent: log.trace().parent(),
+                        parent: log.trace.parent(),
                     };
                     return if Dialect::counted_path(head.uri.path()).is_some() {
                         Box::pin(serve_count(request, log)).await
@@ -197,8 +193,8 @@ async fn forward(
             };
             let report = ChatReport::bypassed(why);
             let is_count = Dialect::counted_path(head.uri.path()).is_some();
-            log.set_report(if is_count { report.of_count() } else { report });
-            body.into_request_body(log.meter())
+            log.report = if is_count { report.of_count() } else { report };
+            body.into_request_body(&log.meter)
         }
         Received::Streamed { body, .. } => {
             let framing = BodyFraming::for_streamed(&head, &body);
@@ -231,25 +227,25 @@ async fn serve_chat(
     log.record_chat(request.conversation);
     let services = request.services;
     let (chat, inputs) = prepare(request).await;
-    log.set_dashboard_handle(chat.dashboard.clone());
+    log.dashboard = chat.dashboard.clone();
     let (first, body, report) = plan::first_send(&chat, inputs).await;
     log.set_chat(
         account::facts(&chat, &first),
         account::account(&chat, &first, report.bypass()),
     );
-    log.set_report(report);
+    log.report = report;
 
     let (route, head) = (chat.request.route, chat.request.head.clone());
-    let (body, framing) = body.into_request_body(log.meter());
+    let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(&chat, &first);
     let sent = send::send(services, route, head, body, framing, None, log);
     let reply = sent.await.inspect_err(|_| guard.disarm())?;
     query_upstream_window(&chat, reply.status());
     let judged = judge(&chat, &first, reply, hold_policy(&chat, &first), log).await;
     guard.disarm();
-    log.record_refusal(account::refusal(&chat, &first, &judged));
+    log.refusal = account::refusal(&chat, &first, &judged);
     match next_step(&chat, &first, judged.response.status(), judged.verdict).await {
-        NextStep::GiveUp => log.report_mut().add(Action::GaveUp),
+        NextStep::GiveUp => log.report.add(Action::GaveUp),
         NextStep::Relay => {}
         NextStep::Retry(second) => return Ok(retry(&chat, &second, judged.response, log).await),
     }
@@ -265,21 +261,21 @@ async fn serve_count(
     let services = request.services;
     let (chat, inputs) = prepare_unregistered(request).await;
     let (rewritten, report) = count::counted_body(&chat, &inputs);
-    log.set_report(report);
+    log.report = report;
     let (route, head) = (chat.request.route, chat.request.head);
     let is_original = rewritten.is_none();
     let body = rewritten.unwrap_or_else(|| chat.request.body.original());
-    let (body, framing) = body.into_request_body(log.meter());
+    let (body, framing) = body.into_request_body(&log.meter);
     let sent = send::send(services, route, head.clone(), body, framing, None, log);
     let reply = sent.await?.map(PeekedBody::new);
     if is_original || !count::refuses_body(reply.status()) {
         return Ok(reply);
     }
     let conversation = chat.request.conversation;
-    log.set_report(ChatReport::untouched(conversation, Bypass::Nothing).of_count());
-    log.report_mut().add(Action::Original);
+    log.report = ChatReport::untouched(conversation, Bypass::Nothing).of_count();
+    log.report.add(Action::Original);
     let original = count::original_body(&chat, &inputs);
-    let (body, framing) = original.into_request_body(log.meter());
+    let (body, framing) = original.into_request_body(&log.meter);
     let (head, why) = (retry_head(head), Some(RetryReason::Original));
     let sent = send::send(services, route, head, body, framing, why, log);
     Ok(sent
@@ -302,7 +298,7 @@ async fn retry(
     };
     let services = chat.request.services;
     let (route, head) = (chat.request.route, retry_head(chat.request.head));
-    let (body, framing) = body.into_request_body(log.meter());
+    let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(chat, second);
     let sent = send::send(
         services,

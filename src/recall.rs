@@ -32,10 +32,8 @@ pub(crate) fn is_recall_request(services: &Services, request: &Request<ClientBod
         && request.uri().path().starts_with(RECALL_PATH)
 }
 
-/// Answers with an original, or with the part of it that the query selects.
-///
-/// # Errors
-/// The ID is unknown or expired, the query is not valid, or the store does not answer.
+/// Answers with an original, or with the part of it that the query selects. Fails if the ID is
+/// unknown or expired, the query is not valid, or the store does not answer.
 pub(crate) async fn answer(
     services: &Arc<Services>,
     request: &Request<ClientBody>,

@@ -17,21 +17,6 @@ const REQUEST: HeaderName = HeaderName::from_static("x-longhaul-request");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
-/// Actions, from the most to the least significant for a request.
-const PRECEDENCE: [Action; 11] = [
-    Action::Shadow,
-    Action::GaveUp,
-    Action::Original,
-    Action::SmallerOutput,
-    Action::FewerBytes,
-    Action::Retry,
-    Action::Clip,
-    Action::Summary,
-    Action::Digest,
-    Action::Prune,
-    Action::WithoutThinking,
-];
-
 /// Report of the actions on one chat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChatReport {
@@ -189,9 +174,8 @@ impl ChatReport {
 
     /// Returns the most significant action, or `None` if there was none.
     pub(crate) fn main_action(&self) -> Option<Action> {
-        PRECEDENCE
-            .into_iter()
-            .find(|act| self.actions().contains(act))
+        let mut all = Action::ALL.iter().copied();
+        all.find(|act| self.actions().contains(act))
     }
 
     /// Counts the report in the metrics, once the request has ended.

@@ -9,7 +9,7 @@ pub(crate) mod self_loop;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
-use crate::config::{BaseUrl, Config};
+use crate::config::{BaseUrl, Config, own_origin};
 use crate::dashboard::days_file::DaysFile;
 use crate::error::{Fault, Problem};
 use crate::exchange::tunnel::TunnelSlot;
@@ -82,9 +82,6 @@ pub(crate) struct Server {
 
 impl Server {
     /// Checks the upstreams and builds the proxy.
-    ///
-    /// # Errors
-    /// Same as for [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
         let bases: Vec<BaseUrl> = config.upstream_bases().cloned().collect();
         refuse_self_loop(&bases, local_address(&listener)?).await?;
@@ -106,10 +103,7 @@ impl Server {
     }
 
     /// Serves the admin pages at `listener` while the server runs. The pages show `settings`
-    /// unchanged.
-    ///
-    /// # Errors
-    /// The upstream is that listener. The listener is dropped then.
+    /// unchanged. Fails, and drops the listener, if it is an upstream.
     pub(crate) async fn set_admin_listener(
         &mut self,
         listener: TcpListener,
@@ -134,21 +128,9 @@ impl Server {
 
     /// Returns the base URL that agents on this machine use.
     fn agent_url(&self) -> Result<String, Problem> {
-        let address = local_address(&self.listener)?;
-        let ip = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-        };
-        let scheme = if self.reloadable.certificates.is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        Ok(format!(
-            "{scheme}://{}/v1",
-            SocketAddr::new(ip, address.port())
-        ))
+        let has_tls = self.reloadable.certificates.is_some();
+        let origin = own_origin(local_address(&self.listener)?, has_tls);
+        Ok(format!("{origin}/v1"))
     }
 
     /// Returns the metrics of the proxy.
@@ -248,7 +230,6 @@ impl Server {
     }
 }
 
-/// Returns the local address of a listener.
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     let address = listener.local_addr();
     address.map_err(|error| Problem::Listen(error.to_string()))

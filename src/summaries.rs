@@ -168,10 +168,8 @@ impl SummaryError {
     }
 }
 
-/// Writes the summary of `job`. Dropping the future closes the upstream connection.
-///
-/// # Errors
-/// Returns the reason if a complete summary could not be written.
+/// Writes the summary of `job`. Dropping the future closes the upstream connection. Returns the
+/// reason if a complete summary could not be written.
 pub(crate) async fn write(
     job: &SummaryJob,
     upstream: &Upstream,
@@ -295,10 +293,7 @@ async fn request_summary(
 }
 
 /// Requests a title with this request body. Returns `None` if the reply is not a title; nothing is
-/// logged then.
-///
-/// # Errors
-/// The call failed or was not answered.
+/// logged then. Fails if the call failed or was not answered.
 pub(crate) async fn request_title(
     upstream: &Upstream,
     dialect: Dialect,

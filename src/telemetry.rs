@@ -47,18 +47,14 @@ pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
 
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
-/// Libraries log at `warn` and above only: their finer lines may hold header values.
-///
-/// # Errors
-/// The log thread could not be spawned.
+/// Libraries log at `warn` and above only: their finer lines may hold header values. Fails if the
+/// log thread could not be spawned.
 pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
     start_log_to(log, io::stderr(), shows_colour())
 }
 
-/// Like [`start_log`], with `path` in place of standard error. Lines are appended.
-///
-/// # Errors
-/// The file cannot be written, or the log thread could not be spawned.
+/// Like [`start_log`], with `path` in place of standard error. Lines are appended. Fails if the
+/// file cannot be written, or the log thread could not be spawned.
 pub(crate) fn start_log_file(mut log: LogConfig, path: &Path) -> Result<LogFlushGuard, Problem> {
     if log.format == LogFormat::Auto {
         log.format = LogFormat::Console;

@@ -2,8 +2,7 @@
 //! conventions.
 //!
 //! Like the log, traces belong to the process, and the operator configures the exporter, if any.
-//! Without the feature `otlp`, the same code runs around a span type without values, and the
-//! compiler removes it.
+//! Without the feature `otlp`, the span type has no values, so no request has a trace.
 
 pub(crate) mod call_span;
 mod provider;
@@ -21,9 +20,9 @@ pub(crate) use request_trace::RequestTrace;
 pub(crate) use unrecorded::ParentContext;
 
 #[cfg(feature = "otlp")]
-use recorded::{SpanBox, TraceSpan};
+use recorded::TraceSpan;
 #[cfg(not(feature = "otlp"))]
-use unrecorded::{SpanBox, TraceSpan};
+use unrecorded::TraceSpan;
 
 /// Maximum bytes of a model's name. Clients choose the name, and no real name is longer.
 const MAX_MODEL_BYTES: usize = 128;

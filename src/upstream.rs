@@ -56,10 +56,8 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Loads the root certificates and creates the pool. Opens no connection.
-    ///
-    /// # Errors
-    /// The certificate file cannot be used.
+    /// Loads the root certificates and creates the pool. Opens no connection. Fails if the
+    /// certificate file cannot be used.
     pub(crate) fn new(config: &UpstreamConfig) -> Result<Self, Problem> {
         let rules = ProxyRules::from_settings(&config.proxies);
         let plain = build_client(config, rules.clone(), Alpn::Http1)?;

@@ -5,7 +5,7 @@ use crate::caches::{Cache, Charge, Prompt, Rule};
 use crate::sessions::Failure;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::conversation::parse_cache::ParseCache;
-use longhaul_core::dialect::chat_completions::read_cached;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::recovery::{RecoveryDecision, plan_recovery};
 use longhaul_core::planning::splice::Splice;
@@ -55,7 +55,8 @@ impl Player {
 
     /// Sends a request.
     pub(crate) fn send(&mut self, body: &[u8]) -> Result<Played, Failure> {
-        let conversation = read_cached(body, self.scope, &self.parse_cache)
+        let conversation = Dialect::ChatCompletions
+            .read_cached(body, self.scope, &self.parse_cache)
             .map_err(|why| format!("a body was not read: {why:?}"))?;
         let prior = PriorRecords {
             adopted: self.record.clone(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::stored::{AccountContext, StoredAccount};
 use crate::account::verdict::{self, UntouchedReason};
 use crate::config::ChoiceSetting;
-use crate::display::printable::is_printable;
+pub(crate) use crate::display::printable::printable_name;
 use crate::display::thousands::with_thousands;
 use longhaul_core::conversation::{Conversation, Role};
 use longhaul_core::planning::account::{
@@ -298,14 +298,6 @@ fn message_row(account: &RequestAccount, row: &AccountRow) -> MessageRow {
         since: None,
         text: None,
     }
-}
-
-/// Returns a client-chosen name, safe for a terminal.
-pub(crate) fn printable_name(name: &str) -> String {
-    let letters = name.chars();
-    letters
-        .map(|c| if is_printable(c) { c } else { '\u{fffd}' })
-        .collect()
 }
 
 /// Suggests a setting if the conversation has too few user messages for clearing. Replays the

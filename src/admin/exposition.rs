@@ -10,8 +10,7 @@ use longhaul_core::units::usd::Usd;
 pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
     let mut page = String::new();
     for metric in table {
-        let (name, kind) = (metric.name, metric.kind.label());
-        // Writing to a String cannot fail.
+        let (name, kind) = (metric.name, metric.kind);
         _ = writeln!(page, "# HELP {name} {}", metric.help);
         _ = writeln!(page, "# TYPE {name} {kind}");
         (metric.write)(

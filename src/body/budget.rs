@@ -72,10 +72,8 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Grows the reservation to `bytes` in total. An error leaves the reservation unchanged.
-    ///
-    /// # Errors
-    /// The budget, or the owner's share of the budget, has too little left.
+    /// Grows the reservation to `bytes` in total. An error leaves the reservation unchanged. Fails
+    /// if the budget, or the owner's share of the budget, has too little left.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {

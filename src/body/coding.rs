@@ -88,10 +88,8 @@ impl Decoder {
         self
     }
 
-    /// Charges the decoder's [`memory_bytes`](Self::memory_bytes) to `reservation`.
-    ///
-    /// # Errors
-    /// The budget has too little left.
+    /// Charges the decoder's [`memory_bytes`](Self::memory_bytes) to `reservation`. Fails if the
+    /// budget has too little left.
     pub(crate) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Exhausted> {
         reservation.grow_to(self.memory_bytes())?;
         Ok(Self {
@@ -127,10 +125,8 @@ impl Decoder {
     }
 
     /// Decodes the next piece of `chunk` and advances `chunk` past the input used; `None` once the
-    /// chunk is exhausted. Callers must read an identity-coded chunk directly.
-    ///
-    /// # Errors
-    /// The body is corrupt or exceeds the bounds.
+    /// chunk is exhausted. Callers must read an identity-coded chunk directly. Fails if the body is
+    /// corrupt or exceeds the bounds.
     pub(crate) fn decode_step(&mut self, chunk: &mut &[u8]) -> Result<Option<&[u8]>, DecodeError> {
         if !fill(&mut self.layers, chunk, &mut self.bounds)? {
             return Ok(None);
@@ -153,8 +149,7 @@ struct InflationBounds {
 }
 
 impl InflationBounds {
-    /// # Errors
-    /// `went` exceeds what the input so far may inflate to.
+    /// Fails if `went` exceeds what the input so far may inflate to.
     fn check(&self, went: u64) -> Result<(), DecodeError> {
         if went > self.max_bytes {
             return Err(DecodeError::TooLarge);

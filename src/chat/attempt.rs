@@ -45,7 +45,6 @@ impl PlanInputs {
 }
 
 impl Attempt {
-    /// Creates a retry.
     pub(super) fn retry(inputs: PlanInputs, plan: RequestPlan, retry: Retry) -> Self {
         Self {
             inputs,

@@ -79,10 +79,8 @@ fn bypass_fault(why: Bypass) -> Fault {
     }
 }
 
-/// Answers an explicit compaction request with the compacted body.
-///
-/// # Errors
-/// The mode is off, or the body is not a valid chat or exceeds a limit.
+/// Answers an explicit compaction request with the compacted body. Fails if the mode is off, or the
+/// body is not a valid chat or exceeds a limit.
 pub(crate) async fn answer(
     services: &Arc<Services>,
     request: Request<ClientBody>,
@@ -95,7 +93,7 @@ pub(crate) async fn answer(
     if services.mode(overrides) == Mode::Off {
         return Err(Fault::CompactionOff);
     }
-    let meter = log.meter();
+    let meter = &log.meter;
     let received = meter
         .measure_wait(services.body_reader(&head, meter).receive(&head, body))
         .await?;
@@ -103,20 +101,18 @@ pub(crate) async fn answer(
         Received::Chat(body) => body,
         Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
     };
-    let parent = log.trace().parent();
+    let parent = log.trace.parent();
     let (body, report) =
         compact_buffered(services, (head, overrides), &body, meter, parent).await?;
     let mut reply = Response::new(body);
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(CONTENT_TYPE, json);
-    log.set_report(report);
+    log.report = report;
     Ok(reply)
 }
 
-/// Compacts a body in memory, for a caller with the credentials in `head`.
-///
-/// # Errors
-/// The mode is off, or the body is not a valid chat or exceeds a limit.
+/// Compacts a body in memory, for a caller with the credentials in `head`. Fails if the mode is
+/// off, or the body is not a valid chat or exceeds a limit.
 pub(crate) async fn compact_body(
     services: &Arc<Services>,
     head: Parts,

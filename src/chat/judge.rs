@@ -51,11 +51,11 @@ pub(crate) async fn judge(
     let holds = holding.holds(reply.status().as_u16());
     let began = Instant::now();
     let judging = reply_gate::judge(reply, holding, classifier, &services.budget);
-    let judged = log.meter().measure_wait(judging).await;
+    let judged = log.meter.measure_wait(judging).await;
     if holds {
         services.metrics.held.observe(began.elapsed());
     }
-    log.record_verdict(judged.verdict);
+    log.trace.record_verdict(judged.verdict);
     judged
 }
 

@@ -29,10 +29,8 @@ pub(crate) fn retry_head(head: &Parts) -> Parts {
     head
 }
 
-/// Builds the body that `view` produces, or `None` if the view changes nothing.
-///
-/// # Errors
-/// The rewrite is not sound and must not be sent.
+/// Builds the body that `view` produces, or `None` if the view changes nothing. Fails if the
+/// rewrite is not sound and must not be sent.
 pub(super) fn rewritten_body(
     request: &ChatRequest<'_>,
     view: &ForwardedView,

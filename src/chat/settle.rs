@@ -84,7 +84,7 @@ pub(crate) async fn finish(
     let adopted = settle(chat, attempt, &judged);
     publish(chat, adopted).await;
     if let Some(retry) = &attempt.retry {
-        retry.add_to_report(chat.request.conversation, attempt.view(), log.report_mut());
+        retry.add_to_report(chat.request.conversation, attempt.view(), &mut log.report);
         log.set_chat(
             account::facts(chat, attempt),
             account::account(chat, attempt, None),
@@ -97,7 +97,7 @@ pub(crate) async fn finish(
             .summary_guards
             .record_throttled_chat(chat.request.scope);
     }
-    let gave_up = log.report().actions().contains(&Action::GaveUp);
+    let gave_up = log.report.actions().contains(&Action::GaveUp);
     let observer = if gave_up {
         None
     } else {
@@ -107,7 +107,7 @@ pub(crate) async fn finish(
     if observer.is_none() && status == StatusCode::OK && !gave_up {
         unanswered_call::charge_unknown_cost(chat, chat.billed(attempt));
     }
-    log.set_observer(observer);
+    log.observer = observer;
     judged.response
 }
 

@@ -80,7 +80,6 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
     }
 }
 
-/// Returns the key of the running job for a record of the prefix `prefix`, if any.
 fn running_job(chat: &Chat<'_>, prefix: RecordKey) -> Option<RecordKey> {
     let mut keys = chat.prefix_keys.record_keys(prefix);
     keys.find(|key| chat.services().running_summaries.is_running(*key))

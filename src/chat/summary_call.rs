@@ -167,7 +167,6 @@ pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> 
     cached_style_body(conversation, forwarded, covers, policy, prompts)
 }
 
-/// Builds the summary job.
 pub(super) fn job(
     chat: &Chat<'_>,
     inputs: &PlanInputs,

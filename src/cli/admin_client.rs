@@ -39,10 +39,8 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     Ok(reachable_address(address))
 }
 
-/// Requests one page and returns the status and the body of the response.
-///
-/// # Errors
-/// A reason in words: nothing listens there, or the answer is not longhaul's.
+/// Requests one page and returns the status and the body of the response. The error says that
+/// nothing listens there, or that the answer is not longhaul's.
 pub(super) async fn fetch(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
     let socket = TcpStream::connect(address).await.map_err(|error| {
         if error.kind() == io::ErrorKind::ConnectionRefused {

@@ -41,7 +41,6 @@ impl Agent {
         }
     }
 
-    /// Returns the agent with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }

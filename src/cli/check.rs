@@ -114,6 +114,22 @@ pub(super) fn upstream_key(env: &BTreeMap<String, String>) -> Option<&str> {
         .filter(|key| !key.is_empty())
 }
 
+/// Returns the value of `Authorization` for a key of the environment.
+pub(super) fn bearer(key: &str) -> Result<HeaderValue, Problem> {
+    key_header(&format!("Bearer {key}"))
+}
+
+/// Returns a header value that holds the key of the environment.
+pub(super) fn key_header(text: &str) -> Result<HeaderValue, Problem> {
+    let value = HeaderValue::try_from(text);
+    let mut value = value.map_err(|_| {
+        let told = format!("{KEY_VARIABLE} holds characters that no header can carry");
+        Problem::CommandLine(told)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 /// Asks the upstream for the model's window, as `serve` does in the background of a chat.
 pub(super) fn ask_upstream(
     config: &Config,
@@ -126,13 +142,7 @@ pub(super) fn ask_upstream(
     headers.insert(HOST, base.host().clone());
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     if let Some(key) = key {
-        let value = HeaderValue::from_str(&format!("Bearer {key}"));
-        let value = value.map_err(|_| {
-            Problem::CommandLine(format!(
-                "{KEY_VARIABLE} holds characters that no header can carry"
-            ))
-        })?;
-        headers.insert(AUTHORIZATION, value);
+        headers.insert(AUTHORIZATION, bearer(key)?);
     }
     let path = Some(base.path()).filter(|path| !path.is_empty());
     let question = WindowQuery {

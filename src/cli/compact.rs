@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::{ArgMatches, Command};
+use http::Request;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderValue, Request};
 use tokio::time::Instant;
 
-use super::check::KEY_VARIABLE;
+use super::check::{KEY_VARIABLE, bearer};
 use super::flags::switch;
 use super::pipe::{file_argument, open_input, write_output};
 use super::print_error;
@@ -57,10 +57,8 @@ pub(super) fn command() -> Command {
         ))
 }
 
-/// Reads a body and prints it compacted. `key` authorises the calls to the upstream.
-///
-/// # Errors
-/// The body cannot be read or is not a chat, the mode is off, or the output cannot be written.
+/// Reads a body and prints it compacted. `key` authorises the calls to the upstream. Fails if the
+/// body cannot be read or is not a chat, the mode is off, or the output cannot be written.
 pub(super) fn compact(
     config: Config,
     matches: &ArgMatches,
@@ -191,17 +189,10 @@ fn build_services(mut config: Config) -> Result<Services, Problem> {
 
 /// Builds the head of a request as an agent would send it.
 fn request_head(key: Option<&str>) -> Result<Parts, Problem> {
-    let unusable = || {
-        Problem::CommandLine(format!(
-            "{KEY_VARIABLE} holds characters that no header can carry"
-        ))
-    };
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = http::Method::POST;
     if let Some(key) = key {
-        let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| unusable())?;
-        value.set_sensitive(true);
-        head.headers.insert(AUTHORIZATION, value);
+        head.headers.insert(AUTHORIZATION, bearer(key)?);
     }
     Ok(head)
 }

@@ -102,7 +102,6 @@ fn markdown_page(program: &mut Command) -> String {
 
 fn add_help(command: &mut Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    // Writing to a String cannot fail.
     _ = write!(page, "\n## {name}\n\n```text\n");
     let help = command.render_long_help().to_string();
     for line in help.trim().lines() {

@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command};
 
 use super::agents::Agent;
-use crate::config::{Config, reachable_address};
+use crate::config::{Config, own_origin};
 use crate::error::Problem;
 
 /// The placeholder for a model that the user has yet to choose.
@@ -35,20 +35,14 @@ pub(super) fn command() -> Command {
 }
 
 /// Prints the content of the agent's file to standard output, and its place to standard error.
-///
-/// # Errors
-/// The output cannot be written.
+/// Fails if the output cannot be written.
 pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let Some(agent) = Agent::named(text("agent")) else {
         return Ok(());
     };
-    let scheme = if config.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    let base = format!("{scheme}://{}/v1", reachable_address(config.listen));
+    let origin = own_origin(config.listen, config.tls.is_some());
+    let base = format!("{origin}/v1");
     let model = text("model");
     crate::cli::print(&agent.file_content(&base, model))?;
     crate::cli::print_error(&format!(

@@ -6,7 +6,6 @@
 mod client;
 mod injected;
 mod play;
-mod progress;
 mod report;
 mod row;
 mod session;
@@ -17,7 +16,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 
 use crate::config::token_count;
 use crate::error::Problem;
@@ -31,73 +30,75 @@ pub(super) use totals::{PlayTotals, percent};
 use report::DemoReport;
 use table::{Paint, RowSelection};
 
-/// The model's default window, in tokens. Local servers often have this window, and the built-in
-/// session is almost four times as long.
-const DEFAULT_WINDOW: &str = "32768";
 /// The smallest window, in tokens, that a request of realistic size can be expected to fit.
-const MIN_WINDOW: u64 = 2_048;
+const MIN_WINDOW: u32 = 2_048;
 
-/// The options of the command.
+/// The options of the command. It shares no setting with the proxy, since the demo shows what the
+/// defaults do.
+#[derive(Args)]
 struct DemoOptions {
-    window: u64,
+    /// Local servers often have the default window, and the built-in session is almost four times as
+    /// long.
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        default_value = "32768",
+        hide_default_value = true
+    )]
+    #[arg(help = "The model's window, which longhaul does not know [default: 32768]")]
+    #[arg(value_parser = window)]
+    window: u32,
+    /// Play this session instead, from its last request body, JSON, gzip or not
+    #[arg(long, value_name = "FILE")]
     session: Option<PathBuf>,
+    #[arg(
+        long,
+        value_name = "chat|messages|responses",
+        value_enum,
+        default_value = "chat"
+    )]
+    #[arg(
+        help = "API of the built-in session: chat completions, Messages for Claude Code, or Responses for Codex [default: chat]"
+    )]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
     dialect: DemoDialect,
+    #[arg(
+        long = "summary-model",
+        value_name = "own|none",
+        value_enum,
+        default_value = "own"
+    )]
+    #[arg(help = "Writer of summaries: the model, or none, for digests [default: own]")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
     summariser: Summariser,
-    output: DemoFormat,
+    /// Print a row for every request, and the whole injected message
+    #[arg(long)]
+    all: bool,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The API of the built-in session.
+#[derive(Clone, Copy, ValueEnum)]
 enum DemoDialect {
     Chat,
     Messages,
     Responses,
 }
 
-/// The output format.
-enum DemoFormat {
-    Json,
-    Table(RowSelection),
-}
-
-/// Builds the `demo` subcommand. It shares no setting with the proxy, since the demo shows what the
-/// defaults do.
+/// Builds the `demo` subcommand.
 pub(super) fn command() -> Command {
-    let own = [
-        Arg::new("window").value_name("TOKENS").help(format!(
-            "The model's window, which longhaul does not know [default: {DEFAULT_WINDOW}]"
-        )),
-        Arg::new("session")
-            .value_name("FILE")
-            .help("Play this session instead, from its last request body, JSON, gzip or not"),
-        Arg::new("dialect").value_name("chat|messages|responses").help(
-            "API of the built-in session: chat completions, Messages for Claude Code, or Responses for Codex [default: chat]",
-        ),
-        Arg::new("summary-model")
-            .value_name("own|none")
-            .help("Writer of summaries: the model, or none, for digests [default: own]"),
-        Arg::new("all")
-            .action(ArgAction::SetTrue)
-            .help("Print a row for every request, and the whole injected message"),
-        Arg::new("json")
-            .action(ArgAction::SetTrue)
-            .help("Print everything as one JSON object"),
-    ]
-    .map(|option| {
-        let name = option.get_id().clone();
-        option.long(name)
-    });
-    Command::new("demo")
+    DemoOptions::augment_args(Command::new("demo"))
         .about("Show what longhaul does with a recorded session: no key, no network")
-        .args(own)
 }
 
 /// Plays the session and prints the outcome. Returns exit code 0 if the session failed without
-/// longhaul and finished with it.
-///
-/// # Errors
-/// An option or the session's file cannot be used, or the output cannot be written.
+/// longhaul and finished with it. Fails if an option or the session's file cannot be used, or the
+/// output cannot be written.
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
-    let wanted = parse_options(matches).map_err(Problem::CommandLine)?;
+    let wanted = DemoOptions::from_arg_matches(matches);
+    let wanted = wanted.map_err(|error| Problem::CommandLine(error.to_string()))?;
     let session = match &wanted.session {
         Some(file) => RecordedSession::read(file)?,
         None => match wanted.dialect {
@@ -107,7 +108,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
         }
         .map_err(Problem::CommandLine)?,
     };
-    let options = ModelOptions::with_window(wanted.window);
+    let options = ModelOptions::with_window(wanted.window.into());
     let played =
         crate::cli::runtime()?.block_on(play::play_both(&session, options, wanted.summariser));
     let report = match played {
@@ -118,7 +119,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
             )]));
         }
     };
-    crate::cli::print(&render(&report, &wanted.output))?;
+    crate::cli::print(&render(&report, &wanted))?;
     let failures = report.failures();
     Ok(if failures.is_empty() {
         ExitCode::SUCCESS
@@ -127,64 +128,29 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     })
 }
 
-fn parse_options(matches: &ArgMatches) -> Result<DemoOptions, String> {
-    let option = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let window = option("window").unwrap_or(DEFAULT_WINDOW);
-    let window = token_count(window)
-        .map(u64::from)
-        .filter(|tokens| *tokens >= MIN_WINDOW)
-        .ok_or_else(|| {
-            format!(
-                "--window {window}: expected a number of tokens, {MIN_WINDOW} or more, such as \
-                 65536 or 64k"
-            )
-        })?;
-    let summariser = match option("summary-model") {
-        None | Some("own") => Summariser::Own,
-        Some("none") => Summariser::Nobody,
-        Some(other) => return Err(format!("--summary-model {other}: expected own or none")),
+fn window(text: &str) -> Result<u32, String> {
+    let window = token_count(text).filter(|tokens| *tokens >= MIN_WINDOW);
+    window.ok_or_else(|| {
+        format!("expected a number of tokens, {MIN_WINDOW} or more, such as 65536 or 64k")
+    })
+}
+
+fn render(report: &DemoReport, options: &DemoOptions) -> String {
+    if options.json {
+        return report.json();
+    }
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let paint = if io::stdout().is_terminal() && !plain {
+        Paint::Colours
+    } else {
+        Paint::Plain
     };
-    let dialect = match option("dialect") {
-        None | Some("chat") => DemoDialect::Chat,
-        Some("messages") => DemoDialect::Messages,
-        Some("responses") => DemoDialect::Responses,
-        Some(other) => {
-            return Err(format!(
-                "--dialect {other}: expected chat, messages or responses"
-            ));
-        }
-    };
-    let rows = if matches.get_flag("all") {
+    let rows = if options.all {
         RowSelection::All
     } else {
         RowSelection::Notable
     };
-    Ok(DemoOptions {
-        window,
-        session: option("session").map(PathBuf::from),
-        dialect,
-        summariser,
-        output: if matches.get_flag("json") {
-            DemoFormat::Json
-        } else {
-            DemoFormat::Table(rows)
-        },
-    })
-}
-
-fn render(report: &DemoReport, output: &DemoFormat) -> String {
-    match output {
-        DemoFormat::Json => report.json(),
-        DemoFormat::Table(rows) => {
-            let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            let paint = if io::stdout().is_terminal() && !plain {
-                Paint::Colours
-            } else {
-                Paint::Plain
-            };
-            table::render_page(report, *rows, paint)
-        }
-    }
+    table::render_page(report, rows, paint)
 }
 
 fn report_failures(reasons: &[String]) -> ExitCode {

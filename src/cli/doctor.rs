@@ -93,9 +93,7 @@ impl Finding {
 }
 
 /// Tests the settings `found` and prints one line per finding. `file` is the configuration file.
-///
-/// # Errors
-/// The output cannot be written.
+/// Fails if the output cannot be written.
 pub(super) fn doctor(
     found: Result<ResolvedSettings, Vec<Problem>>,
     file: Option<&Path>,
@@ -139,7 +137,6 @@ pub(super) fn doctor(
         .count();
     let mut page: String = findings.iter().map(Finding::line).collect();
     if failures > 0 {
-        // Writing to a String cannot fail.
         _ = writeln!(page, "{failures} failed");
     }
     write_styled_output(&page).map_err(|error| Problem::Output(error.to_string()))?;

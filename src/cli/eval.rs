@@ -8,7 +8,6 @@ mod caller;
 mod gateway;
 mod outcomes;
 mod page;
-mod progress;
 mod replay;
 mod report;
 mod results_file;
@@ -22,21 +21,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use parking_lot::Mutex;
 
-use super::flags::switch;
 use super::print_error;
 use crate::cli::model_window::ModelWindow;
+use crate::cli::progress::ProgressLine;
 use crate::config::{Config, Layers, Mode, SummaryModel, token_count};
 use crate::display::amounts::{short_tokens, short_usd};
 use crate::error::Problem;
-use arms::Arm;
+use arms::{Arm, ArmFlags};
 use caller::{Caller, PricedModel};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use outcomes::Sample;
-use progress::Progress;
 use report::{ArmReport, EvalReport};
 use results_file::{ResultsFile, private_file};
 use samples::{Choice, Samples};
@@ -63,165 +62,100 @@ Examples:
   longhaul eval session.json --model gpt-5-mini --profile auto --profile frugal --max-cost 2
   longhaul eval session.json --model gpt-5-mini --placeholder fixed --placeholder index --json";
 
-/// Requests to evaluate, unless the command names a number.
-const SAMPLES: usize = 40;
-/// Most requests to evaluate.
-const MAX_SAMPLES: usize = 1_000;
-/// Most output of a step, unless the command names a number: enough for a call with its arguments.
-const OUTPUT: &str = "1024";
-/// Calls at a time, unless the command names a number.
-const CONCURRENCY: usize = 4;
-/// Most calls at a time.
-const MAX_CONCURRENCY: usize = 32;
-/// The results file, unless the command names one.
-const RESULTS: &str = "longhaul-eval.jsonl";
-
 /// Builds the `eval` subcommand.
 pub(super) fn command() -> Command {
-    let number = |name: &'static str, value: &'static str, help: String| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    Command::new("eval")
+    EvalOptions::augment_args(Command::new("eval"))
         .about("Compare what a model does next with the original history and with longhaul's")
         .long_about(LONG)
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("sessions")
-                .value_name("SESSIONS")
-                .required(true)
-                .num_args(1..)
-                .value_parser(value_parser!(PathBuf))
-                .help("Last request bodies, JSON, gzip or not; logs of agents; folders of both"),
-        )
-        .arg(
-            Arg::new("model")
-                .long("model")
-                .value_name("NAME")
-                .required(true)
-                .help("The model to ask, by its name at the upstream"),
-        )
-        .args(arms::flags())
-        .arg(
-            number(
-                "samples",
-                "COUNT",
-                format!("Evaluate this many requests [default: {SAMPLES}]"),
-            )
-            .value_parser(value_parser!(u64).range(1..=MAX_SAMPLES as u64)),
-        )
-        .arg(
-            number(
-                "seed",
-                "NUMBER",
-                "Choose other requests; an equal seed chooses the same ones [default: 1]".to_owned(),
-            )
-            .value_parser(value_parser!(u64)),
-        )
-        .arg(
-            number(
-                "max-tokens",
-                "TOKENS",
-                format!("Limit each answer to this many tokens [default: {OUTPUT}]"),
-            ),
-        )
-        .arg(
-            number(
-                "max-cost",
-                "DOLLARS",
-                "Stop before everything in the results file costs more than this".to_owned(),
-            )
-            .value_parser(dollars),
-        )
-        .arg(
-            number(
-                "concurrency",
-                "COUNT",
-                format!("Make this many calls at a time [default: {CONCURRENCY}]"),
-            )
-            .value_parser(value_parser!(u64).range(1..=MAX_CONCURRENCY as u64)),
-        )
-        .arg(
-            Arg::new("results")
-                .long("results")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help(format!(
-                    "Keep answers in this file, and reuse those that it has [default: {RESULTS}]"
-                )),
-        )
-        .arg(
-            Arg::new("page")
-                .long("page")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help(
-                    "Write the page of disagreements to this file [default: the results file, as .html]",
-                ),
-        )
-        .arg(switch("yes", "Spend the stated cost without asking"))
-        .arg(switch("json", "Print the report as JSON"))
 }
 
 /// The options of a run.
+#[derive(Args)]
 struct EvalOptions {
+    /// Last request bodies, JSON, gzip or not; logs of agents; folders of both
+    #[arg(value_name = "SESSIONS", required = true)]
+    sessions: Vec<PathBuf>,
+    /// The model to ask, by its name at the upstream
+    #[arg(long, value_name = "NAME")]
     model: String,
+    #[command(flatten)]
+    arms: ArmFlags,
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "40",
+        hide_default_value = true
+    )]
+    #[arg(help = "Evaluate this many requests [default: 40]", value_parser = count(1_000))]
     samples: usize,
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value = "1",
+        hide_default_value = true
+    )]
+    #[arg(help = "Choose other requests; an equal seed chooses the same ones [default: 1]")]
     seed: u64,
+    /// Enough for a call with its arguments.
+    #[arg(long = "max-tokens", value_name = "TOKENS", default_value = "1024")]
+    #[arg(
+        help = "Limit each answer to this many tokens [default: 1024]",
+        hide_default_value = true
+    )]
+    #[arg(value_parser = output_limit)]
     output: Tokens,
+    /// Stop before everything in the results file costs more than this
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<Usd>,
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "4",
+        hide_default_value = true
+    )]
+    #[arg(help = "Make this many calls at a time [default: 4]", value_parser = count(32))]
     concurrency: usize,
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "longhaul-eval.jsonl",
+        hide_default_value = true
+    )]
+    #[arg(
+        help = "Keep answers in this file, and reuse those that it has [default: longhaul-eval.jsonl]"
+    )]
     results: PathBuf,
-    page: PathBuf,
+    #[arg(long, value_name = "FILE")]
+    #[arg(
+        help = "Write the page of disagreements to this file [default: the results file, as .html]"
+    )]
+    page: Option<PathBuf>,
+    /// Spend the stated cost without asking
+    #[arg(long = "yes")]
     is_agreed: bool,
+    /// Print the report as JSON
+    #[arg(long = "json")]
     is_json: bool,
 }
 
-impl EvalOptions {
-    fn new(matches: &ArgMatches) -> Result<Self, Problem> {
-        let number = |name: &str, default: usize| {
-            let given = matches.get_one::<u64>(name).copied();
-            given.map_or(default, |given| usize::try_from(given).unwrap_or(default))
-        };
-        let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
-        let results = path("results").unwrap_or_else(|| RESULTS.into());
-        let output = matches.get_one::<String>("max-tokens");
-        let output = token_count(output.map_or(OUTPUT, String::as_str)).filter(|most| *most > 0);
-        let output = output.ok_or_else(|| {
-            Problem::CommandLine("--max-tokens: expected tokens, like 1024 or 2k".to_owned())
-        })?;
-        Ok(Self {
-            model: matches
-                .get_one::<String>("model")
-                .cloned()
-                .unwrap_or_default(),
-            samples: number("samples", SAMPLES),
-            seed: matches.get_one("seed").copied().unwrap_or(1),
-            output: Tokens::new(output),
-            max_cost: matches.get_one::<Usd>("max-cost").copied(),
-            concurrency: number("concurrency", CONCURRENCY),
-            page: path("page").unwrap_or_else(|| results.with_extension("html")),
-            results,
-            is_agreed: matches.get_flag("yes"),
-            is_json: matches.get_flag("json"),
-        })
-    }
+/// Returns the parser of a count from 1 to `most`.
+fn count(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most)
 }
 
 /// Evaluates the sessions and prints the report. `layers` returns the settings, and `key` authorises the
-/// calls.
-///
-/// # Errors
-/// The settings or sessions cannot be used, nobody agreed to the cost, or no call can succeed.
+/// calls. Fails if the settings or sessions cannot be used, nobody agreed to the cost, or no call
+/// can succeed.
 pub(super) fn eval(
     layers: impl Fn() -> Layers,
     matches: &ArgMatches,
     key: Option<&str>,
 ) -> Result<(), Vec<Problem>> {
-    let options = EvalOptions::new(matches)?;
-    let arms = arms::arms(layers, matches)?;
-    let paths = matches.get_many::<PathBuf>("sessions").unwrap_or_default();
-    let paths: Vec<&Path> = paths.map(PathBuf::as_path).collect();
-    let sessions = sessions::read(&paths, &options.model)?;
+    let options = EvalOptions::from_arg_matches(matches);
+    let options = options.map_err(|error| Problem::CommandLine(error.to_string()))?;
+    let arms = options.arms.arms(layers)?;
+    let sessions = sessions::read(&options.sessions, &options.model)?;
     let Some(first) = arms.first() else {
         return Ok(());
     };
@@ -233,7 +167,9 @@ pub(super) fn eval(
         let full = |path: &Path| std::fs::canonicalize(path).ok();
         one == other || full(one).is_some_and(|path| full(other) == Some(path))
     };
-    if same_file(&options.page, &options.results) {
+    let page = options.page.clone();
+    let page = page.unwrap_or_else(|| options.results.with_extension("html"));
+    if same_file(&page, &options.results) {
         let reason = "--page and --results name the same file".to_owned();
         return Err(Problem::CommandLine(reason).into());
     }
@@ -245,11 +181,11 @@ pub(super) fn eval(
         let caller = new_caller(&options, &first.config, upstreams, results);
         run(&options, &sessions, &arms, caller).await
     })?;
-    write_page(&options.page, &page::render(&report))?;
+    write_page(&page, &page::render(&report))?;
     print_error(&format!(
         "longhaul: answers are in {}, disagreements in {}\n",
         options.results.display(),
-        options.page.display()
+        page.display()
     ));
     crate::cli::print(&if options.is_json {
         report.json()
@@ -280,10 +216,10 @@ async fn run(
     caller: Caller,
 ) -> Result<EvalReport, Problem> {
     let caller = Arc::new(caller);
-    let progress = Progress::new();
+    let progress = ProgressLine::new();
     let (mut changed, mut may_fit) = (Vec::new(), Vec::new());
     for (number, session) in sessions.iter().enumerate() {
-        progress.show_replay(number + 1, sessions.len());
+        progress.show_step("replaying session", number + 1, sessions.len());
         let bodies = session.bodies();
         may_fit.push(
             bodies
@@ -309,7 +245,7 @@ async fn run(
     print_error(&plan_text(options, &caller, planned, (count, &choice)));
     agree(options, planned)?;
     caller.begin_spending();
-    let progress = Progress::new();
+    let progress = ProgressLine::new();
     let samples = ask_all(&caller, options, sessions, arms, &choice.samples, &progress).await?;
     drop(progress);
     let spending = caller.spending.lock();
@@ -366,6 +302,7 @@ fn new_caller(
         output: options.output,
         window: (!window.is_assumed()).then_some(tokens),
         failed_summaries: AtomicUsize::new(0),
+        answers: AtomicUsize::new(0),
         needs_newer_key: AtomicBool::new(false),
     }
 }
@@ -377,14 +314,14 @@ async fn ask_all(
     sessions: &[EvalSession],
     arms: &[Arm],
     samples: &Samples,
-    progress: &Progress,
+    progress: &ProgressLine,
 ) -> Result<Vec<Sample>, Problem> {
     let mut found = Vec::new();
     for (number, session) in sessions.iter().enumerate() {
         let Some(wanted) = samples.get(&number) else {
             continue;
         };
-        progress.show_replay(number + 1, sessions.len());
+        progress.show_step("replaying session", number + 1, sessions.len());
         let asked = outcomes::ask(caller, session, arms, wanted, options.concurrency, progress);
         found.extend(asked.await?);
     }
@@ -451,9 +388,7 @@ fn plan_text(
 }
 
 /// Asks for consent to the cost, unless nothing is left to pay or the command line gives consent.
-///
-/// # Errors
-/// Nobody agrees, or the cost of a limited run is unknown.
+/// Fails if nobody agrees, or the cost of a limited run is unknown.
 fn agree(options: &EvalOptions, planned: Planned) -> Result<(), Problem> {
     if planned.is_nothing() {
         return Ok(());
@@ -488,6 +423,13 @@ fn write_page(path: &Path, page: &str) -> Result<(), Problem> {
     let written = private_file(path, true).and_then(|mut file| file.write_all(page.as_bytes()));
     written
         .map_err(|error| Problem::CommandLine(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Parses the most output of a step.
+fn output_limit(text: &str) -> Result<Tokens, String> {
+    let most = token_count(text).filter(|most| *most > 0);
+    most.map(Tokens::new)
+        .ok_or_else(|| "expected tokens, like 1024 or 2k".to_owned())
 }
 
 /// Parses an amount of dollars.

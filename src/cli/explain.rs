@@ -133,10 +133,8 @@ enum ExplainFormat {
 }
 
 /// Reads a request body, or sessions with `--replay`, and prints the result. `profiles` resolves the
-/// settings under each profile, which only past sessions need.
-///
-/// # Errors
-/// The body cannot be read or is not JSON, or the output cannot be written.
+/// settings under each profile, which only past sessions need. Fails if the body cannot be read or
+/// is not JSON, or the output cannot be written.
 pub(super) fn explain(
     config: &Config,
     profiles: impl FnOnce() -> Result<ProfileConfigs, Vec<Problem>>,

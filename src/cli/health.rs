@@ -31,10 +31,8 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Queries the admin listener and returns the exit code.
-///
-/// # Errors
-/// The settings have no admin listener with a fixed address.
+/// Queries the admin listener and returns the exit code. Fails if the settings have no admin
+/// listener with a fixed address.
 pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let address = admin_address(config.admin)?;
     let path = if matches.get_flag("ready") {

@@ -30,10 +30,8 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Writes the file and prints the next steps. `layers` holds the flags alone.
-///
-/// # Errors
-/// A setting is invalid, the file exists already, or the file cannot be written.
+/// Writes the file and prints the next steps. `layers` holds the flags alone. Fails if a setting is
+/// invalid, the file exists already, or the file cannot be written.
 pub(super) fn init(
     layers: Layers,
     matches: &ArgMatches,

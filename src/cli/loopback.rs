@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 use crate::config::{
     BaseUrl, CallerIdentity, ClientTokens, Config, Mode, Proxies, StoreLocation, WindowOrigin,
 };
+use crate::display::printable::shortened;
 use crate::error::Problem;
 use crate::server;
 use longhaul_core::units::tokens::Tokens;
@@ -30,10 +32,7 @@ pub(super) struct LoopbackProxy {
 }
 
 impl LoopbackProxy {
-    /// Starts the proxy.
-    ///
-    /// # Errors
-    /// Loopback cannot be used, or the proxy refuses its settings.
+    /// Starts the proxy. Fails if loopback cannot be used, or the proxy refuses its settings.
     pub(super) async fn start(config: Config) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -63,10 +62,8 @@ impl Drop for LoopbackProxy {
 }
 
 /// Returns the settings for a proxy in front of the server at `base`, with this window. Removes
-/// everything that reaches outside this process: listeners, keys, stores and other upstreams.
-///
-/// # Errors
-/// `base` is not a base URL.
+/// everything that reaches outside this process: listeners, keys, stores and other upstreams. Fails
+/// if `base` is not a base URL.
 pub(super) fn isolated(
     config: &Config,
     base: &str,
@@ -99,6 +96,9 @@ pub(super) fn isolated(
     Ok(config)
 }
 
+/// Maximum characters shown of an upstream's error.
+pub(super) const ERROR_CHARS: usize = 200;
+
 /// A client of one server on loopback.
 #[derive(Clone)]
 pub(super) struct LoopbackClient {
@@ -114,6 +114,15 @@ pub(super) struct LoopbackReply {
     pub(super) body: Bytes,
 }
 
+impl LoopbackReply {
+    /// Returns the message of an error in the API's format, shortened and safe for a terminal.
+    pub(super) fn error_message(&self) -> Option<String> {
+        let value: Value = serde_json::from_slice(&self.body).ok()?;
+        let message = value.pointer("/error/message")?.as_str()?;
+        Some(shortened(message, ERROR_CHARS))
+    }
+}
+
 impl LoopbackClient {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self {
@@ -122,18 +131,30 @@ impl LoopbackClient {
         }
     }
 
-    /// Posts a JSON body and reads the reply, at most `most` bytes of it, within `limit`.
-    ///
-    /// # Errors
-    /// No whole reply arrived; the text says why.
+    /// Posts a JSON body and reads the reply, at most `most` bytes of it, within `limit`. Fails if
+    /// no whole reply arrived; the text says why.
     pub(super) async fn post(
         &self,
         path: &str,
         headers: &[(HeaderName, HeaderValue)],
         body: Bytes,
+        limits: (usize, Duration),
+    ) -> Result<LoopbackReply, String> {
+        self.send(Method::POST, path, headers, body, limits).await
+    }
+
+    /// Like [`post`](Self::post), with another method.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Bytes,
         (most, limit): (usize, Duration),
     ) -> Result<LoopbackReply, String> {
-        let mut request = Request::post(format!("http://{}{path}", self.address))
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
             .header(CONTENT_TYPE, "application/json");
         for (name, value) in headers {
             request = request.header(name, value);

@@ -55,10 +55,8 @@ fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Serves until the client leaves, or until a signal.
-///
-/// # Errors
-/// The settings name no proxy, or the address cannot be used.
+/// Serves until the client leaves, or until a signal. Fails if the settings name no proxy, or the
+/// address cannot be used.
 pub(super) fn mcp(
     found: &ResolvedSettings,
     matches: &ArgMatches,

@@ -61,10 +61,8 @@ pub(super) fn command() -> Command {
         ))
 }
 
-/// Prints the original that the arguments name.
-///
-/// # Errors
-/// No longhaul answers, or it keeps no such original.
+/// Prints the original that the arguments name. Fails if no longhaul answers, or it keeps no such
+/// original.
 pub(super) fn recall(
     found: &ResolvedSettings,
     matches: &ArgMatches,
@@ -83,10 +81,8 @@ pub(super) fn recall(
     crate::cli::print(&said)
 }
 
-/// Returns a client of the running proxy.
-///
-/// # Errors
-/// The settings name no address, or one that requires TLS.
+/// Returns a client of the running proxy. Fails if the settings name no address, or one that
+/// requires TLS.
 pub(super) fn client_of(
     found: &ResolvedSettings,
     env: &BTreeMap<String, String>,

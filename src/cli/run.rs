@@ -87,10 +87,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Runs the command and returns its exit code.
-///
-/// # Errors
-/// The proxy cannot start.
+/// Runs the command and returns its exit code. Fails if the proxy cannot start.
 pub(super) fn run(
     mut layers: Layers,
     matches: &ArgMatches,

@@ -91,7 +91,6 @@ async fn serve_until_signal(
     let mut server = Server::new(config, listener).await?;
     let settings = report_json(&reload.resolved);
     if let Some(address) = start_admin(&mut server, at, settings).await? {
-        // Writing to a String cannot fail.
         _ = writeln!(
             greeting,
             "  dashboard, health and metrics at http://{address}"
@@ -128,10 +127,8 @@ async fn serve_until_signal(
     Ok(())
 }
 
-/// Starts the admin listener and returns its address, or `None` if there is none.
-///
-/// # Errors
-/// An explicitly configured address is unavailable. A default address is skipped instead.
+/// Starts the admin listener and returns its address, or `None` if there is none. Fails if an
+/// explicitly configured address is unavailable. A default address is skipped instead.
 pub(super) async fn start_admin(
     server: &mut Server,
     at: AdminListener,
@@ -175,7 +172,6 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
         Mode::Shadow => "shadow: reports what mode on would do, changes nothing",
     };
     let mut text = format!("longhaul {}\n", crate::cli::version::SHORT);
-    // Writing to a String cannot fail.
     _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
     for mount in &config.mounts {

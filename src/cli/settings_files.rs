@@ -125,11 +125,8 @@ pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf
 }
 
 /// Adds the variables of the file that `--env-file` names to `env`. The environment takes
-/// precedence over the file.
-///
-/// # Errors
-/// The file cannot be read, or a line of it is no assignment. The error shows no content: the file
-/// may hold keys.
+/// precedence over the file. Fails if the file cannot be read, or a line of it is no assignment.
+/// The error shows no content: the file may hold keys.
 pub(super) fn add_env_file(
     matches: &ArgMatches,
     env: &mut BTreeMap<String, String>,

@@ -107,7 +107,6 @@ fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> String {
 }
 
 fn write_stats_row(page: &mut String, scope: &str, stats: &ScopeStats) {
-    // Writing to a String cannot fail.
     _ = writeln!(
         page,
         "{scope:16}  {:>9}  {:>9}  {:>9}  {:>9}  {:>12}",

@@ -18,116 +18,106 @@ pub(crate) trait ChoiceSetting: Copy + PartialEq + 'static {
     }
 }
 
-/// Whether chats are read and changed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Passes every request through; no body is held or parsed.
-    Off,
-    /// Reads chats, and changes them when that helps.
-    On,
-    /// Reads chats and works out what `On` would do, but changes nothing.
-    Shadow,
+/// Declares settings whose value is one of a few words, in the order in which users read the words.
+macro_rules! choices {
+    ($($(#[$of:meta])* $visible:vis enum $name:ident {
+        $($(#[$about:meta])* $value:ident = $word:literal,)+
+    })+) => {$(
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        $visible enum $name {
+            $($(#[$about])* $value,)+
+        }
+
+        impl ChoiceSetting for $name {
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
+        }
+    )+};
 }
 
-impl ChoiceSetting for Mode {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("on", Self::On),
-        ("shadow", Self::Shadow),
-        ("off", Self::Off),
-    ];
-}
+choices! {
+    /// Whether chats are read and changed.
+    #[non_exhaustive]
+    pub enum Mode {
+        /// Reads chats, and changes them when that helps.
+        On = "on",
+        /// Reads chats and works out what `On` would do, but changes nothing.
+        Shadow = "shadow",
+        /// Passes every request through; no body is held or parsed.
+        Off = "off",
+    }
 
-/// Whether HTTP/2 is offered to the upstream.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Http2 {
-    /// Offered in the TLS handshake; the upstream chooses.
-    Auto,
-    /// HTTP/1.1 only.
-    Off,
-}
+    /// Whether HTTP/2 is offered to the upstream.
+    #[non_exhaustive]
+    pub enum Http2 {
+        /// HTTP/1.1 only.
+        Off = "off",
+        /// Offered in the TLS handshake; the upstream chooses.
+        Auto = "auto",
+    }
 
-impl ChoiceSetting for Http2 {
-    const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
-}
+    /// Treatment of a request to speak the Responses API over a WebSocket.
+    #[non_exhaustive]
+    pub enum ResponsesWebSocket {
+        /// The request is refused once, so that the client speaks HTTP.
+        Refuse = "refuse",
+        /// The upstream decides, and longhaul reads nothing of the conversation.
+        Tunnel = "tunnel",
+    }
 
-/// Treatment of a request to speak the Responses API over a WebSocket.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum ResponsesWebSocket {
-    /// The request is refused once, so that the client speaks HTTP.
-    Refuse,
-    /// The upstream decides, and longhaul reads nothing of the conversation.
-    Tunnel,
-}
+    /// Whether agents can read originals, and how a line tells them.
+    pub(crate) enum RecallSetting {
+        /// Not at all.
+        Off = "off",
+        /// By a URL, or by a command.
+        Url = "url",
+        /// By a tool of `longhaul mcp`.
+        Mcp = "mcp",
+    }
 
-impl ChoiceSetting for ResponsesWebSocket {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("refuse", Self::Refuse), ("tunnel", Self::Tunnel)];
-}
+    /// Least severe log level that is written.
+    #[non_exhaustive]
+    #[expect(missing_docs, reason = "the levels every logger has")]
+    pub enum LogLevel {
+        Off = "off",
+        Error = "error",
+        Warn = "warn",
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
 
-/// Whether agents can read originals, and how a line tells them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RecallSetting {
-    /// By a tool of `longhaul mcp`.
-    Mcp,
-    /// Not at all.
-    Off,
-    /// By a URL, or by a command.
-    Url,
-}
+    /// Format of log lines.
+    #[non_exhaustive]
+    pub enum LogFormat {
+        /// [`Console`](Self::Console) on a terminal, [`Text`](Self::Text) elsewhere.
+        Auto = "auto",
+        /// Lines for people, without the fields that only machines read.
+        Console = "console",
+        /// Every field as `name=value`.
+        Text = "text",
+        /// JSON, an object per line.
+        Json = "json",
+    }
 
-impl ChoiceSetting for RecallSetting {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("off", Self::Off), ("url", Self::Url), ("mcp", Self::Mcp)];
-}
+    /// Form in which the summary model receives the history.
+    pub enum SummaryStyle {
+        /// A transcript.
+        Transcript = "transcript",
+        /// The conversation as forwarded, to reuse the provider's cache; only for summaries that no
+        /// request waits for.
+        Cached = "cached",
+    }
 
-/// Least severe log level that is written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the levels every logger has")]
-pub enum LogLevel {
-    Debug,
-    Error,
-    Info,
-    Off,
-    Trace,
-    Warn,
-}
-
-impl ChoiceSetting for LogLevel {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("off", Self::Off),
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-}
-
-/// Format of log lines.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LogFormat {
-    /// [`Console`](Self::Console) on a terminal, [`Text`](Self::Text) elsewhere.
-    Auto,
-    /// Lines for people, without the fields that only machines read.
-    Console,
-    /// JSON, an object per line.
-    Json,
-    /// Every field as `name=value`.
-    Text,
-}
-
-impl ChoiceSetting for LogFormat {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("console", Self::Console),
-        ("text", Self::Text),
-        ("json", Self::Json),
-    ];
+    /// Placement of the text that replaces old history.
+    pub enum PlacementSetting {
+        /// A separate message, unless the model has refused one.
+        Auto = "auto",
+        /// A separate message.
+        Separate = "separate",
+        /// Merged into the adjacent user messages.
+        Merge = "merge",
+    }
 }
 
 /// Model that writes summaries.
@@ -139,21 +129,6 @@ pub enum SummaryModel {
     Disabled,
     /// The conversation's own model.
     SameAsConversation,
-}
-
-/// Form in which the summary model receives the history.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SummaryStyle {
-    /// The conversation as forwarded, to reuse the provider's cache; only for summaries that no
-    /// request waits for.
-    Cached,
-    /// A transcript.
-    Transcript,
-}
-
-impl ChoiceSetting for SummaryStyle {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("transcript", Self::Transcript), ("cached", Self::Cached)];
 }
 
 /// The API of a separate endpoint for summaries.
@@ -182,25 +157,6 @@ impl SummaryApi {
             Self::Fixed(fixed) => fixed,
         }
     }
-}
-
-/// Placement of the text that replaces old history.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PlacementSetting {
-    /// A separate message, unless the model has refused one.
-    Auto,
-    /// Merged into the adjacent user messages.
-    Merge,
-    /// A separate message.
-    Separate,
-}
-
-impl ChoiceSetting for PlacementSetting {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("separate", Self::Separate),
-        ("merge", Self::Merge),
-    ];
 }
 
 impl PlacementSetting {

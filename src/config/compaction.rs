@@ -27,10 +27,7 @@ impl WindowOrigin {
     }
 }
 
-/// Reads the compaction settings.
-///
-/// # Errors
-/// The soft mark is above the hard mark.
+/// Reads the compaction settings. Fails if the soft mark is above the hard mark.
 pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
     let settings = CompactionSettings {
         profile: found.value(&settings::PROFILE)?,

@@ -92,10 +92,8 @@ pub(super) fn upstream_authorization(
     Ok(key)
 }
 
-/// Checks that strangers cannot spend longhaul's own key, configured by the setting `whose`.
-///
-/// # Errors
-/// Other machines can connect, and no client token is required.
+/// Checks that strangers cannot spend longhaul's own key, configured by the setting `whose`. Fails
+/// if other machines can connect, and no client token is required.
 pub(super) fn require_guarded_key(found: &ResolvedSettings, whose: &str) -> Result<(), Problem> {
     let listen = found.value(&LISTEN)?;
     let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();

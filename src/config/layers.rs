@@ -100,15 +100,11 @@ impl Layers {
         }
     }
 
-    /// Whether any layer sets this key.
     pub(crate) fn is_set(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }
 
     /// Combines the layers and checks every value.
-    ///
-    /// # Errors
-    /// All problems at once.
     pub(crate) fn resolve(self) -> Result<ResolvedSettings, Vec<Problem>> {
         let Self {
             mut values,

@@ -37,6 +37,12 @@ pub(super) fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
 }
 
+/// Returns the origin of a listener, as reachable from this machine.
+pub(crate) fn own_origin(listen: SocketAddr, has_tls: bool) -> String {
+    let scheme = if has_tls { "https" } else { "http" };
+    format!("{scheme}://{}", reachable_address(listen))
+}
+
 /// Returns the address by which this machine reaches a listener on `address`. Replaces an
 /// unspecified IP address with loopback.
 pub(crate) fn reachable_address(address: SocketAddr) -> SocketAddr {
@@ -48,10 +54,8 @@ pub(crate) fn reachable_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns the address that clients connect to.
-///
-/// # Errors
-/// Other machines can connect to the address, and no setting allows that.
+/// Returns the address that clients connect to. Fails if other machines can connect to the address,
+/// and no setting allows that.
 pub(super) fn listen_address(found: &ResolvedSettings) -> Result<SocketAddr, Problem> {
     let listen = found.value(&LISTEN)?;
     let is_said = found.value(&PUBLIC)?
@@ -72,10 +76,8 @@ pub(super) fn listen_address(found: &ResolvedSettings) -> Result<SocketAddr, Pro
     Err(found.value_problem(&LISTEN, reason))
 }
 
-/// Returns the admin listener, and whether the operator set its address.
-///
-/// # Errors
-/// The operator set it to the address of the client listener.
+/// Returns the admin listener, and whether the operator set its address. Fails if the operator set
+/// the address of the client listener.
 pub(super) fn admin_listener(found: &ResolvedSettings) -> Result<AdminListener, Problem> {
     let address = found.value(&ADMIN_LISTEN)?;
     let address = match (address, found.origin(&ADMIN_LISTEN)) {
@@ -108,10 +110,8 @@ fn is_wildcard_for(all: IpAddr, one: IpAddr) -> bool {
     all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
 }
 
-/// Returns the files for client TLS; `None` if clients use plain HTTP.
-///
-/// # Errors
-/// Only one of the two files is set.
+/// Returns the files for client TLS; `None` if clients use plain HTTP. Fails if only one of the two
+/// files is set.
 pub(super) fn tls_files(found: &ResolvedSettings) -> Result<Option<TlsFiles>, Problem> {
     let certificate = found.value(&TLS_CERTIFICATE_FILE)?;
     let key = found.value(&TLS_KEY_FILE)?;

@@ -94,10 +94,8 @@ pub(super) fn take_tables(values: &mut NamedValues) -> (Vec<Table>, Vec<Problem>
     (tables, problems)
 }
 
-/// Returns the mounts of the settings, longest path first.
-///
-/// # Errors
-/// A key cannot be read, or strangers could spend it.
+/// Returns the mounts of the settings, longest path first. Fails if a key cannot be read, or
+/// strangers could spend it.
 pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Problems> {
     let mut problems = Problems::default();
     let tables = &found.mount_tables;

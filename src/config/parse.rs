@@ -39,7 +39,6 @@ pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
     })
 }
 
-/// Parses a socket address, or `off` for `None`.
 pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, String> {
     let text = single_text(raw)?;
     if text.trim().eq_ignore_ascii_case("off") {
@@ -59,7 +58,6 @@ fn socket_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Parses an integer from `MIN` to `MAX`.
 pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<u32, String> {
     let text = single_text(raw)?;
     let number = text.replace('_', "").parse().ok();
@@ -68,7 +66,6 @@ pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<
         .ok_or_else(|| mismatch(text, &format!("a whole number from {MIN} to {MAX}")))
 }
 
-/// Parses a count from `MIN` to `MAX`.
 pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<usize, String> {
     integer::<MIN, MAX>(raw).map(|number| number as usize)
 }

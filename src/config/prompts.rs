@@ -16,10 +16,7 @@ use longhaul_core::summary::prompts::Prompts;
 /// prompt.
 const PROMPT_BYTES: u64 = 64 * 1024;
 
-/// Reads the prompts that the settings name.
-///
-/// # Errors
-/// A file cannot be used.
+/// Reads the prompts that the settings name. Fails if a file cannot be used.
 pub(super) fn read_prompts(found: &ResolvedSettings) -> Result<Prompts, Problems> {
     let mut problems = Problems::default();
     let fresh = problems.ok_or_record(prompt_from_setting(found, &SUMMARY_PROMPT));

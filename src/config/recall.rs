@@ -34,9 +34,8 @@ pub(super) fn form(
         RecallSetting::Url if listen.port() == 0 => Some(RecallForm::Command),
         RecallSetting::Url => {
             let has_tls = listener::tls_files(found)?.is_some();
-            let scheme = if has_tls { "https" } else { "http" };
             let base = url.map_or_else(
-                || format!("{scheme}://{}", listener::reachable_address(listen)),
+                || listener::own_origin(listen, has_tls),
                 |url| format!("{}{}", url.origin(), url.path()),
             );
             Some(RecallForm::Url(format!("{base}{RECALL_PATH}").into()))
@@ -54,10 +53,7 @@ pub(crate) struct RecallEndpoint {
 }
 
 /// Returns the address of the running proxy, from few settings: an agent's environment may lack the
-/// others.
-///
-/// # Errors
-/// The settings name no address that stays the same.
+/// others. Fails if the settings name no address that stays the same.
 pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Problem> {
     let listen = found.value(&settings::LISTEN)?;
     let base = match found.value(&settings::RECALL_URL)? {
@@ -71,8 +67,7 @@ pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Probl
         }
         None => {
             let has_tls = found.value(&settings::TLS_CERTIFICATE_FILE)?.is_some();
-            let scheme = if has_tls { "https" } else { "http" };
-            let url = format!("{scheme}://{}", listener::reachable_address(listen));
+            let url = listener::own_origin(listen, has_tls);
             BaseUrl::parse(&url).map_err(|why| Problem::System(why.to_string()))?
         }
     };

@@ -31,9 +31,6 @@ impl ReloadDiff {
     ///
     /// While a new upstream address waits for a restart, the upstream keeps the key of `running`.
     /// By now the file may contain the key of the new address, or be gone.
-    ///
-    /// # Errors
-    /// All problems at once.
     pub(crate) fn config(&self, running: &Config) -> Result<Config, Vec<Problem>> {
         let mut config = if self.deferred.contains(&UPSTREAM_BASE.key) {
             let key = &running.upstream.authorization;

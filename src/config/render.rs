@@ -61,7 +61,6 @@ pub(crate) fn default_toml() -> String {
         let (own, name) = entry.key.split_once('.').unwrap_or(("", entry.key));
         if own != section {
             section = own;
-            // Writing to a String cannot fail.
             let _ = write!(page, "\n[{section}]\n");
         }
         page.push('\n');
@@ -94,7 +93,6 @@ pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
         let (own, name) = entry.key.split_once('.').unwrap_or(("", entry.key));
         if own != section {
             section = own;
-            // Writing to a String cannot fail.
             let _ = write!(page, "\n[{section}]\n");
         }
         page.push('\n');
@@ -125,7 +123,6 @@ pub(crate) fn settings_markdown() -> String {
         let flag = entry
             .flag
             .map(|flag| code(&format!("--{} {}", flag.name, flag.value_name)));
-        // Writing to a String cannot fail.
         let _ = writeln!(
             page,
             "| {} | {} | {environment} | {} | {} |",

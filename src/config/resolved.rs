@@ -24,7 +24,6 @@ pub(crate) struct ResolvedSettings {
 }
 
 impl ResolvedSettings {
-    /// Returns the value of a setting.
     pub(super) fn value<T>(&self, setting: &Setting<T>) -> Result<T, Problem> {
         let built_in = RawValue::Text(setting.default.into());
         let raw = self.find(setting.key).map_or(&built_in, |(_, raw, _)| raw);

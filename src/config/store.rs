@@ -75,10 +75,8 @@ impl fmt::Debug for ScopeSecret {
     }
 }
 
-/// Reads the store configuration from the settings.
-///
-/// # Errors
-/// Two settings conflict, or a file cannot be used.
+/// Reads the store configuration from the settings. Fails if two settings conflict, or a file
+/// cannot be used.
 pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Problems> {
     let mut problems = Problems::default();
     let ttl = problems.ok_or_record(lifetime(found, &settings::STORE_TTL));

@@ -49,10 +49,8 @@ pub struct SummaryEndpoint {
     pub authorization: Option<HeaderValue>,
 }
 
-/// Reads the summary configuration from the settings.
-///
-/// # Errors
-/// A file cannot be used, or two settings conflict.
+/// Reads the summary configuration from the settings. Fails if a file cannot be used, or two
+/// settings conflict.
 pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Problems> {
     let mut problems = Problems::default();
     let endpoint = problems.ok_or_record(read_endpoint(found));

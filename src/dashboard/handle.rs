@@ -84,7 +84,6 @@ impl DashboardHandle {
         }
     }
 
-    /// Records the end of the request.
     pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
         let report = ended.report;
         let (before, after) = (

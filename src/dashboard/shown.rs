@@ -60,7 +60,6 @@ impl ShownConversations {
         }
     }
 
-    /// Returns the conversations, newest first.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = &DashboardEntry> {
         self.entries.iter().rev().map(|seen| &**seen)
     }
@@ -85,7 +84,6 @@ impl ShownConversations {
             .account(|_| true)
     }
 
-    /// Returns the conversation `key`.
     pub(super) fn get_mut(&mut self, key: RecordKey) -> Option<&mut DashboardEntry> {
         // The busiest conversations are the newest.
         let seen = self.entries.iter_mut().rev().find(|seen| seen.key == key);

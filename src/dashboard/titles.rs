@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::summaries::RollingHour;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::summary::title::Title;
 use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
@@ -19,8 +19,9 @@ const GROWTH_FACTOR: usize = 4;
 const PER_HOUR: usize = 240;
 
 /// Titles of recent conversations.
+#[derive(Default)]
 pub(crate) struct Titles {
-    requests: Mutex<TwoGenerationCache<RecordKey, TitleRequest>>,
+    requests: LockedCache<RecordKey, TitleRequest, CONVERSATIONS>,
     times: RollingHour,
     /// Model whose failure was logged, until one of its calls succeeds.
     failing: Mutex<Option<String>>,
@@ -35,18 +36,7 @@ struct TitleRequest {
     title: Option<Arc<Title>>,
 }
 
-impl Default for Titles {
-    fn default() -> Self {
-        Self {
-            requests: Mutex::new(TwoGenerationCache::new(CONVERSATIONS)),
-            times: RollingHour::default(),
-            failing: Mutex::new(None),
-        }
-    }
-}
-
 impl Titles {
-    /// Returns the title of the conversation.
     pub(crate) fn title(&self, conversation: RecordKey) -> Option<Arc<Title>> {
         self.requests.lock().get(&conversation)?.title
     }

@@ -10,6 +10,23 @@ pub(crate) fn is_printable(letter: char) -> bool {
     !letter.is_control() && !turns
 }
 
+/// Returns a client-chosen text, safe for a terminal: a mark replaces each character that is not
+/// printable.
+pub(crate) fn printable_name(text: &str) -> String {
+    let letters = text.chars();
+    letters
+        .map(|it| if is_printable(it) { it } else { '\u{fffd}' })
+        .collect()
+}
+
+/// Returns the printable characters of `text`, at most `most`.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    text.chars()
+        .filter(|letter| is_printable(*letter))
+        .take(most)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::Instant;
 
 use crate::account::{ConversationId, Refusal, RequestId, StoredAccount, WindowNote};
@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
 use crate::limits::RECALL_PATH;
-use crate::metrics::{Ending, Label, Metrics, RetryReason, StatusClass};
+use crate::metrics::{Ending, Label, Metrics, StatusClass};
 use crate::report::ChatReport;
 use crate::request::receive::RequestSlot;
 use crate::request::{paths, receive};
@@ -23,7 +23,6 @@ use crate::traces::{Operation, RequestTrace};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::overflow::Verdict;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 
@@ -44,33 +43,35 @@ pub(crate) struct RequestLog {
     method: Method,
     path: String,
     /// Path under which the upstream is mounted, if any.
-    mount: Option<Arc<str>>,
+    pub(crate) mount: Option<Arc<str>>,
     started: Instant,
     status: Option<StatusCode>,
-    meter: Arc<TransferMeter>,
+    /// Meter of the request body.
+    pub(crate) meter: Arc<TransferMeter>,
     received_bytes: u64,
     ending: Ending,
     /// Whether longhaul answers with a fault of its own instead of an upstream reply.
     is_fault: bool,
     /// Identifier in the log, in the report headers, in the trace and on the dashboard.
     id: RequestId,
-    report: ChatReport,
+    /// Report on the chat. Set before the chat is sent: a client that leaves ends the log.
+    pub(crate) report: ChatReport,
     /// Facts about the chat, once it was planned.
     chat: Option<ChatFacts>,
     /// Account of the chat as it was sent last, if anybody can ask for it.
     account: Option<StoredAccount>,
     /// Refusal of the first attempt as too large.
-    refusal: Option<Refusal>,
+    pub(crate) refusal: Option<Refusal>,
     /// Handle of the conversation on the dashboard, if the dashboard is in use.
-    dashboard: Option<DashboardHandle>,
+    pub(crate) dashboard: Option<DashboardHandle>,
     /// Observer of the response body as it passes.
-    observer: Option<Box<ReplyObserver>>,
+    pub(crate) observer: Option<Box<ReplyObserver>>,
     /// Cost of the request, once the end of the response was observed.
     cost: Option<RequestCost>,
-    trace: RequestTrace,
+    pub(crate) trace: RequestTrace,
     metrics: Arc<Metrics>,
     /// Place of the request among those under way, until the reply has ended.
-    place: Option<RequestSlot>,
+    pub(crate) place: Option<RequestSlot>,
 }
 
 impl RequestLog {
@@ -101,16 +102,6 @@ impl RequestLog {
         }
     }
 
-    /// Holds the request's place until the log is dropped.
-    pub(crate) fn hold_slot(&mut self, place: RequestSlot) {
-        self.place = Some(place);
-    }
-
-    /// Takes the request's place, for a tunnel that outlives the request.
-    pub(crate) fn take_slot(&mut self) -> Option<RequestSlot> {
-        self.place.take()
-    }
-
     /// Sets the upstream path, without its query.
     pub(crate) fn set_path(&mut self, path: &str) {
         // An ID opens the original that it names, so no log shows one.
@@ -127,21 +118,6 @@ impl RequestLog {
         Dialect::of_error_reply(&self.path)
     }
 
-    /// Sets the mount that serves the request.
-    pub(crate) fn set_mount(&mut self, mount: Option<Arc<str>>) {
-        self.mount = mount;
-    }
-
-    /// Returns the meter of the request body.
-    pub(crate) fn meter(&self) -> &Arc<TransferMeter> {
-        &self.meter
-    }
-
-    /// Returns the trace of the request.
-    pub(crate) fn trace(&self) -> &RequestTrace {
-        &self.trace
-    }
-
     /// Records that the body was read as a chat.
     pub(crate) fn record_chat(&mut self, conversation: &Conversation<'_>) {
         if self.trace.is_recorded() {
@@ -152,40 +128,10 @@ impl RequestLog {
         }
     }
 
-    /// Records that the request, or its retry, is sent to the upstream.
-    pub(crate) fn record_send<B>(&mut self, retry: Option<RetryReason>, request: &Request<B>) {
-        self.trace.record_send(retry, request);
-    }
-
-    /// Records the head of the upstream's reply, or the fault that prevented a reply.
-    pub(crate) fn record_reply<B>(&mut self, reply: &Result<Response<B>, Fault>) {
-        self.trace.record_reply(reply);
-    }
-
-    /// Records the verdict on the upstream's reply.
-    pub(crate) fn record_verdict(&mut self, verdict: Verdict) {
-        self.trace.record_verdict(verdict);
-    }
-
     /// Records that the response is a fault of longhaul's own.
     pub(crate) fn record_fault(&mut self, fault: Fault) {
         self.is_fault = true;
         self.trace.record_fault(fault);
-    }
-
-    /// Returns the report on the chat.
-    pub(crate) fn report(&self) -> &ChatReport {
-        &self.report
-    }
-
-    /// Returns the report on the chat, to add what a retry changes.
-    pub(crate) fn report_mut(&mut self) -> &mut ChatReport {
-        &mut self.report
-    }
-
-    /// Sets the report on the chat. Set before the chat is sent: a client that leaves ends the log.
-    pub(crate) fn set_report(&mut self, report: ChatReport) {
-        self.report = report;
     }
 
     /// Sets the facts about the chat and its account, as of the last send.
@@ -195,20 +141,10 @@ impl RequestLog {
         self.account = account;
     }
 
-    /// Records that the upstream refused the first attempt as too large, if it did.
-    pub(crate) fn record_refusal(&mut self, refusal: Option<Refusal>) {
-        self.refusal = refusal;
-    }
-
     /// Adds the headers that report what was done to the chat, if anything was.
     pub(crate) fn write_report_headers(&self, headers: &mut HeaderMap) {
         let conversation = self.chat.as_ref().and_then(|chat| chat.conversation);
         self.report.write_headers(headers, self.id, conversation);
-    }
-
-    /// Sets the dashboard handle of the conversation.
-    pub(crate) fn set_dashboard_handle(&mut self, dashboard: Option<DashboardHandle>) {
-        self.dashboard = dashboard;
     }
 
     /// Records that the head of the response goes out. The proxy's overhead is the time until now,
@@ -220,11 +156,6 @@ impl RequestLog {
             .elapsed()
             .saturating_sub(self.meter.wait_time());
         self.metrics.overhead.observe(ours);
-    }
-
-    /// Sets the observer of the response body.
-    pub(crate) fn set_observer(&mut self, observer: Option<Box<ReplyObserver>>) {
-        self.observer = observer;
     }
 
     /// Records a chunk of the response body.
@@ -387,7 +318,7 @@ mod tests {
     use crate::metrics::Action;
 
     fn goes_on(log: &mut RequestLog) {
-        let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), log.meter());
+        let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), &log.meter);
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
     }
@@ -402,7 +333,7 @@ mod tests {
         let mut report = ChatReport::default();
         (report.before, report.after) = (Tokens::new(100), Tokens::new(40));
         report.add(Action::Prune);
-        log.set_report(report);
+        log.report = report;
         treat(&mut log);
         drop(log);
         assert_eq!(metrics.chats.saved.get(), saved);

@@ -51,8 +51,8 @@ pub(crate) async fn send(
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
     let request = upstream_request(services, head, route, body, framing)?;
-    log.record_send(retry, &request);
-    let meter = log.meter();
+    log.trace.record_send(retry, &request);
+    let meter = &log.meter;
     let reply = meter.measure_wait(services.upstream.send(request)).await;
     let reply = reply.map_err(|fault| {
         if meter.has_client_failed() {
@@ -61,7 +61,7 @@ pub(crate) async fn send(
             fault
         }
     });
-    log.record_reply(&reply);
+    log.trace.record_reply(&reply);
     client_reply(services, reply?, route)
 }
 
@@ -92,10 +92,8 @@ pub(crate) fn upstream_request(
     Ok(Request::from_parts(head, body))
 }
 
-/// Builds the client's reply, with the upstream body unchanged.
-///
-/// # Errors
-/// The transfer codings of the reply leave its end open to doubt, or the client cannot read them.
+/// Builds the client's reply, with the upstream body unchanged. Fails if the transfer codings of
+/// the reply leave its end open to doubt, or the client cannot read them.
 pub(crate) fn client_reply(
     services: &Services,
     reply: Response<UpstreamBody>,

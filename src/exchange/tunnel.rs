@@ -96,18 +96,18 @@ pub(crate) async fn upgrade(
     (client, slot): (OnUpgrade, &TunnelSlot),
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
-    let body = RequestBody::from_client(body, log.meter());
+    let body = RequestBody::from_client(body, &log.meter);
     let request = upstream_request(services, head, route, body, BodyFraming::Upgrade)?;
-    log.record_send(None, &request);
+    log.trace.record_send(None, &request);
     let sent = services.upstream.send_upgrade(request);
-    let reply = log.meter().measure_wait(sent).await;
-    log.record_reply(&reply);
+    let reply = log.meter.measure_wait(sent).await;
+    log.trace.record_reply(&reply);
     let mut reply = reply?;
     let switches = reply.status() == StatusCode::SWITCHING_PROTOCOLS;
     let upstream = switches.then(|| hyper::upgrade::on(&mut reply));
     let reply = client_reply(services, reply, route)?;
     if let Some(upstream) = upstream {
-        slot.fill(client, upstream, log.take_slot());
+        slot.fill(client, upstream, log.place.take());
     }
     Ok(reply)
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::learned::model_knowledge::MODELS_PER_CALLER;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::token_ratio::CountSample;
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Lifetime of a refusal, that of a learned window. A gateway may send later requests to a server with
@@ -23,16 +22,9 @@ pub(crate) struct CountedOutput {
 }
 
 /// The newest such refusal of each model of one caller.
+#[derive(Default)]
 pub(crate) struct CountedOutputs {
-    refusals: Mutex<TwoGenerationCache<String, (Instant, CountedOutput)>>,
-}
-
-impl Default for CountedOutputs {
-    fn default() -> Self {
-        Self {
-            refusals: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
-        }
-    }
+    refusals: LockedCache<String, (Instant, CountedOutput), MODELS_PER_CALLER>,
 }
 
 impl CountedOutputs {

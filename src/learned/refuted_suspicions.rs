@@ -1,9 +1,7 @@
 //! Statements that were suspected to be an overflow, and that no smaller request satisfied.
 
-use parking_lot::Mutex;
-
 use crate::wall_clock;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 
 /// Statements of one caller for each cache generation. An upstream refuses in few wordings.
 const STATEMENTS_PER_CALLER: usize = 64;
@@ -12,17 +10,10 @@ const STATEMENTS_PER_CALLER: usize = 64;
 const REFUTED_FOR_MS: u64 = 60 * 60 * 1_000;
 
 /// The refuted suspicions of one caller.
+#[derive(Default)]
 pub(crate) struct RefutedSuspicions {
     /// Time of the refutation in milliseconds since 1970, by the fingerprint of the statement.
-    refuted_at: Mutex<TwoGenerationCache<u64, u64>>,
-}
-
-impl Default for RefutedSuspicions {
-    fn default() -> Self {
-        Self {
-            refuted_at: Mutex::new(TwoGenerationCache::new(STATEMENTS_PER_CALLER)),
-        }
-    }
+    refuted_at: LockedCache<u64, u64, STATEMENTS_PER_CALLER>,
 }
 
 impl RefutedSuspicions {

@@ -2,10 +2,9 @@
 
 pub(crate) mod suspicions;
 use crate::learned::model_knowledge::{CONVERSATIONS_PER_CALLER, MODELS_PER_CALLER};
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
 use longhaul_core::units::scope::RecordKey;
-use parking_lot::Mutex;
 use suspicions::RefusalSuspicions;
 
 /// A conversation and its model. Facts about one model do not apply to another.
@@ -25,23 +24,14 @@ impl ConversationModelKey {
 }
 
 /// Refused placements for the models of one caller.
+#[derive(Default)]
 pub(crate) struct SummaryPlacements {
-    learned: Mutex<TwoGenerationCache<String, PlacementRefusals>>,
+    learned: LockedCache<String, PlacementRefusals, MODELS_PER_CALLER>,
     /// Refusals in one conversation that no other request confirms. The client itself may be at
     /// fault, so they affect no other caller.
-    suspected: Mutex<TwoGenerationCache<ConversationModelKey, PlacementRefusals>>,
+    suspected: LockedCache<ConversationModelKey, PlacementRefusals, CONVERSATIONS_PER_CALLER>,
     /// Refused rewrites whose cause may not be the placement.
     pub(crate) suspicions: RefusalSuspicions,
-}
-
-impl Default for SummaryPlacements {
-    fn default() -> Self {
-        Self {
-            learned: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
-            suspected: Mutex::new(TwoGenerationCache::new(CONVERSATIONS_PER_CALLER)),
-            suspicions: RefusalSuspicions::default(),
-        }
-    }
 }
 
 impl SummaryPlacements {
@@ -147,7 +137,6 @@ mod tests {
         check(&[Separate, Merged, Separate], Separate);
     }
 
-    /// Creates a conversation key.
     pub(super) fn conversation(scope: u8) -> RecordKey {
         RecordKey::from_bytes(&[scope; RecordKey::BYTES]).unwrap()
     }

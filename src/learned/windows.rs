@@ -17,7 +17,7 @@ use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use crate::wall_clock;
 use accepted_sizes::{AcceptedSizes, RequestSize};
 use conversation_windows::ConversationWindows;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::overflow::{Overflow, ReplyEnd};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::tokens::Tokens;
@@ -26,7 +26,6 @@ use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
 use longhaul_core::window::reply_signals::{SentSize, WindowDetector};
 use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
 use longhaul_core::window::{to_two_digits, window_from_refusal, window_from_repeated_refusal};
-use parking_lot::Mutex;
 
 /// A request of at most this percentage of a window is well below it, whatever the error of the
 /// estimate.
@@ -166,11 +165,7 @@ impl ModelObservations {
         let accepted = self.largest_accepted;
         let published = self.published_accepted.map(|published| published.value);
         if published.is_none_or(|before| accepted > before + before.divided_by(16)) {
-            self.published_accepted = Some(Timestamped::superseding(
-                self.published_accepted,
-                wall_clock::unix_millis(),
-                accepted,
-            ));
+            self.published_accepted = stamped(self.published_accepted, accepted);
         }
     }
 
@@ -194,22 +189,14 @@ impl ModelObservations {
     fn suspect_sizes_from(&mut self, from: Tokens) {
         let before = self.suspect_from;
         let from = before.map_or(from, |before| from.min(before.value));
-        self.suspect_from = Some(Timestamped::superseding(
-            before,
-            wall_clock::unix_millis(),
-            from,
-        ));
+        self.suspect_from = stamped(before, from);
     }
 
     /// Sets the learned window, or `None` if it proved wrong. An unchanged value is not published
     /// to other processes.
     fn set_learned(&mut self, learned: Option<LearnedWindow>) {
         if self.learned_window() != learned {
-            self.learned = Some(Timestamped::superseding(
-                self.learned,
-                wall_clock::unix_millis(),
-                learned,
-            ));
+            self.learned = stamped(self.learned, learned);
         }
         self.cap_accepted();
     }
@@ -232,11 +219,7 @@ impl ModelObservations {
             .published_ratio
             .is_none_or(|told| ratio.is_far_from(told.value))
         {
-            self.published_ratio = Some(Timestamped::superseding(
-                self.published_ratio,
-                wall_clock::unix_millis(),
-                ratio,
-            ));
+            self.published_ratio = stamped(self.published_ratio, ratio);
         }
     }
 
@@ -269,24 +252,21 @@ impl ModelObservations {
     }
 }
 
+/// Stamps `value` with the current time, or with a later one that supersedes `before`.
+fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Option<Timestamped<T>> {
+    let now = wall_clock::unix_millis();
+    Some(Timestamped::superseding(before, now, value))
+}
+
 /// Observations about the models of one caller.
+#[derive(Default)]
 pub(crate) struct LearnedWindows {
-    by_model: Mutex<TwoGenerationCache<String, ModelObservations>>,
+    by_model: LockedCache<String, ModelObservations, MODELS_PER_CALLER>,
     /// Windows that apply to single conversations.
     by_conversation: ConversationWindows,
 }
 
-impl Default for LearnedWindows {
-    fn default() -> Self {
-        Self {
-            by_model: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
-            by_conversation: ConversationWindows::default(),
-        }
-    }
-}
-
 impl LearnedWindows {
-    /// Returns the observations of `model`.
     pub(crate) fn observations(&self, model: &str) -> ModelObservations {
         let mut observations = self.by_model.lock().get(model).unwrap_or_default();
         observations.expire();
@@ -320,27 +300,20 @@ impl LearnedWindows {
     /// Records that the model accepted a request of this size. Discards a learned window that the
     /// request disproves: it was learned wrongly, or from denser text.
     pub(crate) fn record_accepted(&self, model: &str, request: RequestSize) {
-        self.update(model, |observations| {
-            observations.record_accepted_size(request);
-        });
+        self.update(model, |it| it.record_accepted_size(request));
     }
 
     /// Learns the largest request that the account may send, now that a smaller request was accepted.
     pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let limit = to_two_digits(window_from_refusal(request, overflow));
-        self.update(model, |observations| {
-            let now = wall_clock::unix_millis();
-            observations.request_limit = Some(Timestamped::superseding(None, now, limit));
-        });
+        self.update(model, |it| it.request_limit = stamped(None, limit));
     }
 
     /// Records that the model refused a request of this size, and learns its window unless a larger
     /// request was accepted.
     pub(crate) fn learn_from_refusal(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let learned = LearnedWindow::from_refusal(request, overflow);
-        self.update(model, |observations| {
-            observations.record_refusal(request, learned);
-        });
+        self.update(model, |it| it.record_refusal(request, learned));
     }
 
     /// Returns the policy window that applies to this conversation alone, if any.
@@ -391,41 +364,32 @@ impl LearnedWindows {
         sent: SentSize,
         reply_end: &ReplyEnd,
     ) -> Option<Tokens> {
-        let mut learned = None;
-        self.update(model, |observations| {
-            learned = observations.record_reply_end(sent, reply_end);
-        });
-        learned
+        self.update(model, |it| it.record_reply_end(sent, reply_end))
     }
 
     /// Records an empty reply to a request of this size and returns its likely cause.
     pub(crate) fn record_empty_reply(&self, model: &str, request: Tokens) -> EmptyReplyCause {
-        let mut cause = EmptyReplyCause::PossiblySize;
-        self.update(model, |observations| {
-            cause = observations.empty_replies.record_empty(request);
-        });
-        cause
+        self.update(model, |it| it.empty_replies.record_empty(request))
     }
 
     /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
-        self.update(model, |observations| {
-            observations.empty_replies.record_empty_retry();
-        });
+        self.update(model, |it| it.empty_replies.record_empty_retry());
     }
 
     /// Updates the observations of `model` under the lock: many replies end at once, and no update
     /// may be lost.
-    fn update(&self, model: &str, change: impl FnOnce(&mut ModelObservations)) {
+    fn update<T>(&self, model: &str, change: impl FnOnce(&mut ModelObservations) -> T) -> T {
         let mut all = self.by_model.lock();
         let before = all.get(model).unwrap_or_default();
         let mut observations = before;
         observations.expire();
-        change(&mut observations);
+        let result = change(&mut observations);
         // A model without observations evicts no other.
         if before != observations {
             all.insert(model.to_owned(), observations);
         }
+        result
     }
 }
 

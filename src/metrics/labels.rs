@@ -83,28 +83,28 @@ labels! {
 }
 
 labels! {
-    /// An action applied to a chat.
+    /// An action applied to a chat, from the most to the least significant for a request.
     Action {
-        /// Results of the newest batch were clipped.
-        Clip = "clip",
-        /// A digest replaces history.
-        Digest = "digest",
-        /// Images were replaced by markers.
-        FewerBytes = "fewer-bytes",
+        /// The chat was not changed; the action is hypothetical.
+        Shadow = "shadow",
         /// The upstream reported an overflow, and no rewrite would have fitted.
         GaveUp = "gave-up",
         /// The upstream refused the rewrite, and the original was sent.
         Original = "original",
-        /// Old tool results were cleared.
-        Prune = "prune",
-        /// The request was sent again.
-        Retry = "retry",
-        /// The chat was not changed; the action is hypothetical.
-        Shadow = "shadow",
         /// The requested output limit was lowered.
         SmallerOutput = "smaller-output",
+        /// Images were replaced by markers.
+        FewerBytes = "fewer-bytes",
+        /// The request was sent again.
+        Retry = "retry",
+        /// Results of the newest batch were clipped.
+        Clip = "clip",
         /// A model's summary replaces history.
         Summary = "summary",
+        /// A digest replaces history.
+        Digest = "digest",
+        /// Old tool results were cleared.
+        Prune = "prune",
         /// Thinking that the provider binds to other bytes was removed.
         WithoutThinking = "without-thinking",
     }
@@ -290,16 +290,16 @@ labels! {
 impl Label for Option<Action> {
     const ALL: &'static [Self] = &[
         None,
-        Some(Action::Clip),
-        Some(Action::Digest),
-        Some(Action::FewerBytes),
+        Some(Action::Shadow),
         Some(Action::GaveUp),
         Some(Action::Original),
-        Some(Action::Prune),
-        Some(Action::Retry),
-        Some(Action::Shadow),
         Some(Action::SmallerOutput),
+        Some(Action::FewerBytes),
+        Some(Action::Retry),
+        Some(Action::Clip),
         Some(Action::Summary),
+        Some(Action::Digest),
+        Some(Action::Prune),
         Some(Action::WithoutThinking),
     ];
 

@@ -41,10 +41,7 @@ pub(crate) struct QueryError(&'static str);
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles a pattern.
-    ///
-    /// # Errors
-    /// The pattern is empty or too large.
+    /// Compiles a pattern. Fails if the pattern is empty or too large.
     pub(crate) fn new(text: &str) -> Result<Self, QueryError> {
         if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
             return Err(QueryError("grep takes a pattern of 1 to 1024 bytes"));
@@ -67,10 +64,8 @@ impl Pattern {
 }
 
 impl RecallQuery {
-    /// Parses the query of a URL. Ignores keys that it does not know.
-    ///
-    /// # Errors
-    /// A value is not valid.
+    /// Parses the query of a URL. Ignores keys that it does not know. Fails if a value is not
+    /// valid.
     pub(crate) fn parse(query: &str) -> Result<Self, QueryError> {
         let mut parsed = Self::default();
         for pair in query.split('&') {
@@ -92,10 +87,7 @@ impl RecallQuery {
     }
 }
 
-/// Parses lines: `3-7`, `3-`, `-7` or `3`.
-///
-/// # Errors
-/// The text is none of these.
+/// Parses lines: `3-7`, `3-`, `-7` or `3`. Fails for any other text.
 pub(crate) fn parse_lines(text: &str) -> Result<(usize, usize), QueryError> {
     let wrong = QueryError("lines takes A-B, A-, -B or A, counted from 1");
     let number = |text: &str, empty: usize| match text {
@@ -181,7 +173,6 @@ impl<'q> AnswerText<'q> {
     /// Returns the answer, with a note if it lacks something.
     pub(crate) fn finish(mut self) -> String {
         if self.is_cut {
-            // Writing to a String cannot fail.
             _ = write!(
                 self.out,
                 "\n[… more follows; select a part with lines=A-B or grep=PATTERN …]\n"

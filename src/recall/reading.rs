@@ -12,10 +12,8 @@ use longhaul_core::units::recall_id::RecallId;
 /// Units that are read at once: enough for few calls to the store, and few enough for memory.
 const BATCH: usize = 32;
 
-/// Reads what `query` selects of the original with this ID, or of its conversation.
-///
-/// # Errors
-/// The original is unknown or expired, or the store does not answer.
+/// Reads what `query` selects of the original with this ID, or of its conversation. Fails if the
+/// original is unknown or expired, or the store does not answer.
 pub(super) async fn read(
     services: &Services,
     id: RecallId,

@@ -71,10 +71,8 @@ impl AccessKeys {
     }
 
     /// Checks whether a token's owner may request the upstream's path `path`. Only paths that
-    /// receive the key of the settings are open to tokens; a preflight shows none.
-    ///
-    /// # Errors
-    /// `KeyPath` if the key is not for this path.
+    /// receive the key of the settings are open to tokens; a preflight shows none. Fails
+    /// with `KeyPath` for any other path.
     pub(crate) fn admit_path<B>(&self, request: &Request<B>, path: &str) -> Result<(), Fault> {
         let is_open = self.tokens.is_empty()
             || self.upstream_key.is_none()

@@ -112,10 +112,8 @@ pub(crate) struct ChatBodyReader<'a> {
 }
 
 impl ChatBodyReader<'_> {
-    /// Buffers a chat's body, or streams the body if it cannot be buffered.
-    ///
-    /// # Errors
-    /// The body ended early or is malformed.
+    /// Buffers a chat's body, or streams the body if it cannot be buffered. Fails if the body ended
+    /// early or is malformed.
     pub(crate) async fn receive(&self, head: &Parts, body: ClientBody) -> Result<Received, Fault> {
         if body.is_end_stream() {
             return Ok(self.stream_all(body, None));

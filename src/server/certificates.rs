@@ -51,10 +51,8 @@ pub(super) enum HandshakeResult {
 }
 
 impl Certificates {
-    /// Reads the files for the first time.
-    ///
-    /// # Errors
-    /// The files cannot be read, or do not hold a matching chain and key.
+    /// Reads the files for the first time. Fails if the files cannot be read, or do not hold a
+    /// matching chain and key.
     pub(crate) fn open(files: TlsFiles) -> Result<Self, Problem> {
         let pair = CertificateAndKey::read(&files)?;
         Ok(Self {
@@ -139,10 +137,8 @@ impl CertificateAndKey {
         blake3::hash(&[*certificate.as_bytes(), *key.as_bytes()].concat())
     }
 
-    /// Builds the acceptor.
-    ///
-    /// # Errors
-    /// The contents are not a matching chain and key. No error shows any part of them.
+    /// Builds the acceptor. Fails if the contents are not a matching chain and key. No error shows
+    /// any part of them.
     fn build_acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, Problem> {
         let no_chain =
             |reason| certificate_problem(CERTIFICATE_SETTING, &files.certificate, reason);

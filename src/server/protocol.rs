@@ -20,10 +20,8 @@ pub(super) enum Protocol {
 }
 
 /// Reads until the protocol is certain; the returned stream replays the bytes that were read. The
-/// caller must apply a timeout, since no protocol implementation does so yet.
-///
-/// # Errors
-/// Returns errors of the connection.
+/// caller must apply a timeout, since no protocol implementation does so yet. Returns errors of the
+/// connection.
 pub(super) async fn detect<I: AsyncRead + AsyncWrite + Unpin>(
     mut io: I,
 ) -> io::Result<(Protocol, impl AsyncRead + AsyncWrite + Unpin)> {

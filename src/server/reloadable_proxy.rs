@@ -32,10 +32,7 @@ impl ReloadableProxy {
     }
 
     /// Serves later requests under `config`, and shows `settings` in the admin pages. Active
-    /// requests keep their settings.
-    ///
-    /// # Errors
-    /// Same as at start. Nothing has changed then.
+    /// requests keep their settings. If the settings cannot be used, nothing changes.
     pub(crate) fn reload(&self, config: Config, settings: String) -> Result<(), Problem> {
         let renewed = self.proxy().with_config(config)?;
         *self.proxy.write() = renewed;

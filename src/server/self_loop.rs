@@ -13,10 +13,8 @@ use crate::error::Problem;
 /// courtesy, not a gate.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Refuses upstreams whose requests would come back to `listen`.
-///
-/// # Errors
-/// An upstream is that listener. Names that do not resolve are accepted.
+/// Refuses upstreams whose requests would come back to `listen`. Fails if an upstream is that
+/// listener. Names that do not resolve are accepted.
 pub(crate) async fn refuse_self_loop(
     bases: impl IntoIterator<Item = &BaseUrl>,
     listen: SocketAddr,

@@ -23,10 +23,8 @@ use crate::upstream::Upstream;
 const MAX_CONCURRENT_TITLES: usize = 2;
 
 impl Services {
-    /// Creates the services for the upstreams of `config`, without connecting.
-    ///
-    /// # Errors
-    /// The certificate file or the store cannot be used.
+    /// Creates the services for the upstreams of `config`, without connecting. Fails if the
+    /// certificate file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let metrics = Arc::<Metrics>::default();
         let store = Arc::new(Store::open(&config.store, &metrics)?);
@@ -70,10 +68,8 @@ impl Services {
     }
 
     /// Returns a copy with new settings that shares all state. Upstreams, store and global limits
-    /// keep their values, whatever `config` sets.
-    ///
-    /// # Errors
-    /// The summariser's endpoint cannot be used.
+    /// keep their values, whatever `config` sets. Fails if the summariser's endpoint cannot be
+    /// used.
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
         let endpoint = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
         self.recent.set_content_visible(config.admin_show_content);

@@ -6,8 +6,7 @@ use http::header::{
     ORIGIN, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
-use parking_lot::Mutex;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 
 /// Origins for each cache generation. Pages of few origins use one proxy.
 const ORIGINS: usize = 64;
@@ -22,16 +21,9 @@ const FIELDS: [HeaderName; 4] = [
 ];
 
 /// Cross-origin fields of an upstream's replies, by the origin of the page.
+#[derive(Default)]
 pub(crate) struct CrossOriginFields {
-    by_origin: Mutex<TwoGenerationCache<HeaderValue, HeaderMap>>,
-}
-
-impl Default for CrossOriginFields {
-    fn default() -> Self {
-        Self {
-            by_origin: Mutex::new(TwoGenerationCache::new(ORIGINS)),
-        }
-    }
+    by_origin: LockedCache<HeaderValue, HeaderMap, ORIGINS>,
 }
 
 impl CrossOriginFields {

@@ -45,7 +45,6 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether the breaker is open.
     pub(super) fn is_open(&self) -> bool {
         self.0.lock().retry_at.is_some()
     }

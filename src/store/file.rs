@@ -86,9 +86,6 @@ impl FileStore {
     }
 
     /// Opens or creates the file of originals that belongs to the store at `path`.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
     pub(crate) fn open_originals(
         path: &Path,
         config: &StoreConfig,
@@ -119,10 +116,8 @@ impl FileStore {
         Ok((Self { threads }, secret))
     }
 
-    /// Checks whether the file at `path` could be opened or created, without locking it.
-    ///
-    /// # Errors
-    /// If it is not a store of longhaul's, or if it never existed and cannot be created.
+    /// Checks whether the file at `path` could be opened or created, without locking it. Fails if
+    /// it is not a store of longhaul's, or if it never existed and cannot be created.
     pub(super) fn check(path: &Path) -> Result<(), Problem> {
         open::check(path)
     }

@@ -53,10 +53,8 @@ pub(crate) struct ScopeStats {
 }
 
 impl StoreInspector {
-    /// Opens the store of the settings. A missing store is not created.
-    ///
-    /// # Errors
-    /// If the settings name no durable store, or it cannot be used.
+    /// Opens the store of the settings. A missing store is not created. Fails if the settings name
+    /// no durable store, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
         let OpenedStore {
             durable: far,
@@ -150,7 +148,6 @@ impl StoreInspector {
         self.sealer.open(listed.key, listed.entry.record.as_ref()?)
     }
 
-    /// Closes the store.
     pub(crate) async fn close(&self) {
         for store in self.stores() {
             store.close().await;

@@ -262,10 +262,8 @@ impl OriginalStore {
         )
     }
 
-    /// Reads originals, in the order of `ids`. `None` for an unknown or expired one.
-    ///
-    /// # Errors
-    /// If the durable store does not answer in time.
+    /// Reads originals, in the order of `ids`. `None` for an unknown or expired one. Fails if the
+    /// durable store does not answer in time.
     pub(crate) async fn read(
         &self,
         ids: &[RecallId],

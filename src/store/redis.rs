@@ -57,10 +57,8 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// Creates the store for the server at `url`.
-    ///
-    /// # Errors
-    /// If the settings are invalid. The message never contains the password.
+    /// Creates the store for the server at `url`. Fails if the settings are invalid. The message
+    /// never contains the password.
     pub(crate) fn new(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
         let redis = Self {
             client: client(url, config)?,
@@ -75,9 +73,6 @@ impl RedisStore {
     }
 
     /// Creates a store of originals, with a connection and a bound of its own.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
     pub(super) fn of_originals(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
         Ok(Self {
             ttl: config.recall_ttl,
@@ -87,9 +82,6 @@ impl RedisStore {
     }
 
     /// Checks that the settings name a server, without connecting to it.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
     pub(super) fn check(url: &RedisUrl, config: &StoreConfig) -> Result<(), Problem> {
         client(url, config).map(drop)
     }

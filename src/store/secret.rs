@@ -13,15 +13,11 @@ pub(super) const LENGTH: u64 = 32;
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    /// Creates a secret from its bytes.
     pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Generates a new secret.
-    ///
-    /// # Errors
-    /// If the system's random number generator fails.
+    /// Generates a new secret. Fails if the system's random number generator fails.
     pub(crate) fn generate() -> Result<Self, Problem> {
         random_bytes().map(Self)
     }
@@ -39,7 +35,6 @@ impl Secret {
         blake3::derive_key(purpose, &self.0)
     }
 
-    /// Returns the bytes of the secret.
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

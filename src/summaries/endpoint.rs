@@ -29,10 +29,8 @@ const MESSAGES_KEY: &str = "Bearer sk-ant-api";
 
 impl SummaryUpstream {
     /// Creates the endpoint that `summary` names, with the connection settings of `like`. Returns
-    /// `None` if `summary` names no endpoint. Opens no connection.
-    ///
-    /// # Errors
-    /// The certificate file cannot be used.
+    /// `None` if `summary` names no endpoint. Opens no connection. Fails if the certificate file
+    /// cannot be used.
     pub(crate) fn new(
         summary: &SummaryConfig,
         like: &UpstreamConfig,

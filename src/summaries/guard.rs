@@ -38,7 +38,7 @@ pub(crate) struct SummaryGuards {
 }
 
 /// State of one caller's summaries.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct CallerState {
     paused_until: Option<Instant>,
     /// End of the pause for background summaries alone. They would compete with chats that the
@@ -92,12 +92,8 @@ struct BackgroundSlot {
 
 impl Drop for BackgroundSlot {
     fn drop(&mut self) {
-        self.callers.update(self.scope, |state| {
-            Some(CallerState {
-                in_background: false,
-                ..state
-            })
-        });
+        self.callers
+            .update(self.scope, |state| state.in_background = false);
     }
 }
 
@@ -106,12 +102,18 @@ impl CallerStates {
         self.0.get(&scope).unwrap_or_default()
     }
 
-    /// Updates a caller's state atomically, since several jobs may end at once. `change` returns
-    /// `None` to leave the state as it is.
-    fn update(&self, scope: Scope, change: impl FnOnce(CallerState) -> Option<CallerState>) {
+    /// Updates a caller's state atomically, since several jobs may end at once. A state that does not
+    /// change is not stored.
+    fn update(&self, scope: Scope, change: impl FnOnce(&mut CallerState)) {
         self.0.entry(scope).and_compute_with(|entry| {
             let before = entry.map(moka::Entry::into_value).unwrap_or_default();
-            change(before).map_or(Op::Nop, Op::Put)
+            let mut state = before;
+            change(&mut state);
+            if state == before {
+                Op::Nop
+            } else {
+                Op::Put(state)
+            }
         });
     }
 }
@@ -206,29 +208,21 @@ impl SummaryGuards {
             return None;
         }
         scopes.update(scope, |state| {
-            if state.in_background {
-                return None;
+            if !std::mem::replace(&mut state.in_background, true) {
+                permit.background = Some(BackgroundSlot {
+                    callers: scopes.clone(),
+                    scope,
+                });
             }
-            permit.background = Some(BackgroundSlot {
-                callers: scopes.clone(),
-                scope,
-            });
-            Some(CallerState {
-                in_background: true,
-                ..state
-            })
         });
         permit.background.is_some().then_some(permit)
     }
 
     /// Records that the upstream throttled a chat of this caller.
     pub(crate) fn record_throttled_chat(&self, scope: Scope) {
-        self.callers.update(scope, |state| {
-            Some(CallerState {
-                background_paused_until: Some(Instant::now() + PAUSE),
-                ..state
-            })
-        });
+        let until = Some(Instant::now() + PAUSE);
+        self.callers
+            .update(scope, |state| state.background_paused_until = until);
     }
 
     /// Records the start of a job whose cost `meter` accumulates. The job counts towards the hourly
@@ -254,12 +248,8 @@ impl SummaryGuards {
         } = permit;
         match outcome {
             Ok(()) => {
-                self.callers.update(scope, |state| {
-                    state.paused_until.map(|_| CallerState {
-                        paused_until: None,
-                        ..state
-                    })
-                });
+                self.callers
+                    .update(scope, |state| state.paused_until = None);
                 if behind.is_some() {
                     self.unused.record_created(scope, conversation, cut);
                 }
@@ -269,12 +259,9 @@ impl SummaryGuards {
             }
             Err(SummaryError::NothingToAsk) => {}
             Err(SummaryError::Refused(status)) if is_overload_status(status) => {
-                self.callers.update(scope, |state| {
-                    Some(CallerState {
-                        paused_until: Some(Instant::now() + PAUSE),
-                        ..state
-                    })
-                });
+                let until = Some(Instant::now() + PAUSE);
+                self.callers
+                    .update(scope, |state| state.paused_until = until);
             }
             Err(
                 SummaryError::NotASummary(_)

@@ -44,7 +44,6 @@ impl Default for RunningSummaries {
 }
 
 impl RunningSummaries {
-    /// Whether a job for this record is running.
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
         self.running.lock().contains_key(&key)
     }

@@ -36,10 +36,9 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of bytes read of a refusal, as of a held reply to a chat.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
-/// Reads a reply to its end. If the reply is a refusal, `refusal` receives the beginning of its body.
-///
-/// # Errors
-/// The reply is a refusal by its status or its body, breaks off, or exceeds [`MAX_REPLY_BYTES`].
+/// Reads a reply to its end. If the reply is a refusal, `refusal` receives the beginning of its
+/// body. Fails if the reply is a refusal by its status or its body, breaks off, or exceeds
+/// [`MAX_REPLY_BYTES`].
 pub(crate) async fn read<B>(
     reply: Response<B>,
     dialect: Dialect,

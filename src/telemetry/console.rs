@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::display::printable::is_printable;
+use crate::display::printable::printable_name;
 use crate::wall_clock;
 use request_line::RequestLine;
 
@@ -69,7 +69,6 @@ impl Line {
             self.text.push_str("  ");
         }
         match colour.filter(|_| self.has_colour) {
-            // Writing to a String cannot fail.
             Some(colour) => _ = write!(self.text, "\x1b[{}m{text}\x1b[0m", colour.code()),
             None => self.text.push_str(text),
         }
@@ -157,11 +156,11 @@ impl EventFields {
 
 impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, printable(&format!("{value:?}")));
+        self.set(field, printable_name(&format!("{value:?}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, printable(value));
+        self.set(field, printable_name(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
@@ -171,20 +170,6 @@ impl Visit for EventFields {
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.set(field, value.to_string());
     }
-}
-
-/// Replaces what could overwrite other output of a terminal.
-fn printable(text: &str) -> String {
-    let letters = text.chars();
-    letters
-        .map(|letter| {
-            if is_printable(letter) {
-                letter
-            } else {
-                '\u{fffd}'
-            }
-        })
-        .collect()
 }
 
 /// Returns the time of day in UTC.

@@ -40,9 +40,6 @@ pub(crate) struct TraceExport {
 impl TraceExport {
     /// Starts recording spans and sending them to `collector` on the current runtime. Opens no
     /// connection yet.
-    ///
-    /// # Errors
-    /// Returns why the export cannot start.
     pub(super) fn start(collector: &Collector) -> Result<Self, String> {
         let courier = Arc::new(CollectorClient::new(collector)?);
         let exporter = SpanExporter::builder()

@@ -42,10 +42,7 @@ struct Warning {
 }
 
 impl RepeatFilter {
-    /// Starts the thread that logs the counts.
-    ///
-    /// # Errors
-    /// The thread could not be spawned.
+    /// Starts the thread that logs the counts. Fails if the thread could not be spawned.
     pub(crate) fn start() -> io::Result<Self> {
         let repeats = Arc::<Repeats>::default();
         let counted = Arc::clone(&repeats);

@@ -62,7 +62,6 @@ impl Operation {
         }
     }
 
-    /// Sets the attributes of the operation on `span`.
     pub(super) fn set_attributes(&self, span: &mut TraceSpan, method: &Method) {
         span.set(
             "http.request.method",

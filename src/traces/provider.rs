@@ -16,7 +16,6 @@ const CONVENTION_NAMES: &[(&str, &str)] = &[
 /// dialect the server speaks: here `OpenAI`.
 const DEFAULT_PROVIDER: &str = "openai";
 
-/// Returns the provider at `host`.
 pub(super) fn provider_name(host: &str) -> &'static str {
     let provider = match HostKind::from_host(host) {
         HostKind::Local | HostKind::Unknown => return DEFAULT_PROVIDER,

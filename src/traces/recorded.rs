@@ -1,7 +1,6 @@
 //! Spans recorded by OpenTelemetry's SDK, under the parent that a request names.
 
 pub(crate) mod trace_context;
-use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use http::HeaderMap;
@@ -25,36 +24,6 @@ pub(crate) fn install_tracer(tracer: SdkTracer) {
 /// A span in progress; ends on drop.
 #[derive(Debug)]
 pub(super) struct TraceSpan(SdkSpan);
-
-/// Boxed storage for data that lives as long as a span. Boxed because the data is large, and few
-/// requests may be recorded.
-#[derive(Debug)]
-pub(super) struct SpanBox<T>(Box<T>);
-
-impl<T> SpanBox<T> {
-    /// Boxes `value`.
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "always `None` in a build without `otlp`"
-    )]
-    pub(super) fn new(value: T) -> Option<Self> {
-        Some(Self(Box::new(value)))
-    }
-}
-
-impl<T> Deref for SpanBox<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for SpanBox<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
 
 /// Parent context for the spans of upstream calls.
 #[derive(Clone, Debug)]

@@ -1,38 +1,10 @@
 //! Types without values, in place of spans, for builds without the feature `otlp`.
 
-use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
-
 use http::HeaderMap;
 
 /// A span; cannot exist in this build.
 #[derive(Debug)]
 pub(super) enum TraceSpan {}
-
-/// Storage for data that lives as long as a span; takes no memory in this build.
-#[derive(Debug)]
-pub(super) struct SpanBox<T>(TraceSpan, PhantomData<T>);
-
-impl<T> SpanBox<T> {
-    /// Returns `None`.
-    pub(super) fn new(_value: T) -> Option<Self> {
-        None
-    }
-}
-
-impl<T> Deref for SpanBox<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        match self.0 {}
-    }
-}
-
-impl<T> DerefMut for SpanBox<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        match self.0 {}
-    }
-}
 
 /// Parent context for the spans of upstream calls; cannot exist in this build.
 #[derive(Clone, Debug)]
@@ -43,7 +15,6 @@ pub(crate) enum ParentContext {}
     reason = "spans are mutable in a build with `otlp`"
 )]
 impl TraceSpan {
-    /// Returns `None`.
     pub(super) fn start_request(_headers: &HeaderMap) -> Option<Self> {
         None
     }
@@ -63,7 +34,6 @@ impl TraceSpan {
         match *self {}
     }
 
-    /// Sets an attribute.
     pub(super) fn set<'v>(
         &mut self,
         _key: &'static str,

@@ -24,9 +24,6 @@ pub(super) enum Alpn {
 
 /// Creates a connector that never uses a proxy. TLS if the scheme is https; the certificates in
 /// `extra` are trusted too.
-///
-/// # Errors
-/// Returns why the file cannot be used.
 #[cfg(feature = "otlp")]
 pub(crate) fn direct_connector(
     extra: Option<&Path>,

@@ -140,7 +140,11 @@ fn rejects_a_session_that_fits_the_window() {
 #[test]
 fn invalid_options_and_files_exit_with_distinct_codes() {
     check_failed(&["--window", "12"], 64, "2048 or more");
-    check_failed(&["--summary-model", "gpt"], 64, "own or none");
+    check_failed(
+        &["--summary-model", "gpt"],
+        64,
+        "possible values: own, none",
+    );
     check_failed(&["--session", "/does/not/exist"], 66, "/does/not/exist");
     let empty = tempfile::NamedTempFile::new().unwrap();
     let name = empty.path().to_str().unwrap();
@@ -171,7 +175,7 @@ fn codex_session_fails_directly_and_completes_through_longhaul() {
     check_failed(
         &["--dialect", "x"],
         64,
-        "expected chat, messages or responses",
+        "possible values: chat, messages, responses",
     );
 }
 

@@ -6,8 +6,9 @@
 
 use longhaul_core::conversation::Conversation;
 use longhaul_core::conversation::parse_cache::ParseCache;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::dialect::chat_completions::{read, read_cached};
+use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::planning::plan::{Replacement, SummarySource, plan};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul_core::planning::splice::Splice;
@@ -128,7 +129,11 @@ pub(crate) fn reads_alike(body: &str) {
     }
     let recall = ParseCache::new(Scope::new(&[0; 32], &[]));
     let caller = Scope::new(&[1; 32], &[]);
-    let recalled = || read_cached(body.as_bytes(), caller, &recall).unwrap();
+    let recalled = || {
+        Dialect::ChatCompletions
+            .read_cached(body.as_bytes(), caller, &recall)
+            .unwrap()
+    };
     // With a cold cache, then message by message, then many messages at once.
     let readings = [
         read(body.as_bytes()).unwrap(),

@@ -53,6 +53,17 @@ impl Content {
             Self::Text(literal) => Some(literal.span()),
         }
     }
+
+    /// Returns the number of characters of text: of the string, or of the text among `parts`, the
+    /// message's parts.
+    pub(super) fn text_chars(self, parts: &[ContentPart]) -> u32 {
+        if let Self::Text(text) = self {
+            return text.chars();
+        }
+        let texts = parts.iter().filter(|part| part.kind == PartKind::Text);
+        let texts = texts.filter_map(|part| part.text);
+        texts.map(Literal::chars).fold(0, u32::saturating_add)
+    }
 }
 
 /// The kind of a part of a content array.
@@ -444,6 +455,27 @@ impl<'a> Conversation<'a> {
 }
 
 impl Message {
+    /// Creates a message that has neither content nor a size yet.
+    pub(super) fn empty(span: Span, role: Role) -> Self {
+        Self {
+            span,
+            role,
+            content: Content::Absent,
+            tool_call_id: None,
+            name: None,
+            has_reasoning: false,
+            bound_thinking: None,
+            is_error: false,
+            is_fixed: false,
+            binding: NeighbourLink::Free,
+            text_tokens: Tokens::ZERO,
+            tokens: Tokens::ZERO,
+            parts: 0..0,
+            calls: 0..0,
+            cached: None,
+        }
+    }
+
     /// Returns the cached values derived from this message, if it is cached.
     pub(super) fn memo(&self) -> Option<&MessageMemo> {
         self.cached.as_ref().map(CacheEntry::memo)

@@ -1,7 +1,7 @@
 //! Wire dialects: the keys, texts and events of each API.
 //!
-//! Each seam is a method of [`Dialect`] that matches exhaustively and delegates into the folder of
-//! the dialect. No code outside this folder names a key of a request or a reply. The members of
+//! Each seam is a method of [`Dialect`] that matches exhaustively, by [`dispatch`] or by itself, and
+//! delegates into the folder of the dialect. No code outside this folder names a key of a request or a reply. The members of
 //! errors are the exception, since they are alike in every dialect: `overflow::error_details` and
 //! the program's `summaries::reply::error_status` read them.
 
@@ -43,6 +43,19 @@ pub enum Dialect {
     /// `POST …/responses`.
     Responses,
 }
+
+/// Selects the item of this path in the folder of a dialect.
+macro_rules! dispatch {
+    ($dialect:expr, $($item:tt)+) => {
+        match $dialect {
+            $crate::dialect::Dialect::ChatCompletions => $crate::dialect::chat_completions::$($item)+,
+            $crate::dialect::Dialect::Messages => $crate::dialect::messages::$($item)+,
+            $crate::dialect::Dialect::Responses => $crate::dialect::responses::$($item)+,
+        }
+    };
+}
+
+use dispatch;
 
 impl Dialect {
     /// All dialects.
@@ -89,11 +102,7 @@ impl Dialect {
 
     /// Returns the path that clients append to a base URL.
     pub fn path(self) -> &'static str {
-        match self {
-            Self::ChatCompletions => chat_completions::PATH,
-            Self::Messages => messages::PATH,
-            Self::Responses => responses::PATH,
-        }
+        dispatch!(self, PATH)
     }
 
     /// Whether clients may speak the API over a WebSocket at the same path.
@@ -120,11 +129,7 @@ impl Dialect {
     /// # Errors
     /// The reason to forward the body unchanged.
     pub fn read(self, body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-        match self {
-            Self::ChatCompletions => chat_completions::read(body),
-            Self::Messages => messages::read(body),
-            Self::Responses => responses::read(body),
-        }
+        self.read_with(body, None)
     }
 
     /// Like [`read`](Self::read), but takes messages that `cache` has for `scope` from the cache.
@@ -137,11 +142,15 @@ impl Dialect {
         scope: Scope,
         cache: &ParseCache,
     ) -> Result<Conversation<'a>, Bypass> {
-        match self {
-            Self::ChatCompletions => chat_completions::read_cached(body, scope, cache),
-            Self::Messages => messages::read_cached(body, scope, cache),
-            Self::Responses => responses::read_cached(body, scope, cache),
-        }
+        self.read_with(body, Some((scope, cache)))
+    }
+
+    fn read_with<'a>(
+        self,
+        body: &'a [u8],
+        cache: Option<(Scope, &ParseCache)>,
+    ) -> Result<Conversation<'a>, Bypass> {
+        dispatch!(self, read_with(body, cache))
     }
 
     /// Reads a body that came without a path, in the first dialect whose shape it has.
@@ -162,12 +171,7 @@ impl Dialect {
     /// Clients that subtract the prompt from an assumed window send a negative limit once none is
     /// left. The upstream's error about that number says nothing about the upstream's own window.
     pub fn has_negative_output_limit(self, body: &str) -> bool {
-        let keys: &[&str] = match self {
-            Self::ChatCompletions => &chat_completions::OUTPUT_LIMIT_KEYS,
-            Self::Messages => &messages::OUTPUT_LIMIT_KEYS,
-            Self::Responses => &responses::OUTPUT_LIMIT_KEYS,
-        };
-        request_values::has_negative_number(body, keys)
+        request_values::has_negative_number(body, dispatch!(self, OUTPUT_LIMIT_KEYS))
     }
 
     /// Returns the lowest output limit that longhaul sets in place of a larger one. A truncated tool
@@ -199,11 +203,7 @@ impl Dialect {
     /// Returns the key of a mark that asks the provider to cache the prompt up to there. Agents
     /// move such marks between requests.
     pub(crate) fn cache_mark_key(self) -> &'static str {
-        match self {
-            Self::ChatCompletions => chat_completions::CACHE_MARK_KEY,
-            Self::Messages => messages::CACHE_MARK_KEY,
-            Self::Responses => responses::CACHE_MARK_KEY,
-        }
+        dispatch!(self, CACHE_MARK_KEY)
     }
 
     /// Returns the spans of the bound thinking of `message`, ascending and without their commas.
@@ -228,31 +228,17 @@ impl Dialect {
         message: &Message,
         text: &str,
     ) -> Option<String> {
-        match self {
-            Self::ChatCompletions => {
-                chat_completions::writer::content_in_shape(conversation, message, text)
-            }
-            Self::Messages => messages::writer::content_in_shape(conversation, message, text),
-            Self::Responses => responses::writer::content_in_shape(conversation, message, text),
-        }
+        dispatch!(self, writer::content_in_shape(conversation, message, text))
     }
 
     /// Formats a text part of `text`, a JSON string, with the value of a cache mark.
     pub(crate) fn text_part(self, text: &str, cache_mark: Option<&str>) -> String {
-        match self {
-            Self::ChatCompletions => chat_completions::writer::text_part(text, cache_mark),
-            Self::Messages => messages::writer::text_part(text, cache_mark),
-            Self::Responses => responses::writer::text_part(text, cache_mark),
-        }
+        dispatch!(self, writer::text_part(text, cache_mark))
     }
 
     /// Formats a user message with `content`, a JSON value.
     pub(crate) fn user_message(self, content: &str) -> String {
-        match self {
-            Self::ChatCompletions => chat_completions::writer::user_message(content),
-            Self::Messages => messages::writer::user_message(content),
-            Self::Responses => responses::writer::user_message(content),
-        }
+        dispatch!(self, writer::user_message(content))
     }
 
     /// Returns the whole body of a call for a summary. The body requests a stream, because many
@@ -264,13 +250,7 @@ impl Dialect {
         user: &str,
         output: Tokens,
     ) -> String {
-        match self {
-            Self::ChatCompletions => {
-                chat_completions::summary_request::body(template, system, user, output)
-            }
-            Self::Messages => messages::summary_request::body(template, system, user, output),
-            Self::Responses => responses::summary_request::body(template, system, user, output),
-        }
+        dispatch!(self, summary_request::body(template, system, user, output))
     }
 
     /// Returns the body `forwarded` with its messages truncated at byte `upto` and the JSON string
@@ -282,17 +262,10 @@ impl Dialect {
         prompt: &str,
         output: Tokens,
     ) -> Option<String> {
-        match self {
-            Self::ChatCompletions => {
-                chat_completions::summary_request::append_prompt(forwarded, upto, prompt, output)
-            }
-            Self::Messages => {
-                messages::summary_request::append_prompt(forwarded, upto, prompt, output)
-            }
-            Self::Responses => {
-                responses::summary_request::append_prompt(forwarded, upto, prompt, output)
-            }
-        }
+        dispatch!(
+            self,
+            summary_request::append_prompt(forwarded, upto, prompt, output)
+        )
     }
 
     /// Formats the body of an error reply of longhaul itself, whose HTTP status is `status`.

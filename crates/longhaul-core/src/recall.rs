@@ -87,7 +87,6 @@ impl RecallLink {
         Some(self.id(OriginalKind::Segment, &[&before, &until]))
     }
 
-    /// Returns the ID of a unit with this text.
     pub(crate) fn unit_id(&self, text: &str) -> RecallId {
         self.id(OriginalKind::Unit, &[text.as_bytes()])
     }

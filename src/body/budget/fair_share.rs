@@ -46,10 +46,7 @@ impl FairShare {
     }
 
     /// Takes `more` for `owner` and leaves at least `min_free` free. Without an owner, no share
-    /// applies.
-    ///
-    /// # Errors
-    /// Nothing was taken then.
+    /// applies. Fails if nothing was taken then.
     pub(crate) fn take(
         &self,
         owner: Option<Owner>,

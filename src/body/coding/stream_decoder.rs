@@ -48,10 +48,8 @@ impl StreamDecoder {
         }
     }
 
-    /// Consumes as much of `input` and fills as much of `output` as possible.
-    ///
-    /// # Errors
-    /// The input is not in this coding.
+    /// Consumes as much of `input` and fills as much of `output` as possible. Fails if the input is
+    /// not in this coding.
     pub(super) fn step(
         &mut self,
         input: &[u8],

@@ -3,17 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::Value;
-use tokio::time::timeout;
+
+use crate::cli::loopback::LoopbackClient;
 
 /// The time an agent waits for a reply: longer than longhaul holds a request for a summary.
 const REPLY_TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum bytes of a reply.
+const REPLY_BYTES: usize = 16 << 20;
 /// The header in which longhaul reports its actions.
 const ACTION_HEADER: &str = "x-longhaul-action";
 /// The maximum number of characters shown of a reply that is not an error in the API's format.
@@ -24,8 +22,8 @@ const CLOSING_EVENTS: [&str; 2] = ["message_stop", "response.completed"];
 
 /// A client of one server on loopback.
 pub(super) struct AgentClient {
-    url: String,
-    pool: Pool<HttpConnector, Full<Bytes>>,
+    path: String,
+    client: LoopbackClient,
 }
 
 /// The outcome of one request.
@@ -42,51 +40,32 @@ pub(super) struct AgentReply {
 impl AgentClient {
     pub(super) fn new(server: SocketAddr, path: &str) -> Self {
         Self {
-            url: format!("http://{server}/v1{path}"),
-            pool: Pool::builder(TokioExecutor::new()).build_http(),
+            path: format!("/v1{path}"),
+            client: LoopbackClient::new(server),
         }
     }
 
     /// Sends one chat request and reads its reply to the end.
     pub(super) async fn send(&self, body: Vec<u8>) -> AgentReply {
-        let exchanged = timeout(REPLY_TIMEOUT, self.exchange(body)).await;
-        let response = match exchanged {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return AgentReply::failed(error),
-            Err(_) => {
-                return AgentReply::failed(format!(
-                    "no reply within {} s",
-                    REPLY_TIMEOUT.as_secs()
-                ));
-            }
-        };
-        let (head, body) = response.into_parts();
-        AgentReply {
-            status: head.status.as_u16(),
-            action: actions(&head.headers),
-            error: reply_error(head.status, &head.headers, &body),
-        }
-    }
-
-    async fn exchange(&self, body: Vec<u8>) -> Result<Response<Bytes>, String> {
-        let request = Request::post(&self.url)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::AUTHORIZATION, "Bearer demo")
-            .body(Full::from(body))
-            .map_err(|error| error.to_string())?;
-        let response = self.pool.request(request).await;
-        let (head, body) = response.map_err(|error| error.to_string())?.into_parts();
-        let body = body.collect().await;
-        let body = body.map_err(|error| format!("the reply was cut off: {error}"))?;
-        Ok(Response::from_parts(head, body.to_bytes()))
-    }
-}
-
-impl AgentReply {
-    fn failed(error: String) -> Self {
-        Self {
-            error: Some(error),
-            ..Self::default()
+        let key = [(
+            header::AUTHORIZATION,
+            HeaderValue::from_static("Bearer demo"),
+        )];
+        let limits = (REPLY_BYTES, REPLY_TIMEOUT);
+        let sent = self
+            .client
+            .post(&self.path, &key, body.into(), limits)
+            .await;
+        match sent {
+            Ok(reply) => AgentReply {
+                status: reply.status.as_u16(),
+                action: actions(&reply.headers),
+                error: reply_error(reply.status, &reply.headers, &reply.body),
+            },
+            Err(error) => AgentReply {
+                error: Some(error),
+                ..AgentReply::default()
+            },
         }
     }
 }
@@ -149,8 +128,6 @@ fn error_message(reply: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn check(status: u16, kind: &'static str, body: &str, expect: Option<&str>) {

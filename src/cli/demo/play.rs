@@ -15,10 +15,10 @@ use longhaul_mock_model::{
 
 use super::client::AgentClient;
 use super::injected;
-use super::progress::ProgressLine;
 use super::report::{DemoReport, InjectedMessage, PlayOutcome};
 use super::row::PlayRow;
 use super::session::RecordedSession;
+use crate::cli::progress::ProgressLine;
 
 /// The number of times the agent yields to other tasks between two requests. All tasks share one
 /// thread, so this many steps run however slow the machine is. A background job needs fewer steps
@@ -30,12 +30,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The writer of summaries.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum Summariser {
-    /// No model: digests replace summaries.
-    Nobody,
     /// The model of the conversation.
     Own,
+    /// No model: digests replace summaries.
+    #[value(name = "none")]
+    Nobody,
 }
 
 /// Plays the session to two models of the same kind, one directly and one through longhaul.
@@ -69,9 +70,7 @@ pub(super) async fn play_both(
 }
 
 /// Plays the session through a proxy. `configure` returns its settings for the model's base URL.
-///
-/// # Errors
-/// The model or the proxy cannot be started.
+/// Fails if the model or the proxy cannot be started.
 pub(crate) async fn play_through_proxy(
     session: &RecordedSession,
     options: ModelOptions,
@@ -95,6 +94,7 @@ struct SessionPlayer<'a> {
     session: &'a RecordedSession,
     model: &'a Model,
     client: AgentClient,
+    name: &'static str,
     progress: ProgressLine,
 }
 
@@ -109,7 +109,8 @@ impl<'a> SessionPlayer<'a> {
             session,
             model,
             client: AgentClient::new(asked, session.path()),
-            progress: ProgressLine::new(name, session.len()),
+            name,
+            progress: ProgressLine::new(),
         }
     }
 
@@ -119,7 +120,8 @@ impl<'a> SessionPlayer<'a> {
         let mut injected = None;
         let mut known = 0;
         for (at, asked) in self.session.requests().enumerate() {
-            self.progress.show_request(at + 1);
+            let what = format!("{}: request", self.name);
+            self.progress.show_step(&what, at + 1, self.session.len());
             let tokens = TokenDensity::STANDARD
                 .request_tokens(&asked.body)
                 .unwrap_or(0);

@@ -30,7 +30,6 @@ pub(crate) struct SessionRequest {
 }
 
 impl RecordedSession {
-    /// Returns the built-in session.
     pub(super) fn built_in() -> Result<Self, String> {
         let replay = session().map_err(|error| error.to_string())?;
         Self::new("cli-0018, a recorded coding session", replay)
@@ -56,10 +55,8 @@ impl RecordedSession {
         self.whole.path()
     }
 
-    /// Reads a session from a file that holds its last request body.
-    ///
-    /// # Errors
-    /// The file cannot be read or holds no session.
+    /// Reads a session from a file that holds its last request body. Fails if the file cannot be
+    /// read or holds no session.
     pub(crate) fn read(file: &Path) -> Result<Self, Problem> {
         let input = open_input(file).map_err(|error| Problem::Input {
             path: file.into(),
@@ -70,10 +67,8 @@ impl RecordedSession {
         session.map_err(|reason| invalid_session(file, &reason))
     }
 
-    /// Builds a session from its last request body.
-    ///
-    /// # Errors
-    /// The body holds no session; the text says why.
+    /// Builds a session from its last request body. Fails if the body holds no session; the text
+    /// says why.
     pub(crate) fn from_body(name: &str, body: &[u8]) -> Result<Self, String> {
         let replay = SessionRecording::parse(body).map_err(|error| error.to_string())?;
         Self::new(name, replay)

@@ -1,33 +1,22 @@
 //! Requests through a private proxy: the list of models, and one chat if a model is named.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
-use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use http::header::{AUTHORIZATION, DATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::json;
 
 use super::Finding;
-use crate::cli::check::KEY_VARIABLE;
+use crate::cli::check::{KEY_VARIABLE, bearer};
+use crate::cli::loopback::{ERROR_CHARS, LoopbackClient, LoopbackProxy, LoopbackReply};
 use crate::config::{ClientTokens, Config, StoreLocation};
-use crate::display::printable::is_printable;
-use crate::server::Server;
+use crate::display::printable::shortened;
 
 /// Maximum time for one request. A local server may have to load the model first.
 const PROBE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum bytes of a reply that are read. `OpenRouter`'s list of models has about 1 MB.
 const REPLY_BYTES: usize = 16 << 20;
-/// Maximum characters shown of an upstream's error.
-const ERROR_CHARS: usize = 200;
 /// Difference between two clocks that a slow reply does not explain, in seconds. Signed requests
 /// commonly fail from five minutes on.
 const CLOCK_SKEW_SECONDS: u64 = 60;
@@ -48,51 +37,37 @@ pub(super) async fn findings(
 
 /// A private proxy and a client of it.
 struct Probe {
-    address: SocketAddr,
-    authorization: Option<String>,
-    client: Client<HttpConnector, Full<Bytes>>,
-    /// Stops the proxy when it is dropped.
-    _stop: oneshot::Sender<()>,
-}
-
-/// A reply, read to its end.
-struct ProbeReply {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
+    client: LoopbackClient,
+    authorization: Vec<(HeaderName, HeaderValue)>,
+    _proxy: LoopbackProxy,
 }
 
 impl Probe {
     /// Starts the proxy on a free port of this machine, with the configured upstream and key.
     async fn start(config: &Config, key: Option<&str>) -> Result<Self, String> {
-        let told = |error: io::Error| format!("cannot listen on this machine: {error}");
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .map_err(told)?;
-        let address = listener.local_addr().map_err(told)?;
+        let authorization = key.map(bearer).transpose();
+        let authorization = authorization.map_err(|problem| problem.to_string())?;
         let mut config = config.clone();
-        config.listen = address;
         config.tls = None;
         config.client_tokens = ClientTokens::default();
         config.is_for_this_machine = true;
         config.store.location = StoreLocation::Memory;
         config.title_model = None;
-        let server = Server::new(config, listener)
-            .await
-            .map_err(|problem| problem.to_string())?;
-        let (stop, stopped) = oneshot::channel();
-        tokio::spawn(server.serve(async { _ = stopped.await }));
+        let proxy = LoopbackProxy::start(config).await;
+        let proxy = proxy.map_err(|error| error.to_string())?;
         Ok(Self {
-            address,
-            authorization: key.map(|key| format!("Bearer {key}")),
-            client: Client::builder(TokioExecutor::new()).build_http(),
-            _stop: stop,
+            client: LoopbackClient::new(proxy.address),
+            authorization: authorization
+                .map(|key| (AUTHORIZATION, key))
+                .into_iter()
+                .collect(),
+            _proxy: proxy,
         })
     }
 
     async fn findings(&self, config: &Config, model: Option<&str>) -> Vec<Finding> {
         let origin = config.upstream.base.origin();
-        let has_key = self.authorization.is_some() || config.upstream.authorization.is_some();
+        let has_key = !self.authorization.is_empty() || config.upstream.authorization.is_some();
         let began = Instant::now();
         let reply = match self.send(Method::GET, "/v1/models", Bytes::new()).await {
             Ok(reply) => reply,
@@ -151,34 +126,12 @@ impl Probe {
         }
     }
 
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<ProbeReply, String> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("http://{}{path}", self.address))
-            .header(CONTENT_TYPE, "application/json");
-        if let Some(value) = &self.authorization {
-            request = request.header(AUTHORIZATION, value);
-        }
-        let request = request
-            .body(Full::new(body))
-            .map_err(|_| format!("{KEY_VARIABLE} holds characters that no header can carry"))?;
-        let exchange = async {
-            let reply = self
-                .client
-                .request(request)
-                .await
-                .map_err(|error| error.to_string())?;
-            let (head, body) = reply.into_parts();
-            let body = Limited::new(body, REPLY_BYTES).collect().await;
-            let body = body.map_err(|error| format!("the reply broke off: {error}"))?;
-            Ok(ProbeReply {
-                status: head.status,
-                headers: head.headers,
-                body: body.to_bytes(),
-            })
-        };
-        let late = || format!("no answer within {} s", PROBE_TIMEOUT.as_secs());
-        timeout(PROBE_TIMEOUT, exchange).await.map_err(|_| late())?
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<LoopbackReply, String> {
+        let limits = (REPLY_BYTES, PROBE_TIMEOUT);
+        let sent = self
+            .client
+            .send(method, path, &self.authorization, body, limits);
+        sent.await
     }
 }
 
@@ -223,16 +176,8 @@ fn clock_finding(headers: &HeaderMap) -> Finding {
     Finding::passed("clock", "agrees with the upstream's")
 }
 
-/// Returns the message of an error in the API's format, shortened and safe for a terminal.
-fn error_message(reply: &ProbeReply) -> String {
-    let value: Option<Value> = serde_json::from_slice(&reply.body).ok();
-    let message = value
-        .as_ref()
-        .and_then(|value| value.pointer("/error/message")?.as_str());
-    let lossy = String::from_utf8_lossy(&reply.body);
-    let text = message.unwrap_or(&lossy);
-    text.chars()
-        .filter(|letter| is_printable(*letter))
-        .take(ERROR_CHARS)
-        .collect()
+/// Returns the message of an error in the API's format, or else the reply, shortened.
+fn error_message(reply: &LoopbackReply) -> String {
+    let message = reply.error_message();
+    message.unwrap_or_else(|| shortened(&String::from_utf8_lossy(&reply.body), ERROR_CHARS))
 }

@@ -1,41 +1,26 @@
 //! The settings to compare: one arm for each combination of the flags that may be repeated.
 
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use crate::config::{ChoiceSetting, Config, Layers, SummaryStyle};
 use crate::error::Problem;
 use longhaul_core::policy::Profile;
 use longhaul_core::pruning::placeholder::Placeholder;
 
-/// A flag that may be repeated.
-struct Choice {
-    flag: &'static str,
-    /// The key of the setting.
-    key: &'static str,
-    help: &'static str,
-    values: fn() -> Vec<&'static str>,
+/// The flags that may be repeated.
+#[derive(Args)]
+pub(super) struct ArmFlags {
+    #[arg(long, value_name = "NAME", value_parser = names::<Profile>())]
+    #[arg(help = "Evaluate this profile; repeat to compare several [default: the configured one]")]
+    profile: Vec<String>,
+    /// Evaluate this text in place of cleared results; repeat to compare several
+    #[arg(long, value_name = "NAME", value_parser = names::<Placeholder>())]
+    placeholder: Vec<String>,
+    /// Evaluate this style of summary calls; repeat to compare several
+    #[arg(id = "summary-style", long, value_name = "NAME", value_parser = names::<SummaryStyle>())]
+    summary_style: Vec<String>,
 }
-
-const CHOICES: [Choice; 3] = [
-    Choice {
-        flag: "profile",
-        key: "profile",
-        help: "Evaluate this profile; repeat to compare several [default: the configured one]",
-        values: names::<Profile>,
-    },
-    Choice {
-        flag: "placeholder",
-        key: "prune.placeholder",
-        help: "Evaluate this text in place of cleared results; repeat to compare several",
-        values: names::<Placeholder>,
-    },
-    Choice {
-        flag: "summary-style",
-        key: "summary.style",
-        help: "Evaluate this style of summary calls; repeat to compare several",
-        values: names::<SummaryStyle>,
-    },
-];
 
 /// Most arms. Each one costs as much as the original.
 const MAX_ARMS: usize = 12;
@@ -47,68 +32,45 @@ pub(super) struct Arm {
     pub(super) config: Config,
 }
 
-/// Builds the flags.
-pub(super) fn flags() -> impl Iterator<Item = Arg> {
-    CHOICES.iter().map(|choice| {
-        Arg::new(choice.flag)
-            .long(choice.flag)
-            .value_name("NAME")
-            .action(ArgAction::Append)
-            .value_parser((choice.values)())
-            .help(choice.help)
-    })
-}
-
-/// Returns an arm for each combination of the values in `matches`, over the settings of `layers`.
-///
-/// # Errors
-/// The settings are invalid, or there are more than [`MAX_ARMS`] combinations.
-pub(super) fn arms(
-    layers: impl Fn() -> Layers,
-    matches: &ArgMatches,
-) -> Result<Vec<Arm>, Vec<Problem>> {
-    let mut combinations: Vec<Vec<(&Choice, String)>> = vec![Vec::new()];
-    for choice in &CHOICES {
-        let Some(values) = matches.get_many::<String>(choice.flag) else {
-            continue;
-        };
-        let mut distinct: Vec<&String> = Vec::new();
-        for value in values {
-            if !distinct.contains(&value) {
-                distinct.push(value);
+impl ArmFlags {
+    /// Returns an arm for each combination of the values, over the settings of `layers`. Fails if the
+    /// settings are invalid, or there are more than [`MAX_ARMS`] combinations.
+    pub(super) fn arms(&self, layers: impl Fn() -> Layers) -> Result<Vec<Arm>, Vec<Problem>> {
+        // Flag, key of the setting, and values.
+        let choices = [
+            ("profile", "profile", &self.profile),
+            ("placeholder", "prune.placeholder", &self.placeholder),
+            ("summary-style", "summary.style", &self.summary_style),
+        ];
+        let mut combinations: Vec<Vec<(&str, &str, &str)>> = vec![Vec::new()];
+        for (flag, key, values) in choices {
+            let mut distinct: Vec<&str> = Vec::new();
+            for value in values {
+                if !distinct.contains(&value.as_str()) {
+                    distinct.push(value);
+                }
+            }
+            if !distinct.is_empty() {
+                let with = |before: &Vec<_>| {
+                    let next = |value| [before.as_slice(), &[(flag, key, value)]].concat();
+                    distinct.iter().copied().map(next).collect::<Vec<_>>()
+                };
+                combinations = combinations.iter().flat_map(with).collect();
+            }
+            if combinations.len() > MAX_ARMS {
+                let reason = format!("more than {MAX_ARMS} combinations of settings; name fewer");
+                return Err(Problem::CommandLine(reason).into());
             }
         }
-        combinations = combinations
-            .into_iter()
-            .flat_map(|before| {
-                distinct.iter().map(move |value| {
-                    let mut next: Vec<(&Choice, String)> = Vec::new();
-                    next.extend(
-                        before
-                            .iter()
-                            .map(|(choice, value)| (*choice, value.clone())),
-                    );
-                    next.push((choice, (*value).clone()));
-                    next
-                })
-            })
-            .collect();
-        if combinations.len() > MAX_ARMS {
-            let reason = format!("more than {MAX_ARMS} combinations of settings; name fewer");
-            return Err(Problem::CommandLine(reason).into());
-        }
-    }
-    combinations
-        .into_iter()
-        .map(|values| {
+        let arms = combinations.into_iter().map(|values| {
             let mut layers = layers();
-            for (choice, value) in &values {
-                layers.apply_flag(choice.key, choice.flag, value);
+            for (flag, key, value) in &values {
+                layers.apply_flag(key, flag, value);
             }
-            let names: Vec<String> = values
+            let names = values
                 .iter()
-                .map(|(choice, value)| format!("{} {value}", choice.flag))
-                .collect();
+                .map(|(flag, _, value)| format!("{flag} {value}"));
+            let names: Vec<String> = names.collect();
             Ok(Arm {
                 name: if names.is_empty() {
                     "as configured".to_owned()
@@ -117,10 +79,12 @@ pub(super) fn arms(
                 },
                 config: Config::from_resolved(&layers.resolve()?)?,
             })
-        })
-        .collect()
+        });
+        arms.collect()
+    }
 }
 
-fn names<T: ChoiceSetting>() -> Vec<&'static str> {
-    T::ALL.iter().map(|(name, _)| *name).collect()
+/// Returns the parser of the words of a setting.
+fn names<T: ChoiceSetting>() -> PossibleValuesParser {
+    PossibleValuesParser::new(T::ALL.iter().map(|(name, _)| *name))
 }

@@ -26,8 +26,6 @@ use longhaul_core::window::expected_ratio;
 
 /// Most output of a summary whose call states no limit.
 const SUMMARY_OUTPUT: Tokens = Tokens::new(8_192);
-/// Maximum characters shown of an upstream's error.
-const ERROR_CHARS: usize = 200;
 
 /// A model and its prices.
 pub(super) struct PricedModel {
@@ -54,6 +52,8 @@ pub(super) struct Caller {
     pub(super) window: Option<Tokens>,
     /// Calls for summaries that failed. longhaul goes on with a digest then, as it does for any agent.
     pub(super) failed_summaries: AtomicUsize,
+    /// Steps that have an outcome.
+    pub(super) answers: AtomicUsize,
     /// Whether the upstream asked for the newer key of the output limit.
     pub(super) needs_newer_key: AtomicBool,
 }
@@ -120,10 +120,8 @@ impl Caller {
         ])
     }
 
-    /// Asks for a step, unless the results file has the answer.
-    ///
-    /// # Errors
-    /// The upstream refuses the key, or the results file cannot be written.
+    /// Asks for a step, unless the results file has the answer. Fails if the upstream refuses the
+    /// key, or the results file cannot be written.
     pub(super) async fn step(&self, call: &StepCall) -> Result<Called, Problem> {
         let key = self.step_key(call);
         if let Some(known) = self.results.lock().get(&key) {
@@ -230,10 +228,8 @@ impl Caller {
         }
     }
 
-    /// Makes a call for a summary, unless the results file has the answer.
-    ///
-    /// # Errors
-    /// The upstream refuses the key, or the results file cannot be written.
+    /// Makes a call for a summary, unless the results file has the answer. Fails if the upstream
+    /// refuses the key, or the results file cannot be written.
     pub(super) async fn summary(&self, dialect: Dialect, body: &Bytes) -> Result<Called, Problem> {
         let upstream = self.summary_upstream.as_ref().unwrap_or(&self.upstream);
         let key = hash(&[
@@ -348,22 +344,11 @@ fn hash(parts: &[&[u8]]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Returns the message of an error in the API's format, shortened and safe for a terminal. A reply may
-/// repeat the request, so nothing else of it is shown.
+/// Returns the status and the message of an error. A reply may repeat the request, so nothing else of it
+/// is shown.
 fn error_text(reply: &LoopbackReply) -> String {
-    let value: Option<serde_json::Value> = serde_json::from_slice(&reply.body).ok();
-    let message = value
-        .as_ref()
-        .and_then(|value| value.pointer("/error/message")?.as_str());
-    let message: String = message
-        .unwrap_or_default()
-        .chars()
-        .filter(|letter| crate::display::printable::is_printable(*letter))
-        .take(ERROR_CHARS)
-        .collect();
-    if message.is_empty() {
-        reply.status.to_string()
-    } else {
-        format!("{}: {message}", reply.status)
+    match reply.error_message().filter(|message| !message.is_empty()) {
+        Some(message) => format!("{}: {message}", reply.status),
+        None => reply.status.to_string(),
     }
 }

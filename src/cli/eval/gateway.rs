@@ -64,10 +64,7 @@ pub(super) enum Stopped {
 struct PendingCall<'s>(&'s watch::Sender<usize>);
 
 impl Gateway {
-    /// Starts an upstream in front of the model at `model`.
-    ///
-    /// # Errors
-    /// Loopback cannot be used.
+    /// Starts an upstream in front of the model at `model`. Fails if loopback cannot be used.
     pub(super) async fn start(model: SocketAddr, caller: Option<Arc<Caller>>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

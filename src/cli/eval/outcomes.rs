@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -9,10 +10,11 @@ use tokio::task::JoinSet;
 
 use super::arms::Arm;
 use super::caller::{Called, Caller, StepCall};
-use super::progress::Progress;
 use super::replay::replay;
 use super::results_file::EntryKind;
 use super::sessions::EvalSession;
+use crate::cli::progress::ProgressLine;
+use crate::display::amounts::short_usd;
 use crate::error::Problem;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
@@ -78,17 +80,15 @@ impl StepOutcome {
     }
 }
 
-/// Asks for the steps at the requests `wanted` of `session`, at most `concurrency` at a time.
-///
-/// # Errors
-/// No further call can succeed.
+/// Asks for the steps at the requests `wanted` of `session`, at most `concurrency` at a time. Fails
+/// if no further call can succeed.
 pub(super) async fn ask(
     caller: &Arc<Caller>,
     session: &EvalSession,
     arms: &[Arm],
     wanted: &[usize],
     concurrency: usize,
-    progress: &Progress,
+    progress: &ProgressLine,
 ) -> Result<Vec<Sample>, Problem> {
     let mut replays = Vec::new();
     for arm in arms {
@@ -179,7 +179,7 @@ async fn make(
     caller: &Arc<Caller>,
     calls: Vec<(String, StepCall)>,
     concurrency: usize,
-    progress: &Progress,
+    progress: &ProgressLine,
 ) -> Result<HashMap<String, StepOutcome>, Problem> {
     let mut outcomes = HashMap::new();
     let mut known = HashSet::new();
@@ -205,7 +205,11 @@ async fn make(
         match called {
             Ok(called) => {
                 outcomes.insert(key, outcome_of(dialect, called));
-                progress.show(caller);
+                if caller.is_spending() {
+                    let answers = caller.answers.fetch_add(1, Ordering::Relaxed) + 1;
+                    let spent = short_usd(caller.spending.lock().spent());
+                    progress.show(&format!("{answers} answers, {spent}"));
+                }
             }
             // Calls in flight are paid for, so their answers are still recorded.
             Err(found) => problem = problem.or(Some(found)),

@@ -18,7 +18,6 @@ const STYLE: &str = include_str!("page.css");
 /// SHA-256 of [`STYLE`] in Base64, for the policy.
 const STYLE_HASH: &str = "sT5yrzZySfL+xFEQsBXXTKcN29DOL5hpu22Ldi1BPaw=";
 
-/// Renders the page.
 pub(super) fn render(report: &EvalReport) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -36,7 +35,6 @@ pub(super) fn render(report: &EvalReport) -> String {
         .iter()
         .filter(|sample| has_disagreement(sample));
     let all = differing.clone().count();
-    // Writing to a String cannot fail.
     _ = writeln!(page, "<h2>Disagreements: {all}</h2>");
     for sample in differing.take(MAX_SHOWN) {
         write_sample(&mut page, report, sample);

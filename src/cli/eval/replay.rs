@@ -39,10 +39,8 @@ pub(super) struct Replayed {
 
 /// Replays `session` under the settings of `arm`, up to the last of the `wanted` requests, or whole if
 /// `wanted` is `None`. With `caller`, the summaries are those of the evaluated settings; without, the
-/// model in this process writes them.
-///
-/// # Errors
-/// Loopback cannot be used, or a call for a summary shows that no call can succeed.
+/// model in this process writes them. Fails if loopback cannot be used, or a call for a summary
+/// shows that no call can succeed.
 pub(super) async fn replay(
     arm: &Arm,
     session: &EvalSession,

@@ -235,7 +235,6 @@ impl EvalReport {
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: [usize; HEADINGS.len()] = std::array::from_fn(wide);
-        // Writing to a String cannot fail.
         for line in &lines {
             for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
                 if column == 0 {
@@ -269,7 +268,6 @@ impl EvalReport {
             self.changed,
             self.samples.len(),
         );
-        // Writing to a String cannot fail.
         if self.too_large > 0 {
             _ = write!(
                 head,

@@ -80,10 +80,8 @@ pub(super) struct ResultsFile {
 
 impl ResultsFile {
     /// Opens the file, or creates it, readable by its owner alone. Locks it, so that no two runs pay for
-    /// the same answers.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, is too large, or another run uses it.
+    /// the same answers. Fails if the file cannot be read or written, is too large, or another run
+    /// uses it.
     pub(super) fn open(path: &Path) -> Result<Self, Problem> {
         let problem =
             |reason: String| Problem::CommandLine(format!("{}: {reason}", path.display()));
@@ -135,10 +133,7 @@ impl ResultsFile {
         self.entries.get(key)
     }
 
-    /// Adds an entry and writes its line at once.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Adds an entry and writes its line at once. Fails if the file cannot be written.
     pub(super) fn add(&mut self, entry: Entry) -> Result<(), Problem> {
         let mut line = serde_json::to_vec(&entry).unwrap_or_default();
         line.push(b'\n');

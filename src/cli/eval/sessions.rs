@@ -1,6 +1,6 @@
 //! The sessions to evaluate: last request bodies, and the logs of agents.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::client_logs::ClientLogs;
@@ -52,16 +52,13 @@ impl EvalSession {
 }
 
 /// Reads the sessions at `paths`, for requests to `model`: files of request bodies, logs of agents, and
-/// folders of both.
-///
-/// # Errors
-/// A path cannot be read, or holds no session.
-pub(super) fn read(paths: &[&Path], model: &str) -> Result<Vec<EvalSession>, Vec<Problem>> {
+/// folders of both. Fails if a path cannot be read, or holds no session.
+pub(super) fn read(paths: &[PathBuf], model: &str) -> Result<Vec<EvalSession>, Vec<Problem>> {
     let (mut sessions, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         if let Err(error) = std::fs::metadata(path) {
             problems.push(Problem::Input {
-                path: (*path).to_owned(),
+                path: path.clone(),
                 reason: error.to_string(),
             });
             continue;
@@ -80,7 +77,7 @@ pub(super) fn read(paths: &[&Path], model: &str) -> Result<Vec<EvalSession>, Vec
         sessions.extend(found);
         if sessions.len() == before {
             problems.push(Problem::InvalidInput {
-                path: (*path).to_owned(),
+                path: path.clone(),
                 reason: no_session(&logs),
             });
         }

@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::sleep;
 
-use crate::cli::check::KEY_VARIABLE;
+use crate::cli::check::{bearer, key_header};
 use crate::cli::loopback::{LoopbackClient, LoopbackProxy, LoopbackReply};
 use crate::config::{BaseUrl, ClientTokens, Config, Mode, StoreLocation};
 use crate::error::Problem;
@@ -53,10 +53,8 @@ struct Key {
 }
 
 impl UpstreamClient {
-    /// Starts a proxy for the upstream of `config`. `key` authorises its calls.
-    ///
-    /// # Errors
-    /// Loopback or the settings cannot be used, or no header can carry the key.
+    /// Starts a proxy for the upstream of `config`. `key` authorises its calls. Fails if loopback
+    /// or the settings cannot be used, or no header can carry the key.
     pub(super) async fn start(config: &Config, key: Option<&str>) -> Result<Self, Problem> {
         let mut config = config.clone();
         config.mode = Mode::Off;
@@ -89,10 +87,7 @@ impl UpstreamClient {
     }
 
     /// Sends a chat and returns the answer or refusal. Repeats a call that found the upstream busy or
-    /// unreachable.
-    ///
-    /// # Errors
-    /// No attempt received a whole reply; the text says why.
+    /// unreachable. Fails if no attempt received a whole reply; the text says why.
     pub(super) async fn send(
         &self,
         dialect: Dialect,
@@ -160,18 +155,9 @@ impl UpstreamClient {
 
 impl Key {
     fn new(key: &str) -> Result<Self, Problem> {
-        let header = |text: &str| {
-            let mut value = HeaderValue::try_from(text).map_err(|_| {
-                Problem::CommandLine(format!(
-                    "{KEY_VARIABLE} holds characters that no header can carry"
-                ))
-            })?;
-            value.set_sensitive(true);
-            Ok::<_, Problem>(value)
-        };
         Ok(Self {
-            bearer: header(&format!("Bearer {key}"))?,
-            plain: header(key)?,
+            bearer: bearer(key)?,
+            plain: key_header(key)?,
         })
     }
 }

@@ -79,9 +79,7 @@ struct ProfileRow {
 }
 
 /// Reads the logs below `folders` and plays the `most` largest sessions under each of `profiles`.
-///
-/// # Errors
-/// No session was found, or loopback cannot be used.
+/// Fails if no session was found, or loopback cannot be used.
 pub(super) fn replay_history(
     profiles: &[(&'static str, Config)],
     folders: &[&Path],
@@ -260,7 +258,6 @@ impl HistoryReport {
             .iter()
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
-        // Writing to a String cannot fail.
         _ = writeln!(
             page,
             "sessions of the last {} days: {all} ({})",

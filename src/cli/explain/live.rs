@@ -35,10 +35,8 @@ fn encoded(id: &str) -> String {
     letters.filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Asks the admin listener for the account at `path` and prints it.
-///
-/// # Errors
-/// No longhaul answers there, or the account is not kept.
+/// Asks the admin listener for the account at `path` and prints it. Fails if no longhaul answers
+/// there, or the account is not kept.
 pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<(), Vec<Problem>> {
     let address = admin_address(config.admin)?;
     let asked = async { timeout(ANSWER_TIMEOUT, fetch(address, path)).await };

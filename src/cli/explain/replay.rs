@@ -16,10 +16,8 @@ use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::Policy;
 use longhaul_mock_model::ModelOptions;
 
-/// Plays the session of each file and returns the outcomes.
-///
-/// # Errors
-/// A file cannot be read or holds no session. In that case no session is played.
+/// Plays the session of each file and returns the outcomes. Fails, and plays no session, if a file
+/// cannot be read or holds none.
 pub(super) fn replay_sessions<'f>(
     config: &Config,
     files: impl Iterator<Item = &'f PathBuf>,
@@ -78,10 +76,8 @@ impl SessionReplay {
         &self.model
     }
 
-    /// Plays every request to the real proxy, in front of a strict model.
-    ///
-    /// # Errors
-    /// Loopback cannot be used.
+    /// Plays every request to the real proxy, in front of a strict model. Fails if loopback cannot
+    /// be used.
     pub(super) fn play(&self, config: &Config) -> Result<SessionReport, Problem> {
         let marks = &self.policy.prune_thresholds;
         let summariser = match &config.summary.model {

@@ -159,7 +159,6 @@ pub(super) fn render_table(reports: &[SessionReport]) -> String {
     };
     let widths: [usize; COLUMNS] = std::array::from_fn(wide);
     let mut page = String::new();
-    // Writing to a String cannot fail.
     for line in &lines {
         let mut cells = line.iter().zip(widths);
         if let Some((name, width)) = cells.next() {

@@ -42,10 +42,8 @@ pub(in crate::cli) struct RecallClient {
 }
 
 impl RecallClient {
-    /// Creates a client that presents `token`, if the proxy requires one.
-    ///
-    /// # Errors
-    /// The base URL requires TLS, or the token cannot be sent.
+    /// Creates a client that presents `token`, if the proxy requires one. Fails if the base URL
+    /// requires TLS, or the token cannot be sent.
     pub(super) fn new(base: BaseUrl, token: Option<&str>) -> Result<Self, Problem> {
         if *base.scheme() == Scheme::HTTPS {
             return Err(Problem::CommandLine(format!(
@@ -70,10 +68,8 @@ impl RecallClient {
         })
     }
 
-    /// Reads a part of the original with the ID `id`.
-    ///
-    /// # Errors
-    /// The text is no ID, no longhaul answers, or the original is not kept.
+    /// Reads a part of the original with the ID `id`. Fails if the text is no ID, no longhaul
+    /// answers, or the original is not kept.
     pub(in crate::cli) async fn read(
         &self,
         id: &str,

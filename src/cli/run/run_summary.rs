@@ -40,7 +40,6 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
     );
     if after < before {
         let percent = (before - after) * 100 / before.max(1);
-        // Writing to a String cannot fail.
         _ = write!(
             text,
             ", {} forwarded ({percent}% less)",

@@ -83,7 +83,6 @@ impl Signals {
         Ok(Self { receivers: heard })
     }
 
-    /// Returns the next signal.
     pub(super) async fn next(&mut self) -> ForwardedSignal {
         std::future::poll_fn(|context| {
             for (told, signal) in &mut self.receivers {

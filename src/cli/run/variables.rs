@@ -67,7 +67,6 @@ pub(super) fn variables_help() -> String {
             KeyOwner::Anthropic => ", unless upstream.base is another provider's",
             KeyOwner::OpenRouter => ", unless the upstream is another provider's",
         };
-        // Writing to a String cannot fail.
         _ = writeln!(page, "  {name:21}  {value}{unless}");
     }
     let proxies = PROXY_VARIABLES.join(", ");

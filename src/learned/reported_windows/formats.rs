@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::Deserializer;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use longhaul_core::units::tokens::Tokens;
@@ -74,70 +75,45 @@ pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
 /// Parses llama.cpp's `GET /props`: the window of one slot, so no division is needed. The server
 /// has one model.
 fn llama_cpp(bytes: &[u8], _model: &str) -> Option<Tokens> {
-    #[derive(Deserialize)]
-    struct Props {
-        default_generation_settings: Settings,
-    }
-    #[derive(Deserialize)]
-    struct Settings {
-        #[serde(default, deserialize_with = "tokens")]
-        n_ctx: Option<Tokens>,
-    }
-    let props: Props = serde_json::from_slice(bytes).ok()?;
-    props.default_generation_settings.n_ctx
+    tokens_at(
+        &serde_json::from_slice(bytes).ok()?,
+        "/default_generation_settings/n_ctx",
+    )
 }
 
 /// Parses LM Studio's `GET /api/v0/models`: the context length with which the model was loaded.
 fn lm_studio(bytes: &[u8], model: &str) -> Option<Tokens> {
-    #[derive(Deserialize)]
-    struct Models<'a> {
-        #[serde(borrow)]
-        data: Vec<Loaded<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Loaded<'a> {
-        #[serde(borrow)]
-        id: Cow<'a, str>,
-        #[serde(default, deserialize_with = "tokens")]
-        loaded_context_length: Option<Tokens>,
-    }
-    let models: Models<'_> = serde_json::from_slice(bytes).ok()?;
-    let mut named = models.data.into_iter().filter(|entry| entry.id == model);
-    named.next()?.loaded_context_length
+    let models: Value = serde_json::from_slice(bytes).ok()?;
+    let mut entries = models.get("data")?.as_array()?.iter();
+    let named = entries.find(|entry| text_of(entry, "id") == Some(model))?;
+    tokens_at(named, "/loaded_context_length")
 }
 
 /// Parses Ollama's `GET /api/ps`: the loaded models. A name without a tag means `latest`.
 fn ollama(bytes: &[u8], model: &str) -> Option<Tokens> {
-    #[derive(Deserialize)]
-    struct Running<'a> {
-        #[serde(borrow)]
-        models: Vec<Loaded<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Loaded<'a> {
-        #[serde(borrow)]
-        name: Cow<'a, str>,
-        #[serde(default, deserialize_with = "tokens")]
-        context_length: Option<Tokens>,
-    }
-    let running: Running<'_> = serde_json::from_slice(bytes).ok()?;
-    let mut named = running.models.into_iter().filter(|entry| {
-        let untagged = entry.name.strip_suffix(":latest");
-        entry.name == model || untagged == Some(model)
-    });
-    named.next()?.context_length
+    let running: Value = serde_json::from_slice(bytes).ok()?;
+    let mut entries = running.get("models")?.as_array()?.iter();
+    let named = entries.find(|entry| {
+        let name = text_of(entry, "name").unwrap_or_default();
+        name == model || name.strip_suffix(":latest") == Some(model)
+    })?;
+    tokens_at(named, "/context_length")
 }
 
 /// Parses Text Generation Inference's `GET /info`: input and output together. The server has one
 /// model.
 fn text_generation_inference(bytes: &[u8], _model: &str) -> Option<Tokens> {
-    #[derive(Deserialize)]
-    struct Info {
-        #[serde(default, deserialize_with = "tokens")]
-        max_total_tokens: Option<Tokens>,
-    }
-    let info: Info = serde_json::from_slice(bytes).ok()?;
-    info.max_total_tokens
+    tokens_at(&serde_json::from_slice(bytes).ok()?, "/max_total_tokens")
+}
+
+fn text_of<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+/// Returns the positive count of tokens at `path`; `None` for anything else.
+fn tokens_at(value: &Value, path: &str) -> Option<Tokens> {
+    let count = u32::try_from(value.pointer(path)?.as_u64()?).ok()?;
+    (count > 0).then(|| Tokens::new(count))
 }
 
 #[derive(Deserialize)]

@@ -2,13 +2,13 @@
 
 use crate::learned::model_knowledge::CONVERSATIONS_PER_CALLER;
 use crate::learned::summary_placements::ConversationModelKey;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::units::scope::RecordKey;
-use parking_lot::Mutex;
 
 /// Unexplained refusals, by conversation and model.
+#[derive(Default)]
 pub(crate) struct RefusalSuspicions(
-    Mutex<TwoGenerationCache<ConversationModelKey, SuspicionState>>,
+    LockedCache<ConversationModelKey, SuspicionState, CONVERSATIONS_PER_CALLER>,
 );
 
 /// State of one conversation.
@@ -21,14 +21,6 @@ enum SuspicionState {
     /// No refusal is unresolved: a rewrite was accepted since, or a second refusal was attributed
     /// to the placement.
     Resolved,
-}
-
-impl Default for RefusalSuspicions {
-    fn default() -> Self {
-        Self(Mutex::new(TwoGenerationCache::new(
-            CONVERSATIONS_PER_CALLER,
-        )))
-    }
 }
 
 impl RefusalSuspicions {

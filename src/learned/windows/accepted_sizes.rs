@@ -26,7 +26,6 @@ pub(super) struct AcceptedSizes {
 }
 
 impl AcceptedSizes {
-    /// Records an accepted request.
     pub(super) fn record(&mut self, accepted: RequestSize) {
         let has_tools =
             |one: &Option<RequestSize>| one.is_some_and(|one| one.tools == accepted.tools);

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::learned::model_knowledge::CONVERSATIONS_PER_CALLER;
 use crate::learned::windows::REFUSAL_TTL_MS;
 use crate::wall_clock;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
-use parking_lot::Mutex;
 
 /// Windows of single conversations, by the stable prefix at the time of the refusal.
+#[derive(Default)]
 pub(super) struct ConversationWindows {
     /// Whether a window was ever stored. Most processes store none, and the flag saves them a
     /// look-up for each prefix.
     has_entries: AtomicBool,
-    by_prefix: Mutex<TwoGenerationCache<RecordKey, ConversationWindow>>,
+    by_prefix: LockedCache<RecordKey, ConversationWindow, CONVERSATIONS_PER_CALLER>,
 }
 
 /// The window of one conversation.
@@ -27,15 +27,6 @@ struct ConversationWindow {
     model: String,
     /// The window; the inner `None` once disproved.
     window: Timestamped<Option<Tokens>>,
-}
-
-impl Default for ConversationWindows {
-    fn default() -> Self {
-        Self {
-            has_entries: AtomicBool::default(),
-            by_prefix: Mutex::new(TwoGenerationCache::new(CONVERSATIONS_PER_CALLER)),
-        }
-    }
 }
 
 impl ConversationWindows {

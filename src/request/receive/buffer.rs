@@ -44,10 +44,7 @@ impl BodyBuffer {
         self.bytes.is_empty()
     }
 
-    /// Appends a copy of `data`.
-    ///
-    /// # Errors
-    /// The limit or the budget is exhausted.
+    /// Appends a copy of `data`. Fails if the limit or the budget is exhausted.
     pub(super) fn append(&mut self, data: &[u8]) -> Result<(), UnreadReason> {
         let needed = self.bytes.len() as u64 + data.len() as u64;
         self.reserve(needed)?;
@@ -58,10 +55,8 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// Grows the reservation to `bytes` in total.
-    ///
-    /// # Errors
-    /// `bytes` exceeds the limit, or the rest of the budget.
+    /// Grows the reservation to `bytes` in total. Fails if `bytes` exceeds the limit, or the rest
+    /// of the budget.
     pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), UnreadReason> {
         if bytes > self.limit {
             return Err(UnreadReason::Large);

@@ -15,10 +15,8 @@ pub(super) struct BodyDecoding {
 }
 
 impl BodyDecoding {
-    /// Creates a decoder for a body of at most `limit` decoded bytes.
-    ///
-    /// # Errors
-    /// The budget has no space for the decoder.
+    /// Creates a decoder for a body of at most `limit` decoded bytes. Fails if the budget has no
+    /// space for the decoder.
     pub(super) fn new(
         decoder: Decoder,
         budget: &BufferBudget,
@@ -34,10 +32,7 @@ impl BodyDecoding {
     }
 
     /// Decodes the next chunk. Yields to other tasks in between, because a chunk may inflate to
-    /// many bytes.
-    ///
-    /// # Errors
-    /// The chunk is corrupt or exceeds a limit.
+    /// many bytes. Fails if the chunk is corrupt or exceeds a limit.
     pub(super) async fn push(&mut self, mut chunk: &[u8]) -> Result<(), UnreadReason> {
         while let Some(piece) = self.decoder.decode_step(&mut chunk).map_err(unread)? {
             self.plain.append(piece)?;
@@ -46,10 +41,7 @@ impl BodyDecoding {
         Ok(())
     }
 
-    /// Returns the decoded body and its budget reservation.
-    ///
-    /// # Errors
-    /// The encoded body ended early.
+    /// Returns the decoded body and its budget reservation. Fails if the encoded body ended early.
     pub(super) fn end(self) -> Result<(Bytes, Reservation), UnreadReason> {
         if self.decoder.is_ended() {
             Ok(self.plain.into_parts())

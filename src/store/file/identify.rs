@@ -35,10 +35,7 @@ enum SecretIdentity {
 
 /// Identifies the file at `path`, with its secret at `beside`. A file that cannot be read as a
 /// database is longhaul's if a secret is there: longhaul writes the secret before it creates the
-/// database.
-///
-/// # Errors
-/// If the file is not longhaul's, or the system refuses access.
+/// database. Fails if the file is not longhaul's, or the system refuses access.
 pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Problem> {
     let theirs = |why: String| OpenError::Foreign(why).into_problem(path);
     let looked = identify_database(path).map_err(|refused| refused.into_problem(path))?;

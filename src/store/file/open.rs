@@ -237,10 +237,8 @@ impl StoreFile {
 }
 
 /// Checks whether the file at `path` could be locked and opened, without doing so. A proxy may have
-/// it: the check locks nothing and leaves nothing behind.
-///
-/// # Errors
-/// If it is not a store of longhaul's, or the system refuses access.
+/// it: the check locks nothing and leaves nothing behind. Fails if the file is not a store of
+/// longhaul's, or the system refuses access.
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET_SUFFIX);
     identify::identify(path, &beside)?;

@@ -7,7 +7,6 @@ use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata
 use super::table::{METADATA, RECORDS};
 use longhaul_core::units::scope::ScopeTag;
 
-/// Counts the entries.
 pub(super) fn count_entries(database: &Database) -> Result<u64, redb::Error> {
     let transaction = database.begin_read()?;
     Ok(transaction.open_table(METADATA)?.len()?)

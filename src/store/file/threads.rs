@@ -110,10 +110,8 @@ enum DatabaseFailure {
 }
 
 impl FileThreads {
-    /// Starts the threads. If `database` is `None`, it is opened as soon as possible.
-    ///
-    /// # Errors
-    /// If a thread cannot be spawned.
+    /// Starts the threads. If `database` is `None`, it is opened as soon as possible. Fails if a
+    /// thread cannot be spawned.
     pub(super) fn start(
         place: StoreFile,
         database: Option<Database>,
@@ -160,12 +158,10 @@ impl FileThreads {
         }
     }
 
-    /// Sends a command to the reading thread.
     pub(super) fn send_read(&self, ask: ReadCommand) -> Result<(), Unavailable> {
         self.read_commands.try_send(ask).map_err(|_| TOO_SLOW)
     }
 
-    /// Sends a command to the writing thread.
     pub(super) fn send_write(&self, order: WriteCommand) -> Result<(), Unavailable> {
         self.write_commands.try_send(order).map_err(|_| TOO_SLOW)
     }

@@ -56,10 +56,8 @@ pub(super) enum CommandRoute {
 }
 
 impl RedisClient {
-    /// Creates the client for the server or Cluster at `url`.
-    ///
-    /// # Errors
-    /// If the URL or the certificates are invalid. The message never contains the password.
+    /// Creates the client for the server or Cluster at `url`. Fails if the URL or the certificates
+    /// are invalid. The message never contains the password.
     pub(super) fn from_url(url: &str, config: &StoreConfig) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
         let (scheme, cluster) = match scheme.strip_suffix("+cluster") {

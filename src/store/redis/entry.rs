@@ -212,7 +212,6 @@ pub(super) fn parse_winner(write: &EntryWrite, answer: Value) -> Option<Winner> 
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
         _ = write!(text, "{byte:02x}");
         text
     })

@@ -11,10 +11,7 @@ use rustls::pki_types::pem::PemObject;
 
 /// Returns the authorities of the operator's file and no others, if there is a file. Otherwise
 /// returns the machine's, or Mozilla's if it has none. A store is a private server more often than
-/// not.
-///
-/// # Errors
-/// A description of the defect of the file.
+/// not. The error describes the defect of the file.
 pub(super) fn certificates(ca_file: Option<&Path>) -> Result<TlsCertificates, String> {
     let root_cert = match ca_file {
         Some(path) => Some(from_file(path).map_err(|why| format!("{}: {why}", path.display()))?),

@@ -70,22 +70,23 @@ impl SummaryBackoff {
         before: Option<FailureStreak>,
         tokens: Tokens,
     ) {
-        let failed = FailureStreak {
-            count: before.map_or(0, |before| before.count) + 1,
-            updated_at: Instant::now(),
-            tokens,
-        };
-        self.streaks.insert(cut, failed);
+        let count = before.map_or(0, |before| before.count) + 1;
+        self.insert(cut, count, tokens);
     }
 
     /// Records a successful summary up to `cut`, which resets the failure count.
     pub(super) fn record_success(&self, cut: RecordKey, tokens: Tokens) {
-        let failed = FailureStreak {
-            count: 0,
-            updated_at: Instant::now(),
+        self.insert(cut, 0, tokens);
+    }
+
+    fn insert(&self, cut: RecordKey, count: u32, tokens: Tokens) {
+        let updated_at = Instant::now();
+        let streak = FailureStreak {
+            count,
+            updated_at,
             tokens,
         };
-        self.streaks.insert(cut, failed);
+        self.streaks.insert(cut, streak);
     }
 }
 

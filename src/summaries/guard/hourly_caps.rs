@@ -192,7 +192,6 @@ impl CallerHour {
     }
 }
 
-/// Logs that a cap has been reached for this hour.
 fn log_cap_reached(whose: WithheldReason, most: usize) {
     tracing::info!(
         cap = whose.label(),

@@ -67,5 +67,5 @@ fn colours_are_on_a_terminal_only() {
 
 #[test]
 fn what_a_client_chose_cannot_steer_the_terminal() {
-    assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
+    assert_eq!(printable_name("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
 }

@@ -38,9 +38,6 @@ pub(super) struct CollectorClient {
 
 impl CollectorClient {
     /// Creates a client on the current runtime.
-    ///
-    /// # Errors
-    /// Returns why it cannot be created.
     pub(super) fn new(collector: &Collector) -> Result<Self, String> {
         let connector = direct_connector(collector.ca_file.as_deref()).map_err(|problem| {
             let reason = if let Problem::CaFile { reason, .. } = problem {

@@ -12,6 +12,7 @@
 pub(crate) mod sharded_cache;
 pub use sharded_cache::{ShardKey, ShardedCache};
 
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -56,6 +57,23 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, 
         }
         self.old.remove(&key);
         self.young.insert(key, value);
+    }
+}
+
+/// A [`TwoGenerationCache`] behind a lock, with `GENERATION_SIZE` values in a generation.
+#[derive(Debug)]
+pub struct LockedCache<K, V, const GENERATION_SIZE: usize>(Mutex<TwoGenerationCache<K, V>>);
+
+impl<K: Eq + Hash, V: Clone, const SIZE: usize> Default for LockedCache<K, V, SIZE> {
+    fn default() -> Self {
+        Self(Mutex::new(TwoGenerationCache::new(SIZE)))
+    }
+}
+
+impl<K, V, const SIZE: usize> LockedCache<K, V, SIZE> {
+    /// Locks the cache.
+    pub fn lock(&self) -> MutexGuard<'_, TwoGenerationCache<K, V>> {
+        self.0.lock()
     }
 }
 

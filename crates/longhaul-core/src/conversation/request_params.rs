@@ -44,8 +44,9 @@ pub struct RequestParams {
     pub is_partial: bool,
 }
 
-/// The party that keeps the history of a request, or compacts it.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// The party that keeps the history of a request, or compacts it. The later of two keepers leaves
+/// longhaul less to do.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum HistoryKeeper {
     /// The client keeps the history, and the request holds all of it.
     #[default]
@@ -53,12 +54,12 @@ pub enum HistoryKeeper {
     /// The client keeps the history, and the provider clears results in each request. longhaul
     /// clears none, and only recovers from refusals.
     ClearingProvider,
-    /// The client keeps the history, and the provider compacts it when it is full. longhaul begins
-    /// nothing new in the whole conversation.
-    CompactingProvider,
     /// The client keeps the history, and orders the provider to compact it now. longhaul begins nothing
     /// new in this request.
     OrderedCompaction,
+    /// The client keeps the history, and the provider compacts it when it is full. longhaul begins
+    /// nothing new in the whole conversation.
+    CompactingProvider,
     /// The provider keeps the history, and the request holds only its newest part. longhaul changes
     /// nothing.
     Provider,

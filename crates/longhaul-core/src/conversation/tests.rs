@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::conversation::parse_cache::ParseCache;
-use crate::dialect::chat_completions::{read, read_cached};
+use crate::dialect::Dialect;
+use crate::dialect::chat_completions::read;
 use crate::units::scope::Scope;
 
 const SYSTEM: &str = r#"{"role":"system","content":"be brief"}"#;
@@ -174,7 +175,9 @@ fn memo_of_a_message_survives_into_the_next_request() {
     let cache = ParseCache::new(scope);
     let body = body(&[USER, SAYS]);
     let points = |note: Option<bool>| {
-        let conversation = read_cached(body.as_bytes(), scope, &cache).unwrap();
+        let conversation = Dialect::ChatCompletions
+            .read_cached(body.as_bytes(), scope, &cache)
+            .unwrap();
         let points = &conversation.messages()[1].memo().unwrap().is_reference;
         if let Some(note) = note {
             points.set(note).unwrap();

@@ -13,13 +13,14 @@ pub(super) mod writer;
 
 use crate::units::tokens::Tokens;
 
-pub use reader::{read, read_cached};
+pub use reader::read;
+pub(super) use reader::read_with;
 
 /// End of the path. Azure and gateways serve chats under longer paths.
 pub(super) const PATH: &str = "/chat/completions";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens", "max_completion_tokens"];
 /// Lowest output limit that longhaul sets.
 pub(super) const MIN_OUTPUT: Tokens = Tokens::new(1_024);

@@ -15,7 +15,8 @@ pub(super) mod writer;
 
 use crate::units::tokens::Tokens;
 
-pub use reader::{has_own_shape, read, read_cached};
+pub(super) use reader::read_with;
+pub use reader::{has_own_shape, read};
 
 /// End of the path, behind the version of the API. Gateways serve both below a path of their own.
 pub(super) const PATH: &str = "/messages";
@@ -26,7 +27,7 @@ pub(super) const VERSION: &str = "/v1";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: [&str; 1] = ["max_tokens"];
+pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens"];
 /// Added to the form version, so that it differs from those of the other dialects.
 pub(super) const FORM: u32 = 2 << 16;
 /// Lowest output limit that longhaul sets: the floor at which Claude Code compacts instead.

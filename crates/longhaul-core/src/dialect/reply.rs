@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::dialect::Dialect;
 use crate::dialect::chat_completions::reply;
-use crate::dialect::messages::reply as messages;
 use crate::dialect::responses::reply as responses;
 use crate::dialect::usage::Usage;
+use crate::dialect::{Dialect, dispatch};
 use crate::sse::Event;
 
 pub use crate::dialect::finish_reason::FinishReason;
@@ -94,21 +93,13 @@ pub struct EndFacts {
 impl Dialect {
     /// Returns the key of the array that has an element in answers only, at the top of a body.
     pub fn answer_key(self) -> &'static str {
-        match self {
-            Self::ChatCompletions => reply::ANSWER_KEY,
-            Self::Messages => messages::ANSWER_KEY,
-            Self::Responses => responses::ANSWER_KEY,
-        }
+        dispatch!(self, reply::ANSWER_KEY)
     }
 
     /// Returns the keys, below the array of [`Dialect::answer_key`], whose value is content if it is
     /// not empty.
     pub(crate) fn content_keys(self) -> &'static [&'static str] {
-        match self {
-            Self::ChatCompletions => reply::CONTENT_KEYS,
-            Self::Messages => messages::CONTENT_KEYS,
-            Self::Responses => responses::CONTENT_KEYS,
-        }
+        dispatch!(self, reply::CONTENT_KEYS)
     }
 
     /// Whether the first event of a stream counts the prompt, and the last one maybe the output alone.
@@ -156,39 +147,23 @@ impl Dialect {
 
     /// Classifies an event, or a whole body as an event. Text is skipped and never copied.
     pub fn classify_event(self, event: Event<'_>) -> EventInfo {
-        match self {
-            Self::ChatCompletions => reply::classify_event(event),
-            Self::Messages => messages::classify_event(event),
-            Self::Responses => responses::classify_event(event),
-        }
+        dispatch!(self, reply::classify_event(event))
     }
 
     /// Reads the data of an event, or a whole body. Returns `None` for anything but a piece of a
     /// completion.
     pub fn read_completion(self, json: &[u8]) -> Option<CompletionPart<'_>> {
-        match self {
-            Self::ChatCompletions => reply::read_completion(json),
-            Self::Messages => messages::read_completion(json),
-            Self::Responses => responses::read_completion(json),
-        }
+        dispatch!(self, reply::read_completion(json))
     }
 
     /// Returns the last facts near the top of a JSON text, which may lack its beginning.
     pub fn read_end(self, json: &[u8]) -> EndFacts {
-        match self {
-            Self::ChatCompletions => reply::end::read_end(json),
-            Self::Messages => messages::end::read_end(json),
-            Self::Responses => responses::end::read_end(json),
-        }
+        dispatch!(self, reply::end::read_end(json))
     }
 
     /// Whether any of these events may state a fact that `later`, the facts of the events after
     /// them, lacks or yields to. Cheap: nothing is parsed.
     pub fn may_add_to_end(self, events: &[u8], later: EndFacts) -> bool {
-        match self {
-            Self::ChatCompletions => reply::end::may_add_to(later, events),
-            Self::Messages => messages::end::may_add_to(later, events),
-            Self::Responses => responses::end::may_add_to(later, events),
-        }
+        dispatch!(self, reply::end::may_add_to(later, events))
     }
 }

@@ -16,6 +16,42 @@ pub(super) trait Key: Copy {
     fn is_shared(self) -> bool;
 }
 
+/// Declares the keys of one kind of object, each with the names that spell it. Names of a `shared` key
+/// may occur together.
+macro_rules! keys {
+    ($(#[$of:meta])* $kind:ident { $($key:ident = $names:pat,)+ } shared { $($shared:ident = $alike:pat,)* }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Eq, PartialEq)]
+        pub(super) enum $kind {
+            $($key,)+
+            $($shared,)*
+        }
+
+        impl $crate::dialect::request_keys::Key for $kind {
+            fn from_name(name: &str) -> Option<Self> {
+                Some(match name {
+                    $($names => Self::$key,)+
+                    $($alike => Self::$shared,)*
+                    _ => return None,
+                })
+            }
+
+            fn number(self) -> u32 {
+                self as u32
+            }
+
+            fn is_shared(self) -> bool {
+                match self {
+                    $(Self::$key => false,)+
+                    $(Self::$shared => true,)*
+                }
+            }
+        }
+    };
+}
+
+pub(super) use keys;
+
 /// Set of keys found in an object so far.
 #[derive(Default)]
 pub(super) struct SeenKeys(u32);
@@ -25,10 +61,8 @@ impl SeenKeys {
         self.0 & (1 << key.number()) != 0
     }
 
-    /// Inserts `key`.
-    ///
-    /// # Errors
-    /// The object contains the key twice. Parsers differ in which of the two values they take.
+    /// Inserts `key`. Fails if the object contains the key twice. Parsers differ in which of the
+    /// two values they take.
     pub(super) fn insert_once(&mut self, key: impl Key) -> Result<(), Bypass> {
         if self.contains(key) && !key.is_shared() {
             return Err(Bypass::Duplicate);
@@ -38,9 +72,6 @@ impl SeenKeys {
     }
 
     /// Returns the known key that a literal spells, and inserts it.
-    ///
-    /// # Errors
-    /// As for [`Self::insert_once`].
     pub(super) fn next<K: Key>(
         &mut self,
         scanner: &Scanner<'_>,

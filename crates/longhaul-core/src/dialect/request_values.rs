@@ -19,10 +19,7 @@ impl From<NotJson> for Bypass {
 }
 
 /// Reads the members of a request body: `each` reads one value, behind its key. Returns the body as
-/// text.
-///
-/// # Errors
-/// The body is not JSON in UTF-8, or not an object; or the error of `each`.
+/// text. Fails if the body is not an object of JSON in UTF-8, or if `each` fails.
 pub(super) fn read_request(
     body: &[u8],
     each: impl FnMut(&mut Scanner<'_>, Literal) -> Result<(), Bypass>,

@@ -12,7 +12,8 @@ pub(super) mod summary_request;
 mod tool_names;
 pub(super) mod writer;
 
-pub use reader::{read, read_cached};
+pub use reader::read;
+pub(super) use reader::read_with;
 
 /// End of the path. Codex, Azure and gateways serve responses under longer paths. Paths of stored
 /// responses continue after it, and `…/responses/compact` is another API.
@@ -20,4 +21,4 @@ pub(super) const PATH: &str = "/responses";
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";
 /// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: [&str; 1] = ["max_output_tokens"];
+pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_output_tokens"];

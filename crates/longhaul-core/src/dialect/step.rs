@@ -3,13 +3,13 @@
 //! `longhaul eval` sends a recorded request once more. The answer is whole instead of streamed,
 //! and short.
 
-use crate::dialect::Dialect;
 use crate::dialect::chat_completions::step as chat_completions;
 use crate::dialect::messages::step as messages;
 use crate::dialect::reasoning_option::reduces_reasoning;
 use crate::dialect::reply::FinishReason;
 use crate::dialect::responses::step as responses;
 use crate::dialect::usage::Usage;
+use crate::dialect::{Dialect, dispatch};
 use crate::json::quote::quote;
 use crate::json::scanner::{NotJson, Scanner};
 use crate::units::tokens::Tokens;
@@ -76,11 +76,7 @@ impl Dialect {
         if part.error.is_some() {
             return None;
         }
-        let (history, refusal) = match self {
-            Self::ChatCompletions => chat_completions::history(reply),
-            Self::Messages => messages::history(reply),
-            Self::Responses => responses::history(reply),
-        }?;
+        let (history, refusal) = dispatch!(self, step::history(reply))?;
         Some(StepReply {
             history,
             refusal,

@@ -25,7 +25,6 @@ impl Usage {
         self.input > 0
     }
 
-    /// Returns the usage without its output.
     pub(crate) fn without_output(self) -> Self {
         Self {
             output: None,

@@ -82,7 +82,6 @@ pub(super) fn tier(score: u64) -> usize {
     (halvings as usize).min(TIERS - 1)
 }
 
-/// Returns the score of the identifier at `position` of the `count` in a tier.
 pub(super) fn score_in_tier(tier: usize, position: u64, count: u64) -> u64 {
     let highest = TOP_SCORE >> tier.min(TIERS - 1);
     highest - highest / 2 * position / count.max(1)

@@ -40,7 +40,6 @@ enum ScanPosition {
 }
 
 impl AnswerScanner {
-    /// Creates a scanner for answers of this dialect.
     pub(super) fn new(dialect: Dialect) -> Self {
         Self {
             dialect,

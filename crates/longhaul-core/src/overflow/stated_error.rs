@@ -173,7 +173,6 @@ fn is_failure_code(code: &Value) -> bool {
     }
 }
 
-/// Whether a choice states an error.
 fn has_failed_choice(choices: &Value) -> bool {
     let mut choices = choices.as_array().into_iter().flatten().take(MAX_ELEMENTS);
     choices.any(has_error)

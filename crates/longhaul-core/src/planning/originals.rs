@@ -134,7 +134,6 @@ fn render_message(
     let text = conversation.text(message);
     let chars = text.chars().count();
     let name = role_name(message.role);
-    // Writing to a String cannot fail.
     _ = writeln!(
         out,
         "=== {mark} message {number}, {name}, {chars} characters"

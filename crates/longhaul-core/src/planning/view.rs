@@ -128,7 +128,6 @@ impl ForwardedView {
         self.thrash
     }
 
-    /// Sets the thrash state.
     pub(crate) fn set_thrash(&mut self, thrash: ThrashState) {
         self.thrash = thrash;
     }

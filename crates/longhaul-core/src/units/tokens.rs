@@ -3,9 +3,8 @@
 //! [`FORM_VERSION`](crate::FORM_VERSION) covers this estimate: pruning boundaries depend on it, and
 //! the provider's prompt cache depends on those boundaries.
 
+use crate::units::saturating_arithmetic;
 use serde::{Deserialize, Serialize};
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// Characters per token in the plain estimate.
 const CHARS_PER_TOKEN: u32 = 4;
@@ -78,37 +77,7 @@ impl Tokens {
     }
 }
 
-impl Add for Tokens {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Tokens {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for Tokens {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
-}
-
-impl SubAssign for Tokens {
-    fn sub_assign(&mut self, other: Self) {
-        *self = *self - other;
-    }
-}
-
-impl Sum for Tokens {
-    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
-        parts.fold(Self::ZERO, Add::add)
-    }
-}
+saturating_arithmetic!(Tokens);
 
 impl std::fmt::Display for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,7 +1,7 @@
 //! Amounts in whole billionths of a dollar.
 
+use crate::units::saturating_arithmetic;
 use std::fmt;
-use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Serialize, Serializer};
 
@@ -50,25 +50,7 @@ impl Usd {
     }
 }
 
-impl Add for Usd {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Usd {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for Usd {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
-}
+saturating_arithmetic!(Usd);
 
 /// Formats the amount in dollars, with all nine decimal places.
 impl fmt::Display for Usd {

@@ -4,7 +4,7 @@
 //! - `thinking_blocks`: an array of Anthropic's blocks
 //! - Anthropic's blocks among the parts of the content
 
-use super::keys::RequestKey;
+use super::keys::{MessageKey, PartKey};
 use super::values::part_kind_from_type;
 use crate::conversation::{Message, PartKind};
 use crate::dialect::request_keys::known_key;
@@ -89,20 +89,20 @@ struct Found {
 impl Found {
     fn read_member(&mut self, scanner: &mut Scanner<'_>, key: Literal) -> Result<(), NotJson> {
         match known_key(scanner, key) {
-            Some(RequestKey::Reasoning) => {
+            Some(MessageKey::Reasoning) => {
                 let value = scanner.value()?;
                 if is_bound(value.slice(scanner.text())) {
                     self.spans.push(key.span().extended_to(value));
                 }
             }
-            Some(RequestKey::Content) if scanner.peek() == Some(b'[') => {
+            Some(MessageKey::Content) if scanner.peek() == Some(b'[') => {
                 scanner.array(|scanner| self.read_part(scanner))?;
             }
             Some(
-                RequestKey::Content
-                | RequestKey::FunctionCall
-                | RequestKey::Refusal
-                | RequestKey::ToolCalls,
+                MessageKey::Content
+                | MessageKey::FunctionCall
+                | MessageKey::Refusal
+                | MessageKey::ToolCalls,
             ) => {
                 let value = scanner.value()?.slice(scanner.text());
                 self.has_more |= !matches!(value, "null" | "\"\"" | "[]");
@@ -115,7 +115,7 @@ impl Found {
     fn read_part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), NotJson> {
         let mut kind = PartKind::Other;
         let span = scanner.object(|scanner, key| {
-            if known_key(scanner, key) == Some(RequestKey::Type) && scanner.peek() == Some(b'"') {
+            if known_key(scanner, key) == Some(PartKey::Type) && scanner.peek() == Some(b'"') {
                 let name = scanner.string()?;
                 kind = part_kind_from_type(&name.decode(scanner.text()));
                 return Ok(());

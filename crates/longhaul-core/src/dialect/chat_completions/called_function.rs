@@ -1,7 +1,7 @@
 //! The function of a tool call: its name and arguments.
 
 use crate::dialect::bypass::Bypass;
-use crate::dialect::chat_completions::keys::RequestKey;
+use crate::dialect::chat_completions::keys::CallKey;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::string_or_null;
 use crate::json::scanner::{Literal, Scanner};
@@ -22,12 +22,12 @@ impl CalledFunction {
         seen: &mut SeenKeys,
     ) -> Result<(), Bypass> {
         match known_key(scanner, key) {
-            Some(RequestKey::Name) => {
-                seen.insert_once(RequestKey::Name)?;
+            Some(CallKey::Name) => {
+                seen.insert_once(CallKey::Name)?;
                 self.name = string_or_null(scanner)?;
             }
-            Some(RequestKey::Arguments) if scanner.peek() == Some(b'"') => {
-                seen.insert_once(RequestKey::Arguments)?;
+            Some(CallKey::Arguments) if scanner.peek() == Some(b'"') => {
+                seen.insert_once(CallKey::Arguments)?;
                 self.arguments = Some(scanner.string()?);
             }
             _ => scanner.skip()?,

@@ -1,86 +1,57 @@
-//! Keys of a request body that longhaul uses.
+//! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::request_keys::Key;
+use crate::dialect::request_keys::keys;
 
-/// Keys that longhaul uses, at any level.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum RequestKey {
-    Arguments,
-    CacheControl,
-    Content,
-    Detail,
-    Function,
-    FunctionCall,
-    Id,
-    ImageUrl,
-    MaxCompletionTokens,
-    MaxTokens,
-    Messages,
-    Model,
-    Name,
-    PromptCache,
-    Reasoning,
-    Refusal,
-    Role,
-    Routing,
-    Stream,
-    Text,
-    Thinking,
-    ToolCallId,
-    ToolCalls,
-    Tools,
-    Type,
+keys! {
+    /// Keys of a request body.
+    RequestKey {
+        MaxCompletionTokens = "max_completion_tokens",
+        MaxTokens = "max_tokens",
+        Messages = "messages",
+        Model = "model",
+        Stream = "stream",
+    } shared {
+        PromptCache = "prompt_cache_key",
+        Routing = "provider" | "models" | "preset" | "providerOptions" | "route"
+            | "safety_identifier" | "service_tier" | "store" | "tags" | "transforms" | "user",
+        Thinking = "chat_template_kwargs" | "enable_thinking" | "reasoning" | "reasoning_content"
+            | "reasoning_details" | "reasoning_effort" | "think" | "thinking" | "thinking_blocks",
+        Tools = "tools" | "functions",
+    }
 }
 
-impl Key for RequestKey {
-    fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "arguments" | "input" => Self::Arguments,
-            "cache_control" => Self::CacheControl,
-            "content" => Self::Content,
-            "detail" => Self::Detail,
-            "function" | "custom" => Self::Function,
-            "function_call" => Self::FunctionCall,
-            "id" => Self::Id,
-            "image_url" => Self::ImageUrl,
-            "max_completion_tokens" => Self::MaxCompletionTokens,
-            "max_tokens" => Self::MaxTokens,
-            "messages" => Self::Messages,
-            "model" => Self::Model,
-            "name" => Self::Name,
-            "prompt_cache_key" => Self::PromptCache,
-            "reasoning" | "reasoning_content" | "reasoning_details" | "thinking_blocks" => {
-                Self::Reasoning
-            }
-            "refusal" => Self::Refusal,
-            "role" => Self::Role,
-            "provider" | "models" | "preset" | "providerOptions" | "route"
-            | "safety_identifier" | "service_tier" | "store" | "tags" | "transforms" | "user" => {
-                Self::Routing
-            }
-            "stream" => Self::Stream,
-            "text" => Self::Text,
-            "chat_template_kwargs"
-            | "enable_thinking"
-            | "reasoning_effort"
-            | "think"
-            | "thinking" => Self::Thinking,
-            "tool_call_id" => Self::ToolCallId,
-            "tool_calls" => Self::ToolCalls,
-            "tools" | "functions" => Self::Tools,
-            "type" => Self::Type,
-            _ => return None,
-        })
+keys! {
+    /// Keys of a message.
+    MessageKey {
+        Content = "content",
+        FunctionCall = "function_call",
+        Name = "name",
+        Refusal = "refusal",
+        Role = "role",
+        ToolCallId = "tool_call_id",
+        ToolCalls = "tool_calls",
+    } shared {
+        Reasoning = "reasoning" | "reasoning_content" | "reasoning_details" | "thinking_blocks",
     }
+}
 
-    fn number(self) -> u32 {
-        self as u32
+keys! {
+    /// Keys of a part of a content.
+    PartKey {
+        CacheControl = "cache_control",
+        Text = "text",
+        Type = "type",
+    } shared {
+        Detail = "detail" | "image_url",
     }
+}
 
-    fn is_shared(self) -> bool {
-        matches!(
-            self,
-            Self::Reasoning | Self::Routing | Self::Thinking | Self::Tools
-        )
-    }
+keys! {
+    /// Keys of a tool call and of its function.
+    CallKey {
+        Arguments = "arguments" | "input",
+        Function = "function" | "custom",
+        Id = "id",
+        Name = "name",
+    } shared {}
 }

@@ -3,12 +3,11 @@
 mod message_draft;
 
 use super::called_function::CalledFunction;
-use super::keys::RequestKey;
+use super::keys::{CallKey, MessageKey, PartKey, RequestKey};
 use super::values::{part_kind_from_type, role_from_name};
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::{
-    Content, ContentPart, Conversation, Message, NeighbourLink, PartKind, RequestParams, Role,
-    ToolCall,
+    Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
 };
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -30,36 +29,23 @@ const DIALECT: Dialect = Dialect::ChatCompletions;
 const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 /// See [`Dialect::read`].
-///
-/// # Errors
-/// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    read_with(body, RequestReader::default())
+    read_with(body, None)
 }
 
-/// See [`Dialect::read_cached`].
-///
-/// # Errors
-/// See [`Dialect::read`].
-pub fn read_cached<'a>(
+/// Reads a body, and takes the messages that `cache` has for its scope from there.
+pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
-    scope: Scope,
-    cache: &ParseCache,
+    cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let reader = RequestReader {
-        cursor: Some(cache.cursor(scope, DIALECT)),
+    let mut reader = RequestReader {
+        cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
         ..RequestReader::default()
     };
-    read_with(body, reader)
-}
-
-fn read_with<'a>(
-    body: &'a [u8],
-    mut reader: RequestReader<'_>,
-) -> Result<Conversation<'a>, Bypass> {
     let mut seen = SeenKeys::default();
-    let body = read_request(body, |scanner, key| {
-        reader.request_member(scanner, key, &mut seen)
+    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
+        Some(known) => reader.request_member(scanner, key, known),
+        None => Ok(scanner.skip()?),
     })?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
@@ -91,68 +77,38 @@ impl RequestReader<'_> {
     fn request_member(
         &mut self,
         scanner: &mut Scanner<'_>,
-        key: Literal,
-        seen: &mut SeenKeys,
+        spelt: Literal,
+        key: RequestKey,
     ) -> Result<(), Bypass> {
-        let spelt = key;
-        let Some(key) = known_key(scanner, key) else {
-            return Ok(scanner.skip()?);
-        };
         match key {
             RequestKey::MaxCompletionTokens => {
-                seen.insert_once(key)?;
                 if let Some(limit) = read_output_limit(scanner, spelt)? {
                     self.params.output_limit = Some(limit);
                 }
             }
             RequestKey::MaxTokens => {
-                seen.insert_once(key)?;
                 let limit = read_output_limit(scanner, spelt)?;
                 self.params.output_limit = self.params.output_limit.or(limit);
             }
             RequestKey::Messages => {
-                seen.insert_once(key)?;
                 if scanner.peek() != Some(b'[') {
                     return Err(wrong_type(scanner));
                 }
                 scanner.array(|scanner| self.message(scanner))?;
             }
-            RequestKey::Model => {
-                seen.insert_once(key)?;
-                self.params.model = read_model(scanner)?;
-            }
+            RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
             RequestKey::Routing => {
                 let value = scanner.value()?;
                 self.params.routing.push((spelt, value));
             }
-            RequestKey::Reasoning | RequestKey::Thinking => {
+            RequestKey::Thinking => {
                 let (value, granted) = read_reasoning_option(scanner)?;
                 self.params.reasoning_budget = self.params.reasoning_budget.max(granted);
                 self.params.thinking.push((spelt, value));
             }
-            RequestKey::Stream => {
-                seen.insert_once(key)?;
-                self.params.streaming = read_flag(scanner)?;
-            }
-            RequestKey::Tools => {
-                self.params.tool_tokens += read_tool_tokens(scanner)?;
-            }
-            RequestKey::Arguments
-            | RequestKey::CacheControl
-            | RequestKey::Content
-            | RequestKey::Detail
-            | RequestKey::Function
-            | RequestKey::FunctionCall
-            | RequestKey::Id
-            | RequestKey::ImageUrl
-            | RequestKey::Name
-            | RequestKey::Refusal
-            | RequestKey::Role
-            | RequestKey::Text
-            | RequestKey::ToolCallId
-            | RequestKey::ToolCalls
-            | RequestKey::Type => scanner.skip()?,
+            RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
+            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
         }
         Ok(())
     }
@@ -179,11 +135,9 @@ impl RequestReader<'_> {
         }
         let mut seen = SeenKeys::default();
         let mut draft = MessageDraft::new(self.parts.len(), self.calls.len());
-        let span = scanner.object(|scanner, key| {
-            let Some(key) = known_key(scanner, key) else {
-                return Ok(scanner.skip()?);
-            };
-            self.message_member(scanner, key, &mut seen, &mut draft)
+        let span = scanner.object(|scanner, key| match seen.next(scanner, key)? {
+            Some(key) => self.message_member(scanner, key, &mut draft),
+            None => Ok(scanner.skip()?),
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
         let mut message = self.build_message(span, role, draft);
@@ -200,20 +154,17 @@ impl RequestReader<'_> {
     fn message_member(
         &mut self,
         scanner: &mut Scanner<'_>,
-        key: RequestKey,
-        seen: &mut SeenKeys,
+        key: MessageKey,
         draft: &mut MessageDraft,
     ) -> Result<(), Bypass> {
         match key {
-            RequestKey::Content => {
-                seen.insert_once(key)?;
+            MessageKey::Content => {
                 draft.content = self.content(scanner)?;
                 if matches!(draft.content, Content::Parts(_)) {
                     draft.parts.end = self.parts.len();
                 }
             }
-            RequestKey::FunctionCall | RequestKey::ToolCalls => {
-                seen.insert_once(key)?;
+            MessageKey::FunctionCall | MessageKey::ToolCalls => {
                 match scanner.peek() {
                     Some(b'[') => drop(scanner.array(|scanner| self.call(scanner))?),
                     Some(b'{') => self.call(scanner)?,
@@ -222,49 +173,23 @@ impl RequestReader<'_> {
                 }
                 draft.calls.end = self.calls.len();
             }
-            RequestKey::Name => {
-                seen.insert_once(key)?;
-                draft.name = string_or_null(scanner)?;
-            }
-            RequestKey::Reasoning => {
-                seen.insert_once(key)?;
+            MessageKey::Name => draft.name = string_or_null(scanner)?,
+            MessageKey::Reasoning => {
                 let span = scanner.value()?;
                 let thought = span.slice(scanner.text());
                 if thought != "null" {
                     draft.add_reasoning(thought);
                 }
             }
-            RequestKey::Refusal => {
-                seen.insert_once(key)?;
+            MessageKey::Refusal => {
                 let span = scanner.value()?;
                 draft.refusal_chars = char_count(span.slice(scanner.text()));
             }
-            RequestKey::Role => {
-                seen.insert_once(key)?;
+            MessageKey::Role => {
                 let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
                 draft.role = Some(role_from_name(&role.decode(scanner.text())));
             }
-            RequestKey::ToolCallId => {
-                seen.insert_once(key)?;
-                draft.tool_call_id = string_or_null(scanner)?;
-            }
-            RequestKey::Arguments
-            | RequestKey::CacheControl
-            | RequestKey::Detail
-            | RequestKey::Function
-            | RequestKey::Id
-            | RequestKey::ImageUrl
-            | RequestKey::MaxCompletionTokens
-            | RequestKey::MaxTokens
-            | RequestKey::Messages
-            | RequestKey::Model
-            | RequestKey::PromptCache
-            | RequestKey::Routing
-            | RequestKey::Stream
-            | RequestKey::Text
-            | RequestKey::Thinking
-            | RequestKey::Tools
-            | RequestKey::Type => scanner.skip()?,
+            MessageKey::ToolCallId => draft.tool_call_id = string_or_null(scanner)?,
         }
         Ok(())
     }
@@ -292,27 +217,20 @@ impl RequestReader<'_> {
         let mut cache_mark = None;
         let mut is_coarse = false;
         let span = scanner.object(|scanner, key| {
-            match known_key(scanner, key) {
-                Some(RequestKey::Type) => {
-                    seen.insert_once(RequestKey::Type)?;
+            match seen.next(scanner, key)? {
+                Some(PartKey::Type) => {
                     let name = string_or_null(scanner)?;
                     kind = name.map_or(PartKind::Other, |name| {
                         part_kind_from_type(&name.decode(scanner.text()))
                     });
                 }
-                Some(RequestKey::Text) => {
-                    seen.insert_once(RequestKey::Text)?;
-                    text = string_or_null(scanner)?;
-                }
-                Some(RequestKey::Detail | RequestKey::ImageUrl) => {
-                    is_coarse |= read_low_detail(scanner)?;
-                }
-                Some(RequestKey::CacheControl) => {
-                    seen.insert_once(RequestKey::CacheControl)?;
+                Some(PartKey::Text) => text = string_or_null(scanner)?,
+                Some(PartKey::Detail) => is_coarse |= read_low_detail(scanner)?,
+                Some(PartKey::CacheControl) => {
                     let value = scanner.value()?;
                     cache_mark = (value.slice(scanner.text()) != "null").then_some(value);
                 }
-                _ => scanner.skip()?,
+                None => scanner.skip()?,
             }
             Ok::<(), Bypass>(())
         })?;
@@ -338,13 +256,13 @@ impl RequestReader<'_> {
         let mut outer = CalledFunction::default();
         let mut inner = CalledFunction::default();
         scanner.object(|scanner, key| match known_key(scanner, key) {
-            Some(RequestKey::Id) => {
-                seen.insert_once(RequestKey::Id)?;
+            Some(CallKey::Id) => {
+                seen.insert_once(CallKey::Id)?;
                 id = string_or_null(scanner)?;
                 Ok(())
             }
-            Some(RequestKey::Function) if scanner.peek() == Some(b'{') => {
-                seen.insert_once(RequestKey::Function)?;
+            Some(CallKey::Function) if scanner.peek() == Some(b'{') => {
+                seen.insert_once(CallKey::Function)?;
                 let mut inner_seen = SeenKeys::default();
                 scanner.object(|scanner, key| inner.read_member(scanner, key, &mut inner_seen))?;
                 Ok(())
@@ -363,14 +281,7 @@ impl RequestReader<'_> {
     fn build_message(&self, span: Span, role: Role, draft: MessageDraft) -> Message {
         let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
         let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
-        let text_chars = match draft.content {
-            Content::Text(text) => text.chars(),
-            Content::Absent | Content::Null | Content::Parts(_) => parts
-                .iter()
-                .filter(|part| part.kind == PartKind::Text)
-                .filter_map(|part| part.text)
-                .fold(0_u32, |sum, text| sum.saturating_add(text.chars())),
-        };
+        let text_chars = draft.content.text_chars(parts);
         let call_chars = calls
             .iter()
             .flat_map(|call| [call.name, call.arguments])
@@ -383,21 +294,16 @@ impl RequestReader<'_> {
             .saturating_add(draft.refusal_chars);
         let bound_thinking = draft.bound_thinking(parts);
         Message {
-            span,
-            role,
             content: draft.content,
             tool_call_id: draft.tool_call_id,
             name: draft.name,
             has_reasoning: draft.has_reasoning || bound_thinking.is_some(),
             bound_thinking,
-            is_error: false,
-            is_fixed: false,
-            binding: NeighbourLink::Free,
             text_tokens: Tokens::estimate_chars(text_chars),
             tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,
             calls: draft.calls,
-            cached: None,
+            ..Message::empty(span, role)
         }
     }
 }
@@ -411,7 +317,7 @@ fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
     let mut is_low = false;
     scanner.object(|scanner, key| {
         let value = scanner.value()?.slice(scanner.text());
-        is_low |= known_key(scanner, key) == Some(RequestKey::Detail) && value == r#""low""#;
+        is_low |= known_key(scanner, key) == Some(PartKey::Detail) && value == r#""low""#;
         Ok::<(), NotJson>(())
     })?;
     Ok(is_low)

@@ -2,7 +2,6 @@
 
 use crate::conversation::{PartKind, Role};
 
-/// Returns the role with this name.
 pub(super) fn role_from_name(name: &str) -> Role {
     match name {
         "assistant" => Role::Assistant,
@@ -15,7 +14,6 @@ pub(super) fn role_from_name(name: &str) -> Role {
     }
 }
 
-/// Returns the kind of a part with this type.
 pub(super) fn part_kind_from_type(name: &str) -> PartKind {
     match name {
         "text" => PartKind::Text,

@@ -1,6 +1,6 @@
 //! Reader of one content block.
 
-use super::keys::RequestKey;
+use super::keys::BlockKey;
 use super::reader::PieceStore;
 use super::reminder::is_reminder;
 use crate::conversation::parse_cache::{CacheEntry, CacheHit};
@@ -128,10 +128,7 @@ impl PieceStore<'_> {
                 }
             },
             span,
-            chars: match message.content {
-                Content::Text(text) => text.chars(),
-                Content::Absent | Content::Null | Content::Parts(_) => self.text_chars(&parts),
-            },
+            chars: self.text_chars(message.content, &parts),
             parts,
             content: message.content,
             tool_use_id: message.tool_call_id,
@@ -160,71 +157,30 @@ impl PieceStore<'_> {
     fn block_member(
         &mut self,
         scanner: &mut Scanner<'_>,
-        key: RequestKey,
+        key: BlockKey,
         seen: &mut SeenKeys,
         draft: &mut Draft,
     ) -> Result<(), Bypass> {
         let is_string = scanner.peek() == Some(b'"');
+        if is_string || !matches!(key, BlockKey::Text | BlockKey::Thinking) {
+            seen.insert_once(key)?;
+        }
         match key {
-            RequestKey::CacheControl => {
-                seen.insert_once(key)?;
-                draft.cache_mark = read_mark(scanner)?;
-            }
-            RequestKey::CacheReference => {
+            BlockKey::CacheControl => draft.cache_mark = read_mark(scanner)?,
+            BlockKey::CacheReference => {
                 draft.has_cache_reference = true;
                 scanner.skip()?;
             }
-            RequestKey::Content => {
-                seen.insert_once(key)?;
-                draft.content = self.inner_content(scanner, draft)?;
-            }
-            RequestKey::Id => {
-                seen.insert_once(key)?;
-                draft.id = string_or_null(scanner)?;
-            }
-            RequestKey::Input => {
-                seen.insert_once(key)?;
-                draft.input = Some(scanner.value()?);
-            }
-            RequestKey::IsError => {
-                seen.insert_once(key)?;
-                draft.is_error = scanner.value()?.slice(scanner.text()) == "true";
-            }
-            RequestKey::Name => {
-                seen.insert_once(key)?;
-                draft.name = string_or_null(scanner)?;
-            }
-            RequestKey::Text if is_string => {
-                seen.insert_once(key)?;
-                draft.text = Some(scanner.string()?);
-            }
-            RequestKey::Thinking if is_string => {
-                seen.insert_once(key)?;
-                draft.thinking = Some(scanner.string()?);
-            }
-            RequestKey::ToolUseId => {
-                seen.insert_once(key)?;
-                draft.tool_use_id = string_or_null(scanner)?;
-            }
-            RequestKey::Type => {
-                seen.insert_once(key)?;
-                draft.name_of_type = string_or_null(scanner)?;
-            }
-            RequestKey::Compaction
-            | RequestKey::ContextManagement
-            | RequestKey::Edits
-            | RequestKey::MaxTokens
-            | RequestKey::Messages
-            | RequestKey::Model
-            | RequestKey::OutputConfig
-            | RequestKey::Role
-            | RequestKey::Routing
-            | RequestKey::Stream
-            | RequestKey::System
-            | RequestKey::Text
-            | RequestKey::Thinking
-            | RequestKey::Thread
-            | RequestKey::Tools => scanner.skip()?,
+            BlockKey::Content => draft.content = self.inner_content(scanner, draft)?,
+            BlockKey::Id => draft.id = string_or_null(scanner)?,
+            BlockKey::Input => draft.input = Some(scanner.value()?),
+            BlockKey::IsError => draft.is_error = scanner.value()?.slice(scanner.text()) == "true",
+            BlockKey::Name => draft.name = string_or_null(scanner)?,
+            BlockKey::Text if is_string => draft.text = Some(scanner.string()?),
+            BlockKey::Thinking if is_string => draft.thinking = Some(scanner.string()?),
+            BlockKey::ToolUseId => draft.tool_use_id = string_or_null(scanner)?,
+            BlockKey::Type => draft.name_of_type = string_or_null(scanner)?,
+            BlockKey::Text | BlockKey::Thinking => scanner.skip()?,
         }
         Ok(())
     }
@@ -263,15 +219,15 @@ impl PieceStore<'_> {
         let (mut name, mut text, mut cache_mark) = (None, None, None);
         let span = scanner.object(|scanner, key| {
             match known_key(scanner, key) {
-                Some(key @ RequestKey::Type) => {
+                Some(key @ BlockKey::Type) => {
                     seen.insert_once(key)?;
                     name = string_or_null(scanner)?;
                 }
-                Some(key @ RequestKey::Text) if scanner.peek() == Some(b'"') => {
+                Some(key @ BlockKey::Text) if scanner.peek() == Some(b'"') => {
                     seen.insert_once(key)?;
                     text = Some(scanner.string()?);
                 }
-                Some(key @ RequestKey::CacheControl) => {
+                Some(key @ BlockKey::CacheControl) => {
                     seen.insert_once(key)?;
                     cache_mark = read_mark(scanner)?;
                 }
@@ -324,12 +280,7 @@ impl PieceStore<'_> {
             block.kind = BlockKind::Result;
             block.is_fixed |= draft.content.is_none() && self.parts.len() > first_part;
             block.content = draft.content.unwrap_or(Content::Absent);
-            block.chars = match block.content {
-                Content::Text(text) => text.chars(),
-                Content::Absent | Content::Null | Content::Parts(_) => {
-                    self.text_chars(&block.parts)
-                }
-            };
+            block.chars = self.text_chars(block.content, &block.parts);
             return block;
         }
         // Only results have their content as parts.
@@ -369,12 +320,9 @@ impl PieceStore<'_> {
         block
     }
 
-    /// Returns the characters of the text among these parts.
-    pub(super) fn text_chars(&self, parts: &Range<usize>) -> u32 {
-        let parts = self.parts.get(parts.clone()).unwrap_or_default();
-        let texts = parts.iter().filter(|part| part.kind == PartKind::Text);
-        let texts = texts.filter_map(|part| part.text);
-        texts.fold(0, |sum: u32, text| sum.saturating_add(text.chars()))
+    /// Returns the characters of the text of a content with these parts.
+    pub(super) fn text_chars(&self, content: Content, parts: &Range<usize>) -> u32 {
+        content.text_chars(self.parts.get(parts.clone()).unwrap_or_default())
     }
 }
 

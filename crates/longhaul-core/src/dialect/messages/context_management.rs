@@ -1,6 +1,6 @@
 //! Edits of the history that the provider makes at the client's request.
 
-use super::keys::RequestKey;
+use super::keys::EditKey;
 use crate::conversation::HistoryKeeper;
 use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
@@ -24,15 +24,14 @@ pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> 
         return Ok(keeper);
     }
     scanner.object(|scanner, key| {
-        if known_key(scanner, key) != Some(RequestKey::Edits) || scanner.peek() != Some(b'[') {
+        if known_key(scanner, key) != Some(EditKey::Edits) || scanner.peek() != Some(b'[') {
             return scanner.skip();
         }
         scanner.array(|scanner| {
             if scanner.peek() != Some(b'{') {
                 return scanner.skip();
             }
-            let edit = read_edit(scanner)?;
-            keeper = stronger(keeper, edit);
+            keeper = keeper.max(read_edit(scanner)?);
             Ok::<(), NotJson>(())
         })?;
         Ok::<(), NotJson>(())
@@ -44,7 +43,7 @@ pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> 
 fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
     let mut name: Option<Literal> = None;
     scanner.object(|scanner, key| {
-        if known_key(scanner, key) == Some(RequestKey::Type) && scanner.peek() == Some(b'"') {
+        if known_key(scanner, key) == Some(EditKey::Type) && scanner.peek() == Some(b'"') {
             name = Some(scanner.string()?);
             return Ok(());
         }
@@ -56,23 +55,6 @@ fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
         Some(name) if name.starts_with(COMPACT) => HistoryKeeper::Provider,
         Some(_) | None => HistoryKeeper::ClearingProvider,
     })
-}
-
-/// Returns the one of two keepers that leaves longhaul less to do.
-pub(super) fn stronger(one: HistoryKeeper, other: HistoryKeeper) -> HistoryKeeper {
-    match (one, other) {
-        (HistoryKeeper::Provider, _) | (_, HistoryKeeper::Provider) => HistoryKeeper::Provider,
-        (HistoryKeeper::CompactingProvider, _) | (_, HistoryKeeper::CompactingProvider) => {
-            HistoryKeeper::CompactingProvider
-        }
-        (HistoryKeeper::OrderedCompaction, _) | (_, HistoryKeeper::OrderedCompaction) => {
-            HistoryKeeper::OrderedCompaction
-        }
-        (HistoryKeeper::ClearingProvider, _) | (_, HistoryKeeper::ClearingProvider) => {
-            HistoryKeeper::ClearingProvider
-        }
-        (HistoryKeeper::Client, HistoryKeeper::Client) => HistoryKeeper::Client,
-    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,9 @@
 //! Error replies in the format of the API.
 
-use serde::Serialize;
+use serde_json::json;
 
-/// Error reply of Anthropic's API, with members in the order that the API uses.
-#[derive(Serialize)]
-struct ErrorEnvelope<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    error: ErrorObject<'a>,
-}
-
-#[derive(Serialize)]
-struct ErrorObject<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    message: &'a str,
-    code: &'a str,
-}
-
-/// Formats the body of an error reply. The API's own errors have no `code`.
+/// Formats the body of an error reply, with members in the order that the API uses. The API's own
+/// errors have no `code`.
 pub(in crate::dialect) fn body(status: u16, code: &str, message: &str) -> Vec<u8> {
     let kind = match status {
         401 => "authentication_error",
@@ -31,16 +16,10 @@ pub(in crate::dialect) fn body(status: u16, code: &str, message: &str) -> Vec<u8
         500.. => "api_error",
         _ => "invalid_request_error",
     };
-    let envelope = ErrorEnvelope {
-        kind: "error",
-        error: ErrorObject {
-            kind,
-            message,
-            code,
-        },
-    };
-    // The value holds nothing but text, so serialising cannot fail.
-    serde_json::to_vec(&envelope).unwrap_or_default()
+    let error = json!({"type": kind, "message": message, "code": code});
+    json!({"type": "error", "error": error})
+        .to_string()
+        .into_bytes()
 }
 
 #[cfg(test)]

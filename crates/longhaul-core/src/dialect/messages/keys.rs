@@ -1,74 +1,57 @@
-//! Keys of a request body that longhaul uses.
+//! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::request_keys::Key;
+use crate::dialect::request_keys::keys;
 
-/// Keys that longhaul uses, at any level.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum RequestKey {
-    CacheControl,
-    CacheReference,
-    Compaction,
-    Content,
-    ContextManagement,
-    Edits,
-    Id,
-    Input,
-    IsError,
-    MaxTokens,
-    Messages,
-    Model,
-    Name,
-    OutputConfig,
-    Role,
-    Routing,
-    Stream,
-    System,
-    Text,
-    Thinking,
-    Thread,
-    ToolUseId,
-    Tools,
-    Type,
+keys! {
+    /// Keys of a request body.
+    RequestKey {
+        ContextManagement = "context_management",
+        MaxTokens = "max_tokens",
+        Messages = "messages",
+        Model = "model",
+        OutputConfig = "output_config",
+        Stream = "stream",
+        System = "system",
+        Thinking = "thinking",
+        Tools = "tools",
+    } shared {
+        ProviderHistory = "compaction" | "thread",
+        // Keys of OpenRouter, behind the first three.
+        Routing = "inference_geo" | "metadata" | "service_tier" | "models" | "provider" | "route"
+            | "transforms" | "user",
+    }
 }
 
-impl Key for RequestKey {
-    fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "cache_control" => Self::CacheControl,
-            "cache_reference" => Self::CacheReference,
-            "compaction" => Self::Compaction,
-            "content" => Self::Content,
-            "context_management" => Self::ContextManagement,
-            "edits" => Self::Edits,
-            "id" => Self::Id,
-            "input" => Self::Input,
-            "is_error" => Self::IsError,
-            "max_tokens" => Self::MaxTokens,
-            "messages" => Self::Messages,
-            "model" => Self::Model,
-            "name" => Self::Name,
-            "output_config" => Self::OutputConfig,
-            "role" => Self::Role,
-            // The rest are keys of OpenRouter.
-            "inference_geo" | "metadata" | "service_tier" | "models" | "provider" | "route"
-            | "transforms" | "user" => Self::Routing,
-            "stream" => Self::Stream,
-            "system" => Self::System,
-            "text" => Self::Text,
-            "thinking" => Self::Thinking,
-            "thread" => Self::Thread,
-            "tool_use_id" => Self::ToolUseId,
-            "tools" => Self::Tools,
-            "type" => Self::Type,
-            _ => return None,
-        })
-    }
+keys! {
+    /// Keys of a message.
+    MessageKey {
+        Content = "content",
+        Role = "role",
+    } shared {}
+}
 
-    fn number(self) -> u32 {
-        self as u32
+keys! {
+    /// Keys of a block.
+    BlockKey {
+        CacheControl = "cache_control",
+        Content = "content",
+        Id = "id",
+        Input = "input",
+        IsError = "is_error",
+        Name = "name",
+        Text = "text",
+        Thinking = "thinking",
+        ToolUseId = "tool_use_id",
+        Type = "type",
+    } shared {
+        CacheReference = "cache_reference",
     }
+}
 
-    fn is_shared(self) -> bool {
-        self == Self::Routing
-    }
+keys! {
+    /// Keys of `context_management` and of its edits.
+    EditKey {
+        Edits = "edits",
+        Type = "type",
+    } shared {}
 }

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::context_management;
-use super::keys::RequestKey;
+use super::keys::{MessageKey, RequestKey};
 use super::server_tools;
 use super::turns::WireMessage;
 use crate::conversation::containers::Container;
@@ -14,7 +14,7 @@ use crate::conversation::{
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
-use crate::dialect::request_keys::{SeenKeys, known_key};
+use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
     check_piece_limit, read_flag, read_model, read_output_limit, read_request, read_tool_tokens,
     string_or_null, wrong_type,
@@ -25,41 +25,24 @@ use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
 /// See [`Dialect::read`].
-///
-/// # Errors
-/// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    read_with(body, RequestReader::default())
+    read_with(body, None)
 }
 
-/// See [`Dialect::read_cached`].
-///
-/// # Errors
-/// See [`Dialect::read`].
-pub fn read_cached<'a>(
+/// Reads a body, and takes the messages that `cache` has for its scope from there.
+pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
-    scope: Scope,
-    cache: &ParseCache,
+    cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let cursor = || cache.cursor(scope, Dialect::Messages);
-    let store = PieceStore {
-        cursors: Some(Cursors {
-            messages: cursor(),
-            blocks: cursor().for_blocks(),
-        }),
-        ..PieceStore::default()
-    };
-    let params = RequestParams::default();
-    read_with(body, RequestReader { params, store })
-}
-
-fn read_with<'a>(
-    body: &'a [u8],
-    mut reader: RequestReader<'_>,
-) -> Result<Conversation<'a>, Bypass> {
+    let mut reader = RequestReader::default();
+    reader.store.cursors = cache.map(|(scope, cache)| Cursors {
+        messages: cache.cursor(scope, Dialect::Messages),
+        blocks: cache.cursor(scope, Dialect::Messages).for_blocks(),
+    });
     let mut seen = SeenKeys::default();
-    let body = read_request(body, |scanner, key| {
-        reader.request_member(scanner, key, &mut seen)
+    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
+        Some(known) => reader.request_member(scanner, key, known),
+        None => Ok(scanner.skip()?),
     })?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
@@ -156,41 +139,31 @@ impl RequestReader<'_> {
         &mut self,
         scanner: &mut Scanner<'_>,
         spelt: Literal,
-        seen: &mut SeenKeys,
+        key: RequestKey,
     ) -> Result<(), Bypass> {
-        let Some(key) = known_key(scanner, spelt) else {
-            return Ok(scanner.skip()?);
-        };
         match key {
-            RequestKey::Compaction | RequestKey::Thread => {
+            RequestKey::ProviderHistory => {
                 let value = scanner.value()?;
                 if value.slice(scanner.text()) != "null" {
                     self.keep(HistoryKeeper::Provider);
                 }
             }
             RequestKey::ContextManagement => {
-                seen.insert_once(key)?;
                 let keeper = context_management::read(scanner)?;
                 self.keep(keeper);
             }
             RequestKey::MaxTokens => {
-                seen.insert_once(key)?;
                 self.params.output_limit = read_output_limit(scanner, spelt)?;
             }
             RequestKey::Messages => {
-                seen.insert_once(key)?;
                 if scanner.peek() != Some(b'[') {
                     return Err(wrong_type(scanner));
                 }
                 scanner.array(|scanner| self.store.wire_message(scanner))?;
                 self.keep(self.store.history);
             }
-            RequestKey::Model => {
-                seen.insert_once(key)?;
-                self.params.model = read_model(scanner)?;
-            }
+            RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::OutputConfig => {
-                seen.insert_once(key)?;
                 let value = scanner.value()?;
                 self.params.thinking.push((spelt, value));
             }
@@ -198,45 +171,26 @@ impl RequestReader<'_> {
                 let value = scanner.value()?;
                 self.params.routing.push((spelt, value));
             }
-            RequestKey::Stream => {
-                seen.insert_once(key)?;
-                self.params.streaming = read_flag(scanner)?;
-            }
+            RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
             RequestKey::System => {
-                seen.insert_once(key)?;
                 let value = scanner.value()?;
                 let text = Literal::from_json(scanner.text(), value);
                 self.params.tool_tokens += Tokens::estimate_chars(text.chars());
                 self.params.instructions = Some(text);
             }
             RequestKey::Thinking => {
-                seen.insert_once(key)?;
                 let (value, granted) = read_reasoning_option(scanner)?;
                 self.params.reasoning_budget = granted;
                 self.params.thinking.push((spelt, value));
             }
-            RequestKey::Tools => {
-                seen.insert_once(key)?;
-                self.params.tool_tokens += read_tool_tokens(scanner)?;
-            }
-            RequestKey::CacheControl
-            | RequestKey::CacheReference
-            | RequestKey::Content
-            | RequestKey::Edits
-            | RequestKey::Id
-            | RequestKey::Input
-            | RequestKey::IsError
-            | RequestKey::Name
-            | RequestKey::Role
-            | RequestKey::Text
-            | RequestKey::ToolUseId
-            | RequestKey::Type => scanner.skip()?,
+            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
         }
         Ok(())
     }
 
+    /// Sets the keeper of the history, unless a later one keeps it already.
     fn keep(&mut self, keeper: HistoryKeeper) {
-        self.params.history = context_management::stronger(self.params.history, keeper);
+        self.params.history = self.params.history.max(keeper);
     }
 }
 
@@ -268,19 +222,15 @@ impl PieceStore<'_> {
         let mut content = Content::Absent;
         let mut blocks: Vec<Block> = Vec::new();
         let span = scanner.object(|scanner, key| {
-            match known_key(scanner, key) {
-                Some(key @ RequestKey::Role) => {
-                    seen.insert_once(key)?;
+            match seen.next(scanner, key)? {
+                Some(MessageKey::Role) => {
                     let name = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
                     let read = role_from_name(&name.decode(scanner.text()));
                     self.is_in_user_message = read.is_user();
                     role = Some(read);
                 }
-                Some(key @ RequestKey::Content) => {
-                    seen.insert_once(key)?;
-                    content = self.content(scanner, &mut blocks)?;
-                }
-                _ => scanner.skip()?,
+                Some(MessageKey::Content) => content = self.content(scanner, &mut blocks)?,
+                None => scanner.skip()?,
             }
             Ok::<(), Bypass>(())
         })?;

@@ -3,7 +3,7 @@
 //! A use and its result stand in one assistant's message, unless the tool called a tool of the client:
 //! then the client's result stands between them, and the provider's result in a later message.
 
-use super::keys::RequestKey;
+use super::keys::BlockKey;
 use crate::conversation::{ContentPart, Message, PartKind, Role};
 use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
@@ -52,9 +52,9 @@ impl<'a> ServerBlock<'a> {
         let (mut kind, mut id, mut used) = (None, None, None);
         let read = Scanner::new(block).object(|scanner, key| {
             let field = match known_key(scanner, key) {
-                Some(RequestKey::Type) => &mut kind,
-                Some(RequestKey::Id) => &mut id,
-                Some(RequestKey::ToolUseId) => &mut used,
+                Some(BlockKey::Type) => &mut kind,
+                Some(BlockKey::Id) => &mut id,
+                Some(BlockKey::ToolUseId) => &mut used,
                 _ => return scanner.skip(),
             };
             if scanner.peek() == Some(b'"') {

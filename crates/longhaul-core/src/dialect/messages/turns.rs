@@ -6,7 +6,7 @@ use super::block::{Block, BlockKind};
 use super::reader::PieceStore;
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::CacheEntry;
-use crate::conversation::{Content, Message, NeighbourLink, PartKind, Role};
+use crate::conversation::{Content, Message, PartKind, Role};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -48,10 +48,7 @@ impl PieceStore<'_> {
 
     /// Stores a wire message as one message.
     fn push_whole(&mut self, wire: &WireMessage) {
-        let text_chars = match wire.content {
-            Content::Text(text) => text.chars(),
-            Content::Absent | Content::Null | Content::Parts(_) => self.text_chars(&wire.parts),
-        };
+        let text_chars = self.text_chars(wire.content, &wire.parts);
         let chars = wire.blocks.iter().map(|block| block.chars);
         let chars = match wire.content {
             Content::Text(text) => text.chars(),
@@ -114,21 +111,12 @@ impl PieceStore<'_> {
         let has_reasoning = thinking.clone().next().is_some();
         let is_bound = has_reasoning && role == Role::Assistant;
         Message {
-            span,
-            role,
             content,
-            tool_call_id: None,
-            name: None,
             has_reasoning,
             bound_thinking: is_bound.then(|| thinking.map(|part| part.tokens).sum()),
-            is_error: false,
-            is_fixed: false,
-            binding: NeighbourLink::Free,
-            text_tokens: Tokens::ZERO,
             tokens: MESSAGE_OVERHEAD_TOKENS + own.iter().map(|part| part.tokens).sum(),
             parts,
-            calls: 0..0,
-            cached: None,
+            ..Message::empty(span, role)
         }
     }
 

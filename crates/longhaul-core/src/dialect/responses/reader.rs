@@ -27,33 +27,19 @@ use crate::units::tokens::Tokens;
 const DIALECT: Dialect = Dialect::Responses;
 
 /// See [`Dialect::read`].
-///
-/// # Errors
-/// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    read_with(body, RequestReader::default())
+    read_with(body, None)
 }
 
-/// See [`Dialect::read_cached`].
-///
-/// # Errors
-/// See [`Dialect::read`].
-pub fn read_cached<'a>(
+/// Reads a body, and takes the items that `cache` has for its scope from there.
+pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
-    scope: Scope,
-    cache: &ParseCache,
+    cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let reader = RequestReader {
-        cursor: Some(cache.cursor(scope, DIALECT)),
+    let mut reader = RequestReader {
+        cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
         ..RequestReader::default()
     };
-    read_with(body, reader)
-}
-
-fn read_with<'a>(
-    body: &'a [u8],
-    mut reader: RequestReader<'_>,
-) -> Result<Conversation<'a>, Bypass> {
     let mut seen = SeenKeys::default();
     let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
         Some(known) => reader.request_member(scanner, key, known),
@@ -102,12 +88,13 @@ impl RequestReader<'_> {
             RequestKey::ContextManagement => {
                 let value = scanner.value()?.slice(scanner.text());
                 if !matches!(value, "null" | "[]") {
-                    self.set_history(HistoryKeeper::CompactingProvider);
+                    self.params.history =
+                        self.params.history.max(HistoryKeeper::CompactingProvider);
                 }
             }
             RequestKey::Conversation | RequestKey::PreviousResponse => {
                 if scanner.value()?.slice(scanner.text()) != "null" {
-                    self.set_history(HistoryKeeper::Provider);
+                    self.params.history = HistoryKeeper::Provider;
                 }
             }
             RequestKey::Input => self.input(scanner)?,
@@ -140,13 +127,6 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Sets the keeper of the history, unless the provider keeps it already.
-    fn set_history(&mut self, keeper: HistoryKeeper) {
-        if self.params.history != HistoryKeeper::Provider {
-            self.params.history = keeper;
-        }
-    }
-
     /// Reads the input: an array of items, or a string in place of one user message.
     fn input(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         match scanner.peek() {
@@ -160,21 +140,10 @@ impl RequestReader<'_> {
                 let text = scanner.string()?;
                 let text_tokens = Tokens::estimate_chars(text.chars());
                 self.items.messages.push(Message {
-                    span: text.span(),
-                    role: Role::User,
                     content: Content::Text(text),
-                    tool_call_id: None,
-                    name: None,
-                    has_reasoning: false,
-                    binding: NeighbourLink::Free,
-                    bound_thinking: None,
-                    is_error: false,
-                    is_fixed: false,
                     text_tokens,
                     tokens: ITEM_OVERHEAD_TOKENS + text_tokens,
-                    parts: 0..0,
-                    calls: 0..0,
-                    cached: None,
+                    ..Message::empty(text.span(), Role::User)
                 });
                 Ok(())
             }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::collections::two_generation_cache::ShardKey;
 use crate::conversation::parse_cache::ParseCache;
-use crate::dialect::chat_completions::{read, read_cached};
+use crate::dialect::Dialect;
+use crate::dialect::chat_completions::read;
 use crate::policy::cut_point::tests::body;
 
 mod joined;
@@ -216,7 +217,9 @@ fn cached_messages_have_the_same_keys_as_fresh_ones() {
         for caller in [scope(0), scope(1)] {
             let fresh = PrefixKeys::new(&read(body.as_bytes()).unwrap(), caller);
             for _ in 0..2 {
-                let conversation = read_cached(body.as_bytes(), caller, &recall).unwrap();
+                let conversation = Dialect::ChatCompletions
+                    .read_cached(body.as_bytes(), caller, &recall)
+                    .unwrap();
                 let recalled = PrefixKeys::new(&conversation, caller);
                 assert!(recalled.newest_first().eq(fresh.newest_first()), "{body}");
             }
@@ -237,7 +240,9 @@ fn key_of_a_cached_result_depends_on_the_call_it_answers() {
             call(first),
             call(second),
         );
-        let conversation = read_cached(body.as_bytes(), scope(0), &recall).unwrap();
+        let conversation = Dialect::ChatCompletions
+            .read_cached(body.as_bytes(), scope(0), &recall)
+            .unwrap();
         PrefixKeys::new(&conversation, scope(0)).newest()
     };
     assert_ne!(keys("a", "b"), keys("b", "a"));

@@ -44,7 +44,6 @@ const PATCH_PREFIXES: [(&str, Touch); 4] = [
 /// Commands that print the files they are given.
 const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
 
-/// Calls `found` with each effect of `call`.
 pub(super) fn for_each_effect(
     conversation: &Conversation<'_>,
     call: &ToolCall,

@@ -5,7 +5,7 @@ use crate::conversation::Conversation;
 use crate::conversation::parse_cache::Fingerprint;
 use crate::conversation::parse_cache::parsed_messages::GENERATION_MESSAGES;
 use crate::dialect::Dialect;
-use crate::dialect::chat_completions::{read, read_cached};
+use crate::dialect::chat_completions::read;
 use proptest::prelude::*;
 
 fn scope(number: u8) -> Scope {
@@ -56,7 +56,9 @@ fn count_hits(cache: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
         }
         hits += at - before;
     }
-    let cached = read_cached(body.as_bytes(), scope(caller), cache).unwrap();
+    let cached = Dialect::ChatCompletions
+        .read_cached(body.as_bytes(), scope(caller), cache)
+        .unwrap();
     assert_eq!(shown(&cached), shown(&plain));
     (hits, pages)
 }
@@ -128,7 +130,7 @@ fn a_truncated_body_fails_as_without_a_cache() {
     assert_eq!(check(&cache, 1, &whole), 0);
     for end in 0..whole.len() {
         let part = whole.get(..end).unwrap().as_bytes();
-        let result = read_cached(part, scope(1), &cache);
+        let result = Dialect::ChatCompletions.read_cached(part, scope(1), &cache);
         assert_eq!(result.err(), read(part).err());
     }
 }
@@ -140,9 +142,13 @@ fn keeps_recently_used_messages_within_a_bounded_size() {
     assert_eq!(check(&cache, 1, &first), 0);
     for number in 0..3 * GENERATION_MESSAGES {
         let body = body(&[user(&number.to_string())]);
-        read_cached(body.as_bytes(), scope(1), &cache).unwrap();
+        Dialect::ChatCompletions
+            .read_cached(body.as_bytes(), scope(1), &cache)
+            .unwrap();
         if number % (GENERATION_MESSAGES / 16) == 0 {
-            read_cached(first.as_bytes(), scope(1), &cache).unwrap();
+            Dialect::ChatCompletions
+                .read_cached(first.as_bytes(), scope(1), &cache)
+                .unwrap();
         }
     }
     assert_eq!(check(&cache, 1, &first), 1);
@@ -194,7 +200,9 @@ fn a_cached_message_keeps_its_memo() {
     let cache = ParseCache::new(scope(0));
     let body = body(&[user("one"), CALLS.into()]);
     for notes in [None, Some(true)] {
-        let conversation = read_cached(body.as_bytes(), scope(1), &cache).unwrap();
+        let conversation = Dialect::ChatCompletions
+            .read_cached(body.as_bytes(), scope(1), &cache)
+            .unwrap();
         for message in conversation.messages() {
             let points = &message.memo().unwrap().is_reference;
             assert_eq!(points.get().copied(), notes);
@@ -210,7 +218,9 @@ fn a_thousand_messages_of_equal_length_do_not_collide() {
         .map(|number| body(&[user(&number.to_string())]))
         .collect();
     for body in &bodies {
-        read_cached(body.as_bytes(), scope(1), &cache).unwrap();
+        Dialect::ChatCompletions
+            .read_cached(body.as_bytes(), scope(1), &cache)
+            .unwrap();
     }
     for body in &bodies {
         assert_eq!(check(&cache, 1, body), 1, "{body}");
@@ -345,7 +355,7 @@ fn a_body_truncated_within_a_page_fails_as_without_a_cache() {
     let whole = body(&history);
     for end in (0..whole.len()).step_by(7) {
         let part = whole.get(..end).map(str::as_bytes).unwrap_or_default();
-        let result = read_cached(part, scope(1), &cache);
+        let result = Dialect::ChatCompletions.read_cached(part, scope(1), &cache);
         assert_eq!(result.err(), read(part).err());
     }
 }

@@ -324,7 +324,7 @@ fn a_cached_reading_is_the_same_in_every_place() {
                 let order = messages.iter().cycle().skip(shift).take(messages.len());
                 let order: Vec<String> = order.map(|it| format!("{spacing}{it}")).collect();
                 let body = format!(r#"{{"system":"s","messages":[{}]}}"#, order.join(","));
-                let cached = read_cached(body.as_bytes(), scope, &cache).unwrap();
+                let cached = read_with(body.as_bytes(), Some((scope, &cache))).unwrap();
                 let fresh = read(body.as_bytes()).unwrap();
                 assert_eq!(described(&cached), described(&fresh), "{shift}");
             }
@@ -334,8 +334,8 @@ fn a_cached_reading_is_the_same_in_every_place() {
         r#"{{"system":"s","messages":[{}]}}"#,
         messages[..4].join(",")
     );
-    read_cached(again.as_bytes(), scope, &cache).unwrap();
-    let cached = read_cached(again.as_bytes(), scope, &cache).unwrap();
+    read_with(again.as_bytes(), Some((scope, &cache))).unwrap();
+    let cached = read_with(again.as_bytes(), Some((scope, &cache))).unwrap();
     let hits = cached.messages().iter().filter(|it| it.cached.is_some());
     // All but the marked result.
     assert_eq!(hits.count(), 9);

@@ -147,21 +147,11 @@ impl RequestReader<'_> {
     ) -> Result<Message, Bypass> {
         let item_type = draft.item_type(body);
         let mut message = Message {
-            span,
-            role: Role::Assistant,
-            content: Content::Absent,
-            tool_call_id: None,
-            name: None,
             has_reasoning: item_type == ItemType::Reasoning,
             binding: item_type.binding(),
-            bound_thinking: None,
-            is_error: false,
-            is_fixed: false,
-            text_tokens: Tokens::ZERO,
-            tokens: Tokens::ZERO,
             parts: first_part..first_part,
             calls: self.items.calls.len()..self.items.calls.len(),
-            cached: None,
+            ..Message::empty(span, Role::Assistant)
         };
         match item_type {
             ItemType::Message => {
@@ -217,10 +207,8 @@ impl RequestReader<'_> {
         Ok(message)
     }
 
-    /// Sets a message's content to `value`.
-    ///
-    /// # Errors
-    /// The value has a type that longhaul does not read.
+    /// Sets a message's content to `value`. Fails if the value has a type that longhaul does not
+    /// read.
     fn set_content(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
         let kept = match &value {
             Value::Parts(_, _, range) => range.clone(),
@@ -243,9 +231,6 @@ impl RequestReader<'_> {
     }
 
     /// Sets a message's content to the texts of a shell's output, each a part of its own.
-    ///
-    /// # Errors
-    /// See [`set_content`](Self::set_content).
     fn set_chunks(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
         let Value::Parts(span, list, _) = value else {
             return self.set_content(message, value);
@@ -345,21 +330,11 @@ impl ItemDraft {
 
 /// Adds the estimates of a message's text and parts to it.
 fn add_estimates(message: &mut Message, parts: &[ContentPart]) {
-    let chars = match message.content {
-        Content::Text(text) => text.chars(),
-        Content::Absent | Content::Null | Content::Parts(_) => parts
-            .iter()
-            .filter(|part| part.kind == PartKind::Text)
-            .filter_map(|part| part.text)
-            .map(Literal::chars)
-            .fold(0, u32::saturating_add),
-    };
     let other: Tokens = parts.iter().map(|part| part.tokens).sum();
-    message.text_tokens = Tokens::estimate_chars(chars);
+    message.text_tokens = Tokens::estimate_chars(message.content.text_chars(parts));
     message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
 }
 
-/// Returns the role with this name.
 fn role_from_name(name: &str) -> Role {
     match name {
         "assistant" => Role::Assistant,

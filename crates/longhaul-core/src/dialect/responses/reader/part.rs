@@ -85,7 +85,6 @@ impl RequestReader<'_> {
     }
 }
 
-/// Returns the kind of a part with this type.
 fn kind_from_type(name: &str) -> PartKind {
     match name {
         "input_text" | "output_text" | "text" => PartKind::Text,

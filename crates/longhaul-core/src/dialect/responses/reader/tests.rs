@@ -404,7 +404,7 @@ fn cached_parse_equals_a_fresh_parse() {
     for end in [4, 9, 12, all.len(), all.len()] {
         let body = items(&all[..end]);
         let plain = read(body.as_bytes()).unwrap();
-        let cached = read_cached(body.as_bytes(), scope, &cache).unwrap();
+        let cached = read_with(body.as_bytes(), Some((scope, &cache))).unwrap();
         assert_eq!(plain.boundaries(), cached.boundaries());
         let facts = |it: &Conversation<'_>| -> Vec<(Span, Role, Tokens, String)> {
             let messages = it.messages().iter();
