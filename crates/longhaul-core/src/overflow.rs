@@ -242,6 +242,16 @@ fn is_unknown_envelope(value: &Value, bytes: &[u8], rules: RuleSet<'_>) -> bool 
         && stated_error::is_unknown_failure(value)
 }
 
+/// Classifies an event that holds a message in words and no answer. `None` if the event holds no message.
+fn classify_message(event: Event<'_>, rules: RuleSet<'_>) -> Option<Verdict> {
+    let value = serde_json::from_slice::<Value>(event.data).ok();
+    let value = value.filter(|value| {
+        is_unknown_envelope(value, event.data, rules)
+            || (rules.facts.is_some() && stated_error::is_message(value))
+    });
+    value.map(|value| classify_unknown_envelope(&value, rules))
+}
+
 /// Classifies an error in an unknown envelope, which may as well be an answer of another API. Only an
 /// overflow counts.
 fn classify_unknown_envelope(value: &Value, rules: RuleSet<'_>) -> Verdict {
@@ -414,6 +424,13 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             } else {
                 verdict
             }
+        }
+        // Counts far below the request, in a statement about something else.
+        Verdict::Overflow(overflow)
+            if judge::counts_other_text(&overflow, &facts)
+                && weigh().strength == Strength::Vetoed =>
+        {
+            Verdict::Fine
         }
         Verdict::Malformed
         | Verdict::Overflow(_)

@@ -273,6 +273,15 @@ fn weigh_texts(
     }
 }
 
+/// Whether an overflow states counts that are too far below the request to count the request, such as those
+/// of a text to embed.
+pub(super) fn counts_other_text(overflow: &Overflow, facts: &RequestFacts<'_>) -> bool {
+    let counts = overflow.limit.zip(overflow.used);
+    counts.is_some_and(|(limit, used)| {
+        numbers::is_other_text(u64::from(limit), u64::from(used), facts.tokens)
+    })
+}
+
 /// Whether an error states the size of this body in bytes and a smaller limit, in words that no rule of
 /// the table knows.
 pub(super) fn states_byte_limit(

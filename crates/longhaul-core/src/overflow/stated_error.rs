@@ -127,6 +127,13 @@ pub(super) fn is_unknown_failure(value: &Value) -> bool {
     states && !has_answer(value, MAX_ERROR_DEPTH)
 }
 
+/// Whether an object has a message in words, and no answer in the shape of any API.
+pub(super) fn is_message(value: &Value) -> bool {
+    let mut members = value.as_object().into_iter().flatten();
+    members.any(|(key, member)| plain_key(key) == "message" && member.is_string())
+        && !has_answer(value, MAX_ERROR_DEPTH)
+}
+
 /// Whether an object, or an object within its containers down to `depth`, has an error.
 fn has_nested_error(value: &Value, depth: usize) -> bool {
     let mut members = value.as_object().into_iter().flatten();

@@ -2,7 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
-use crate::overflow::{Overflow, RuleSet, Verdict, classify_stated_error};
+use crate::overflow::{Overflow, RuleSet, Verdict, classify_message, classify_stated_error};
 use crate::sse::Event;
 
 /// Progress of the classification of a reply that the proxy holds back.
@@ -21,6 +21,8 @@ pub struct StreamHead {
     finish: Option<FinishReason>,
     input: Option<u32>,
     output: Option<u32>,
+    /// Whether an event holds a message in place of an answer.
+    states_failure: bool,
 }
 
 impl StreamHead {
@@ -31,6 +33,7 @@ impl StreamHead {
             finish: None,
             input: None,
             output: None,
+            states_failure: false,
         }
     }
 
@@ -50,10 +53,17 @@ impl StreamHead {
             }
             EventKind::Empty | EventKind::Usage => {
                 let verdict = classify_stated_error(self.dialect, event, rules);
-                if verdict == Verdict::Fine {
-                    ClassifierStep::Hold
-                } else {
-                    ClassifierStep::Settled(verdict)
+                let message = || classify_message(event, rules);
+                match verdict {
+                    Verdict::Fine => match message() {
+                        Some(Verdict::Fine) => {
+                            self.states_failure = true;
+                            ClassifierStep::Hold
+                        }
+                        Some(verdict) => ClassifierStep::Settled(verdict),
+                        None => ClassifierStep::Hold,
+                    },
+                    verdict => ClassifierStep::Settled(verdict),
                 }
             }
             EventKind::Error => {
@@ -67,6 +77,9 @@ impl StreamHead {
     /// A legitimate answer may be empty. The stream is suspect only if it generated nothing, or
     /// states no token counts.
     pub fn verdict_at_end(self) -> Verdict {
+        if self.states_failure {
+            return Verdict::Failed;
+        }
         let silent = Overflow::from_empty_reply();
         match (self.finish, self.output) {
             (Some(FinishReason::Other | FinishReason::ToolCalls), _) | (_, Some(1..)) => {

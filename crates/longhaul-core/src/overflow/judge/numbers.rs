@@ -140,8 +140,20 @@ pub(super) fn states_two_sizes(sentence: &str) -> bool {
     numbers.iter().filter(|one| one.value >= MIN_LIMIT).count() >= 2
 }
 
-/// Whether a statement compares numbers, of which none is the request's size, and names neither tokens
-/// nor a context. The statement then counts something else.
+/// Factor by which two counts of tokens have to be below the estimate to count something else. No
+/// tokenizer differs as much.
+const FAR_FACTOR: u64 = 8;
+/// Difference of two counts up to which one may be a prompt that was counted no further than the limit.
+const COUNTED_TO_LIMIT: u64 = 64;
+
+/// Whether a stated limit and a larger count are too far below the estimate to count this request.
+pub(super) fn is_other_text(limit: u64, count: u64, estimate: u32) -> bool {
+    count.saturating_mul(FAR_FACTOR) < u64::from(estimate)
+        && count.saturating_sub(limit) > COUNTED_TO_LIMIT
+}
+
+/// Whether a statement compares numbers, of which none is the request's size. The statement then counts
+/// something else, unless it names tokens or a context and the numbers are near the request's size.
 pub(super) fn counts_something_else(statement: &Statement, sizes: &RequestSizes<'_>) -> bool {
     let text = statement.text();
     let numbers = numbers(text);
@@ -150,10 +162,16 @@ pub(super) fn counts_something_else(statement: &Statement, sizes: &RequestSizes<
         around(u64::from(sizes.facts.tokens)).contains(&one.value)
             || around(sizes.characters()).contains(&one.value)
     };
+    let is_far = || {
+        let counts = numbers.iter().map(|one| one.value);
+        let counts: Vec<u64> = counts.filter(|count| *count >= MIN_LIMIT).collect();
+        let ends = counts.iter().min().zip(counts.iter().max());
+        ends.is_some_and(|(least, most)| is_other_text(*least, *most, sizes.facts.tokens))
+    };
     numbers.len() >= 2
         && is_comparison(text)
-        && !words::name_tokens(text)
         && !numbers.iter().any(is_size)
+        && (!words::name_tokens(text) || is_far())
 }
 
 /// Finds two numbers, of which one is the request's size and another is a smaller limit.

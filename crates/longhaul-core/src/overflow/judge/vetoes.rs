@@ -28,7 +28,7 @@ const FINAL: &[&str] = &[
     r"\ba ?(min\b|minute|hour|day|week|month)|(requests?|tokens?|calls?|messages?|\d) a second\b|\ba second ?([,;)]|$)",
     r"\benqueued\b|too (frequent|many (concurrent |parallel )?(requests|calls))|slow down|in flight|concurren|queue|busy|overload",
     r"right now|throughput|\bburst|\brefill|\d/s\b|free memory|no (free )?slot|maintenance|维护|維護|メンテナンス|점검|обслуживан|wartung",
-    r"try again (later|in)|retry (later|after|in)|later\.?$",
+    r"try again (later|in)|retry (later|after|in)|later\.?$|please wait|\bwait (a|before|for|until)\b",
     r"本周|这周|這週|今週|이번 주|этой недел|в неделю|diese[rs]? woche|wöchentlich|cette semaine|par semaine|hebdomad|esta semana|por semana|semanal|desta semana",
     r"频繁|頻繁|并发|並發|每分钟|每分鐘|每秒|每日|每天|每月|当月|本月|今日|饱和|限流|稍后|稍後",
     r"リクエストが多|同時|分あたり|1日|本日|毎月|今月|しばらく|レート|割り?当て|使用済",
@@ -65,7 +65,7 @@ const VETOES: &[&str] = &[
     // Parameters and schemas.
     r"(string|array)[_ ]too[_ ]long|unknown (parameter|argument|field)|extra inputs|invalid (value|type)|(input|value|string|list) should (be|have|match)|^(messages|input)[.\[] ?\d|(should|must) be (a|an|of) |logit_bias|token id|unknown option|(valid|allowed|permitted) (values|options)|\bttl\b|\bstop\b.{0,12}(sequence|string)|nested|response.format|json.schema|_[a-z]+[`']? must be between|\b\d{1,4} turns\b|number of (turns|tools)|\bn ?= ?\d|duplicate|budget_tokens|\bn must",
     // Embeddings.
-    r"embeddings? (batch|input|request|model)|batch too|in (a |the |this )?batch|\d inputs",
+    r"embeddings? (batch|input|request|model|step|call|failed)|batch too|in (a |the |this )?batch|\d inputs",
     // Documents that cannot be parsed, and fields.
     r"(invalid|malformed|bad|broken) json|at offset|unexpected (end|character)|field (limit|length)",
 ];

@@ -22,7 +22,7 @@ const LANGUAGES: &[Language] = &[
     // English.
     Language {
         prompt: r"\b(prompts?|contexts?|inputs?|conversation|histor(y|ies)|messages?|tokens?|sequences?|chat|text|transcript|n_ctx|contextsize)",
-        excess: r"too (long|large|big|many|much)|exceed|overflow|\b(longer|larger|greater|bigger|higher|more) than|\bmore (\w+ ){1,2}than|\b(smaller|shorter|less) than (the|your|this) (input|prompt|request|conversation)|\b(past|beyond|over|above) (what|(the|its|our|your|this|an?) )|(does|do|did|can)(n't| not) (fit|hold)|cannot fit|not fit|too much|out of|no (more )?(room|space)|(shorten|reduc|trim|compact|condens)\w* |\bfull\b|over max|at most|no more than|supports only|only supports|surpass|not enough|insufficient|beyond|over (the )?limit|spill|overrun|outgr(ew|ow)|than (the|this|our) (model|engine|window|server) can|\b(limit|maximum)\b.{0,40}\b(reached|hit)|(should|must)( not)? (be )?(less|at most|below|<|\[)",
+        excess: r"too (long|large|big|many|much)|exceed|overflow|\b(longer|larger|greater|bigger|higher|more) than|\bmore (\w+ ){1,2}than|\b(smaller|shorter|less) than (the|your|this) (input|prompt|request|conversation)|\b(past|beyond|over|above) (what|(the|its|our|your|this|an?) )|(does|do|did|can)(n't| not) (fit|hold)|(cannot|not|never|no longer) fits?\b|too much|out of|no (more )?(room|space)|(shorten|reduc|trim|compact|condens)\w* |\bfull\b|over max|at most|no more than|supports only|only supports|surpass|not enough|insufficient|beyond|over (the )?limit|spill|overrun|outgr(ew|ow)|than (the|this|our) (model|engine|window|server) can|\b(limit|maximum)\b.{0,40}\b(reached|hit)|(should|must)( not)? (be )?(less|at most|below|<|\[)",
     },
     // Chinese.
     Language {
@@ -73,8 +73,7 @@ const WINDOW: &str = r"context[ _-]?(window|length|limit|size)|\d ?[km]? (tokens
 const MEASURES: &str = r"\b(length|seq|sequence|ctx|input_ids|kv cache)\b|长度|長度|長さ|길이|длин|länge|longueur|longitud|comprimento";
 
 /// A statement of the window alone, which is a refusal of what came.
-const ALONE: &str =
-    r"max(imum)? (context|input|prompt) (length|window|size|tokens)( is| of|:)?( only)? \d";
+const ALONE: &str = r"max(imum)? (context|input|prompt) (length|window|size|tokens)( is| of|:)?( only)? \d|(due to|because of) (the |its )?(context|input|prompt) (length|size)";
 
 /// A small count between the two words: the sentence is about so many of something else.
 const COUNT_OF_SOMETHING_ELSE: &str = r"\b\d{1,2} [a-su-z][a-z]{3}|\d ?(条|件)|条数";

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::overflow::tests::unseen::{LARGE, Reply, SMALL, fixture, is_overflow};
-use crate::overflow::{Evidence, Overflow, Verdict};
+use crate::overflow::{Evidence, Overflow, RequestFacts, RequestText, Verdict};
 
 /// Recognised refusals and all refusals, by family.
 type Recall = BTreeMap<String, (usize, usize)>;
@@ -41,8 +41,26 @@ fn total(parts: impl IntoIterator<Item = Recall>) -> Recall {
 /// Returns the look-alikes that are taken for an overflow, and the number of look-alikes.
 fn false_positives(replies: &[Reply]) -> (Vec<&Reply>, usize) {
     let alike = || replies.iter().filter(|reply| !reply.overflow);
-    let wrong = alike().filter(|reply| is_overflow(reply.judge(LARGE)));
+    let wrong = alike().filter(|reply| {
+        let Some(request) = quoted_request(reply) else {
+            return is_overflow(reply.judge(LARGE));
+        };
+        let text = RequestText::new(request.as_bytes(), "");
+        is_overflow(reply.judge(RequestFacts { text, ..SMALL }))
+    });
     (wrong.collect(), alike().count())
+}
+
+/// Returns the request that a statement quotes: a message of the words between quotation marks. Its size
+/// explains nothing, since size counts whatever a statement quotes.
+fn quoted_request(reply: &Reply) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(reply.body.as_deref()?).ok()?;
+    let message = body.pointer("/error/message")?.as_str()?;
+    let mark = if message.contains('"') { '"' } else { '\'' };
+    let (_, behind) = message.split_once(mark)?;
+    let (quoted, _) = behind.rsplit_once(mark)?;
+    (reply.family == "quotes user text")
+        .then(|| serde_json::json!({"messages": [{"role": "user", "content": quoted}]}).to_string())
 }
 
 /// Returns the upper bound of the 95% interval of a share of which none of `all` was seen.
@@ -126,6 +144,11 @@ fn reaches_the_required_recall_on_blind_wordings() {
 #[test]
 fn reaches_the_required_recall_on_the_list_of_a_reader_of_the_rules() {
     check("seventh list", &fixture!("unseen/blind_7.jsonl"));
+}
+
+#[test]
+fn reaches_the_required_recall_on_the_list_of_an_author_of_public_reports() {
+    check("eighth list", &fixture!("unseen/blind_8.jsonl"));
 }
 
 #[test]
