@@ -3,6 +3,7 @@
 
 mod broken;
 mod dashboard;
+mod held;
 mod page;
 
 use std::net::{SocketAddr, TcpListener};
