@@ -203,6 +203,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
         return None;
     }
     record_acceptance(chat, attempt);
+    thinking::learn_acceptance(chat, attempt);
     count_refetches(chat, attempt.view());
     title::request_title(chat);
     notices::log_too_few_user_messages(chat, &attempt.plan);

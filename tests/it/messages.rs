@@ -8,4 +8,5 @@ mod proxied;
 mod recorded;
 mod subject;
 mod thinking;
+mod thinking_changes;
 mod validity;
