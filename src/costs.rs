@@ -253,23 +253,33 @@ mod tests {
     #[test]
     fn prices_that_replies_to_one_caller_show_do_not_apply_to_another() {
         let tracker = CostTracker::new(&Arc::default());
-        let cost = |caller: u8, usage: Usage| {
+        let unpriced = |caller: u8, usage: Usage| {
             let keys = prefix_keys(1);
-            let open = tracker.begin((scope(caller), &keys), MODEL, billed(1_000, 1_000));
-            tracker.settle(&open, MODEL, Some(&usage), None).cost
+            let open = tracker.begin((scope(caller), &keys), MODEL, billed(60_000, 40_000));
+            let spent = tracker.settle(&open, MODEL, Some(&usage), None);
+            spent.unpriced_tokens()
         };
-        for reply in 0..8_u32 {
-            let (input, cached, output) =
-                (1_000 + 700 * reply, 100 * reply * reply, 50 * (reply % 3));
-            let nanos = 2_000 * (input - cached) + 200 * cached + 8_000 * output;
+        for (input, cached, output) in [
+            (1_000, 0, 100),
+            (2_000, 900, 300),
+            (5_000, 4_000, 20),
+            (9_000, 5_000, 800),
+            (12_000, 11_000, 90),
+            (700, 0, 700),
+        ] {
+            let nanos = 2_000 * (input - cached) + 500 * cached + 8_000 * output;
             let reported = Usage {
                 output: Some(output),
                 cost: Some(Usd::from_nanos(nanos.into())),
                 ..usage(input, cached)
             };
-            cost(1, reported);
+            unpriced(1, reported);
         }
-        assert!(cost(1, usage(1_000, 0)).amount().is_some());
-        assert_eq!(cost(2, usage(1_000, 0)), Cost::NotListed);
+        let asked = Usage {
+            output: Some(10),
+            ..usage(1_000, 0)
+        };
+        assert_eq!(unpriced(1, asked), Tokens::ZERO);
+        assert_eq!(unpriced(2, asked), Tokens::new(20_000));
     }
 }

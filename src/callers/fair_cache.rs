@@ -3,7 +3,7 @@
 //! An entry gives way to another caller's only if its own caller holds more. Callers of whom no request
 //! was accepted share a small part, so invented credentials evict nothing of other callers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,16 +78,15 @@ struct Shelves<K, V> {
 /// Entries of one caller, or of all newcomers.
 struct Shelf<K, V> {
     entries: HashMap<K, CacheEntry<V>>,
-    /// Keys with the use that put them here, oldest first. A key that was used since is put at the end
-    /// when it reaches the front.
-    queue: VecDeque<(K, u64)>,
+    /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
+    queue: BTreeMap<u64, K>,
     weight: u64,
 }
 
 struct CacheEntry<V> {
     value: V,
     weight: u64,
-    /// The use that put the key into the queue.
+    /// The use under which the key is queued.
     queued: u64,
     last_use: u64,
     used_at: Instant,
@@ -264,7 +263,7 @@ impl<K, V> Default for Shelf<K, V> {
     fn default() -> Self {
         Self {
             entries: HashMap::new(),
-            queue: VecDeque::new(),
+            queue: BTreeMap::new(),
             weight: 0,
         }
     }
@@ -289,50 +288,39 @@ impl<K: CallerKey, V: Clone> Shelf<K, V> {
             last_use: uses,
             used_at: Instant::now(),
         };
-        self.queue.push_back((key.clone(), uses));
+        self.queue.insert(uses, key.clone());
         self.entries.insert(key, entry);
         self.weight += weight;
-        // Keys of removed entries stay behind.
-        if self.queue.len() > 2 * self.entries.len() + 64 {
-            let entries = &self.entries;
-            let is_queued = |(key, queued): &(K, u64)| {
-                entries
-                    .get(key)
-                    .is_some_and(|entry| entry.queued == *queued)
-            };
-            self.queue.retain(is_queued);
-        }
     }
 
     fn remove(&mut self, key: &K) -> Option<CacheEntry<V>> {
         let entry = self.entries.remove(key)?;
+        self.queue.remove(&entry.queued);
         self.weight -= entry.weight;
         Some(entry)
     }
 
     /// Removes the least recently used entry. Returns whether there was one.
     fn evict_one(&mut self) -> bool {
-        while let Some((key, queued)) = self.queue.pop_front() {
-            let Some(entry) = self.entries.get_mut(&key) else {
-                continue;
-            };
-            if entry.queued != queued {
-                continue;
+        while let Some((queued, key)) = self.queue.pop_first() {
+            match self.entries.get_mut(&key) {
+                Some(entry) if entry.last_use > queued => {
+                    entry.queued = entry.last_use;
+                    self.queue.insert(entry.last_use, key);
+                }
+                Some(_) | None => return self.remove(&key).is_some(),
             }
-            if entry.last_use == queued {
-                self.remove(&key);
-                return true;
-            }
-            entry.queued = entry.last_use;
-            self.queue.push_back((key, entry.last_use));
         }
         false
     }
 
     fn remove_expired(&mut self, idle: Duration) {
-        let kept = |entry: &mut CacheEntry<V>| entry.used_at.elapsed() <= idle;
-        self.entries.retain(|_, entry| kept(entry));
-        self.weight = self.entries.values().map(|entry| entry.weight).sum();
+        let is_expired = |entry: &CacheEntry<V>| entry.used_at.elapsed() > idle;
+        let expired = self.entries.iter().filter(|(_, entry)| is_expired(entry));
+        let expired: Vec<K> = expired.map(|(key, _)| key.clone()).collect();
+        for key in expired {
+            self.remove(&key);
+        }
     }
 }
 
@@ -466,15 +454,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn removed_keys_do_not_fill_the_queue() {
+    async fn the_newest_entry_stays_even_if_all_others_were_used() {
         let cache = cache();
-        for number in 0..10_000 {
-            cache.insert(key(1, number), ());
-            cache.remove(&key(1, number));
+        for number in 0..200 {
+            insert(&cache, 1, number..number + 1);
+            assert_eq!(kept(&cache, 1, number..number + 1), [number]);
         }
-        insert(&cache, 1, 0..1);
-        let queued = |shelf: &Shelf<RecordKey, ()>| shelf.queue.len();
+        assert_eq!(kept(&cache, 1, 0..200), Vec::from_iter(130..200));
         let shelves = cache.shelves.lock();
-        assert!(shelves.by_caller.values().map(queued).sum::<usize>() < 100);
+        assert!(
+            shelves
+                .by_caller
+                .values()
+                .all(|shelf| shelf.queue.len() == 70)
+        );
     }
 }
