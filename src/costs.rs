@@ -2,24 +2,25 @@
 
 pub(crate) mod cost_meter;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use longhaul_core::collections::two_generation_cache::ShardedCache;
+use crate::callers::fair_cache::FairCache;
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use longhaul_core::cost::comparison::{BilledRequest, CostComparison, PriorRequest};
 use longhaul_core::cost::inferred_prices::InferredPrices;
 use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::prefix::keys::PrefixKeys;
-use longhaul_core::units::scope::RecordKey;
+use longhaul_core::units::scope::{RecordKey, Scope};
 use longhaul_core::units::tokens::Tokens;
 
-/// Requests remembered to price the next one, and as many again that were used less recently. At
-/// about 100 bytes each, 3 MB.
-const MAX_REQUESTS: usize = 16_384;
-/// Models whose reported costs are remembered, and as many again. At 130 bytes each, 70 kB.
-const MAX_MODELS: usize = 256;
+/// Requests remembered to price the next one. At about 250 bytes each, 4 MB.
+const MAX_REQUESTS: u64 = 16_384;
+/// Models of all callers whose reported costs are remembered. At 300 bytes each, 2 MB.
+const MAX_MODELS: u64 = 8_192;
 /// Lifetime of a remembered request: providers keep cached prompts for 5 minutes to an hour.
 const CACHE_LIFETIME: Duration = Duration::from_hours(1);
 /// Boundaries searched backwards for the previous request. The previous request is usually a step
@@ -28,9 +29,9 @@ const MAX_LOOKBACK: usize = 64;
 
 /// Remembers recent requests and prices chats.
 pub(crate) struct CostTracker {
-    prior: ShardedCache<CacheKey, (Instant, PriorRequest)>,
-    /// Costs that the provider has reported, by a hash of the model's name.
-    inferred: ShardedCache<u64, InferredPrices>,
+    prior: FairCache<CacheKey, (Instant, PriorRequest)>,
+    /// Costs that the provider has reported to a caller, by a hash of the model's name.
+    inferred: FairCache<(Scope, u64), InferredPrices>,
 }
 
 /// Prefix of a request, and a hash of the model's name: each model has its own cache.
@@ -48,6 +49,8 @@ pub(crate) struct RequestCost {
 /// A sent request whose reply has not ended yet.
 pub(crate) struct PendingCost {
     billed: BilledRequest,
+    /// The caller, to whom the provider reports costs.
+    scope: Scope,
     /// The request before this one, if longhaul changed this one.
     prior: Option<PriorRequest>,
     key: Option<CacheKey>,
@@ -55,17 +58,17 @@ pub(crate) struct PendingCost {
 
 impl CostTracker {
     /// Creates an empty tracker.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
-            inferred: ShardedCache::new(MAX_MODELS),
-            prior: ShardedCache::new(MAX_REQUESTS),
+            inferred: FairCache::of_entries(MAX_MODELS, FORGET_AFTER, accepted),
+            prior: FairCache::of_entries(MAX_REQUESTS, CACHE_LIFETIME, accepted),
         }
     }
 
     /// Begins tracking a request that is sent.
     pub(crate) fn begin(
         &self,
-        prefix_keys: &PrefixKeys,
+        (scope, prefix_keys): (Scope, &PrefixKeys),
         model: &str,
         billed: BilledRequest,
     ) -> PendingCost {
@@ -76,6 +79,7 @@ impl CostTracker {
         };
         PendingCost {
             billed,
+            scope,
             prior: (billed.after < billed.before).then(before).flatten(),
             key: prefix_keys.newest().map(|(_, key)| (key, model)),
         }
@@ -87,16 +91,21 @@ impl CostTracker {
         newest.is_some_and(|(_, key)| self.prior(&(key, hash_model(model))).is_some())
     }
 
+    /// Whether `model` has answered a request that was exactly this prefix.
+    pub(crate) fn has_answered_at(&self, prefix: RecordKey, model: &str) -> bool {
+        self.prior(&(prefix, hash_model(model))).is_some()
+    }
+
     /// Returns the remembered request for `key`, if the provider may still have it cached.
     fn prior(&self, key: &CacheKey) -> Option<PriorRequest> {
         let (billed, prior) = self.prior.get(key)?;
         (billed.elapsed() < CACHE_LIFETIME).then_some(prior)
     }
 
-    /// Adds a reply's usage to the costs that the provider has reported for the model, and returns the
-    /// prices that follow from them.
-    fn infer(&self, model: &str, usage: Option<&Usage>) -> Option<TokenPrices> {
-        let key = hash_model(model);
+    /// Adds a reply's usage to the costs that the provider has reported to the caller for the model.
+    /// Returns the prices that follow from them.
+    fn infer(&self, caller: Scope, model: &str, usage: Option<&Usage>) -> Option<TokenPrices> {
+        let key = (caller, hash_model(model));
         let mut inferred = self.inferred.get(&key).unwrap_or_default();
         if let Some(usage) = usage.filter(|usage| usage.cost.is_some()) {
             inferred.add(usage);
@@ -114,7 +123,7 @@ impl CostTracker {
         usage: Option<&Usage>,
         prices: Option<TokenPrices>,
     ) -> RequestCost {
-        let prices = prices.or_else(|| self.infer(model, usage));
+        let prices = prices.or_else(|| self.infer(open.scope, model, usage));
         if let (Some(usage), Some(key)) = (usage, open.key) {
             let prior = PriorRequest::new(open.billed, usage);
             self.prior.insert(key, (Instant::now(), prior));
@@ -149,7 +158,6 @@ fn hash_model(model: &str) -> u64 {
 mod tests {
     use super::*;
     use longhaul_core::dialect::chat_completions::read;
-    use longhaul_core::units::scope::Scope;
     use longhaul_core::units::usd::Usd;
 
     const MODEL: &str = "openai/gpt-5";
@@ -158,12 +166,16 @@ mod tests {
         crate::models::prices("openrouter.ai", MODEL)
     }
 
+    fn scope(caller: u8) -> Scope {
+        Scope::new(&[caller; 32], &[])
+    }
+
     /// Builds the prefix keys of a conversation after `turns` turns.
     fn prefix_keys(turns: usize) -> PrefixKeys {
         let turn = r#"{"role":"user","content":"go"},{"role":"assistant","content":"done"}"#;
         let messages = vec![turn; turns].join(",");
         let body = format!("{{\"messages\":[{messages}]}}");
-        PrefixKeys::new(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+        PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
     }
 
     fn billed(before: u32, after: u32) -> BilledRequest {
@@ -186,10 +198,10 @@ mod tests {
     /// same point again.
     #[test]
     fn first_cut_costs_a_cache_rewrite_and_the_next_request_saves() {
-        let tracker = CostTracker::new();
+        let tracker = CostTracker::new(&Arc::default());
         let spend = |turns, billed, usage: Usage| {
             let prefix_keys = prefix_keys(turns);
-            let open = tracker.begin(&prefix_keys, MODEL, billed);
+            let open = tracker.begin((scope(0), &prefix_keys), MODEL, billed);
             assert!(!tracker.has_answered(&prefix_keys, MODEL));
             let spent = tracker.settle(&open, MODEL, Some(&usage), listed());
             assert!(
@@ -215,9 +227,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn cached_prefix_expires_after_an_hour() {
-        let tracker = CostTracker::new();
+        let tracker = CostTracker::new(&Arc::default());
         let prefix_keys = prefix_keys(1);
-        let open = tracker.begin(&prefix_keys, MODEL, billed(60_000, 60_000));
+        let open = tracker.begin((scope(0), &prefix_keys), MODEL, billed(60_000, 60_000));
         tracker.settle(&open, MODEL, Some(&usage(60_000, 0)), listed());
         tokio::time::advance(CACHE_LIFETIME.saturating_sub(Duration::from_secs(1))).await;
         assert!(tracker.has_answered(&prefix_keys, MODEL));
@@ -227,8 +239,8 @@ mod tests {
 
     #[test]
     fn removed_tokens_stay_unpriced_without_a_listed_price() {
-        let tracker = CostTracker::new();
-        let open = tracker.begin(&prefix_keys(1), MODEL, billed(60_000, 40_000));
+        let tracker = CostTracker::new(&Arc::default());
+        let open = tracker.begin((scope(0), &prefix_keys(1)), MODEL, billed(60_000, 40_000));
         let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)), None);
         assert_eq!(spent.cost, Cost::NotListed);
         assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));
@@ -236,5 +248,38 @@ mod tests {
             tracker.settle(&open, MODEL, None, None).cost,
             Cost::NotCounted
         );
+    }
+
+    #[test]
+    fn prices_that_replies_to_one_caller_show_do_not_apply_to_another() {
+        let tracker = CostTracker::new(&Arc::default());
+        let unpriced = |caller: u8, usage: Usage| {
+            let keys = prefix_keys(1);
+            let open = tracker.begin((scope(caller), &keys), MODEL, billed(60_000, 40_000));
+            let spent = tracker.settle(&open, MODEL, Some(&usage), None);
+            spent.unpriced_tokens()
+        };
+        for (input, cached, output) in [
+            (1_000, 0, 100),
+            (2_000, 900, 300),
+            (5_000, 4_000, 20),
+            (9_000, 5_000, 800),
+            (12_000, 11_000, 90),
+            (700, 0, 700),
+        ] {
+            let nanos = 2_000 * (input - cached) + 500 * cached + 8_000 * output;
+            let reported = Usage {
+                output: Some(output),
+                cost: Some(Usd::from_nanos(nanos.into())),
+                ..usage(input, cached)
+            };
+            _ = unpriced(1, reported);
+        }
+        let asked = Usage {
+            output: Some(10),
+            ..usage(1_000, 0)
+        };
+        assert_eq!(unpriced(1, asked), Tokens::ZERO);
+        assert_eq!(unpriced(2, asked), Tokens::new(20_000));
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod account;
 mod admin;
 pub(crate) mod body;
+pub(crate) mod callers;
 pub(crate) mod chat;
 pub mod cli;
 pub mod config;

@@ -201,7 +201,11 @@ async fn forward(
             (body, framing, None)
         }
     };
+    let caller = services.caller_to_accept(&head, route.mapped.path());
     let reply = send::send(services, &route, head, body, framing, None, log).await?;
+    if let Some(caller) = caller.filter(|_| reply.status().is_success()) {
+        services.accepted.insert(caller);
+    }
     Ok(reply.map(PeekedBody::new))
 }
 

@@ -8,15 +8,16 @@ mod unknown_paths;
 
 use std::sync::Arc;
 
-use http::Request;
 use http::request::Parts;
 use http::uri::PathAndQuery;
+use http::{Extensions, Method, Request};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::budget::{BufferBudget, Owner};
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
+use crate::callers::AcceptedCallers;
 use crate::config::{Config, Mode};
 use crate::costs::{CostTracker, PendingCost, RequestCost};
 use crate::dashboard::RecentConversations;
@@ -36,7 +37,7 @@ use fault_log::FaultLog;
 use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::dialect::usage::Usage;
-use longhaul_core::units::scope::Scope;
+use longhaul_core::units::scope::{Scope, ScopeTag};
 use refused_upgrades::RefusedUpgrades;
 use unknown_paths::UnknownPaths;
 
@@ -62,6 +63,8 @@ pub(crate) struct Services {
     pub(crate) summary_guards: Arc<SummaryGuards>,
     pub(crate) keys: AccessKeys,
     pub(crate) knowledge: Arc<KnowledgeByCaller>,
+    /// Callers of whom an upstream has accepted a request.
+    pub(crate) accepted: Arc<AcceptedCallers>,
     /// Separate endpoint for summaries. `None` to use the upstream.
     pub(crate) summary_endpoint: Option<Arc<SummaryUpstream>>,
     pub(crate) store: Arc<Store>,
@@ -99,23 +102,49 @@ impl Services {
         settled
     }
 
-    /// Takes the place of a request among those under way. Adds the [`Owner`] of what the request
-    /// occupies to its extensions: the caller, or the peer's address if the request has no
-    /// credentials. Fails if no place is left, or none of the caller's share.
+    /// Takes the place of a request among those under way, and memory for its head. Adds the [`Owner`] of
+    /// what the request occupies to its extensions. A caller of whom no upstream has accepted a request
+    /// shares with its address: anyone can invent credentials, but not addresses.
+    /// Fails if no place or memory is left, or none of the owner's share.
     pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestSlot, Fault> {
         let base = &self.config.upstream.base;
         let caller = self
             .scopes
             .caller(base, request.uri().query(), request.headers());
         let peer = request.extensions().get::<PeerAddress>();
-        let owner = caller
-            .map(Owner::Caller)
-            .or_else(|| peer.map(|peer| Owner::Peer(peer.0)));
-        if let Some(owner) = owner {
-            request.extensions_mut().insert(owner);
+        let owner = match (caller, peer) {
+            (Some(caller), _) if self.accepted.contains(caller.tag()) => {
+                Some(Owner::Caller(caller))
+            }
+            (_, Some(peer)) => Some(Owner::Peer(peer.0)),
+            (caller, None) => caller.map(Owner::Caller),
+        };
+        let extensions = request.extensions_mut();
+        if let Some(caller) = caller {
+            extensions.insert(CallerTag(caller.tag()));
         }
-        let taken = self.request_slots.take(owner);
+        if let Some(owner) = owner {
+            extensions.insert(owner);
+        }
+        let mut memory = self.budget.owned_by(owner).reservation();
+        let grown = memory.grow_to(head_bytes(request));
+        let taken = grown.and_then(|()| self.request_slots.take(owner, memory));
         taken.map_err(|_| Fault::TooManyRequests)
+    }
+
+    /// Records that the upstream has accepted a request with these extensions.
+    pub(crate) fn record_accepted(&self, request: &Extensions) {
+        if let Some(CallerTag(caller)) = request.get() {
+            self.accepted.insert(*caller);
+        }
+    }
+
+    /// Returns the caller of a request whose acceptance shows that its credentials are valid: of a model
+    /// endpoint. `path` is the upstream's.
+    pub(crate) fn caller_to_accept(&self, head: &Parts, path: &str) -> Option<ScopeTag> {
+        let caller: &CallerTag = head.extensions.get()?;
+        let is_endpoint = head.method == Method::POST && self.keys.is_endpoint(path);
+        is_endpoint.then_some(caller.0)
     }
 
     /// Returns the mode that the request selects, or else the configured one.
@@ -171,4 +200,20 @@ impl Services {
         }
         self.store.close().await;
     }
+}
+
+/// Tag of a request's caller, whatever its path; an extension of each request with credentials.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallerTag(ScopeTag);
+
+/// Returns the memory that the head of a request takes: names, values and an entry of the map for each.
+fn head_bytes<B>(request: &Request<B>) -> u64 {
+    const ENTRY_BYTES: usize = 104;
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + ENTRY_BYTES);
+    let target = request
+        .uri()
+        .path_and_query()
+        .map_or(0, |it| it.as_str().len());
+    u64::try_from(fields.sum::<usize>() + target).unwrap_or(u64::MAX)
 }

@@ -19,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use tokio::time::timeout;
 
 pub(crate) use count_cache::CountedRequest;
@@ -29,6 +28,8 @@ pub(crate) use memory::RewriteTolerance;
 pub(crate) use originals::{Original, OriginalContent, OriginalStore};
 pub(crate) use secret::Secret;
 
+use crate::callers::fair_cache::FairCache;
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::learned::model_facts::ModelFacts;
@@ -60,16 +61,20 @@ pub(crate) struct Store {
     /// Originals for recall; `None` if recall is off.
     originals: Option<Arc<OriginalStore>>,
     /// Keys of one-time notices that were logged.
-    notified: Cache<RecordKey, ()>,
+    notified: FairCache<RecordKey, ()>,
 }
 
 impl Store {
     /// Opens the store of the settings. Fails if the store that `store.at` names cannot be used.
-    pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
+    pub(crate) fn open(
+        config: &StoreConfig,
+        metrics: &Arc<Metrics>,
+        accepted: &Arc<AcceptedCallers>,
+    ) -> Result<Self, Problem> {
         let lessons = config.lessons.as_deref();
         let lessons = lessons.filter(|_| config.location == StoreLocation::Memory);
         let opened = lessons.and_then(|path| open_lessons(path, config));
-        let lessons = opened.is_some().then(Lessons::default);
+        let lessons = opened.is_some().then(|| Lessons::new(accepted));
         let OpenedStore {
             durable: far,
             secret,
@@ -78,11 +83,13 @@ impl Store {
             None => open_durable(config, Intent::Use)?,
         };
         let far = far.map(|far| (far, config.wait_limit));
-        let store = Self::from_parts(config.memory_bytes, config.ttl, far, secret, metrics);
+        let bounds = (config.memory_bytes, config.ttl);
+        let store = Self::from_parts(bounds, far, secret, metrics, accepted);
         let originals = if config.keeps_originals {
             let durable = open_originals(config, Intent::Use)?;
             let sealer = Arc::clone(&store.sealer);
-            Some(Arc::new(OriginalStore::new(config, durable, sealer)))
+            let originals = OriginalStore::new(config, durable, sealer, accepted);
+            Some(Arc::new(originals))
         } else {
             None
         };
@@ -104,23 +111,25 @@ impl Store {
     }
 
     fn from_parts(
-        memory: u64,
-        idle: Duration,
+        (bytes, idle): (u64, Duration),
         far: Option<(DurableStore, Duration)>,
         secret: Secret,
         metrics: &Arc<Metrics>,
+        accepted: &Arc<AcceptedCallers>,
     ) -> Self {
-        let near = Arc::new(MemoryStore::new(memory, idle));
+        let near = Arc::new(MemoryStore::new(bytes, idle, accepted));
         let seal = Arc::new(RecordSealer::new(&secret));
         Self {
-            tiered: far
-                .map(|far| TieredStore::new(far, Arc::clone(&near), Arc::clone(&seal), metrics)),
+            tiered: far.map(|far| {
+                let (near, seal) = (Arc::clone(&near), Arc::clone(&seal));
+                TieredStore::new(far, near, seal, metrics, accepted)
+            }),
             memory: near,
             lessons: None,
             sealer: seal,
             secret,
             originals: None,
-            notified: Cache::new(MAX_NOTIFIED),
+            notified: FairCache::of_entries(MAX_NOTIFIED, FORGET_AFTER, accepted),
         }
     }
 
@@ -275,7 +284,7 @@ impl Store {
     /// Marks the conversation with this prefix as notified. Returns whether it was not marked
     /// before.
     pub(crate) fn mark_notified(&self, key: RecordKey) -> bool {
-        self.notified.entry(key).or_insert(()).is_fresh()
+        is_first(&self.notified, key)
     }
 
     /// Records the token count of `model` for a request that ends at this prefix.
@@ -362,19 +371,24 @@ const MAX_LESSONS: u64 = 4_096;
 
 /// Facts about models that were read from a store that keeps nothing else. No other process writes
 /// them, so once is enough.
-struct Lessons(Cache<RecordKey, ()>);
+struct Lessons(FairCache<RecordKey, ()>);
 
-impl Default for Lessons {
-    fn default() -> Self {
-        Self(Cache::new(MAX_LESSONS))
+impl Lessons {
+    fn new(accepted: &Arc<AcceptedCallers>) -> Self {
+        Self(FairCache::of_entries(MAX_LESSONS, FORGET_AFTER, accepted))
+    }
+
+    /// Whether the facts under `key` have not been read yet. Counts them as read.
+    fn are_due(&self, key: RecordKey) -> bool {
+        is_first(&self.0, key)
     }
 }
 
-impl Lessons {
-    /// Whether the facts under `key` have not been read yet. Counts them as read.
-    fn are_due(&self, key: RecordKey) -> bool {
-        self.0.entry(key).or_insert(()).is_fresh()
-    }
+/// Adds a key. Returns whether it was not there.
+fn is_first(keys: &FairCache<RecordKey, ()>, key: RecordKey) -> bool {
+    let mut is_first = false;
+    keys.get_or_insert_with(key, || is_first = true);
+    is_first
 }
 
 /// Opens the file of lessons. Returns `None` if it cannot be used: longhaul works without it.

@@ -5,6 +5,7 @@ pub(crate) mod client_error;
 pub(crate) mod connection_guard;
 pub(crate) mod deadline_connector;
 pub(crate) mod proxy_connector;
+mod read_ahead;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -24,6 +25,7 @@ use parking_lot::Mutex;
 pub(crate) use tls::direct_connector;
 pub(crate) use upstream_body::UpstreamBody;
 
+use crate::body::budget::BufferBudget;
 use crate::body::request_body::RequestBody;
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};
@@ -59,10 +61,22 @@ impl Upstream {
     /// Loads the root certificates and creates the pool. Opens no connection. Fails if the
     /// certificate file cannot be used.
     pub(crate) fn new(config: &UpstreamConfig) -> Result<Self, Problem> {
+        Self::within(config, None)
+    }
+
+    /// Like [`Self::new`]. What connections read ahead of slow clients counts towards `budget`.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub(crate) fn within(
+        config: &UpstreamConfig,
+        budget: Option<&BufferBudget>,
+    ) -> Result<Self, Problem> {
         let rules = ProxyRules::from_settings(&config.proxies);
-        let plain = build_client(config, rules.clone(), Alpn::Http1)?;
+        let client = |alpn| build_client(config, rules.clone(), alpn, budget.cloned());
+        let plain = client(Alpn::Http1)?;
         let pooled = match config.http2 {
-            Http2::Auto => build_client(config, rules.clone(), Alpn::Http2OrHttp1)?,
+            Http2::Auto => client(Alpn::Http2OrHttp1)?,
             Http2::Off => plain.clone(),
         };
         Ok(Self {
@@ -146,9 +160,10 @@ fn build_client(
     config: &UpstreamConfig,
     rules: Option<Arc<ProxyRules>>,
     alpn: Alpn,
+    budget: Option<BufferBudget>,
 ) -> Result<Client<DeadlineConnector, RequestBody>, Problem> {
-    let connector =
-        DeadlineConnector::new(tls::connector(config, rules, alpn)?, config.connect_timeout);
+    let tls = tls::connector(config, rules, alpn)?;
+    let connector = DeadlineConnector::new(tls, config.connect_timeout, budget);
     Ok(Client::builder(TokioExecutor::new())
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)

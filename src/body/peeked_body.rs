@@ -8,12 +8,16 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::body::budget::{Exhausted, Reservation};
+
 /// A body with its peeked head. As a body, it yields exactly the frames of the inner body: in
 /// order, with trailers, and with an error at its original position.
 pub(crate) struct PeekedBody<B: Body<Data = Bytes>> {
     head: VecDeque<Result<Frame<Bytes>, B::Error>>,
     /// Bytes of data in `head`.
     head_bytes: usize,
+    /// Part of the budget for `head`, until all of it was yielded.
+    reservation: Option<Reservation>,
     tail: B,
     /// Whether `tail` has yielded its last frame or failed. It is not polled again then.
     tail_ended: bool,
@@ -39,6 +43,7 @@ where
         Self {
             head: VecDeque::new(),
             head_bytes: 0,
+            reservation: None,
             tail,
             tail_ended: false,
         }
@@ -56,6 +61,24 @@ where
             .map(Bytes::len)
             .sum();
         held
+    }
+
+    /// Charges what is read ahead to a reservation.
+    pub(crate) fn charged_to(self, reservation: Reservation) -> Self {
+        Self {
+            reservation: Some(reservation),
+            ..self
+        }
+    }
+
+    /// Reserves room for the bytes that were read ahead.
+    ///
+    /// # Errors
+    /// The budget has too little left.
+    pub(crate) fn reserve_peeked(&mut self) -> Result<(), Exhausted> {
+        let bytes = u64::try_from(self.head_bytes).unwrap_or(u64::MAX);
+        let reservation = self.reservation.as_mut();
+        reservation.map_or(Ok(()), |reservation| reservation.grow_to(bytes))
     }
 
     /// Returns the number of buffered bytes.
@@ -104,6 +127,9 @@ where
             let data = frame.as_ref().ok().and_then(Frame::data_ref);
             let bytes = data.map_or(0, Bytes::len);
             self.head_bytes -= bytes;
+            if self.head.is_empty() {
+                self.reservation = None;
+            }
             return Poll::Ready(Some(frame));
         }
         if self.tail_ended {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use http::Response;
 
+use crate::body::budget::Owner;
 use crate::chat::attempt::Attempt;
 use crate::chat::{Chat, thinking, window};
 use crate::exchange::reply_gate;
@@ -50,7 +51,9 @@ pub(crate) async fn judge(
     };
     let holds = holding.holds(reply.status().as_u16());
     let began = Instant::now();
-    let judging = reply_gate::judge(reply, holding, classifier, &services.budget);
+    let owner = chat.request.head.extensions.get::<Owner>().copied();
+    let budget = services.budget.owned_by(owner);
+    let judging = reply_gate::judge(reply, holding, classifier, &budget);
     let judged = log.meter.measure_wait(judging).await;
     if holds {
         services.metrics.held.observe(began.elapsed());

@@ -68,7 +68,11 @@ fn observer<B>(
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
             path: chat.request.route.mapped.clone(),
-            bill: costs.begin(&chat.prefix_keys, &chat.model, chat.billed(attempt)),
+            bill: costs.begin(
+                (chat.request.scope, &chat.prefix_keys),
+                &chat.model,
+                chat.billed(attempt),
+            ),
         },
     )
 }
@@ -161,7 +165,9 @@ fn settle(
     let outcome = retry_outcome(judged);
     count_retry(chat, attempt, outcome);
     if outcome == RetryOutcome::Accepted {
-        chat.knowledge.record_answer();
+        let services = chat.services();
+        services.knowledge.record_answer(&chat.knowledge);
+        services.record_accepted(&chat.request.head.extensions);
     }
     let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
         .then(|| thinking::adopt_removal(chat, attempt))
@@ -197,6 +203,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
         return None;
     }
     record_acceptance(chat, attempt);
+    thinking::learn_acceptance(chat, attempt);
     count_refetches(chat, attempt.view());
     title::request_title(chat);
     notices::log_too_few_user_messages(chat, &attempt.plan);

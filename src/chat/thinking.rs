@@ -9,11 +9,13 @@ use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::PriorRecords;
-use longhaul_core::policy::thinking_removal::{PriorThinking, StaleThinking};
+use longhaul_core::policy::thinking_removal::{PriorThinking, StaleThinking, ThinkingRemoval};
 
 /// Returns the facts about the conversation's thinking, for a send that a retry may follow.
 pub(super) fn prior_thinking(chat: &Chat<'_>) -> PriorThinking {
-    if !chat.request.conversation.has_bound_thinking() {
+    let conversation = chat.request.conversation;
+    let may_have = conversation.has_bound_thinking() || conversation.asks_for_thinking();
+    if !may_have && !is_learned(chat) {
         return PriorThinking::default();
     }
     PriorThinking {
@@ -32,7 +34,9 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
         // A refusal outweighs what the model's name shows.
         _ if is_learned(chat) => StaleThinking::Removed,
         // Without recovery no refusal is seen, and nothing is sent twice.
-        ThinkingBinding::Possible if !chat.recovery_enabled() => StaleThinking::Removed,
+        ThinkingBinding::Possible if !chat.recovery_enabled() && !accepts_stale(chat) => {
+            StaleThinking::Removed
+        }
         // Thinking with a fixed budget has to stay in an open tool loop.
         ThinkingBinding::Never | ThinkingBinding::Possible => StaleThinking::Kept,
     }
@@ -42,6 +46,11 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
 /// chat's model.
 fn is_learned(chat: &Chat<'_>) -> bool {
     chat.knowledge.binding_models.contains(&chat.model)
+}
+
+/// Whether the upstream has accepted thinking behind an edit, from this caller and for the chat's model.
+fn accepts_stale(chat: &Chat<'_>) -> bool {
+    chat.knowledge.binding_models.accepts_stale(&chat.model)
 }
 
 /// Whether the model may bind thinking, as far as its name or a refusal shows.
@@ -67,7 +76,7 @@ pub(super) fn may_be_refused(chat: &Chat<'_>, first: &Attempt) -> bool {
 /// removed.
 pub(super) fn for_last_send(chat: &Chat<'_>, prior: &PriorRecords) -> PriorRecords {
     let mut prior = prior.clone();
-    if prior.thinking.stale == StaleThinking::Kept && may_bind(chat) {
+    if prior.thinking.stale == StaleThinking::Kept && may_bind(chat) && !accepts_stale(chat) {
         prior.thinking.stale = StaleThinking::Removed;
     }
     prior
@@ -134,6 +143,33 @@ pub(super) fn learn_binding(chat: &Chat<'_>, attempt: &Attempt) {
     }
 }
 
+/// Learns that the provider does not enforce the binding, from a first send that it accepted. The newest
+/// thinking stands behind an edit that the request for this thinking did not have.
+pub(super) fn learn_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
+    let prior = &attempt.inputs.prior_records;
+    let plan = &attempt.plan;
+    let is_new_edit = plan.fresh_digest || plan.base.as_ref().is_some_and(|base| !base.adopted);
+    if attempt.retry.is_some()
+        || prior.thinking.stale != StaleThinking::Kept
+        || !prior.seen
+        || !is_new_edit
+        || !may_bind(chat)
+    {
+        return;
+    }
+    let messages = chat.request.conversation.messages();
+    let newest = messages.iter().rposition(|it| it.bound_thinking.is_some());
+    let Some(newest) = newest.filter(|newest| plan.view.changed_prefix_len() <= *newest) else {
+        return;
+    };
+    // This process forwarded that request to this model, so another model's thinking does not count.
+    let costs = &chat.services().costs;
+    let key = chat.prefix_keys.key_at(newest);
+    if key.is_some_and(|key| costs.has_answered_at(key, &chat.model)) {
+        chat.knowledge.binding_models.record_accepted(&chat.model);
+    }
+}
+
 /// Learns that the model binds thinking, from a retry with an edit that was refused for it. The
 /// model's name promised otherwise. The next request leaves that thinking out.
 pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry) {
@@ -161,7 +197,8 @@ pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry
 pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdopted> {
     let head = chat.prefix_keys.head_len();
     let store = &chat.services().store;
-    let Some(removal) = &attempt.plan.removal else {
+    let noted = || noted_edits(chat, attempt);
+    let Some(removal) = attempt.plan.removal.clone().or_else(noted) else {
         let removals = &attempt.inputs.prior_records.thinking.removals;
         if let Some((key, removal)) = removals.renewed(head) {
             store.record_removal(key, &chat.model, removal);
@@ -177,6 +214,20 @@ pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<Record
     let (_, key) = whole
         .or_else(|| chat.prefix_keys.first_at_least(end))
         .or(stable)?;
-    store.record_removal(key, &chat.model, removal.clone());
+    store.record_removal(key, &chat.model, removal);
     Some(RecordAdopted)
+}
+
+/// Returns a note of the edits of an accepted attempt with no bound thinking behind them, for a model
+/// that may bind thinking.
+fn noted_edits(chat: &Chat<'_>, attempt: &Attempt) -> Option<ThinkingRemoval> {
+    let conversation = chat.request.conversation;
+    let prior = &attempt.inputs.prior_records.thinking;
+    let may_have = conversation.has_bound_thinking() || conversation.asks_for_thinking();
+    let is_noted = may_have && prior.stale == StaleThinking::Kept && may_bind(chat);
+    is_noted.then(|| {
+        attempt
+            .plan
+            .note_without_stale_thinking(conversation, prior)
+    })?
 }

@@ -243,19 +243,23 @@ const NEAR_TABLE_WINDOW: u32 = 2;
 /// smaller.
 const NEAR_ASSUMED_WINDOW: u32 = 16;
 
-/// Whether the window that the upstream lists may change this chat's next plan. A local server has
-/// few callers and any window, so its listing always matters. Elsewhere the chat must come near the
-/// assumed window, so that hundreds of callers do not query every hour.
+/// Half of the smallest window that a local server may have unasked: Ollama's default is 4,096 tokens.
+const NEAR_LOCAL_WINDOW: Tokens = Tokens::new(2_048);
+
+/// Whether the window that the upstream lists may change this chat's next plan: if the chat comes near
+/// the window that its model may have. So hundreds of callers do not query every hour.
 fn listing_may_matter(chat: &Chat<'_>) -> bool {
     let host = chat.services().config.upstream.base.authority().host();
-    HostKind::from_host(host) == HostKind::Local || {
-        let sources = model_window_sources(chat, &chat.model, None);
-        is_near(chat.request.conversation.tokens(), sources.policy_window())
-    }
+    let sources = model_window_sources(chat, &chat.model, None);
+    let tokens = chat.request.conversation.tokens();
+    is_near(tokens, HostKind::from_host(host), sources.policy_window())
 }
 
-/// Whether a chat of `tokens` comes near the assumed window.
-fn is_near(tokens: Tokens, (window, source): (Tokens, SelectedSource)) -> bool {
+/// Whether a chat of `tokens` comes near the assumed window. A local server may have any window.
+fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, SelectedSource)) -> bool {
+    if host == HostKind::Local && tokens >= NEAR_LOCAL_WINDOW {
+        return true;
+    }
     let divisor = match source {
         SelectedSource::Default => NEAR_ASSUMED_WINDOW,
         SelectedSource::Refusal | SelectedSource::Setting | SelectedSource::Table => {
@@ -335,8 +339,16 @@ mod tests {
             (SelectedSource::Table, 100_000),
             (SelectedSource::Default, 12_500),
         ] {
-            assert!(is_near(Tokens::new(near), (window, source)));
-            assert!(!is_near(Tokens::new(near - 1), (window, source)));
+            let is_near =
+                |tokens| is_near(Tokens::new(tokens), HostKind::Unknown, (window, source));
+            assert!(is_near(near) && !is_near(near - 1));
         }
+    }
+
+    #[test]
+    fn short_chats_do_not_query_a_local_server() {
+        let default = (Tokens::new(200_000), SelectedSource::Default);
+        let is_near = |tokens| is_near(Tokens::new(tokens), HostKind::Local, default);
+        assert!(is_near(2_048) && !is_near(2_047));
     }
 }

@@ -355,14 +355,14 @@ settings! { ALL_SETTINGS:
     /// authorities, or Mozilla's if it has none.
     STORE_CA_FILE: Option<PathBuf> = optional_path, "store.ca_file" = "", restart;
 
-    /// The maximum bytes of entries in the file of file:PATH; the least recently used are removed
-    /// first. The file itself may be three times as large. A Redis server has its own limit,
-    /// maxmemory.
+    /// The maximum bytes of entries in the file of file:PATH; the caller that holds the most loses
+    /// its least recently used ones first. The file itself may be three times as large. A Redis
+    /// server has its own limit, maxmemory.
     STORE_MAX_BYTES: u64 = bytes, "store.max_bytes" = "512MiB", restart;
 
-    /// The maximum bytes of summaries and other records kept in memory; the least used are removed
-    /// first. A record for a window of 200000 tokens has at most about 260 KiB of ASCII: room for
-    /// 250 of the largest.
+    /// The maximum bytes of summaries and other records kept in memory; the caller that holds the
+    /// most loses its least recently used ones first. A record for a window of 200000 tokens has at
+    /// most about 260 KiB of ASCII: room for 250 of the largest.
     STORE_MEMORY: u64 = bytes, "store.memory" = "64MiB", restart;
 
     /// How long an original is kept for recall after its last use. The default is that of store.ttl: a

@@ -50,7 +50,7 @@ pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
     /// - longer than the dialect's limit or slower than [`HELD_FOR`];
     /// - ended early;
     /// - encoded in an unsupported coding;
-    /// - no space in the budget for the decoder.
+    /// - no space in the budget for the held bytes or the decoder.
     pub(crate) verdict: Verdict,
     /// Whether the reply ended before its verdict was known. Such a reply proves nothing about the
     /// window.
@@ -58,7 +58,7 @@ pub(crate) struct JudgedReply<B: Body<Data = Bytes>> {
 }
 
 /// Judges a reply, waiting no longer than the verdict takes. `classifier` returns the classifier for a
-/// status. `budget` accounts for the decoder.
+/// status. `budget` accounts for the held bytes and the decoder.
 pub(crate) async fn judge<'c, B>(
     response: Response<B>,
     holding: HoldPolicy,
@@ -69,7 +69,7 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let (parts, body) = response.into_parts();
-    let mut held = PeekedBody::new(body);
+    let mut held = PeekedBody::new(body).charged_to(budget.reservation());
     let status = parts.status.as_u16();
     let verdict = if holding.holds(status) {
         let decoder = || {
@@ -115,7 +115,11 @@ where
         match held.read_ahead().await {
             ReadAhead::Broken => return None,
             ReadAhead::Ended => return Some(reading.finish()),
-            ReadAhead::Chunk(_) if held.peeked_bytes() > limit => return Some(Verdict::Fine),
+            ReadAhead::Chunk(_)
+                if held.peeked_bytes() > limit || held.reserve_peeked().is_err() =>
+            {
+                return Some(Verdict::Fine);
+            }
             ReadAhead::Chunk(chunk) => {
                 let Some(plain) = decoder.decode_chunk(&chunk) else {
                     return Some(Verdict::Fine);

@@ -240,7 +240,7 @@ mod tests {
                 prefix: None,
                 window: tokens,
                 path: PathAndQuery::from_static("/v1/chat/completions"),
-                bill: services.costs.begin(&prefix_keys, "m", billed),
+                bill: services.costs.begin((scope, &prefix_keys), "m", billed),
             }
         })
     }

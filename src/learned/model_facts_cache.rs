@@ -1,18 +1,19 @@
 //! A cache of facts about models, from this process and from others. The cache also notes whether
 //! the durable store has all facts of a model.
 
-use moka::ops::compute::Op;
-use moka::sync::Cache;
+use std::sync::Arc;
 
+use crate::callers::fair_cache::FairCache;
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::learned::model_facts::ModelFacts;
 use longhaul_core::units::scope::RecordKey;
 
-/// Maximum models remembered; a client may name any.
-const MAX_MODELS: u64 = 1_024;
+/// Maximum models remembered, of all callers; a client may name any.
+const MAX_MODELS: u64 = 8_192;
 
 /// The facts about each model, by the model's key.
 pub(crate) struct ModelFactsCache {
-    models: Cache<RecordKey, CachedFacts>,
+    models: FairCache<RecordKey, CachedFacts>,
 }
 
 /// The facts about one model.
@@ -32,15 +33,14 @@ pub(crate) enum SyncState {
     Incomplete,
 }
 
-impl Default for ModelFactsCache {
-    fn default() -> Self {
+impl ModelFactsCache {
+    /// Creates an empty cache.
+    pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
-            models: Cache::new(MAX_MODELS),
+            models: FairCache::of_entries(MAX_MODELS, FORGET_AFTER, accepted),
         }
     }
-}
 
-impl ModelFactsCache {
     /// Returns the facts about a model.
     pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
         self.models
@@ -100,14 +100,10 @@ impl ModelFactsCache {
 
     /// Updates an entry atomically: many replies end at once, and no update may be lost.
     fn update(&self, model: RecordKey, change: impl FnOnce(CachedFacts) -> CachedFacts) {
-        self.models.entry(model).and_compute_with(|entry| {
-            let before = entry.map(moka::Entry::into_value);
-            let after = change(before.unwrap_or_default());
-            if before.unwrap_or_default() == after {
-                Op::Nop
-            } else {
-                Op::Put(after)
-            }
+        self.models.update(model, |before| {
+            let before = before.unwrap_or_default();
+            let after = change(before);
+            (before != after).then_some(after)
         });
     }
 }
@@ -131,7 +127,7 @@ mod tests {
 
     #[test]
     fn sync_state_is_incomplete_until_the_durable_tier_answers() {
-        let taught = ModelFactsCache::default();
+        let taught = ModelFactsCache::new(&Arc::default());
         assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
         assert_eq!(
             taught.merge_learned(model(), ModelFacts::default()),
@@ -148,7 +144,7 @@ mod tests {
 
     #[test]
     fn learned_facts_are_incomplete_until_the_durable_tier_has_them() {
-        let taught = ModelFactsCache::default();
+        let taught = ModelFactsCache::new(&Arc::default());
         assert_eq!(
             taught.merge_durable(model(), ModelFacts::default()),
             SyncState::Synced

@@ -3,10 +3,9 @@
 //! shares it with other processes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use moka::sync::Cache;
-
+use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::learned::binding_models::BindingModels;
 use crate::learned::counted_outputs::CountedOutputs;
 use crate::learned::model_facts::ModelFacts;
@@ -16,9 +15,9 @@ use crate::learned::summary_placements::SummaryPlacements;
 use crate::learned::windows::LearnedWindows;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
-/// Callers whose knowledge is kept in memory. The cache prefers callers that come often, so a
-/// flood of new callers evicts none of them.
-const MAX_CALLERS: u64 = 4_096;
+/// Callers whose knowledge is kept in memory. Other callers evict no knowledge of one whose request was
+/// accepted.
+const MAX_CALLERS: u64 = ONE_FOR_EACH;
 
 /// Models of one caller for each cache generation: at least this many are remembered, at most
 /// twice as many. A caller may name any model, and evicts only its own.
@@ -34,9 +33,10 @@ pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
 /// to longhaul's own key are common to all.
 pub(crate) struct KnowledgeByCaller {
     /// A reload may add or remove longhaul's own key, so the cache key says whose key queries carry.
-    by_caller: Cache<(Scope, QueryKey), Arc<ModelKnowledge>>,
+    by_caller: FairCache<(Scope, QueryKey), Arc<ModelKnowledge>>,
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
+    accepted: Arc<AcceptedCallers>,
     queries: QueriesInFlight,
 }
 
@@ -54,9 +54,8 @@ pub(crate) struct ModelKnowledge {
     scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
-    /// Whether the upstream has accepted a chat of this caller. Until then, nothing is published
-    /// to the store.
-    is_answered: AtomicBool,
+    /// Nothing of a caller that is not among them is published to the store.
+    accepted: Arc<AcceptedCallers>,
 }
 
 /// The key that a caller's window queries are sent with.
@@ -68,20 +67,20 @@ pub(crate) enum QueryKey {
     Longhaul,
 }
 
-impl Default for KnowledgeByCaller {
-    fn default() -> Self {
+impl KnowledgeByCaller {
+    /// Creates knowledge of nothing.
+    pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
-            by_caller: Cache::new(MAX_CALLERS),
+            by_caller: FairCache::of_entries(MAX_CALLERS, FORGET_AFTER, accepted),
             reported_to_own_key: Arc::new(ReportedWindows::shared()),
+            accepted: Arc::clone(accepted),
             queries: QueriesInFlight::default(),
         }
     }
-}
 
-impl KnowledgeByCaller {
     /// Returns the knowledge of the caller with this scope; empty knowledge for a new caller.
     pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<ModelKnowledge> {
-        self.by_caller.get_with((scope, key), || {
+        self.by_caller.get_or_insert_with((scope, key), || {
             Arc::new(ModelKnowledge {
                 reported_windows: match key {
                     QueryKey::Caller => Arc::default(),
@@ -94,9 +93,24 @@ impl KnowledgeByCaller {
                 counted_outputs: CountedOutputs::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
-                is_answered: AtomicBool::default(),
+                accepted: Arc::clone(&self.accepted),
             })
         })
+    }
+
+    /// Records that the upstream has accepted a chat of the caller with this knowledge. From now on, other
+    /// callers cannot evict it.
+    pub(crate) fn record_answer(&self, knowledge: &Arc<ModelKnowledge>) {
+        let scope = knowledge.scope;
+        if !self.accepted.contains(scope.tag()) {
+            self.accepted.insert(scope.tag());
+            let key = if knowledge.owns_reported_windows {
+                QueryKey::Caller
+            } else {
+                QueryKey::Longhaul
+            };
+            self.by_caller.insert((scope, key), Arc::clone(knowledge));
+        }
     }
 
     /// Returns the window queries in flight.
@@ -106,11 +120,6 @@ impl KnowledgeByCaller {
 }
 
 impl ModelKnowledge {
-    /// Records that the upstream has accepted a chat of this caller.
-    pub(crate) fn record_answer(&self) {
-        self.is_answered.store(true, Ordering::Relaxed);
-    }
-
     /// Returns the scope of the caller.
     pub(crate) fn scope(&self) -> Scope {
         self.scope
@@ -124,7 +133,7 @@ impl ModelKnowledge {
     /// Returns the facts about a model, to publish to other processes. `None` if the upstream has
     /// accepted no chat of the caller.
     pub(crate) fn facts(&self, model: &str) -> Option<ModelFacts> {
-        if !self.is_answered.load(Ordering::Relaxed) {
+        if !self.accepted.contains(self.scope.tag()) {
             return None;
         }
         let observations = self.windows.observations(model);
@@ -166,7 +175,7 @@ mod tests {
 
     #[test]
     fn publishes_only_the_facts_of_callers_that_were_answered() {
-        let knowledge = KnowledgeByCaller::default();
+        let knowledge = KnowledgeByCaller::new(&Arc::default());
         let caller = knowledge.of_caller(scope("a"), QueryKey::Caller);
         let size = RequestSize {
             tokens: Tokens::new(100),
@@ -174,7 +183,7 @@ mod tests {
         };
         caller.windows.record_accepted("m", size);
         assert_eq!(caller.facts("m"), None);
-        caller.record_answer();
+        knowledge.record_answer(&caller);
         let again = knowledge.of_caller(scope("a"), QueryKey::Caller);
         let accepted = again.facts("m").unwrap().accepted.unwrap();
         assert_eq!(accepted.value, Tokens::new(100));
@@ -184,21 +193,23 @@ mod tests {
     }
 
     #[test]
-    fn many_new_callers_do_not_evict_a_frequent_one() {
-        let knowledge = KnowledgeByCaller::default();
+    fn other_callers_evict_no_knowledge_of_one_that_was_answered_once() {
+        let knowledge = KnowledgeByCaller::new(&Arc::default());
         let of = |name: &str| knowledge.of_caller(scope(name), QueryKey::Caller);
-        let frequent = of("frequent");
-        for name in 0..2 * MAX_CALLERS {
-            if name % 64 == 0 {
-                assert!(Arc::ptr_eq(&frequent, &of("frequent")));
-            }
-            of(&name.to_string());
+        let once = of("once");
+        knowledge.record_answer(&once);
+        for invented in 0..3 * MAX_CALLERS {
+            of(&format!("invented {invented}"));
         }
+        for answered in 0..2 * MAX_CALLERS {
+            knowledge.record_answer(&of(&format!("answered {answered}")));
+        }
+        assert!(Arc::ptr_eq(&once, &of("once")));
     }
 
     #[test]
     fn only_windows_reported_to_longhauls_own_key_are_shared() {
-        let knowledge = KnowledgeByCaller::default();
+        let knowledge = KnowledgeByCaller::new(&Arc::default());
         let of = |name, key| {
             knowledge
                 .of_caller(scope(name), key)

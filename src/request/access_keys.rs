@@ -81,6 +81,11 @@ impl AccessKeys {
         if is_open { Ok(()) } else { Err(Fault::KeyPath) }
     }
 
+    /// Whether the upstream's path `path` is an endpoint that runs models.
+    pub(crate) fn is_endpoint(&self, path: &str) -> bool {
+        self.key_paths.contains(path)
+    }
+
     /// Returns `headers` for the upstream: with the key of the settings, and without client tokens.
     /// If neither is set, or if the key is not for `path`, the client's credentials are kept.
     ///

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::body::budget::BufferBudget;
+use crate::callers::AcceptedCallers;
 use crate::config::Config;
 use crate::costs::CostTracker;
 use crate::error::Problem;
+use crate::learned::model_knowledge::KnowledgeByCaller;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::receive::RequestSlots;
@@ -27,15 +29,18 @@ impl Services {
     /// certificate file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let metrics = Arc::<Metrics>::default();
-        let store = Arc::new(Store::open(&config.store, &metrics)?);
+        let accepted = Arc::<AcceptedCallers>::default();
+        let store = Arc::new(Store::open(&config.store, &metrics, &accepted)?);
         let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
         let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
+        let budget = BufferBudget::new(config.limits.buffered_bytes);
         let mut services = Self {
             mount: None,
             mounts: Vec::new(),
             messages: None,
-            costs: Arc::new(CostTracker::new()),
-            budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
+            costs: Arc::new(CostTracker::new(&accepted)),
+            upstream: Arc::new(Upstream::within(&config.upstream, Some(&budget))?),
+            budget: Arc::new(budget),
             request_slots: RequestSlots::new(config.limits.requests),
             summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
             metrics,
@@ -43,14 +48,14 @@ impl Services {
             scopes: Arc::new(scopes),
             running_summaries: RunningSummaries::default(),
             keys: AccessKeys::new(&config),
-            knowledge: Arc::default(),
+            knowledge: Arc::new(KnowledgeByCaller::new(&accepted)),
+            accepted,
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
             refused_upgrades: Arc::default(),
             fault_log: Arc::default(),
             cross_origin: Arc::default(),
-            upstream: Arc::new(Upstream::new(&config.upstream)?),
             recent: Arc::default(),
             title_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_TITLES)),
             config,
@@ -100,8 +105,8 @@ impl Services {
     fn for_mount(&self, mount: Option<&str>, config: Config) -> Self {
         Self {
             mount: mount.map(Arc::from),
-            costs: Arc::new(CostTracker::new()),
-            knowledge: Arc::default(),
+            costs: Arc::new(CostTracker::new(&self.accepted)),
+            knowledge: Arc::new(KnowledgeByCaller::new(&self.accepted)),
             unknown_paths: Arc::default(),
             cross_origin: Arc::default(),
             ..self.with_own_config(config)
@@ -135,8 +140,9 @@ mod tests {
     /// Returns the cost that `services` compute for a request.
     fn cost(services: &Services) -> Cost {
         const MODEL: &str = "openai/gpt-5";
+        let scope = Scope::new(&[0; 32], &[]);
         let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
-        let prefix_keys = PrefixKeys::new(&chat, Scope::new(&[0; 32], &[]));
+        let prefix_keys = PrefixKeys::new(&chat, scope);
         let billed = BilledRequest {
             before: Tokens::new(1_000),
             after: Tokens::new(1_000),
@@ -147,7 +153,7 @@ mod tests {
             ..Usage::default()
         };
         let bills = &services.costs;
-        let open = bills.begin(&prefix_keys, MODEL, billed);
+        let open = bills.begin((scope, &prefix_keys), MODEL, billed);
         bills
             .settle(&open, MODEL, Some(&usage), services.config.prices(MODEL))
             .cost

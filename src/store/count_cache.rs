@@ -1,15 +1,19 @@
 //! Provider counts of requests, found again by the conversation's prefixes.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+use crate::callers::AcceptedCallers;
+use crate::callers::fair_cache::FairCache;
 use crate::store::durable::NoteName;
-use longhaul_core::collections::two_generation_cache::ShardedCache;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
 
-/// Entries per cache generation. Two generations of about 80 bytes an entry take 10 MB at most.
-const COUNTS_PER_GENERATION: usize = 65_536;
+/// Number of counts. At some 200 bytes each, they take at most 14 MB.
+const MAX_COUNTS: u64 = 65_536;
 /// Maximum boundaries to search back for a count. The last answered request lies one or two
 /// boundaries back; after a fork or an undo, a few more.
 const MAX_LOOKBACK: usize = 64;
@@ -30,18 +34,17 @@ pub(crate) struct CountedRequest {
 /// Counts of requests, by the prefix that each request was and by the model that counted it. Model
 /// names are not stored: a client may send any name, of any length.
 pub(super) struct CountCache {
-    by_prefix: ShardedCache<(RecordKey, NoteName), CountedRequest>,
-}
-
-impl Default for CountCache {
-    fn default() -> Self {
-        Self {
-            by_prefix: ShardedCache::new(COUNTS_PER_GENERATION),
-        }
-    }
+    by_prefix: FairCache<(RecordKey, NoteName), CountedRequest>,
 }
 
 impl CountCache {
+    /// Creates an empty cache that keeps counts for `idle` after their last use.
+    pub(super) fn new(idle: Duration, accepted: &Arc<AcceptedCallers>) -> Self {
+        Self {
+            by_prefix: FairCache::of_entries(MAX_COUNTS, idle, accepted),
+        }
+    }
+
     /// Returns the newest count of a conversation, if any.
     pub(super) fn newest(
         &self,

@@ -27,7 +27,7 @@ use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 use open::StoreFile;
-use sweep::{Eviction, FileLimits};
+use sweep::FileLimits;
 use table::ListRange;
 use threads::{FileThreads, ReadCommand, WriteCommand};
 
@@ -80,7 +80,6 @@ impl FileStore {
         let limits = FileLimits {
             max_bytes: config.max_bytes,
             idle_secs: config.ttl.as_secs(),
-            eviction: Eviction::LeastRecent,
         };
         Self::open_within(path, limits, intent)
     }
@@ -94,7 +93,6 @@ impl FileStore {
         let limits = FileLimits {
             max_bytes: config.recall_max_bytes,
             idle_secs: config.recall_ttl.as_secs(),
-            eviction: Eviction::LargestScopes,
         };
         // The file has a secret of its own for its lock. The secret of the records seals the entries.
         let (file, _) = Self::open_within(&originals_path(path), limits, intent)?;

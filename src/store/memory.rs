@@ -4,41 +4,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use moka::ops::compute::Op;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
-
+use crate::callers::AcceptedCallers;
+use crate::callers::fair_cache::FairCache;
 use crate::store::count_cache::CountCache;
 use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
 use crate::store::removal_cache::RemovalCache;
-use longhaul_core::collections::two_generation_cache::ShardedCache;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 
 /// Bytes of a record without its texts: key, numbers, and the cache's own bookkeeping.
-const ENTRY_OVERHEAD_BYTES: u32 = 512;
-/// Number of prefixes remembered as seen, and as many again that were used less recently. At some
-/// 50 bytes each, they take at most 26 MB.
-const MAX_SEEN: usize = 262_144;
+const ENTRY_OVERHEAD_BYTES: u64 = 512;
+/// Number of prefixes remembered as seen. At some 160 bytes each, they take at most 42 MB.
+const MAX_SEEN: u64 = 262_144;
 /// Maximum number of conversations for which a refused rewrite is remembered.
 const MAX_REFUSED: u64 = 4_096;
 /// Maximum number of models remembered for each of them.
 const MAX_REFUSING_MODELS: usize = 16;
 
-/// Store in the memory of this process. Evicts the least recently used records. By the cache's
-/// default policy, a new record would be kept only if it were requested more often than an old one.
+/// Store in the memory of this process. Evicts the least recently used entries of the caller that holds
+/// the most.
 pub(super) struct MemoryStore {
-    pub(super) records: Cache<RecordKey, Arc<CachedRecord>>,
-    seen: ShardedCache<RecordKey, ()>,
+    pub(super) records: FairCache<RecordKey, Arc<CachedRecord>>,
+    seen: FairCache<RecordKey, ()>,
     /// Prefixes at which an upstream refused a rewrite and accepted the original, with the models
     /// that did. The list is empty if another process has seen the refusal: any model may have
     /// refused.
-    refused: Cache<RecordKey, Vec<NoteName>>,
+    refused: FairCache<RecordKey, Vec<NoteName>>,
     /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
     /// another process, or this one after a restart, is refused once more first.
-    tolerances: Cache<(RecordKey, NoteName), RewriteTolerance>,
+    tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
     /// Whether a record, or a refusal, was ever stored. Most conversations have neither, so the
     /// flags save a look-up at every boundary of every request.
     ever_stored: EverStored,
@@ -98,21 +94,15 @@ pub(super) enum MergeOutcome {
 impl MemoryStore {
     /// Creates an empty store with room for `bytes` of records, each kept for `idle` after its last
     /// use.
-    pub(super) fn new(bytes: u64, idle: Duration) -> Self {
-        let records = Cache::builder()
-            .max_capacity(bytes)
-            .eviction_policy(EvictionPolicy::lru())
-            .weigher(|_, kept: &Arc<CachedRecord>| weight(&kept.record))
-            .time_to_idle(idle)
-            .build();
+    pub(super) fn new(bytes: u64, idle: Duration, accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
-            records,
-            seen: ShardedCache::new(MAX_SEEN),
-            refused: Cache::new(MAX_REFUSED),
-            tolerances: Cache::new(MAX_REFUSED),
+            records: FairCache::new(bytes, idle, |kept| weight(&kept.record), accepted),
+            seen: FairCache::of_entries(MAX_SEEN, idle, accepted),
+            refused: FairCache::of_entries(MAX_REFUSED, idle, accepted),
+            tolerances: FairCache::of_entries(MAX_REFUSED, idle, accepted),
             ever_stored: EverStored::default(),
-            counts: CountCache::default(),
-            removals: RemovalCache::new(idle),
+            counts: CountCache::new(idle, accepted),
+            removals: RemovalCache::new(idle, accepted),
         }
     }
 
@@ -165,14 +155,13 @@ impl MemoryStore {
         record: CompactionRecord,
     ) -> Arc<CachedRecord> {
         self.ever_stored.records.store(true, Ordering::Release);
-        let entry = self.records.entry(key).or_insert_with(|| {
+        self.records.get_or_insert_with(key, || {
             Arc::new(CachedRecord {
                 record: Arc::new(record),
                 adopted: Arc::default(),
                 confirmed_tag: None,
             })
-        });
-        entry.into_value()
+        })
     }
 
     /// Stores a record with which a request has been accepted, unless one exists. An existing
@@ -202,8 +191,7 @@ impl MemoryStore {
     ) -> MergeOutcome {
         self.ever_stored.records.store(true, Ordering::Release);
         let mut outcome = MergeOutcome::Merged;
-        self.records.entry(key).and_compute_with(|entry| {
-            let here = entry.map(moka::Entry::into_value);
+        self.records.update(key, |here| {
             let bit = here.as_ref().map(|kept| Arc::clone(&kept.adopted));
             let bit = bit.unwrap_or_default();
             if here
@@ -211,14 +199,14 @@ impl MemoryStore {
                 .is_some_and(|kept| kept.confirmed_tag == Some(check))
             {
                 outcome = merge_adopted(&bit, adopted);
-                return Op::Nop;
+                return None;
             }
             let Some(record) = open() else {
                 outcome = MergeOutcome::Unreadable;
-                return Op::Nop;
+                return None;
             };
             outcome = merge_adopted(&bit, adopted);
-            Op::Put(Arc::new(CachedRecord {
+            Some(Arc::new(CachedRecord {
                 record: Arc::new(record),
                 adopted: bit,
                 confirmed_tag: Some(check),
@@ -240,23 +228,26 @@ impl MemoryStore {
     /// Records that a model refused the rewrite of the conversation with this prefix.
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
         self.ever_stored.refusals.store(true, Ordering::Release);
-        self.tolerances.invalidate(&(key, model));
-        let mut models = self.refused.get(&key).unwrap_or_default();
-        if models.len() < MAX_REFUSING_MODELS && !models.contains(&model) {
-            models.push(model);
-            self.refused.insert(key, models);
-        }
+        self.tolerances.remove(&(key, model));
+        self.refused.update(key, |models| {
+            let mut models = models.unwrap_or_default();
+            let is_new = models.len() < MAX_REFUSING_MODELS && !models.contains(&model);
+            is_new.then(|| {
+                models.push(model);
+                models
+            })
+        });
     }
 
     /// Records a refusal that another process has seen, by a model that it does not name.
     pub(super) fn record_remote_refusal(&self, key: RecordKey) {
         self.ever_stored.refusals.store(true, Ordering::Release);
-        self.refused.entry(key).or_default();
+        self.refused.get_or_insert_with(key, Vec::new);
     }
 
     /// Whether a rewrite was refused at exactly this prefix.
     pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
-        self.refused.contains_key(&key)
+        self.refused.get(&key).is_some()
     }
 
     /// Records how much of a rewrite a model accepted after it had refused one.
@@ -305,12 +296,13 @@ fn merge_adopted(bit: &AtomicBool, adopted: bool) -> MergeOutcome {
     }
 }
 
-fn weight(record: &CompactionRecord) -> u32 {
+fn weight(record: &CompactionRecord) -> u64 {
     let texts = [&record.text, &record.summary, &record.previous_summary];
     let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
     let clips = record.clips.len() * size_of::<longhaul_core::policy::record::Clip>();
     let segments = record.segments.len() * size_of::<longhaul_core::policy::segments::Segment>();
-    u32::try_from(bytes + clips + segments + record.model.len())
-        .unwrap_or(u32::MAX)
+    let bytes = u64::try_from(bytes + clips + segments + record.model.len());
+    bytes
+        .unwrap_or(u64::MAX)
         .saturating_add(ENTRY_OVERHEAD_BYTES)
 }

@@ -4,8 +4,6 @@
 //! Originals never share a queue, a file or a connection with records, so they delay no request. Without
 //! a durable store they are in memory.
 
-mod fair_cache;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,15 +15,18 @@ use tokio::time::timeout;
 
 use super::format::RecordSealer;
 use super::tiered::WRITE_TIMEOUT;
+use crate::callers::AcceptedCallers;
+use crate::callers::fair_cache::FairCache;
 use crate::config::StoreConfig;
 use crate::store::durable::{Change, DurableStore, EntryWrite, Unavailable};
-use fair_cache::FairCache;
 use longhaul_core::planning::originals::Originals;
 use longhaul_core::units::recall_id::RecallId;
 
 /// Bytes of request bodies whose originals wait to be kept. Further ones wait for a later request, which
 /// has the same history.
 const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Bytes of an original without its text: keys, and the bookkeeping of the cache.
+const ENTRY_OVERHEAD_BYTES: u64 = 256;
 /// Number of IDs that are known to be kept. One that is forgotten is kept once more.
 const MAX_KNOWN: u64 = 65_536;
 /// Time after which a known original is kept once more, which renews its lifetime. At most half of the
@@ -76,7 +77,7 @@ pub(crate) struct OriginalStore {
 /// Place where originals are kept.
 enum Place {
     Durable(DurableStore),
-    Memory(FairCache),
+    Memory(FairCache<RecallId, Arc<Original>>),
 }
 
 /// Right to keep the originals of one body. Ends when dropped.
@@ -100,10 +101,13 @@ impl OriginalStore {
         config: &StoreConfig,
         durable: Option<DurableStore>,
         sealer: Arc<RecordSealer>,
+        accepted: &Arc<AcceptedCallers>,
     ) -> Self {
-        let place = match durable {
-            Some(durable) => Place::Durable(durable),
-            None => Place::Memory(FairCache::new(config.recall_max_bytes, config.recall_ttl)),
+        let place = if let Some(durable) = durable {
+            Place::Durable(durable)
+        } else {
+            let (bytes, idle) = (config.recall_max_bytes, config.recall_ttl);
+            Place::Memory(FairCache::new(bytes, idle, |it| weight(it), accepted))
         };
         let known = Cache::builder()
             .max_capacity(MAX_KNOWN)
@@ -126,7 +130,7 @@ impl OriginalStore {
     fn knows(&self, id: RecallId) -> bool {
         match &self.place {
             Place::Durable(_) => self.known.contains_key(&id),
-            Place::Memory(cache) => cache.touch(id),
+            Place::Memory(cache) => touch(cache, id),
         }
     }
 
@@ -197,7 +201,7 @@ impl OriginalStore {
         match &self.place {
             Place::Memory(cache) => {
                 for (id, original) in batch {
-                    cache.insert(id, original);
+                    cache.insert(id, Arc::new(original));
                 }
                 true
             }
@@ -230,7 +234,7 @@ impl OriginalStore {
     async fn replace_outline(&self, id: RecallId, outline: Original) -> bool {
         let durable = match &self.place {
             Place::Memory(cache) => {
-                cache.insert(id, outline);
+                cache.insert(id, Arc::new(outline));
                 return true;
             }
             Place::Durable(durable) => durable,
@@ -269,7 +273,7 @@ impl OriginalStore {
         ids: &[RecallId],
     ) -> Result<Vec<Option<Arc<Original>>>, Unavailable> {
         let durable = match &self.place {
-            Place::Memory(cache) => return Ok(ids.iter().map(|id| cache.get(*id)).collect()),
+            Place::Memory(cache) => return Ok(ids.iter().map(|id| cache.get(id)).collect()),
             Place::Durable(durable) => durable,
         };
         let mut found = Vec::with_capacity(ids.len());
@@ -301,6 +305,35 @@ impl OriginalStore {
             durable.close().await;
         }
     }
+}
+
+/// Counts a use of an original. Returns whether the original is there.
+fn touch(cache: &FairCache<RecallId, Arc<Original>>, id: RecallId) -> bool {
+    let Some(original) = cache.get(&id) else {
+        return false;
+    };
+    // An original is there only with the units that it refers to.
+    let is_there = |unit: &RecallId| cache.get(unit).is_some();
+    match &original.content {
+        OriginalContent::Outline(_) | OriginalContent::Text(_) => true,
+        OriginalContent::Slice(unit, ..) => is_there(unit),
+        OriginalContent::Units(units) => units.iter().all(is_there),
+    }
+}
+
+/// Returns the bytes of an original in memory.
+fn weight(original: &Original) -> u64 {
+    let id = size_of::<RecallId>();
+    let bytes = match &original.content {
+        OriginalContent::Outline(units) => units
+            .iter()
+            .map(|(_, title)| id + title.len() + size_of::<String>())
+            .sum(),
+        OriginalContent::Slice(..) => id,
+        OriginalContent::Text(text) => text.len(),
+        OriginalContent::Units(units) => units.len() * id,
+    };
+    ENTRY_OVERHEAD_BYTES + u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! Removals of bound thinking, found again by the conversation's prefixes.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use moka::ops::compute::Op;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::callers::AcceptedCallers;
+use crate::callers::fair_cache::FairCache;
 use crate::store::durable::NoteName;
 use longhaul_core::policy::thinking_removal::{PriorRemovals, ThinkingRemoval};
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -20,14 +17,10 @@ use longhaul_core::units::scope::RecordKey;
 const MAX_REMOVAL_BYTES: u64 = 16 << 20;
 /// Removals at one prefix and for one model. Processes that plan alike store the same one.
 const MAX_REMOVALS: usize = 8;
-/// Prefixes with removals of one scope: a quarter of all, so that no caller displaces those of others.
-const MAX_PER_SCOPE: usize = 2_900;
-/// Prefixes whose order is remembered, a little more than the cache has room for.
-const MAX_ORDERED: usize = 4 * MAX_PER_SCOPE + 1_024;
 /// Bytes of one removal at most: 64 ranges of 16 bytes, the edits and the allocation.
-const REMOVAL_BYTES: u32 = 1_152;
+const REMOVAL_BYTES: u64 = 1_152;
 /// Bytes of an entry without its removals: the key, and the bookkeeping of the cache.
-const ENTRY_OVERHEAD_BYTES: u32 = 256;
+const ENTRY_OVERHEAD_BYTES: u64 = 256;
 
 /// A removal in the durable store, with the note name of its model.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -47,30 +40,10 @@ impl StoredRemoval {
 /// The prefix that a request was, and its model.
 type EntryKey = (RecordKey, NoteName);
 
-/// The order in which entries were made, by which each scope loses its oldest.
-#[derive(Default)]
-struct EntryOrder(VecDeque<EntryKey>);
-
-impl EntryOrder {
-    /// Adds an entry. Returns the oldest entry of the same scope if the scope has too many now.
-    fn push(&mut self, entry: EntryKey) -> Option<EntryKey> {
-        let scope = entry.0.scope();
-        self.0.push_back(entry);
-        if self.0.len() > MAX_ORDERED {
-            self.0.pop_front();
-        }
-        let is_own = |other: &EntryKey| other.0.scope() == scope;
-        let own = self.0.iter().filter(|other| is_own(other)).count();
-        let oldest = self.0.iter().position(is_own)?;
-        (own > MAX_PER_SCOPE).then(|| self.0.remove(oldest))?
-    }
-}
-
 /// Removals by the prefix that each request was and by its model. A removal never changes: several
 /// of one prefix unite.
 pub(super) struct RemovalCache {
-    by_prefix: Cache<EntryKey, Arc<[Arc<ThinkingRemoval>]>>,
-    order: Mutex<EntryOrder>,
+    by_prefix: FairCache<EntryKey, Arc<[Arc<ThinkingRemoval>]>>,
     /// Whether there was ever a removal. Most processes have none, so the flag saves a look-up at
     /// every boundary of a request.
     ever_stored: AtomicBool,
@@ -78,16 +51,10 @@ pub(super) struct RemovalCache {
 
 impl RemovalCache {
     /// Creates an empty cache that keeps removals for `idle` after their last use.
-    pub(super) fn new(idle: Duration) -> Self {
-        let by_prefix = Cache::builder()
-            .max_capacity(MAX_REMOVAL_BYTES)
-            .eviction_policy(EvictionPolicy::lru())
-            .weigher(|_, removals: &Arc<[Arc<ThinkingRemoval>]>| weight(removals.len()))
-            .time_to_idle(idle)
-            .build();
+    pub(super) fn new(idle: Duration, accepted: &Arc<AcceptedCallers>) -> Self {
+        let weigh = |removals: &Arc<[Arc<ThinkingRemoval>]>| weight(removals.len());
         Self {
-            by_prefix,
-            order: Mutex::default(),
+            by_prefix: FairCache::new(MAX_REMOVAL_BYTES, idle, weigh, accepted),
             ever_stored: AtomicBool::default(),
         }
     }
@@ -111,28 +78,20 @@ impl RemovalCache {
         removal: Arc<ThinkingRemoval>,
     ) -> bool {
         self.ever_stored.store(true, Ordering::Release);
-        let (mut is_new, mut is_first) = (false, false);
-        self.by_prefix
-            .entry((key, model))
-            .and_compute_with(|entry| {
-                is_first = entry.is_none();
-                let entry = entry.map(moka::Entry::into_value);
-                let mut removals = entry.map(|it| it.to_vec()).unwrap_or_default();
-                if removals.contains(&removal) {
-                    return Op::Nop;
-                }
-                is_new = true;
-                // The newest edits are the most likely to be looked for.
-                if removals.len() == MAX_REMOVALS {
-                    removals.remove(0);
-                }
-                removals.push(removal);
-                Op::Put(removals.into())
-            });
-        let displaced = is_first.then(|| self.order.lock().push((key, model)));
-        if let Some(oldest) = displaced.flatten() {
-            self.by_prefix.invalidate(&oldest);
-        }
+        let mut is_new = false;
+        self.by_prefix.update((key, model), |removals| {
+            let mut removals = removals.map(|it| it.to_vec()).unwrap_or_default();
+            if removals.contains(&removal) {
+                return None;
+            }
+            is_new = true;
+            // The newest edits are the most likely to be looked for.
+            if removals.len() == MAX_REMOVALS {
+                removals.remove(0);
+            }
+            removals.push(removal);
+            Some(removals.into())
+        });
         is_new
     }
 
@@ -144,32 +103,7 @@ impl RemovalCache {
 }
 
 /// Returns the bytes of an entry with so many removals.
-fn weight(removals: usize) -> u32 {
-    let count = u32::try_from(removals).unwrap_or(u32::MAX);
+fn weight(removals: usize) -> u64 {
+    let count = u64::try_from(removals).unwrap_or(u64::MAX);
     ENTRY_OVERHEAD_BYTES.saturating_add(REMOVAL_BYTES.saturating_mul(count))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use longhaul_core::units::scope::Scope;
-
-    fn key(caller: u8, number: usize) -> RecordKey {
-        Scope::new(&[caller; 32], &[]).named_key(&number.to_string())
-    }
-
-    #[test]
-    fn a_caller_with_too_many_removals_loses_its_own_oldest_ones() {
-        let cache = RemovalCache::new(Duration::from_mins(1));
-        let model = NoteName([0; 8]);
-        let insert = |key| cache.insert(key, model, Arc::default());
-        assert!(insert(key(1, 0)));
-        for number in 0..=MAX_PER_SCOPE {
-            assert!(insert(key(2, number)));
-        }
-        let is_kept = |key| cache.by_prefix.contains_key(&(key, model));
-        assert!(is_kept(key(1, 0)));
-        assert!(!is_kept(key(2, 0)));
-        assert!(is_kept(key(2, 1)) && is_kept(key(2, MAX_PER_SCOPE)));
-    }
 }

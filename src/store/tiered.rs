@@ -14,6 +14,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use super::format::{RecordSealer, read_tag};
+use crate::callers::AcceptedCallers;
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::model_facts_cache::{ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
@@ -81,6 +82,7 @@ impl TieredStore {
         near: Arc<MemoryStore>,
         seal: Arc<RecordSealer>,
         metrics: &Arc<Metrics>,
+        accepted: &Arc<AcceptedCallers>,
     ) -> Self {
         let inner = Arc::new(TieredInner {
             durable: far,
@@ -91,7 +93,7 @@ impl TieredStore {
             write_breaker: CircuitBreaker::default(),
             failed_write: Mutex::default(),
             metrics: Arc::clone(metrics),
-            model_facts: ModelFactsCache::default(),
+            model_facts: ModelFactsCache::new(accepted),
         });
         Self {
             queue: WriteQueue::new(&inner),

@@ -11,7 +11,9 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use tower_service::Service;
 
+use crate::body::budget::BufferBudget;
 use crate::upstream::proxy_connector::ProxyConnector;
+use crate::upstream::read_ahead::ReadAhead;
 use crate::upstream::upstream_stream::UpstreamStream;
 
 type Tls = HttpsConnector<ProxyConnector>;
@@ -22,19 +24,22 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 pub(super) struct DeadlineConnector {
     inner: Tls,
     timeout: Duration,
+    /// Memory for what connections read ahead.
+    budget: Option<BufferBudget>,
 }
 
 impl DeadlineConnector {
-    pub(super) fn new(inner: Tls, within: Duration) -> Self {
+    pub(super) fn new(inner: Tls, within: Duration, budget: Option<BufferBudget>) -> Self {
         Self {
             inner,
             timeout: within,
+            budget,
         }
     }
 }
 
 impl Service<Uri> for DeadlineConnector {
-    type Response = MaybeHttpsStream<UpstreamStream>;
+    type Response = ReadAhead<MaybeHttpsStream<UpstreamStream>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -44,10 +49,10 @@ impl Service<Uri> for DeadlineConnector {
 
     fn call(&mut self, target: Uri) -> Self::Future {
         let connecting = self.inner.call(target);
-        let within = self.timeout;
+        let (within, budget) = (self.timeout, self.budget.clone());
         Box::pin(async move {
             match tokio::time::timeout(within, connecting).await {
-                Ok(connected) => connected,
+                Ok(connected) => connected.map(|io| ReadAhead::new(io, budget)),
                 Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             }
         })

@@ -384,6 +384,13 @@ fn counts_decoded_characters_however_they_are_escaped() {
 }
 
 mod pins {
+    use longhaul_core::dialect::chat_completions as dialect;
+    use longhaul_core::planning::plan::{SummarySource, plan_unmodified};
+    use longhaul_core::planning::recovery::{RecoveryDecision, plan_recovery};
+    use longhaul_core::policy::record::PriorRecords;
+    use longhaul_core::policy::{CompactionSettings, Policy};
+    use longhaul_core::units::tokens::Tokens;
+
     use super::*;
 
     const STUB: &str = "File unchanged since last read.";
@@ -415,6 +422,28 @@ mod pins {
         check(&talk, &greedy(), &[4]);
         assert_eq!(subject::cleared(&talk.body(), &greedy()).1, 1);
         check(&read(talk, "c", "new"), &greedy(), &[4]);
+    }
+
+    #[test]
+    fn reads_that_stubs_keep_give_way_to_an_overflow() {
+        let talk = (0..40).fold(Talk::default().user(), |talk, file| {
+            let path = file.to_string();
+            read(read(talk, &path, &sized(2_000)), &path, STUB)
+        });
+        let body = talk.body();
+        let window = Tokens::new(20_000);
+        let conversation = dialect::read(body.as_bytes()).unwrap();
+        let policy = Policy::new(&CompactionSettings::default(), window);
+        let whole = plan_unmodified(&conversation, &policy).view;
+        assert!(whole.tokens(&conversation) > Tokens::new(60_000));
+        let none = PriorRecords::default();
+        let digest = SummarySource::Digest;
+        let RecoveryDecision::Retry(view, _) =
+            plan_recovery(&conversation, &policy, &none, &whole, digest)
+        else {
+            panic!("a smaller request");
+        };
+        assert!(view.tokens(&conversation) < window);
     }
 
     #[test]

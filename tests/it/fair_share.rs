@@ -38,17 +38,49 @@ async fn is_read(upstream: &Upstream, proxy: &Proxy, key: &str) -> bool {
     }
 }
 
+/// Sends a chat of this caller, which the upstream accepts.
+async fn accept(upstream: &Upstream, proxy: &Proxy, key: &str) {
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#;
+    let mut client = proxy.connect().await;
+    client.send(&(chat(key, body.len()) + body)).await;
+    let mut server = upstream.accept().await;
+    server.until(body).await;
+    server
+        .send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+        .await;
+    client.until("{}").await;
+}
+
 #[tokio::test]
 async fn unfinished_bodies_of_one_caller_leave_room_for_chats_of_others() {
     let upstream = Upstream::bind().await;
     let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
     let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    accept(&upstream, &proxy, "modest").await;
     let mut held: Vec<Wire> = Vec::new();
     // More than the budget in total. Each body lacks its end.
     for _ in 0..5 {
         let mut client = proxy.connect().await;
         client.send(&chat("greedy", PART)).await;
         client.send_bytes(&vec![b' '; PART - 1]).await;
+        held.push(client);
+    }
+    assert!(is_read(&upstream, &proxy, "modest").await);
+}
+
+#[tokio::test]
+async fn bodies_of_invented_callers_leave_room_for_a_caller_that_was_accepted() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    accept(&upstream, &proxy, "modest").await;
+    let mut held: Vec<Wire> = Vec::new();
+    for invented in 0..32 {
+        let mut client = proxy.connect().await;
+        client
+            .send(&chat(&format!("invented-{invented}"), PART / 4))
+            .await;
+        client.send_bytes(&vec![b' '; PART / 4 - 1]).await;
         held.push(client);
     }
     assert!(is_read(&upstream, &proxy, "modest").await);
@@ -101,6 +133,9 @@ async fn dripping_body_returns_its_part_of_the_budget_once_it_is_written() {
 async fn requests_beyond_a_callers_share_get_503_while_others_are_served() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.requests", "4")]).await;
+    for key in ["greedy", "modest"] {
+        accept(&upstream, &proxy, key).await;
+    }
     let ask = |key: &str| {
         format!("GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n")
     };
@@ -138,6 +173,30 @@ async fn requests_beyond_a_callers_share_get_503_while_others_are_served() {
     // A place is free again once its request has ended.
     drop(under_way);
     upstream_serves(&upstream, &proxy, &ask("greedy")).await;
+}
+
+#[tokio::test]
+async fn the_head_of_a_request_counts_towards_the_budget_until_its_end() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "64KiB"), ("limits.buffered", "128KiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    let pad = "x".repeat(40 << 10);
+    let ask = format!(
+        "GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\nX-Pad: {pad}\r\n\r\n"
+    );
+    let mut first = proxy.connect().await;
+    first.send(&ask).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    let mut second = proxy.connect().await;
+    second.send(&ask).await;
+    let refused = second.until("}}").await;
+    assert!(
+        refused.contains("x-longhaul-fault: too_many_requests\r\n"),
+        "{refused}"
+    );
+    drop((first, server));
+    upstream_serves(&upstream, &proxy, &ask).await;
 }
 
 /// Repeats `ask` until the upstream receives it: ended requests give their places back soon.

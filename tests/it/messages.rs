@@ -10,4 +10,5 @@ mod proxied;
 mod recorded;
 mod subject;
 mod thinking;
+mod thinking_changes;
 mod validity;

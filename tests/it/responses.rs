@@ -1,5 +1,6 @@
 //! The Responses dialect: recorded and random inputs, and whole sessions through sockets.
 
+mod changes;
 mod inputs;
 mod oracle;
 mod recorded;

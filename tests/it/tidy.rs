@@ -11,6 +11,7 @@ mod markdown;
 mod modules;
 mod owners;
 mod prose;
+mod releases;
 mod sleeps;
 
 use std::fs;

@@ -21,6 +21,9 @@ const MEMBERS: [&str; 4] = [
 /// Types of blocks of thinking within the content.
 const BLOCKS: [&str; 2] = ["thinking", "redacted_thinking"];
 
+/// One block in so many is redacted: its text stands in its signature alone.
+const REDACTED_EVERY: usize = 5;
+
 const STALE: &str = "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
 const DIFFERS: &str = " The messages before this block differ from those it was created with.";
 const GAP: &str = " The `thinking` block that preceded this one when it was created is missing from this request.";
@@ -94,6 +97,11 @@ impl ThinkingRules {
             }
             prefix.add(&without_thinking(message));
         }
+        if ordinal % REDACTED_EVERY == REDACTED_EVERY - 1 {
+            let data = chain.sign(&prefix, "");
+            return Some(json!([{"type": "reasoning.encrypted", "data": data,
+                "format": "anthropic-claude-v1", "index": 0}]));
+        }
         let signature = chain.sign(&prefix, &text);
         Some(
             json!([{"type": "reasoning.text", "text": text, "signature": signature,
@@ -155,7 +163,8 @@ fn blocks(message: &Value) -> Vec<(&str, &str)> {
         .filter_map(|block| {
             let thought = block.get("thinking").or_else(|| block.get("text"));
             let thought = thought.and_then(Value::as_str).unwrap_or_default();
-            Some((thought, block.get("signature")?.as_str()?))
+            let proof = block.get("signature").or_else(|| block.get("data"));
+            Some((thought, proof?.as_str()?))
         })
         .collect()
 }

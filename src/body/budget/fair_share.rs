@@ -10,16 +10,24 @@ use parking_lot::Mutex;
 /// Holder of a share.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Owner {
-    /// A caller, identified by credentials.
+    /// A caller, identified by credentials that an upstream has accepted.
     Caller(Scope),
-    /// Peers without credentials at one address.
+    /// Other callers at one address.
     Peer(IpAddr),
 }
+
+/// Peers leave one part in so many to callers that an upstream has accepted, however many addresses
+/// they have.
+const RESERVED_FRACTION: u64 = 4;
 
 /// A limited quantity. Invariant: an owner holds at most as much as is free, so at most half of
 /// what the other owners leave.
 #[derive(Debug)]
-pub(crate) struct FairShare(Mutex<Held>);
+pub(crate) struct FairShare {
+    /// Quantity that peers leave.
+    reserved: u64,
+    held: Mutex<Held>,
+}
 
 #[derive(Debug)]
 struct Held {
@@ -39,10 +47,13 @@ pub(crate) enum Exhausted {
 
 impl FairShare {
     pub(crate) fn new(total: u64) -> Self {
-        Self(Mutex::new(Held {
-            free: total,
-            by_owner: HashMap::new(),
-        }))
+        Self {
+            reserved: total / RESERVED_FRACTION,
+            held: Mutex::new(Held {
+                free: total,
+                by_owner: HashMap::new(),
+            }),
+        }
     }
 
     /// Takes `more` for `owner` and leaves at least `min_free` free. Without an owner, no share
@@ -53,14 +64,18 @@ impl FairShare {
         more: u64,
         min_free: u64,
     ) -> Result<(), Exhausted> {
-        let mut held = self.0.lock();
+        let mut held = self.held.lock();
         let left = held.free.checked_sub(more).ok_or(Exhausted::Total)?;
         if left < min_free {
             return Err(Exhausted::Total);
         }
         if let Some(owner) = owner {
             let own = held.by_owner.get(&owner).copied().unwrap_or_default() + more;
-            if own > left {
+            let reserved = match owner {
+                Owner::Caller(_) => 0,
+                Owner::Peer(_) => self.reserved,
+            };
+            if own > left || left < reserved {
                 return Err(Exhausted::Share);
             }
             held.by_owner.insert(owner, own);
@@ -71,7 +86,7 @@ impl FairShare {
 
     /// Returns a quantity that was taken for `owner`.
     pub(crate) fn give_back(&self, owner: Option<Owner>, quantity: u64) {
-        let mut held = self.0.lock();
+        let mut held = self.held.lock();
         held.free += quantity;
         let Some(owner) = owner else { return };
         if let Some(own) = held.by_owner.get_mut(&owner) {
@@ -103,6 +118,17 @@ mod tests {
     }
 
     #[test]
+    fn peers_leave_a_quarter_to_accepted_callers() {
+        let share = FairShare::new(64);
+        for address in 0..=255 {
+            let peer = Owner::Peer(IpAddr::from([10, 0, 0, address]));
+            while share.take(Some(peer), 1, 0).is_ok() {}
+        }
+        assert_eq!(share.held.lock().free, 16);
+        assert_eq!(share.take(Some(caller(1)), 8, 0), Ok(()));
+    }
+
+    #[test]
     fn returned_bytes_are_free_for_every_owner() {
         let share = FairShare::new(16);
         assert_eq!(share.take(Some(caller(1)), 8, 0), Ok(()));
@@ -111,6 +137,6 @@ mod tests {
         assert_eq!(share.take(Some(caller(1)), 4, 0), Ok(()));
         share.give_back(Some(caller(2)), 8);
         share.give_back(Some(caller(1)), 4);
-        assert!(share.0.lock().by_owner.is_empty(), "no owner is kept");
+        assert!(share.held.lock().by_owner.is_empty(), "no owner is kept");
     }
 }

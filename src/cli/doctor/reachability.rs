@@ -10,7 +10,6 @@ use crate::cli::health;
 use crate::cli::serve::listen_problem;
 use crate::config::reachable_address;
 use crate::config::{AdminListener, Config, StoreLocation};
-use crate::metrics::Metrics;
 use crate::store::Store;
 
 /// Tests whether both ports are free or longhaul's own, and whether the store answers.
@@ -59,7 +58,7 @@ async fn store_finding(config: &Config) -> Finding {
             Finding::passed("store", format!("in {}", path.display()))
         }
         StoreLocation::Redis(url) => {
-            let store = Store::open(&config.store, &Arc::new(Metrics::default()));
+            let store = Store::open(&config.store, &Arc::default(), &Arc::default());
             let store = match store {
                 Ok(store) => store,
                 Err(problem) => return Finding::failed("store", problem.to_string()),

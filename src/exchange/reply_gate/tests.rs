@@ -285,6 +285,21 @@ async fn judges_a_compressed_reply_only_if_the_budget_fits_its_decoder() {
     assert_eq!(judged.verdict, OVERFLOW);
 }
 
+#[tokio::test(start_paused = true)]
+async fn held_bytes_count_towards_the_budget_until_they_are_relayed() {
+    let budget = BufferBudget::new(1_000);
+    let part = "x".repeat(600);
+    let held = || reply(400, [Act::Chunk(part.clone().into()), Act::Hang]);
+    let before = Instant::now();
+    let first = judge_within(&budget, held(), HoldPolicy::Everything).await;
+    assert_eq!(Instant::now() - before, HELD_FOR);
+    let before = Instant::now();
+    let second = judge_within(&budget, held(), HoldPolicy::Everything).await;
+    assert_eq!(Instant::now(), before, "the first reply takes the room");
+    drop((first, second));
+    assert_eq!(budget.reservation().grow_to(1_000), Ok(()));
+}
+
 /// Checks that a reply is released after its scripted acts, before the clock advances.
 async fn check_let_go(holding: HoldPolicy, reply: Response<Script>) {
     let before = Instant::now();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::body::budget::fair_share::FairShare;
-use crate::body::budget::{Exhausted, Owner};
+use crate::body::budget::{Exhausted, Owner, Reservation};
 
 /// Places for concurrent requests. Clones share the places.
 #[derive(Clone, Debug)]
@@ -15,13 +15,18 @@ impl RequestSlots {
         Self(Arc::new(FairShare::new(limit.into())))
     }
 
-    /// Takes a place for a request of `owner`. Fails if all places, or the owner's share of them,
-    /// are taken.
-    pub(crate) fn take(&self, owner: Option<Owner>) -> Result<RequestSlot, Exhausted> {
+    /// Takes a place for a request of `owner`, which holds `memory` until its end. Fails if all places, or
+    /// the owner's share of them, are taken.
+    pub(crate) fn take(
+        &self,
+        owner: Option<Owner>,
+        memory: Reservation,
+    ) -> Result<RequestSlot, Exhausted> {
         self.0.take(owner, 1, 0)?;
         Ok(RequestSlot {
             places: Arc::clone(&self.0),
             owner,
+            _memory: memory,
         })
     }
 }
@@ -31,6 +36,8 @@ impl RequestSlots {
 pub(crate) struct RequestSlot {
     places: Arc<FairShare>,
     owner: Option<Owner>,
+    /// Memory that the request takes until its end.
+    _memory: Reservation,
 }
 
 impl Drop for RequestSlot {

@@ -22,17 +22,6 @@ pub(super) struct FileLimits {
     pub(super) max_bytes: u64,
     /// Seconds that an entry is kept after its last use.
     pub(super) idle_secs: u64,
-    /// Entries that make room.
-    pub(super) eviction: Eviction,
-}
-
-/// Entries that make room in a file that is too large.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Eviction {
-    /// The least recently used ones of the scopes that hold the most.
-    LargestScopes,
-    /// The least recently used ones of all scopes.
-    LeastRecent,
 }
 
 impl FileLimits {
@@ -42,17 +31,14 @@ impl FileLimits {
     }
 }
 
-/// Removes entries that were not used for too long, then the least recently used until the rest
-/// fits. Returns how many bytes are left.
+/// Removes entries that were not used for too long. Then removes the least recently used ones of the
+/// scopes that hold the most, until the rest fits. Returns how many bytes are left.
 ///
 /// A last use in the future, by a wrong clock, counts as now. Otherwise the entry would stay while
 /// newer ones are removed.
 pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result<u64, redb::Error> {
     let since = bounds.expiry(now);
-    let owner = |key: &[u8]| match bounds.eviction {
-        Eviction::LargestScopes => key.first_chunk().copied().unwrap_or_default(),
-        Eviction::LeastRecent => [0; SCOPE_BYTES],
-    };
+    let owner = |key: &[u8]| key.first_chunk().copied().unwrap_or_default();
     let steps = bytes_by_step(database, since, now, owner)?;
     let shares = fair_shares(&steps, bounds.max_bytes);
     let mut cuts: BTreeMap<_, _> = steps
@@ -237,7 +223,6 @@ mod tests {
         let bounds = FileLimits {
             max_bytes: bytes,
             idle_secs: IDLE,
-            eviction: Eviction::LeastRecent,
         };
         let left = sweep(&database, bounds, now).unwrap();
         let transaction = database.begin_read().unwrap();

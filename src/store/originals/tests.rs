@@ -32,7 +32,7 @@ fn config() -> StoreConfig {
 
 fn in_memory() -> Arc<OriginalStore> {
     let sealer = Arc::new(RecordSealer::new(&Secret::from_bytes([1; 32])));
-    Arc::new(OriginalStore::new(&config(), None, sealer))
+    Arc::new(OriginalStore::new(&config(), None, sealer, &Arc::default()))
 }
 
 async fn content(store: &OriginalStore, number: u8) -> Option<OriginalContent> {

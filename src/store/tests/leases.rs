@@ -9,10 +9,10 @@ use crate::store::tests::scripted::{ScriptedReply, ScriptedStore};
 fn replica(far: &ScriptedStore) -> Store {
     let far = Some((DurableStore::Scripted(far.clone()), READ));
     Store::from_parts(
-        ROOM,
-        WEEK,
+        (ROOM, WEEK),
         far,
         Secret::from_bytes([7; 32]),
+        &Arc::default(),
         &Arc::default(),
     )
 }

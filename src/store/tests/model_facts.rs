@@ -10,10 +10,10 @@ use longhaul_core::window::token_ratio::TokenRatio;
 fn replica(far: &ScriptedStore) -> Store {
     let tier = Some((DurableStore::Scripted(far.clone()), READ));
     Store::from_parts(
-        ROOM,
-        WEEK,
+        (ROOM, WEEK),
         tier,
         Secret::from_bytes([7; 32]),
+        &Arc::default(),
         &Arc::default(),
     )
 }

@@ -12,7 +12,7 @@ const FAILED: Unavailable = Unavailable { why: "told to" };
 fn tiered() -> Store {
     let far = Some((DurableStore::Scripted(ScriptedStore::new()), READ));
     let secret = Secret::from_bytes([7; 32]);
-    Store::from_parts(ROOM, WEEK, far, secret, &Arc::default())
+    Store::from_parts((ROOM, WEEK), far, secret, &Arc::default(), &Arc::default())
 }
 
 /// Makes a write that ends as given. Returns whether it was let through.

@@ -7,7 +7,7 @@ use longhaul_core::policy::thinking_removal::EditChain;
 fn replica(far: &ScriptedStore) -> Store {
     let tier = Some((DurableStore::Scripted(far.clone()), READ));
     let secret = Secret::from_bytes([7; 32]);
-    Store::from_parts(ROOM, WEEK, tier, secret, &Arc::default())
+    Store::from_parts((ROOM, WEEK), tier, secret, &Arc::default(), &Arc::default())
 }
 
 fn removal(from: usize, until: usize) -> ThinkingRemoval {

@@ -34,11 +34,11 @@ impl Fleet {
     fn replica_with(&self, secret: u8) -> Store {
         let far = Some((DurableStore::Scripted(self.far.clone()), READ));
         Store::from_parts(
-            ROOM,
-            WEEK,
+            (ROOM, WEEK),
             far,
             Secret::from_bytes([secret; 32]),
             &self.metrics,
+            &Arc::default(),
         )
     }
 

@@ -1,7 +1,7 @@
 //! Messages through the whole proxy: cleared, compacted, refused and streamed.
 
 use longhaul::Config;
-use longhaul::config::SummaryModel;
+use longhaul::config::{StoreLocation, SummaryModel};
 use longhaul_mock_model::{ErrorFamily, Model, ModelOptions, RequestKind, SeenRequest, Verdict};
 use serde_json::{Value, json};
 
@@ -18,8 +18,8 @@ pub(super) const STANDS_FOR_HISTORY: &str = crate::journey::STANDS_FOR_HISTORY;
 /// A client, a proxy and a strict model that refuses like Anthropic.
 pub(super) struct Setup {
     pub(super) model: Model,
-    _proxy: Proxy,
-    caller: Caller,
+    config: Config,
+    proxies: Vec<Proxy>,
 }
 
 impl Setup {
@@ -35,13 +35,56 @@ impl Setup {
         let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
         digests(&mut config);
         change(&mut config);
-        let proxy = Proxy::with(config).await;
-        let caller = Caller::of(proxy.address);
+        let proxies = vec![Proxy::with(config.clone()).await];
         Self {
             model,
-            _proxy: proxy,
-            caller,
+            config,
+            proxies,
         }
+    }
+
+    /// Starts another process beside the others.
+    pub(super) async fn add_proxy(&mut self) {
+        self.proxies.push(Proxy::with(self.config.clone()).await);
+    }
+
+    /// Stops all processes, calls `between` and starts them again.
+    async fn restart_after(&mut self, between: impl FnOnce(&Config)) {
+        let count = self.proxies.len();
+        for proxy in self.proxies.drain(..) {
+            proxy.stop().await;
+        }
+        between(&self.config);
+        for _ in 0..count {
+            self.add_proxy().await;
+        }
+    }
+
+    /// Restarts all processes.
+    pub(super) async fn restart(&mut self) {
+        self.restart_after(|_| ()).await;
+    }
+
+    /// Restarts all processes without the file of their store.
+    pub(super) async fn purge(&mut self) {
+        self.restart_after(|config| {
+            if let StoreLocation::File(file) = &config.store.location {
+                std::fs::remove_file(file).unwrap();
+            }
+        })
+        .await;
+    }
+
+    fn caller(&self) -> Caller {
+        Caller::of(self.proxies[0].address)
+    }
+
+    /// Asks through the process with this index.
+    pub(super) async fn ask_through(&self, process: usize, body: &Value) -> ReceivedReply {
+        let fields = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
+        Caller::of(self.proxies[process].address)
+            .ask_at("/v1/messages?beta=true", &fields, body.to_string())
+            .await
     }
 
     pub(super) async fn ask(&self, body: &Value) -> ReceivedReply {
@@ -50,7 +93,7 @@ impl Setup {
 
     pub(super) async fn ask_as(&self, credential: (&str, &str), body: &Value) -> ReceivedReply {
         let fields = [credential, ("anthropic-version", "2023-06-01")];
-        self.caller
+        self.caller()
             .ask_at("/v1/messages?beta=true", &fields, body.to_string())
             .await
     }
@@ -59,7 +102,9 @@ impl Setup {
     pub(super) async fn count(&self, body: &Value) -> ReceivedReply {
         let fields = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
         let target = "/v1/messages/count_tokens?beta=true";
-        self.caller.ask_at(target, &fields, body.to_string()).await
+        self.caller()
+            .ask_at(target, &fields, body.to_string())
+            .await
     }
 
     pub(super) fn last(&self) -> SeenRequest {
@@ -211,7 +256,7 @@ async fn sibling_paths_are_never_changed() {
         "/v1/threads/t/messages",
         "/v1/files",
     ] {
-        setup.caller.ask_at(path, &[], body.clone()).await;
+        setup.caller().ask_at(path, &[], body.clone()).await;
         let seen = setup.last();
         assert_eq!((&*seen.target, &*seen.body), (path, body.as_bytes()));
     }
@@ -256,12 +301,15 @@ async fn retries_smaller_if_an_empty_reply_reports_a_full_window() {
 
 #[tokio::test]
 async fn agents_of_one_session_are_conversations_of_their_own() {
-    let setup = Setup::start(64_000, |_| ()).await;
-    let body = json!({"max_tokens": 10, "model": "m",
-        "messages": [{"role": "user", "content": "hi"}]});
+    let setup = Setup::start(40_000, |_| ()).await;
+    // Replies to changed requests alone name the conversation.
+    let body = session();
     let conversation = async |fields: &[(&str, &str)]| {
         let target = "/v1/messages?beta=true";
-        let reply = setup.caller.ask_at(target, fields, body.to_string()).await;
+        let reply = setup
+            .caller()
+            .ask_at(target, fields, body.to_string())
+            .await;
         reply.headers["x-longhaul-conversation"]
             .to_str()
             .unwrap()

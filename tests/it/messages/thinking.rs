@@ -8,7 +8,7 @@ use super::proxied::Setup;
 use super::subject::sessions;
 
 /// Sessions of a person, of long tool loops, and one that Claude Code had compacted before.
-const SESSIONS: [&str; 4] = [
+pub(super) const SESSIONS: [&str; 4] = [
     "cli-0c275b1b",
     "cli-3a782158",
     "cli-8dab6c26",
@@ -16,23 +16,23 @@ const SESSIONS: [&str; 4] = [
 ];
 
 /// An agent that sends back the thinking of each reply.
-struct Agent {
+pub(super) struct Agent {
     body: Value,
     /// Ends of the requests.
-    ends: Vec<usize>,
+    pub(super) ends: Vec<usize>,
     /// Steps whose thinking the agent sends back.
     keeps: Keeps,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Keeps {
+pub(super) enum Keeps {
     All,
     /// Without interleaved thinking, only the first step of a turn thinks.
     FirstOfTurn,
 }
 
 impl Agent {
-    fn new(name: &str, model: &str, thinking: Value, keeps: Keeps) -> Self {
+    pub(super) fn new(name: &str, model: &str, thinking: Value, keeps: Keeps) -> Self {
         let (_, body) = sessions()
             .into_iter()
             .find(|(found, _)| found.starts_with(name))
@@ -45,7 +45,7 @@ impl Agent {
         let messages = body["messages"].as_array_mut().unwrap();
         for message in messages.iter_mut() {
             if let Some(blocks) = message["content"].as_array_mut() {
-                blocks.retain(|block| block["type"] != "thinking");
+                blocks.retain(|block| !is_thinking(block));
             }
         }
         let ends = (1..=messages.len()).filter(|end| messages[end - 1]["role"] == "user");
@@ -53,12 +53,34 @@ impl Agent {
         Self { body, ends, keeps }
     }
 
-    fn request(&self, end: usize) -> Value {
+    pub(super) fn request(&self, end: usize) -> Value {
         super::proxied::request(&self.body, end)
     }
 
+    /// Names another model in every further request.
+    pub(super) fn set_model(&mut self, model: &str) {
+        self.body["model"] = json!(model);
+    }
+
+    /// Adds words of the user to the request that ends at `end`. The recording goes on from there,
+    /// without the thinking of the abandoned branch.
+    pub(super) fn fork(&mut self, end: usize) {
+        let messages = self.body["messages"].as_array_mut().unwrap();
+        let words = json!({"type": "text", "text": "Go back."});
+        let content = &mut messages[end - 1]["content"];
+        match content.as_array_mut() {
+            Some(blocks) => blocks.push(words),
+            None => *content = json!([{"type": "text", "text": content}, words]),
+        }
+        for message in &mut messages[end..] {
+            if let Some(blocks) = message["content"].as_array_mut() {
+                blocks.retain(|block| !is_thinking(block));
+            }
+        }
+    }
+
     /// Takes the thinking of the reply to the request that ends at `end` into the recorded answer.
-    fn take(&mut self, end: usize, reply: &[u8]) {
+    pub(super) fn take(&mut self, end: usize, reply: &[u8]) {
         let reply: Value = serde_json::from_slice(reply).unwrap();
         let messages = self.body["messages"].as_array_mut().unwrap();
         let asked = messages[end - 1]["content"].as_array();
@@ -73,14 +95,23 @@ impl Agent {
             return;
         };
         let thinking = reply["content"][0].clone();
-        assert_eq!(thinking["type"], "thinking", "{reply}");
+        assert!(is_thinking(&thinking), "{reply}");
         match answer["content"].as_array_mut() {
-            Some(blocks) => blocks.insert(0, thinking),
+            Some(blocks) => {
+                // A repeated request has another reply.
+                blocks.retain(|block| !is_thinking(block));
+                blocks.insert(0, thinking);
+            }
             None => {
                 answer["content"] = json!([thinking, {"type": "text", "text": answer["content"]}]);
             }
         }
     }
+}
+
+fn is_thinking(block: &Value) -> bool {
+    let kind = block["type"].as_str();
+    matches!(kind, Some("redacted_thinking" | "thinking"))
 }
 
 /// Plays a session. Returns the verdicts on each request, in the order of the sends.

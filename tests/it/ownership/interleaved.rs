@@ -1,5 +1,6 @@
 //! Two callers take turns at random. One is hostile and chooses the replies to its own requests;
-//! the honest one's forwarded bytes equal those of a run without the hostile one.
+//! the honest one's forwarded bytes equal those of a run without the hostile one: in memory, over
+//! restarts with a file, and on two replicas with one server.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +18,7 @@ use tokio::net::TcpListener;
 
 use crate::caller::{Caller, chat};
 use crate::harness::Proxy;
+use crate::redis_server::RedisServer;
 use crate::script;
 
 const HONEST: &[(&str, &str)] = &[("authorization", "Bearer honest")];
@@ -152,9 +154,31 @@ async fn serve(
     Ok(reply)
 }
 
-/// Runs the honest caller's conversation, with these attacks before each of its requests. Returns
-/// the bodies that the upstream received from the honest caller, and the status of each reply.
-async fn run(attacks: &[Vec<Attack>]) -> (Vec<Bytes>, Vec<u16>) {
+/// A turn of the honest caller: the attacks before it, and whether the proxies restart before those.
+type Turn = (Vec<Attack>, bool);
+
+/// Place where the proxies keep what they learn.
+#[derive(Clone, Copy)]
+enum Place {
+    Memory,
+    File,
+    /// A server that two proxies share. They serve both callers by turns.
+    Redis,
+}
+
+/// Starts the proxies.
+async fn start(settings: &[(&str, String)], replicas: usize) -> Vec<Proxy> {
+    let mut proxies = Vec::new();
+    for _ in 0..replicas {
+        let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+        proxies.push(Proxy::asking(Config::default_with(settings).unwrap()).await);
+    }
+    proxies
+}
+
+/// Runs the honest caller's conversation. Returns the bodies that the upstream received from the honest
+/// caller, and the status of each reply.
+async fn run(place: Place, turns: &[Turn]) -> (Vec<Bytes>, Vec<u16>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
     let honest = Arc::new(Mutex::new(Vec::new()));
@@ -171,12 +195,37 @@ async fn run(attacks: &[Vec<Attack>]) -> (Vec<Bytes>, Vec<u16>) {
             });
         }
     });
-    let settings = [("upstream.base", base.as_str()), ("summary.model", "none")];
-    let proxy = Proxy::asking(Config::default_with(settings).unwrap()).await;
-    let caller = Caller::of(proxy.address);
-    let mut statuses = Vec::new();
-    for (turn, attacks) in attacks.iter().enumerate() {
+    let mut settings = vec![("upstream.base", base), ("summary.model", "none".into())];
+    let folder = tempfile::tempdir().unwrap();
+    let server = matches!(place, Place::Redis).then(RedisServer::start);
+    let replicas = match &server {
+        Some(server) => {
+            settings.push(("store.at", server.url()));
+            settings.push((
+                "store.scope_secret",
+                "a secret of thirty-two characters".into(),
+            ));
+            settings.push(("store.wait", "10s".into()));
+            2
+        }
+        None => 1,
+    };
+    if matches!(place, Place::File) {
+        let file = folder.path().join("records");
+        settings.push(("store.at", format!("file:{}", file.display())));
+    }
+    let mut proxies = start(&settings, replicas).await;
+    let (mut statuses, mut asked) = (Vec::new(), 0);
+    for (turn, (attacks, restarts)) in turns.iter().enumerate() {
+        if *restarts {
+            for proxy in proxies {
+                proxy.stop().await;
+            }
+            proxies = start(&settings, replicas).await;
+        }
         for attack in attacks {
+            asked += 1;
+            let caller = Caller::of(proxies[asked % replicas].address);
             let status = attack.status.to_string();
             let scripted = [
                 ("x-scripted", attack.reply.trim_end()),
@@ -189,27 +238,63 @@ async fn run(attacks: &[Vec<Attack>]) -> (Vec<Bytes>, Vec<u16>) {
             caller.ask_at(attack.path, &fields, body).await;
         }
         let body = chat(8 + 5 * turn, 1_000);
+        let caller = Caller::of(proxies[turn % replicas].address);
         let reply = caller.ask_at(CHAT, HONEST, body).await;
         statuses.push(reply.status);
     }
-    proxy.stop().await;
+    for proxy in proxies {
+        proxy.stop().await;
+    }
     let bodies = honest.lock().unwrap().clone();
     (bodies, statuses)
+}
+
+/// Turns in which the proxies restart now and then, if `restarts`.
+fn turns(restarts: bool) -> impl Strategy<Value = Vec<Turn>> {
+    let restart = if restarts {
+        any::<bool>().boxed()
+    } else {
+        Just(false).boxed()
+    };
+    let turn = (prop::collection::vec(attack(), 0..4), restart);
+    prop::collection::vec(turn, 9..=9)
+}
+
+/// Checks that the hostile caller's requests change nothing for the honest one.
+fn check(place: Place, turns: &[Turn]) -> Result<(), TestCaseError> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let peaceful: Vec<Turn> = turns
+        .iter()
+        .map(|(_, restart)| (Vec::new(), *restart))
+        .collect();
+    let alone = runtime.block_on(run(place, &peaceful));
+    prop_assert!(alone.1.iter().all(|&status| status == 200), "{:?}", alone.1);
+    prop_assert!(
+        alone.0.len() > turns.len(),
+        "the honest caller meets its own window"
+    );
+    let beside = runtime.block_on(run(place, turns));
+    prop_assert_eq!(alone.1, beside.1);
+    prop_assert!(alone.0 == beside.0, "forwarded bytes differ");
+    Ok(())
 }
 
 proptest! {
     #![proptest_config(script::cases(12))]
 
     #[test]
-    fn a_hostile_caller_changes_no_byte_of_an_honest_one(
-        attacks in prop::collection::vec(prop::collection::vec(attack(), 0..4), 9..=9),
-    ) {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let alone = runtime.block_on(run(&vec![Vec::new(); attacks.len()]));
-        prop_assert!(alone.1.iter().all(|&status| status == 200), "{:?}", alone.1);
-        prop_assert!(alone.0.len() > attacks.len(), "the honest caller meets its own window");
-        let beside = runtime.block_on(run(&attacks));
-        prop_assert_eq!(alone.1, beside.1);
-        prop_assert!(alone.0 == beside.0, "forwarded bytes differ");
+    fn a_hostile_caller_changes_no_byte_of_an_honest_one(turns in turns(false)) {
+        check(Place::Memory, &turns)?;
+    }
+
+    #[test]
+    fn a_hostile_caller_changes_no_byte_over_restarts_with_a_file(turns in turns(true)) {
+        check(Place::File, &turns)?;
+    }
+
+    #[test]
+    #[ignore = "needs redis-server"]
+    fn a_hostile_caller_changes_no_byte_on_replicas_with_one_server(turns in turns(true)) {
+        check(Place::Redis, &turns)?;
     }
 }

@@ -8,7 +8,7 @@ use crate::caller::Caller;
 use crate::harness::{Proxy, Upstream};
 use crate::received_reply::ReceivedReply;
 
-const PATH: &str = "/v1/responses";
+pub(super) const PATH: &str = "/v1/responses";
 
 /// Starts a model with this window, and a proxy before it.
 async fn started(window: u64, changes: &[(&str, &str)]) -> (Model, Proxy, Caller) {
@@ -63,7 +63,7 @@ fn talk(turns: usize) -> Vec<u8> {
     body.to_string().into()
 }
 
-fn is_answer(reply: &ReceivedReply) -> bool {
+pub(super) fn is_answer(reply: &ReceivedReply) -> bool {
     let text = str::from_utf8(&reply.body).unwrap();
     reply.status == 200
         && if text.starts_with('{') {

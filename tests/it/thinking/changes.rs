@@ -17,35 +17,62 @@ const OFF: (&str, &str) = ("x-longhaul-mode", "off");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forks_and_undos_show_no_refusal_to_the_client() {
-    let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
-    let mut agent = Agent::new("cli-0018", BINDING);
-    let (half, whole) = (agent.len() / 2, agent.len());
-    let mut steps = play.part(&mut agent, 0..half).await;
-    for back in [3, 12, 30] {
-        // An undo repeats a request; a fork goes on with other words.
-        steps.extend(play.part(&mut agent, half - back..half).await);
-        agent.fork(half - back, &format!("Go back {back} steps."));
-        steps.extend(play.part(&mut agent, half - back..half).await);
+    for (session, rules, model) in cases() {
+        let play = Play::start(options(WINDOW, rules), within(WINDOW)).await;
+        let mut agent = agent(&session, rules, model);
+        let (half, whole) = (agent.len() / 2, agent.len());
+        let mut steps = play.part(&mut agent, 0..half).await;
+        for back in [3, 12, 30].map(|back| usize::min(back, half - 1)) {
+            // An undo repeats a request; a fork goes on with other words.
+            steps.extend(play.part(&mut agent, half - back..half).await);
+            agent.fork(half - back, &format!("Go back {back} steps."));
+            steps.extend(play.part(&mut agent, half - back..half).await);
+        }
+        steps.extend(play.part(&mut agent, half..whole).await);
+        unharmed(&format!("{session} {rules:?}"), &steps);
     }
-    steps.extend(play.part(&mut agent, half..whole).await);
-    unharmed("forks", &steps);
+}
+
+/// Sessions, with each rule and a model that it applies to.
+fn cases() -> impl Iterator<Item = (String, ThinkingRules, &'static str)> {
+    let (sessions, _) = super::wanted();
+    let rules = [
+        (ThinkingRules::Bound, BINDING),
+        (ThinkingRules::Manual, super::MANUAL),
+        (ThinkingRules::Unenforced, BINDING),
+    ];
+    let of_session =
+        move |session: String| rules.map(|(rules, model)| (session.clone(), rules, model));
+    sessions.into_iter().flat_map(of_session)
+}
+
+/// Returns the agent of a session, with the thinking that the rules expect.
+fn agent(session: &str, rules: ThinkingRules, model: &str) -> Agent {
+    let mut agent = Agent::new(session, model);
+    if rules == ThinkingRules::Manual {
+        agent.set("thinking", r#"{"type":"enabled","budget_tokens":2000}"#);
+    }
+    agent
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn switching_between_models_shows_no_refusal_to_the_client() {
-    let play = Play::start(options(WINDOW, ThinkingRules::Bound), within(WINDOW)).await;
-    let mut agent = Agent::new("cli-0018", BINDING);
-    let mut steps = Vec::new();
-    for request in 0..agent.len() {
-        let model = if request / 10 % 2 == 0 {
-            BINDING
+    for (session, rules, model) in cases() {
+        let play = Play::start(options(WINDOW, rules), within(WINDOW)).await;
+        let mut agent = agent(&session, rules, model);
+        let other = if rules == ThinkingRules::Manual {
+            "claude-sonnet-4-5"
         } else {
             "claude-fable-5-2"
         };
-        agent.set("model", &format!("{model:?}"));
-        steps.push(play.step(&mut agent, request, (0, &[])).await);
+        let mut steps = Vec::new();
+        for request in 0..agent.len() {
+            let model = if request / 10 % 2 == 0 { model } else { other };
+            agent.set("model", &format!("{model:?}"));
+            steps.push(play.step(&mut agent, request, (0, &[])).await);
+        }
+        unharmed(&format!("{session} {rules:?}"), &steps);
     }
-    unharmed("two models", &steps);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,6 +128,26 @@ async fn client_that_requests_drop_block_keeps_all_thinking() {
     );
     let steps = play.whole(&mut agent).await;
     unharmed("dropped", &steps);
+    for step in &steps {
+        assert!(!step.arrived.action().contains("without-thinking"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_accepted_stale_thinking_keeps_it_in_a_retry_after_an_overflow() {
+    let play = Play::start(options(WINDOW, ThinkingRules::Unenforced), within(WINDOW)).await;
+    let mut agent = Agent::new("cli-0018", BINDING);
+    let (half, whole) = (agent.len() / 2, agent.len());
+    let mut steps = play.part(&mut agent, 0..half).await;
+    assert!(
+        steps
+            .iter()
+            .any(|step| step.arrived.action().contains("digest"))
+    );
+    play.model.change(|options| options.window = WINDOW * 2 / 3);
+    steps.extend(play.part(&mut agent, half..whole).await);
+    unharmed("not enforced", &steps);
+    assert!(steps.iter().any(|step| step.upstream.len() == 2), "a retry");
     for step in &steps {
         assert!(!step.arrived.action().contains("without-thinking"));
     }

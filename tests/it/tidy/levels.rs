@@ -24,6 +24,7 @@ const PROGRAM: Levels = Levels {
     root: "src/",
     rooms: &[
         &[
+            "callers",
             "display",
             "error",
             "limits",

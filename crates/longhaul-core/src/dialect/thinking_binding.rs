@@ -54,6 +54,11 @@ impl Conversation<'_> {
         self.thinking_option().is_manual || claude_version(&self.model()).is_some_and(is_manual)
     }
 
+    /// Whether the request asks for thinking, or sets its options.
+    pub fn asks_for_thinking(&self) -> bool {
+        !self.params().thinking.is_empty()
+    }
+
     fn thinking_option(&self) -> ThinkingOption {
         let mut option = ThinkingOption::default();
         for (_, value) in &self.params().thinking {

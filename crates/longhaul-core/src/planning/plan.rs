@@ -274,6 +274,8 @@ struct Candidate<'c, 'a> {
     outcome: ReplayOutcome,
     /// Plan without any summary to be made.
     plan: RequestPlan,
+    /// Size of the thinking that the plan's edits make stale, beyond that of earlier removals.
+    newly_stale: Tokens,
 }
 
 impl<'c, 'a> Candidate<'c, 'a> {
@@ -320,12 +322,14 @@ impl<'c, 'a> Candidate<'c, 'a> {
             decisions: Some(Arc::new(decisions)),
         }
         .without_stale_thinking(conversation, thinking);
+        let newly_stale = plan.newly_stale(conversation, thinking);
         Self {
             conversation,
             policy,
             pinned_head,
             outcome,
             plan,
+            newly_stale,
         }
     }
 
@@ -341,7 +345,8 @@ impl<'c, 'a> Candidate<'c, 'a> {
     /// Whether the size is low enough to last a while. User requests in the summary are not
     /// counted: like a pinned first message, they never go away.
     fn has_headroom(&self) -> bool {
-        self.outcome.size - self.outcome.request_tokens <= self.policy.thresholds.prune_target
+        let size = self.outcome.size - self.newly_stale;
+        size - self.outcome.request_tokens <= self.policy.thresholds.prune_target
     }
 
     /// Returns the summary needed to continue.

@@ -5,6 +5,7 @@
 //! - The removals of earlier requests apply as they are: thinking made since then stays.
 //! - If no removal of an edited conversation is known, all bound thinking behind the first edit is
 //!   removed once more.
+//! - An edit with no bound thinking behind it is noted, so that thinking made over it stays.
 //!
 //! Bound thinking that stays is always an unbroken run: a removal reaches to the end of its request.
 
@@ -15,6 +16,7 @@ use crate::policy::placement::Placement;
 use crate::policy::thinking_removal::{
     EditChain, PriorRemovals, PriorThinking, StaleThinking, ThinkingRemoval, merge_ranges,
 };
+use crate::units::tokens::Tokens;
 
 impl RequestPlan {
     /// Removes the thinking that the edits of the plan make stale. Idempotent.
@@ -24,7 +26,7 @@ impl RequestPlan {
         conversation: &Conversation<'_>,
         prior: &PriorThinking,
     ) -> Self {
-        if !conversation.has_bound_thinking() {
+        if !conversation.has_bound_thinking() && prior.stale != StaleThinking::Removed {
             return self;
         }
         self.removal = match prior.stale {
@@ -56,6 +58,34 @@ impl RequestPlan {
         plan.removal = Some(removal);
         let left = |plan: &Self| plan.view.thinking_removals(conversation);
         (left(&plan) > left(self)).then_some(plan)
+    }
+
+    /// Returns the size of the thinking that the plan removes beyond earlier removals.
+    pub(crate) fn newly_stale(
+        &self,
+        conversation: &Conversation<'_>,
+        prior: &PriorThinking,
+    ) -> Tokens {
+        if self.removal.is_none() {
+            return Tokens::ZERO;
+        }
+        let mut before = self.view.clone();
+        before.remove_thinking(prior.removed().to_vec());
+        before.tokens(conversation) - self.view.tokens(conversation)
+    }
+
+    /// Returns a note of the plan's edits, if some are new and no bound thinking stands behind these. Later
+    /// requests then keep the thinking made over the edits.
+    pub fn note_without_stale_thinking(
+        &self,
+        conversation: &Conversation<'_>,
+        prior: &PriorThinking,
+    ) -> Option<ThinkingRemoval> {
+        let edits = Edits::new(conversation, &self.view);
+        let from = edits.first_new(&prior.removals)?;
+        let mut behind = conversation.messages().iter().skip(from);
+        let is_bound = behind.any(|message| message.bound_thinking.is_some());
+        (!is_bound).then(|| edits.removal_from(conversation, &prior.removals, from))
     }
 
     /// Whether the plan changes a byte that thinking may be bound to.

@@ -24,6 +24,9 @@ impl ModelAnswer<'_> {
     /// Returns the signed thinking before the content, if the model thinks.
     fn thinking_block(&self) -> Option<Value> {
         let signed = list(self.thinking.as_ref()?).first()?;
+        if let Some(data) = signed.get("data") {
+            return Some(json!({"type": "redacted_thinking", "data": data}));
+        }
         Some(
             json!({"type": "thinking", "thinking": member(signed, "text"),
             "signature": member(signed, "signature")}),
@@ -35,6 +38,9 @@ impl ModelAnswer<'_> {
         let Some(block) = self.thinking_block() else {
             return Vec::new();
         };
+        if member(&block, "type") == "redacted_thinking" {
+            return block_events(0, &block, []);
+        }
         let begun = json!({"type": "thinking", "thinking": "", "signature": ""});
         let deltas = [
             json!({"type": "thinking_delta", "thinking": member(&block, "thinking")}),

@@ -5,7 +5,7 @@ use super::*;
 /// A conversation of two answered steps and a result, each step signed by the model.
 fn signed(model: &str) -> Value {
     let mut body = json!({"model": model, "messages": [{"role": "user", "content": "go"}]});
-    for step in 0..3 {
+    for step in 2..5 {
         let thinking = ThinkingRules::Bound.sign(&chat(&body), step).unwrap();
         let id = format!("c{step}");
         let call =
@@ -92,6 +92,23 @@ fn kept_thinking_blocks_must_be_contiguous() {
             "{gone:?}"
         );
     }
+}
+
+#[test]
+fn a_redacted_block_is_bound_and_part_of_the_chain() {
+    let body = signed("claude-opus-5-5");
+    let last = &body["messages"][5]["reasoning_details"][0];
+    assert!(last.get("data").is_some(), "{last}");
+    let edit = |body: &mut Value| {
+        body["messages"][4]["content"] = json!("[cleared]");
+    };
+    assert_eq!(broken(ThinkingRules::Bound, edit), Some(STALE_THINKING));
+    let gap = |body: &mut Value| bare(&mut body["messages"][3]);
+    assert_eq!(broken(ThinkingRules::Bound, gap), Some(STALE_THINKING));
+    let forge = |body: &mut Value| {
+        body["messages"][5]["reasoning_details"][0]["data"] = json!("another");
+    };
+    assert_eq!(broken(ThinkingRules::Bound, forge), Some(FORGED_THINKING));
 }
 
 #[test]

@@ -231,3 +231,68 @@ fn with_bound_thinking_a_ready_summary_is_used_at_a_user_message() {
         assert_eq!(plan.view.is_summarised(), expect, "{stale:?}");
     }
 }
+
+#[test]
+fn thinking_made_over_an_edit_that_had_none_behind_it_stays() {
+    let none = PriorThinking::default();
+    let thoughtful = body(4);
+    let conversation = read(thoughtful.as_bytes()).unwrap();
+    let plan = RequestPlan::from_view(cleared(&conversation, 5));
+    assert_eq!(plan.note_without_stale_thinking(&conversation, &none), None);
+    let silent = body(4).replace("thinking_blocks", "x_blocks");
+    let conversation = read(silent.as_bytes()).unwrap();
+    let plan = RequestPlan::from_view(cleared(&conversation, 5));
+    let note = plan
+        .note_without_stale_thinking(&conversation, &none)
+        .unwrap();
+    assert_eq!(note.ranges(0).count(), 0);
+    assert_eq!(note.edits.count, 2);
+    // The next steps think.
+    assert_eq!(ranges(6, 5, &[&note]), (vec![], None));
+    assert_eq!(ranges(6, 5, &[]).0, [2..12]);
+}
+
+#[test]
+fn thinking_behind_a_ready_summary_counts_as_room() {
+    let text = "x".repeat(1_000);
+    let message = |at: usize| {
+        if at.is_multiple_of(2) {
+            return format!(r#"{{"role":"user","content":"{text}"}}"#);
+        }
+        let thought = "t".repeat(8_000);
+        let thinking = format!(
+            r#""thinking_blocks":[{{"type":"thinking","thinking":"{thought}","signature":"s"}}]"#
+        );
+        format!(r#"{{"role":"assistant","content":"{text}",{thinking}}}"#)
+    };
+    let messages: Vec<String> = (0..21).map(message).collect();
+    let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+    let conversation = read(body.as_bytes()).unwrap();
+    let record = CompactionRecord {
+        text: Some("what stands for the rest".into()),
+        history_from: 1,
+        compacted_message_count: 15,
+        ..CompactionRecord::default()
+    };
+    let ready = RecordMatch {
+        prefix_end: 15,
+        adopted: false,
+        record: Arc::new(record),
+    };
+    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(100_000));
+    policy.thresholds.soft = Tokens::new(1);
+    // More than the summary and the texts behind it, and less than these with their thinking.
+    policy.thresholds.prune_target = Tokens::new(3_000);
+    let prior = PriorRecords {
+        ready: Some(ready),
+        seen: true,
+        thinking: PriorThinking {
+            stale: StaleThinking::Removed,
+            ..PriorThinking::default()
+        },
+        ..PriorRecords::default()
+    };
+    let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
+    assert!(plan.view.is_summarised());
+    assert_eq!(plan.view.thinking_removals(&conversation), 3);
+}

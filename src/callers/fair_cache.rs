@@ -1,0 +1,472 @@
+//! A cache with one bound for all callers, of which each has an equal share.
+//!
+//! An entry gives way to another caller's only if its own caller holds more. Callers of whom no request
+//! was accepted share a small part, so invented credentials evict nothing of other callers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::callers::AcceptedCallers;
+use longhaul_core::units::recall_id::RecallId;
+use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
+
+/// Callers with a shelf of their own. Further ones share the newcomers' shelf until all entries of some
+/// caller have expired.
+pub(crate) const MAX_SHELVES: usize = 4_096;
+/// Newcomers share one part in so many of the bound.
+const NEWCOMER_FRACTION: u64 = 8;
+/// Room for one entry of each caller that has a shelf.
+pub(crate) const ONE_FOR_EACH: u64 = 4_688;
+/// Minimum time between two searches for expired entries.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+
+/// A key that names its caller.
+pub(crate) trait CallerKey: Clone + Eq + Hash {
+    /// Returns the tag of the caller's scope.
+    fn caller(&self) -> ScopeTag;
+}
+
+impl CallerKey for RecallId {
+    fn caller(&self) -> ScopeTag {
+        self.scope()
+    }
+}
+
+impl CallerKey for RecordKey {
+    fn caller(&self) -> ScopeTag {
+        self.scope()
+    }
+}
+
+impl CallerKey for Scope {
+    fn caller(&self) -> ScopeTag {
+        self.tag()
+    }
+}
+
+/// The caller of a pair is that of its first element.
+impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
+    fn caller(&self) -> ScopeTag {
+        self.0.caller()
+    }
+}
+
+/// Entries of all callers. Evicts the least recently used entry of the caller that holds the most.
+pub(crate) struct FairCache<K, V> {
+    weigh: fn(&V) -> u64,
+    shelves: Mutex<Shelves<K, V>>,
+}
+
+struct Shelves<K, V> {
+    max_weight: u64,
+    idle: Duration,
+    accepted: Arc<AcceptedCallers>,
+    by_caller: HashMap<ScopeTag, Shelf<K, V>>,
+    newcomers: Shelf<K, V>,
+    /// Weight of the entries in `by_caller`.
+    weight: u64,
+    /// Number of uses so far, which orders them.
+    uses: u64,
+    swept_at: Instant,
+}
+
+/// Entries of one caller, or of all newcomers.
+struct Shelf<K, V> {
+    entries: HashMap<K, CacheEntry<V>>,
+    /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
+    queue: BTreeMap<u64, K>,
+    weight: u64,
+}
+
+struct CacheEntry<V> {
+    value: V,
+    weight: u64,
+    /// The use under which the key is queued.
+    queued: u64,
+    last_use: u64,
+    used_at: Instant,
+}
+
+impl<K: CallerKey, V: Clone> FairCache<K, V> {
+    /// Creates an empty cache with room for `max_weight`, each entry kept for `idle` after its last use.
+    pub(crate) fn new(
+        max_weight: u64,
+        idle: Duration,
+        weigh: fn(&V) -> u64,
+        accepted: &Arc<AcceptedCallers>,
+    ) -> Self {
+        Self {
+            weigh,
+            shelves: Mutex::new(Shelves {
+                max_weight,
+                idle,
+                accepted: Arc::clone(accepted),
+                by_caller: HashMap::new(),
+                newcomers: Shelf::default(),
+                weight: 0,
+                uses: 0,
+                swept_at: Instant::now(),
+            }),
+        }
+    }
+
+    /// Creates an empty cache with room for `max_entries`.
+    pub(crate) fn of_entries(
+        max_entries: u64,
+        idle: Duration,
+        accepted: &Arc<AcceptedCallers>,
+    ) -> Self {
+        Self::new(max_entries, idle, |_| 1, accepted)
+    }
+
+    /// Returns the value under `key`, and counts that as a use.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        self.shelves.lock().get(key)
+    }
+
+    /// Stores `value` under `key`, in place of any other.
+    pub(crate) fn insert(&self, key: K, value: V) {
+        self.update(key, |_| Some(value));
+    }
+
+    /// Stores the value of `make` under `key` unless there is one. Returns the stored value.
+    pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
+        let shelves = &mut *self.shelves.lock();
+        shelves.get(&key).unwrap_or_else(|| {
+            let value = make();
+            let weight = (self.weigh)(&value);
+            shelves.put(key, value.clone(), weight);
+            value
+        })
+    }
+
+    /// Replaces the value under `key` with that of `change`, atomically. `None` leaves it as it is.
+    pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
+        let shelves = &mut *self.shelves.lock();
+        if let Some(value) = change(shelves.get(&key)) {
+            let weight = (self.weigh)(&value);
+            shelves.remove(&key);
+            shelves.put(key, value, weight);
+        }
+    }
+
+    /// Returns the weight of all entries.
+    #[cfg(test)]
+    pub(crate) fn weight(&self) -> u64 {
+        let shelves = self.shelves.lock();
+        shelves.weight + shelves.newcomers.weight
+    }
+
+    /// Removes the entry under `key`.
+    pub(crate) fn remove(&self, key: &K) {
+        self.shelves.lock().remove(key);
+    }
+}
+
+impl<K: CallerKey, V: Clone> Shelves<K, V> {
+    fn get(&mut self, key: &K) -> Option<V> {
+        self.uses += 1;
+        let (uses, idle, caller) = (self.uses, self.idle, key.caller());
+        let own = self.change_shelf(caller, |shelf| shelf.get(key, uses, idle));
+        own.flatten().or_else(|| {
+            let value = self.newcomers.get(key, uses, idle)?;
+            // The caller was accepted since.
+            if self.has_shelf(caller)
+                && let Some(entry) = self.newcomers.remove(key)
+            {
+                self.put(key.clone(), entry.value, entry.weight);
+            }
+            Some(value)
+        })
+    }
+
+    /// Changes the shelf of a caller, if the caller has one, and removes the shelf if it is empty then.
+    fn change_shelf<R>(
+        &mut self,
+        caller: ScopeTag,
+        change: impl FnOnce(&mut Shelf<K, V>) -> R,
+    ) -> Option<R> {
+        let shelf = self.by_caller.get_mut(&caller)?;
+        let before = shelf.weight;
+        let outcome = change(shelf);
+        self.weight = self.weight - before + shelf.weight;
+        if shelf.entries.is_empty() {
+            self.by_caller.remove(&caller);
+        }
+        Some(outcome)
+    }
+
+    /// Whether a caller has a shelf of its own, or may have one now.
+    fn has_shelf(&mut self, caller: ScopeTag) -> bool {
+        self.by_caller.contains_key(&caller)
+            || self.accepted.contains(caller) && {
+                if self.by_caller.len() >= MAX_SHELVES {
+                    self.sweep();
+                }
+                self.by_caller.len() < MAX_SHELVES
+            }
+    }
+
+    fn put(&mut self, key: K, value: V, weight: u64) {
+        self.uses += 1;
+        let (uses, caller) = (self.uses, key.caller());
+        if self.has_shelf(caller) {
+            self.by_caller.entry(caller).or_default();
+            self.change_shelf(caller, |shelf| shelf.put(key, value, weight, uses));
+        } else {
+            self.newcomers.put(key, value, weight, uses);
+        }
+        self.make_room(caller);
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.change_shelf(key.caller(), |shelf| shelf.remove(key));
+        self.newcomers.remove(key);
+    }
+
+    /// Evicts entries beyond the bound after `caller` has added one.
+    fn make_room(&mut self, caller: ScopeTag) {
+        let for_newcomers = self.max_weight / NEWCOMER_FRACTION;
+        while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
+        while self.weight > self.max_weight - for_newcomers {
+            let own = self.by_caller.get(&caller).map_or(0, |shelf| shelf.weight);
+            let others = self.by_caller.iter().map(|(tag, it)| (it.weight, *tag));
+            let largest = others.max_by_key(|(weight, _)| *weight);
+            let larger = largest.filter(|(weight, _)| *weight > own);
+            let gives_way = larger.map_or(caller, |(_, tag)| tag);
+            if self.change_shelf(gives_way, Shelf::evict_one) != Some(true) {
+                break;
+            }
+        }
+    }
+
+    /// Removes expired entries, unless they were searched for a moment ago.
+    fn sweep(&mut self) {
+        if self.swept_at.elapsed() < SWEEP_INTERVAL {
+            return;
+        }
+        self.swept_at = Instant::now();
+        let callers: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
+        for caller in callers {
+            let idle = self.idle;
+            self.change_shelf(caller, |shelf| shelf.remove_expired(idle));
+        }
+    }
+}
+
+impl<K, V> Default for Shelf<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: HashMap::new(),
+            queue: BTreeMap::new(),
+            weight: 0,
+        }
+    }
+}
+
+impl<K: CallerKey, V: Clone> Shelf<K, V> {
+    fn get(&mut self, key: &K, uses: u64, idle: Duration) -> Option<V> {
+        let entry = self.entries.get_mut(key)?;
+        if entry.used_at.elapsed() > idle {
+            self.remove(key);
+            return None;
+        }
+        (entry.last_use, entry.used_at) = (uses, Instant::now());
+        Some(entry.value.clone())
+    }
+
+    fn put(&mut self, key: K, value: V, weight: u64, uses: u64) {
+        let entry = CacheEntry {
+            value,
+            weight,
+            queued: uses,
+            last_use: uses,
+            used_at: Instant::now(),
+        };
+        self.queue.insert(uses, key.clone());
+        self.entries.insert(key, entry);
+        self.weight += weight;
+    }
+
+    fn remove(&mut self, key: &K) -> Option<CacheEntry<V>> {
+        let entry = self.entries.remove(key)?;
+        self.queue.remove(&entry.queued);
+        self.weight -= entry.weight;
+        Some(entry)
+    }
+
+    /// Removes the least recently used entry. Returns whether there was one.
+    fn evict_one(&mut self) -> bool {
+        while let Some((queued, key)) = self.queue.pop_first() {
+            match self.entries.get_mut(&key) {
+                Some(entry) if entry.last_use > queued => {
+                    entry.queued = entry.last_use;
+                    self.queue.insert(entry.last_use, key);
+                }
+                Some(_) | None => return self.remove(&key).is_some(),
+            }
+        }
+        false
+    }
+
+    fn remove_expired(&mut self, idle: Duration) {
+        let is_expired = |entry: &CacheEntry<V>| entry.used_at.elapsed() > idle;
+        let expired = self.entries.iter().filter(|(_, entry)| is_expired(entry));
+        let expired: Vec<K> = expired.map(|(key, _)| key.clone()).collect();
+        for key in expired {
+            self.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn key(caller: u32, number: u32) -> RecordKey {
+        let scope = Scope::new(&[0; 32], &[&caller.to_le_bytes()]);
+        scope.named_key(&number.to_string())
+    }
+
+    /// A cache with room for 70 entries of accepted callers and 10 of newcomers. Callers up to 3 are
+    /// accepted.
+    fn cache() -> FairCache<RecordKey, ()> {
+        let accepted = Arc::new(AcceptedCallers::default());
+        for caller in 0..=3 {
+            accepted.insert(key(caller, 0).scope());
+        }
+        FairCache::of_entries(80, MINUTE, &accepted)
+    }
+
+    fn insert(cache: &FairCache<RecordKey, ()>, caller: u32, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            cache.insert(key(caller, number), ());
+        }
+    }
+
+    fn kept(
+        cache: &FairCache<RecordKey, ()>,
+        caller: u32,
+        numbers: std::ops::Range<u32>,
+    ) -> Vec<u32> {
+        numbers
+            .filter(|number| cache.get(&key(caller, *number)).is_some())
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_floods_the_cache_evicts_only_its_own_entries() {
+        let cache = cache();
+        insert(&cache, 1, 0..30);
+        insert(&cache, 2, 0..1_000);
+        assert_eq!(kept(&cache, 1, 0..30).len(), 30);
+        let newest: Vec<u32> = (960..1_000).collect();
+        assert_eq!(kept(&cache, 2, 0..1_000), newest);
+    }
+
+    #[tokio::test]
+    async fn a_further_caller_gets_an_equal_share_from_the_largest() {
+        let cache = cache();
+        insert(&cache, 1, 0..70);
+        insert(&cache, 2, 0..10);
+        insert(&cache, 3, 0..1_000);
+        assert_eq!(kept(&cache, 2, 0..10).len(), 10);
+        assert_eq!(kept(&cache, 1, 0..70).len(), 30);
+        assert_eq!(kept(&cache, 3, 0..1_000).len(), 30);
+    }
+
+    #[tokio::test]
+    async fn invented_callers_evict_nothing_of_accepted_ones() {
+        let cache = cache();
+        insert(&cache, 1, 0..70);
+        for invented in 1_000..11_000 {
+            cache.insert(key(invented, 0), ());
+        }
+        assert_eq!(kept(&cache, 1, 0..70).len(), 70);
+        assert_eq!(cache.shelves.lock().newcomers.weight, 10);
+    }
+
+    #[tokio::test]
+    async fn entries_of_a_newcomer_are_safe_once_it_is_accepted() {
+        let cache = cache();
+        insert(&cache, 9, 0..1);
+        cache.shelves.lock().accepted.insert(key(9, 0).scope());
+        assert_eq!(kept(&cache, 9, 0..1), [0]);
+        for invented in 1_000..2_000 {
+            cache.insert(key(invented, 0), ());
+        }
+        assert_eq!(kept(&cache, 9, 0..1), [0]);
+    }
+
+    #[tokio::test]
+    async fn the_least_recently_used_entry_goes_first_and_one_replaced_counts_once() {
+        let cache = cache();
+        insert(&cache, 1, 0..70);
+        insert(&cache, 1, 69..70);
+        assert_eq!(kept(&cache, 1, 0..1), [0]);
+        insert(&cache, 1, 70..71);
+        assert_eq!(kept(&cache, 1, 0..3), [0, 2]);
+        assert_eq!(cache.shelves.lock().weight, 70);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_expires_after_its_last_use() {
+        let cache = cache();
+        insert(&cache, 1, 0..1);
+        for _ in 0..2 {
+            tokio::time::advance(Duration::from_secs(50)).await;
+            assert_eq!(kept(&cache, 1, 0..1), [0]);
+        }
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert!(kept(&cache, 1, 0..1).is_empty());
+        let shelves = cache.shelves.lock();
+        assert!(shelves.weight == 0 && shelves.by_caller.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shelf_is_free_for_another_caller_after_its_entries_expired() {
+        let accepted = Arc::new(AcceptedCallers::default());
+        let callers = u32::try_from(MAX_SHELVES).unwrap();
+        for caller in 0..=callers {
+            accepted.insert(key(caller, 0).scope());
+        }
+        let cache = FairCache::of_entries(1 << 16, MINUTE, &accepted);
+        for caller in 0..=callers {
+            cache.insert(key(caller, 0), ());
+        }
+        assert_eq!(cache.shelves.lock().newcomers.weight, 1);
+        tokio::time::advance(Duration::from_secs(61)).await;
+        cache.insert(key(callers, 1), ());
+        assert!(
+            cache
+                .shelves
+                .lock()
+                .by_caller
+                .contains_key(&key(callers, 1).scope())
+        );
+    }
+
+    #[tokio::test]
+    async fn the_newest_entry_stays_even_if_all_others_were_used() {
+        let cache = cache();
+        for number in 0..200 {
+            insert(&cache, 1, number..number + 1);
+            assert_eq!(kept(&cache, 1, number..number + 1), [number]);
+        }
+        assert_eq!(kept(&cache, 1, 0..200), Vec::from_iter(130..200));
+        let shelves = cache.shelves.lock();
+        assert!(
+            shelves
+                .by_caller
+                .values()
+                .all(|shelf| shelf.queue.len() == 70)
+        );
+    }
+}
