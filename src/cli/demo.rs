@@ -182,7 +182,7 @@ fn render(report: &DemoReport, output: &DemoFormat) -> String {
             } else {
                 Paint::Plain
             };
-            table::render_page(report, *rows, paint)
+            table::render_page(report, *rows, paint, crate::display::terminal::width())
         }
     }
 }

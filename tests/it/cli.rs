@@ -395,7 +395,7 @@ fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
     .unwrap();
     let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
         .lines()
-        .take(6)
+        .take(7)
         .map(Result::unwrap)
         .collect();
     assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
@@ -403,14 +403,18 @@ fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
         said[2].contains("export OPENAI_BASE_URL=http://127.0.0.1:"),
         "{said:?}"
     );
-    assert_eq!(said[3], "  mode on");
+    assert!(
+        said[3].contains("export ANTHROPIC_BASE_URL=http://127.0.0.1:"),
+        "{said:?}"
+    );
+    assert_eq!(said[4], "  mode on");
     assert_eq!(
-        said[4],
+        said[5],
         "  clear old tool results: on · summaries: by the conversation's own model · fix \
          overflows: on"
     );
     assert_eq!(
-        said[5],
+        said[6],
         "  context window: detected per model (200,000 until known)"
     );
     let killed = Command::new("kill")

@@ -95,12 +95,18 @@ impl Probe {
         let has_key = self.authorization.is_some() || config.upstream.authorization.is_some();
         let began = Instant::now();
         let reply = match self.send(Method::GET, "/v1/models", Bytes::new()).await {
-            Ok(reply) => reply,
-            Err(why) => return vec![Finding::failed("upstream", why)],
+            Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => Err(fault_message(&reply)),
+            other => other,
         };
-        if reply.headers.contains_key(FAULT_HEADER) {
-            return vec![Finding::failed("upstream", error_message(&reply))];
-        }
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(why) => {
+                let skipped = |subject| Finding::skipped(subject, "needs the upstream");
+                let mut findings = vec![Finding::failed("upstream", why)];
+                findings.extend(["clock", "key", "request"].map(skipped));
+                return findings;
+            }
+        };
         let millis = began.elapsed().as_millis();
         let mut findings = vec![
             Finding::passed("upstream", format!("{origin} answers in {millis} ms")),
@@ -144,6 +150,9 @@ impl Probe {
                 "request",
                 format!("{model}: {}: the upstream refuses the key", reply.status),
             ),
+            Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => {
+                Finding::failed("request", format!("{model}: {}", fault_message(&reply)))
+            }
             Ok(reply) => Finding::failed(
                 "request",
                 format!("{model}: {}: {}", reply.status, error_message(&reply)),
@@ -225,6 +234,16 @@ fn clock_finding(headers: &HeaderMap) -> Finding {
 
 /// Returns the message of an error in the API's format, shortened and safe for a terminal.
 fn error_message(reply: &ProbeReply) -> String {
+    whole_message(reply).chars().take(ERROR_CHARS).collect()
+}
+
+/// Returns the message of longhaul's own error, which ends with the reason.
+fn fault_message(reply: &ProbeReply) -> String {
+    whole_message(reply)
+}
+
+/// Returns the message of an error in the API's format, safe for a terminal.
+fn whole_message(reply: &ProbeReply) -> String {
     let value: Option<Value> = serde_json::from_slice(&reply.body).ok();
     let message = value
         .as_ref()
@@ -233,6 +252,5 @@ fn error_message(reply: &ProbeReply) -> String {
     let text = message.unwrap_or(&lossy);
     text.chars()
         .filter(|letter| is_printable(*letter))
-        .take(ERROR_CHARS)
         .collect()
 }
