@@ -93,11 +93,11 @@ source of each.
   environment  LONGHAUL_SECTION_KEY; short: LONGHAUL_UPSTREAM, LONGHAUL_LISTEN,
                LONGHAUL_ADMIN, LONGHAUL_STORE, LONGHAUL_MODE
 A store at Redis also needs LONGHAUL_STORE_SCOPE_SECRET: openssl rand -hex 32.
-Each of these variables, set to 1, switches one feature off: DISABLE_PRUNE,
-DISABLE_AUTOCOMPACT, DISABLE_COMPACT_ON_OVERFLOW, DISABLE_CACHE_MARK,
-DISABLE_THINKING_REMOVAL, DISABLE_RECALL.
+Each of these variables switches one feature off: DISABLE_PRUNE=1,
+DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1,
+DISABLE_THINKING_REMOVAL=1, DISABLE_RECALL=1.
 
-Exit codes:
+Exit codes
   0        success
   1        health: longhaul is not healthy or cannot be reached
            doctor: a test fails

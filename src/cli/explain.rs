@@ -49,7 +49,7 @@ Examples:
   longhaul explain request.json                 a request that is kept in a file
   longhaul explain --window 32k request.json    the same for another window
   longhaul explain --json request.json          for programs
-  longhaul explain --body < a.json > b.json     the body as it would be forwarded
+  longhaul explain --body < request.json        the body as it would be forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
   longhaul explain --window 32k --replay sessions/*.json.gz
   longhaul explain --replay ~/.claude/projects  your own past sessions

@@ -10,8 +10,8 @@ use crate::config::{Config, StoreLocation};
 /// File of lessons within the folder.
 const LESSONS: &str = "lessons.db";
 
-/// Lets a proxy with these settings keep in the state folder, if there is such a folder, whatever its
-/// store does not keep: lessons beside memory, and the totals by day of this process beside servers.
+/// Lets a proxy with these settings use the state folder, if there is one, for what its store does not
+/// keep. Beside memory, these are the lessons; beside servers, the totals by day of the process.
 pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) {
     if !config.store.keeps_lessons {
         return;

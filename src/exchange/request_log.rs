@@ -122,6 +122,11 @@ impl RequestLog {
             .set_operation(|| operation(&self.method, &self.path));
     }
 
+    /// Returns the identifier of the request.
+    pub(crate) fn id(&self) -> RequestId {
+        self.id
+    }
+
     /// Returns the dialect of longhaul's own error reply to the request.
     pub(crate) fn error_dialect(&self) -> Dialect {
         Dialect::of_error_reply(&self.path)

@@ -29,7 +29,7 @@ const KEY: &str = "sk-recipe";
 const LISTED: &str = r#"{"object":"list","data":[{"id":"gpt-4o","object":"model"}]}"#;
 const WINDOW: u64 = 32_768;
 
-/// How a provider is reached, and its answers beside chats.
+/// A provider: its addresses, and its answers beside chats.
 struct Provider {
     heading: &'static str,
     /// The authority that its requests name; a local server's port is one of the test.
@@ -87,7 +87,7 @@ const PROVIDERS: [Provider; 8] = [
     },
     Provider {
         heading: "Azure OpenAI",
-        authority: "resource.openai.azure.com",
+        authority: "RESOURCE.openai.azure.com",
         chats: "/openai/v1/chat/completions",
         key_header: "api-key",
         asks: CHAT,
@@ -154,7 +154,7 @@ fn recipes() -> BTreeMap<&'static str, Vec<&'static str>> {
     sections.map(recipe).collect()
 }
 
-/// What a provider received: method, authority, path and key.
+/// Requests that a provider received: method, authority, path and key.
 type Received = Arc<Mutex<Vec<[String; 4]>>>;
 
 /// A provider: its own front, and a strict model behind.
@@ -227,8 +227,9 @@ async fn serve(front: Front, acceptor: Option<TlsAcceptor>) -> u16 {
                 match acceptor {
                     None => front.serve(socket).await,
                     Some(acceptor) => {
-                        let session = acceptor.accept(socket).await;
-                        front.serve(session.unwrap()).await;
+                        if let Ok(session) = acceptor.accept(socket).await {
+                            front.serve(session).await;
+                        }
                     }
                 }
             });
@@ -315,10 +316,10 @@ async fn play(provider: &'static Provider, recipe: &[&str]) {
         _ => KEY.to_owned(),
     };
     let (path, body) = provider.asks;
-    let fields = [
-        (provider.key_header, key.as_str()),
-        ("anthropic-version", "2023-06-01"),
-    ];
+    let mut fields = vec![(provider.key_header, key.as_str())];
+    if provider.heading == "Anthropic" {
+        fields.push(("anthropic-version", "2023-06-01"));
+    }
     let reply = Caller::of(program.address())
         .ask_at(path, &fields, body)
         .await;
