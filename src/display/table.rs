@@ -80,7 +80,7 @@ impl Table {
             return self.rows_of(&widths, None);
         }
         let has_text = self.columns.last() == Some(&Align::Left);
-        let fixed = self.fixed_width(&widths, has_text);
+        let fixed = fixed_width(&widths, has_text);
         let name = width.saturating_sub(fixed);
         if name >= LEAST_NAME {
             return self.rows_of(&self.widths(name), has_text.then_some(width));
@@ -89,22 +89,6 @@ impl Table {
             Some(headings) => self.lists(headings, width),
             None => self.rows_of(&widths, Some(width)),
         }
-    }
-
-    /// Returns the columns that a row takes beside its first cell, with the least room for text.
-    fn fixed_width(&self, widths: &[usize], has_text: bool) -> usize {
-        let last = widths.len().saturating_sub(1);
-        let others = widths.iter().enumerate().skip(1);
-        others
-            .map(|(column, width)| {
-                let least = if column == last && has_text {
-                    LEAST_TEXT.min(*width)
-                } else {
-                    *width
-                };
-                GAP + least
-            })
-            .sum()
     }
 
     /// Returns the width of each column, without the first cells that are longer than `name`.
@@ -180,6 +164,22 @@ impl Table {
         }
         page
     }
+}
+
+/// Returns the columns that a row takes beside its first cell, with the least room for text.
+fn fixed_width(widths: &[usize], has_text: bool) -> usize {
+    let last = widths.len().saturating_sub(1);
+    let others = widths.iter().enumerate().skip(1);
+    others
+        .map(|(column, width)| {
+            let least = if column == last && has_text {
+                LEAST_TEXT.min(*width)
+            } else {
+                *width
+            };
+            GAP + least
+        })
+        .sum()
 }
 
 /// Returns the columns of a row with the widths `widths`.

@@ -285,9 +285,12 @@ async fn play(provider: &'static Provider, recipe: &[&str]) {
     let words = started.unwrap().split_whitespace().skip(1);
     let here = format!("localhost:{port}");
     let arguments: Vec<String> = words
-        .map(|word| match is_local {
-            true => word.replace(provider.authority, &here),
-            false => word.to_owned(),
+        .map(|word| {
+            if is_local {
+                word.replace(provider.authority, &here)
+            } else {
+                word.to_owned()
+            }
         })
         .collect();
     let is_named = |word: &String| word.contains(&here);

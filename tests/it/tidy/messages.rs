@@ -22,12 +22,11 @@ fn fixed_part(message: &str) -> &str {
 fn joined(file: &File) -> String {
     let mut text = String::new();
     for line in file.text.lines() {
-        match line.strip_suffix('\\') {
-            Some(begun) => text.push_str(begun.trim_start()),
-            None => {
-                text.push_str(line.trim_start());
-                text.push('\n');
-            }
+        if let Some(begun) = line.strip_suffix('\\') {
+            text.push_str(begun.trim_start());
+        } else {
+            text.push_str(line.trim_start());
+            text.push('\n');
         }
     }
     text
