@@ -74,7 +74,7 @@ Examples:
   longhaul run -- aider                         an agent with its own proxy
   longhaul doctor                               test upstream, key and store
   longhaul init --upstream openrouter.ai/api/v1 write a configuration file
-  longhaul explain --last                       what was done to a request, and why
+  longhaul explain --last                       what was done last, and why
   longhaul explain request.json                 what would be done, and why
   longhaul check --model NAME                   a model's window, and its source
   longhaul compact request.json                 compact a request body now
@@ -85,8 +85,8 @@ Point an agent to a running longhaul; the agent keeps its own key:
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1
   export ANTHROPIC_BASE_URL=http://127.0.0.1:8484   for Claude Code
 
-Settings come from the defaults, then one file, then the environment, then flags.
-Later sources win. `longhaul defaults` prints all settings, `longhaul check` the
+Settings come from the defaults, one file, the environment and flags. Later
+sources win. `longhaul defaults` prints all settings, `longhaul check` the
 source of each.
   file         --config or LONGHAUL_CONFIG, else ./longhaul.toml (not for run,
                recall and mcp), else ~/.config/longhaul/longhaul.toml

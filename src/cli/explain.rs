@@ -44,12 +44,12 @@ const LONG: &str = "\
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul explain --last                       the last request of a running proxy
-  longhaul explain --conversation 157975d7      the last one of that conversation
+  longhaul explain --last                       the last request of a proxy
+  longhaul explain --conversation 157975d7      the last of that conversation
   longhaul explain request.json                 a request that is kept in a file
   longhaul explain --window 32k request.json    the same for another window
   longhaul explain --json request.json          for programs
-  longhaul explain --body < request.json        the body as it would be forwarded
+  longhaul explain --body < request.json        the body as forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
   longhaul explain --window 32k --replay sessions/*.json.gz
   longhaul explain --replay ~/.claude/projects  your own past sessions
