@@ -32,7 +32,7 @@ mod version;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
@@ -67,46 +67,55 @@ const HELP_WIDTH: usize = 100;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
-  longhaul --upstream https://openrouter.ai/api/v1  another endpoint
-  longhaul --listen :9000 --window 32k              another port, a small window
-  longhaul run -- aider                             an agent with its own proxy
-  longhaul demo                                     watch it work: no key, no network
-  longhaul explain --last                           what was done to the last request, and why
-  longhaul explain request.json                     what longhaul would do with a request, and why
-  longhaul compact request.json                     compact a request body now
-  longhaul eval session.json --model NAME           what a model does next, with longhaul and without
-  longhaul recall ID                                the text behind a line [Full text: …]
-  longhaul doctor                                   test settings, upstream, key and store
-  longhaul init --upstream openrouter.ai/api/v1     write a configuration file
-  longhaul check --model NAME                       a model's window, and where it comes from
-  longhaul --store file:longhaul.db                 summaries that survive a restart
-  export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent with its own key
-  export ANTHROPIC_BASE_URL=http://127.0.0.1:8484   the same for Claude Code
+  longhaul demo                                 see it work: no key, no network
+  longhaul                                      127.0.0.1:8484 → api.openai.com
+  longhaul --upstream openrouter.ai/api/v1      another endpoint
+  longhaul --listen :9000 --window 32k          another port, a small window
+  longhaul --store file:longhaul.db             summaries that survive a restart
+  longhaul run -- aider                         an agent with its own proxy
+  longhaul doctor                               test upstream, key and store
+  longhaul init --upstream openrouter.ai/api/v1 write a configuration file
+  longhaul explain --last                       what was done last, and why
+  longhaul explain request.json                 what would be done, and why
+  longhaul check --model NAME                   a model's window, and its source
+  longhaul compact request.json                 compact a request body now
+  longhaul eval session.json --model NAME       compare the model's next steps
+  longhaul recall ID                            the text behind [Full text: …]
 
-Settings come from the defaults, then one file, then the environment (LONGHAUL_SECTION_KEY;
-LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then flags. Later sources win.
-The file is the first of: --config or LONGHAUL_CONFIG; ./longhaul.toml (not for `run`, `recall`, `mcp`);
-~/.config/longhaul/longhaul.toml.
-`longhaul defaults` prints all settings, `longhaul check` the source of each.
---store redis://… also needs LONGHAUL_STORE_SCOPE_SECRET (openssl rand -hex 32).
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1,
-DISABLE_THINKING_REMOVAL=1 and DISABLE_RECALL=1 each switch one feature off.
+Point an agent to a running longhaul; the agent keeps its own key:
+  export OPENAI_BASE_URL=http://127.0.0.1:8484/v1
+  export ANTHROPIC_BASE_URL=http://127.0.0.1:8484   for Claude Code
+
+Settings come from the defaults, one file, the environment and flags. Later
+sources win. `longhaul defaults` prints all settings, `longhaul check` the
+source of each.
+  file         --config or LONGHAUL_CONFIG, else ./longhaul.toml (not for run,
+               recall and mcp), else ~/.config/longhaul/longhaul.toml
+  environment  LONGHAUL_SECTION_KEY; short: LONGHAUL_UPSTREAM, LONGHAUL_LISTEN,
+               LONGHAUL_ADMIN, LONGHAUL_STORE, LONGHAUL_MODE
+A store at Redis also needs LONGHAUL_STORE_SCOPE_SECRET: openssl rand -hex 32.
+Each of these variables switches one feature off: DISABLE_PRUNE=1,
+DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1,
+DISABLE_THINKING_REMOVAL=1, DISABLE_RECALL=1.
 
 Exit codes
   0        success
-  1        health: longhaul is not healthy or cannot be reached; doctor: a test fails;
-           check --model: no source knows the window, or the upstream does not answer --ask;
+  1        health: longhaul is not healthy or cannot be reached
+           doctor: a test fails
+           check --model: no source knows the window, or --ask has no answer
            demo: an unexpected outcome
-  64       the command line, a setting, or a file or store that a setting names is invalid
+  64       the command line, a setting, or a file or store that a setting names
+           is invalid
   65       the command's input is invalid
   66       the command's input cannot be read
-  69       the address is in use or forbidden; explain --last, recall: no longhaul answers, or
-           the request or original is not kept
+  69       the address is in use or forbidden
+           explain --last, recall: no longhaul answers, or the request or
+           original is not kept
   71       cannot spawn threads or install signal handlers
   74       the output cannot be written
-  126, 127 run: the command cannot be run, or was not found; otherwise run exits with the command's
-           code, or with 128 plus the number of the signal that ended it";
+  126, 127 run: the command cannot be run, or was not found; otherwise run exits
+           with the command's code, or with 128 plus the number of the signal
+           that ended it";
 
 /// Runs the command that `arguments` name (the program's name first), with the settings of `env`.
 /// Returns exit code 0, or the code of the first [`Problem`].
@@ -177,7 +186,12 @@ pub fn main(
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
         Some("init") => init::init(flag_layers(&matches), own, &env),
-        Some("man") => completions::manual_page(command(), own).and_then(|page| print(&page)),
+        Some("man") => completions::manual_page(command(), own).and_then(|page| {
+            if std::io::stdout().is_terminal() && !own.get_flag("markdown") {
+                print_error("longhaul: this is roff; `longhaul man | man -l -` shows the page\n");
+            }
+            print(&page)
+        }),
         #[cfg(feature = "mcp")]
         Some("mcp") => resolved().and_then(|found| mcp::mcp(&found, own, &env)),
         Some("recall") => resolved().and_then(|found| recall::recall(&found, own, &env)),

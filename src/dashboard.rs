@@ -87,7 +87,7 @@ impl RecentConversations {
     pub(crate) fn last_account(&self, id: Option<&str>) -> Option<AccountReport> {
         let conversations = self.conversations.lock();
         match id {
-            Some(id) => conversations.find(id)?.account(|_| true),
+            Some(id) => conversations.last_account(id),
             None => conversations.newest_account(),
         }
     }

@@ -2,5 +2,6 @@
 
 pub(crate) mod amounts;
 pub(crate) mod printable;
+pub(crate) mod table;
 pub(crate) mod terminal;
 pub(crate) mod thousands;

@@ -307,6 +307,9 @@ pub enum Problem {
     /// The store that `store.at` names cannot be used.
     #[error("{0}")]
     Store(String),
+    /// Another process uses the file of the store.
+    #[error("{0}")]
+    StoreInUse(String),
     /// The configuration file is not valid TOML.
     #[error("{place}: {reason}")]
     Syntax {
@@ -354,6 +357,7 @@ impl Problem {
             | Self::File { .. }
             | Self::SelfLoop { .. }
             | Self::Store(_)
+            | Self::StoreInUse(_)
             | Self::Syntax { .. }
             | Self::UnknownKey { .. }
             | Self::InvalidValue { .. } => 64,

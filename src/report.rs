@@ -13,7 +13,8 @@ use longhaul_core::units::tokens::Tokens;
 
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const CONVERSATION: HeaderName = HeaderName::from_static("x-longhaul-conversation");
-const REQUEST: HeaderName = HeaderName::from_static("x-longhaul-request");
+/// Header with the identifier of a request, by which the log, the traces and the dashboard name it.
+pub(crate) const REQUEST: HeaderName = HeaderName::from_static("x-longhaul-request");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 

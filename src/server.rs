@@ -118,7 +118,7 @@ impl Server {
         );
         self.reloadable.admin = Some(Arc::new(admin));
         let services = &self.reloadable.proxy().services;
-        if services.store.owns_file() {
+        if services.store.owns_file() || services.config.store.totals.is_some() {
             let days = DaysFile::open(&services.config.store, &services.recent);
             self.days = days.map(Arc::new);
         }

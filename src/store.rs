@@ -398,6 +398,13 @@ fn open_lessons(path: &Path, config: &StoreConfig) -> Option<OpenedStore> {
             durable: Some(DurableStore::File(file)),
             secret: secret::from_settings(config).unwrap_or(secret),
         }),
+        Err(Problem::StoreInUse(_)) => {
+            tracing::info!(
+                "another longhaul on this machine keeps learned windows: this process learns its own \
+                 until it ends"
+            );
+            None
+        }
         Err(problem) => {
             tracing::info!("learned windows are not kept after this process: {problem}");
             None

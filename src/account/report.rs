@@ -47,6 +47,9 @@ pub(crate) struct AccountReport {
     /// Rows of old changes that are not kept.
     #[serde(default)]
     pub(crate) omitted: usize,
+    /// Failures after this request, if it was asked for as the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) newer: Option<NewerFailures>,
     pub(crate) messages: Vec<MessageRow>,
 }
 
@@ -70,6 +73,17 @@ pub(crate) struct RequestReport {
     pub(crate) cached_tokens: Option<u32>,
     /// Cost in billionths of a dollar; `None` if unknown.
     pub(crate) cost: Option<i64>,
+}
+
+/// Requests that ended later, with an error and without an account.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct NewerFailures {
+    pub(crate) count: usize,
+    /// Identifier of the newest.
+    pub(crate) id: String,
+    pub(crate) status: Option<u16>,
+    /// Code of longhaul's own fault, if the newest ended with one.
+    pub(crate) fault: Option<Name>,
 }
 
 /// The reason a request is forwarded unchanged.
@@ -99,6 +113,9 @@ pub(crate) struct MarksReport {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct PruneReport {
     pub(crate) when: Name,
+    /// Size from which the rule clears, if it waits for one.
+    #[serde(default)]
+    pub(crate) at_tokens: Option<u32>,
     pub(crate) protect_tokens: u32,
     pub(crate) minimum_tokens: u32,
     pub(crate) min_user_turns: u32,
@@ -194,6 +211,11 @@ impl AccountReport {
             },
             prune: rule.map(|rule| PruneReport {
                 when: when_name(rule).into(),
+                at_tokens: match rule.trigger {
+                    PruneTrigger::Always => None,
+                    PruneTrigger::HardMark => Some(account.prune_hard.get()),
+                    PruneTrigger::Pressure => Some(account.prune_above.get()),
+                },
                 protect_tokens: rule.protect.get(),
                 minimum_tokens: rule.minimum.get(),
                 min_user_turns: rule.user_turns,
@@ -212,6 +234,7 @@ impl AccountReport {
                 segments: summary.segments.iter().map(SegmentReport::new).collect(),
             }),
             hint: None,
+            newer: None,
             omitted: account.omitted,
             messages: account
                 .rows

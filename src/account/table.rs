@@ -4,24 +4,27 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::account::report::{
-    AccountReport, DigestReport, MessageRow, RequestReport, printable_name,
+    AccountReport, DigestReport, MessageRow, NewerFailures, RequestReport, printable_name,
 };
 use crate::account::verdict::UntouchedReason;
 use crate::display::amounts::{percent, short_duration, short_usd};
-use crate::display::terminal;
+use crate::display::table::{Align, Table};
 use crate::display::thousands::with_thousands;
 use longhaul_core::units::usd::Usd;
 
-/// Renders the header, the messages, the totals and the hint. Reasons that do not fit `width`
-/// columns continue on further lines.
+/// Renders the header, the messages, the totals and the hint, to fit `width` columns.
 pub(crate) fn render(report: &AccountReport, width: Option<usize>) -> String {
-    let mut page = String::new();
-    if let Some(request) = &report.request {
-        write_request(&mut page, request, report);
+    let mut head = Table::of_names();
+    if let Some(newer) = &report.newer {
+        head.push(["note".to_owned(), describe_newer(newer)]);
     }
-    write_header(&mut page, report);
+    if let Some(request) = &report.request {
+        push_request(&mut head, request, report);
+    }
+    push_header(&mut head, report);
+    let mut page = head.render(width);
     page.push('\n');
-    write_messages(&mut page, report, width);
+    page.push_str(&messages(report).render(width));
     page.push('\n');
     write_totals(&mut page, report);
     page
@@ -32,15 +35,36 @@ pub(crate) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
 }
 
-fn write_request(page: &mut String, request: &RequestReport, report: &AccountReport) {
-    _ = writeln!(
-        page,
-        "request  {}, number {} of conversation {}, {}",
+/// Describes the requests that failed after the one that is shown.
+fn describe_newer(newer: &NewerFailures) -> String {
+    let (noun, which) = match newer.count {
+        1 => ("request", ""),
+        _ => ("requests", "; the newest"),
+    };
+    let status = newer
+        .status
+        .map_or_else(|| "no status".to_owned(), |status| status.to_string());
+    let fault = newer
+        .fault
+        .as_deref()
+        .map(|fault| format!(" {}", printable_name(fault)));
+    format!(
+        "{} newer {noun} failed without an account{which}: {}, {status}{}",
+        newer.count,
+        printable_name(&newer.id),
+        fault.unwrap_or_default()
+    )
+}
+
+fn push_request(head: &mut Table, request: &RequestReport, report: &AccountReport) {
+    let which = format!(
+        "{}, number {} of conversation {}, {}",
         printable_name(&request.id),
         request.number,
         printable_name(&request.conversation),
         printable_name(&request.model)
     );
+    head.push(["request".to_owned(), which]);
     let did = match request.actions.as_slice() {
         [] => "forwarded unchanged".to_owned(),
         actions => printable_name(&actions.join(", ")),
@@ -62,46 +86,62 @@ fn write_request(page: &mut String, request: &RequestReport, report: &AccountRep
     if let Some(cost) = request.cost {
         parts.push(short_usd(Usd::from_nanos(cost)));
     }
-    _ = writeln!(page, "done     {}", parts.join(", "));
+    head.push(["done".to_owned(), parts.join(", ")]);
     if let Some(why) = &report.why {
-        _ = writeln!(page, "why      {}", printable_name(why));
+        head.push(["why".to_owned(), printable_name(why)]);
     }
 }
 
-fn write_header(page: &mut String, report: &AccountReport) {
+fn push_header(head: &mut Table, report: &AccountReport) {
     let window = &report.window;
     let marks = &report.marks;
-    _ = writeln!(
-        page,
-        "window   {} tokens ({}), usable {}, soft mark {}, hard mark {}",
+    let described = format!(
+        "{} tokens ({}), usable {}, soft mark {}, hard mark {}",
         with_thousands(window.tokens),
         printable_name(&window.source),
         with_thousands(marks.usable),
         with_thousands(marks.soft),
         with_thousands(marks.hard)
     );
-    _ = writeln!(page, "profile  {}, mode {}", report.profile, report.mode);
-    _ = match &report.prune {
-        Some(prune) => writeln!(
-            page,
-            "prune    {}: protects {} tokens, frees more than {}, from {} user messages on",
+    head.push(["window".to_owned(), described]);
+    let profile = format!("{}, mode {}", report.profile, report.mode);
+    head.push(["profile".to_owned(), profile]);
+    let prune = match &report.prune {
+        Some(prune) => format!(
+            "{}{}: protects {} tokens, frees more than {}, from {} user messages on",
             prune.when,
+            prune
+                .at_tokens
+                .map_or_else(String::new, |at| format!(", {} tokens", with_thousands(at))),
             with_thousands(prune.protect_tokens),
             with_thousands(prune.minimum_tokens),
             prune.min_user_turns
         ),
-        None => writeln!(page, "prune    off"),
+        None => "off".to_owned(),
     };
+    head.push(["prune".to_owned(), prune]);
 }
 
-fn write_messages(page: &mut String, report: &AccountReport, width: Option<usize>) {
-    let mut lines = vec![ExplainLine::header(report.request.is_some())];
+/// Returns a row for each message, and one for the text that replaces history.
+fn messages(report: &AccountReport) -> Table {
+    let done = if report.request.is_some() {
+        "was"
+    } else {
+        "would be"
+    };
+    let mut table = Table::with_headings([
+        (Align::Right, "#"),
+        (Align::Left, "role"),
+        (Align::Left, "tool"),
+        (Align::Right, "tokens"),
+        (Align::Right, "becomes"),
+        (Align::Left, done),
+        (Align::Left, "why"),
+    ]);
+    let cells = |cells: [&str; 7]| cells.map(str::to_owned);
     if report.omitted > 0 {
-        lines.push(ExplainLine {
-            number: "…".into(),
-            reason: format!("{} older rows are not kept", report.omitted),
-            ..ExplainLine::default()
-        });
+        let reason = format!("{} older rows are not kept", report.omitted);
+        table.push(cells(["…", "", "", "", "", "", &reason]));
     }
     for row in &report.messages {
         if let Some(digest) = report
@@ -109,93 +149,44 @@ fn write_messages(page: &mut String, report: &AccountReport, width: Option<usize
             .as_ref()
             .filter(|digest| digest.from == row.number)
         {
-            lines.push(ExplainLine {
-                role: "user".into(),
-                becomes: with_thousands(digest.tokens),
-                action: "added".into(),
-                reason: describe_digest(digest),
-                ..ExplainLine::default()
-            });
+            let becomes = with_thousands(digest.tokens);
+            let reason = describe_digest(digest);
+            table.push(cells(["", "user", "", "", &becomes, "added", &reason]));
         }
-        lines.push(ExplainLine::from_message(row));
+        table.push(message_cells(row));
     }
-    let wide = |of: fn(&ExplainLine) -> &str| {
-        lines
-            .iter()
-            .map(|line| of(line).chars().count())
-            .max()
-            .unwrap_or_default()
+    table
+}
+
+fn message_cells(row: &MessageRow) -> [String; 7] {
+    let (number, role) = match row.through {
+        Some(through) => (
+            format!("{}–{through}", row.number),
+            format!("{} messages", through - row.number + 1),
+        ),
+        None => (row.number.to_string(), printable_name(&row.role)),
     };
-    let at = wide(|line| &line.number);
-    let role = wide(|line| &line.role);
-    let tool = wide(|line| &line.tool);
-    let tokens = wide(|line| &line.tokens);
-    let becomes = wide(|line| &line.becomes);
-    let action = wide(|line| &line.action);
-    for line in &lines {
-        let row = format!(
-            "{:>at$}  {:role$}  {:tool$}  {:>tokens$}  {:>becomes$}  {:action$}  ",
-            line.number, line.role, line.tool, line.tokens, line.becomes, line.action
-        );
-        page.push_str(&terminal::with_last_column(&row, &line.reason, width));
-    }
-}
-
-/// A line of the table, as text.
-#[derive(Default)]
-struct ExplainLine {
-    number: String,
-    role: String,
-    tool: String,
-    tokens: String,
-    becomes: String,
-    action: String,
-    reason: String,
-}
-
-impl ExplainLine {
-    /// Returns the names of the columns, for a request that passed through or for one that would.
-    fn header(is_live: bool) -> Self {
-        Self {
-            number: "#".into(),
-            role: "role".into(),
-            tool: "tool".into(),
-            tokens: "tokens".into(),
-            becomes: "becomes".into(),
-            action: if is_live { "was" } else { "would be" }.into(),
-            reason: "why".into(),
-        }
-    }
-
-    fn from_message(row: &MessageRow) -> Self {
-        let (number, role) = match row.through {
-            Some(through) => (
-                format!("{}–{through}", row.number),
-                format!("{} messages", through - row.number + 1),
-            ),
-            None => (row.number.to_string(), printable_name(&row.role)),
+    let mut reason = printable_name(&row.reason);
+    if let Some(subject) = &row.subject {
+        let subject = printable_name(subject);
+        reason = match reason.as_str() {
+            "" => subject,
+            why => format!("{subject}: {why}"),
         };
-        let mut reason = printable_name(&row.reason);
-        if let Some(subject) = &row.subject {
-            let subject = printable_name(subject);
-            reason = match reason.as_str() {
-                "" => subject,
-                why => format!("{subject}: {why}"),
-            };
-        }
-        if let Some(since) = row.since {
-            _ = write!(reason, "; since request {since}");
-        }
-        Self {
-            number,
-            role,
-            tool: printable_name(&row.tool),
-            tokens: with_thousands(row.tokens),
-            becomes: with_thousands(row.becomes),
-            action: printable_name(&row.action),
-            reason,
-        }
     }
+    if let Some(since) = row.since {
+        // Writing to a String cannot fail.
+        _ = write!(reason, "; since request {since}");
+    }
+    [
+        number,
+        role,
+        printable_name(&row.tool),
+        with_thousands(row.tokens),
+        with_thousands(row.becomes),
+        printable_name(&row.action),
+        reason,
+    ]
 }
 
 /// Describes the text that replaces history: the messages it covers, and where each segment ends if

@@ -106,7 +106,7 @@ fn explain_wait(account: &RequestAccount) -> String {
         }
         PruneTrigger::Always => "not due yet: the newest message does not end a request".into(),
         PruneTrigger::HardMark if account.measured < account.prune_hard => format!(
-            "waits for the hard mark, {}",
+            "waits until the request reaches {}",
             with_thousands(account.prune_hard.get())
         ),
         PruneTrigger::HardMark => format!(

@@ -4,7 +4,7 @@ use crate::dashboard::dto::ConversationDetails;
 
 const HEADER: &str = "conversation,title,model,agent,caller,request,number,ended_at_ms,duration_ms,\
 status,actions,cleared_results,tokens_before,tokens_after,refused_tokens,refused_limit,counted_tokens,\
-cached_tokens,cost_nano_usd\r\n";
+cached_tokens,cost_nano_usd,fault\r\n";
 
 /// Renders one row for each request.
 pub(super) fn csv(conversations: &[ConversationDetails]) -> String {
@@ -35,6 +35,7 @@ pub(super) fn csv(conversations: &[ConversationDetails]) -> String {
                 optional(point.prompt_tokens.map(u64::from)),
                 optional(point.cached_tokens.map(u64::from)),
                 cost.unwrap_or_default(),
+                point.fault.unwrap_or_default().to_owned(),
             ];
             page.push_str(&fields.join(","));
             page.push_str("\r\n");

@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use super::flags::switch;
 use super::json::pretty_json;
 use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
+use crate::display::terminal;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
 use crate::models::HostKind;
@@ -26,21 +27,22 @@ pub(crate) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// Builds the `check` subcommand.
 pub(super) fn command() -> Command {
     Command::new("check")
-        .about("Print every setting and its source, or a model's window and why")
+        .about("Print every setting and where it comes from, or one model's context window")
         .arg(
             Arg::new("model")
                 .long("model")
                 .value_name("NAME")
-                .help("Print this model's window at the upstream, its source, and the marks"),
+                .help("Print this model's context window, where the number comes from, and the sizes at which \
+                     longhaul acts"),
         )
         .arg(switch(
             "json",
-            "Print the settings as JSON, an array of key, value and source, or the model's window",
+            "Print JSON: an array of key, value and source, or an object with --model",
         ))
         .arg(
             switch(
                 "ask",
-                "Also ask the upstream, with the key in OPENAI_API_KEY if it is set",
+                "Also ask the upstream for the window, with the key in OPENAI_API_KEY if it is set",
             )
             .requires("model"),
         )
@@ -81,7 +83,7 @@ pub(super) fn check(
     crate::cli::print(&if json {
         pretty_json(&report)
     } else {
-        report.page()
+        report.page(terminal::width())
     })?;
     Ok(ExitCode::from(u8::from(!report.is_known())))
 }
@@ -92,7 +94,7 @@ fn print_settings(
     config: &Config,
     env: &BTreeMap<String, String>,
 ) -> Result<(), Vec<Problem>> {
-    crate::cli::print(&report(found))?;
+    crate::cli::print(&report(found, terminal::width()))?;
     if config.mode == Mode::Off {
         crate::cli::print("# the mode is off: chats are neither read nor changed\n")?;
     }

@@ -24,21 +24,20 @@ use crate::telemetry;
 use longhaul_core::planning::continuation;
 
 const LONG: &str = "\
-Reads the body of a chat (Chat Completions, Messages or Responses), has its old history
-summarised, and prints the body with the summary in its place. The conversation's own model writes
-the summary, at the upstream, with the key in OPENAI_API_KEY. If the model gives none, a rule-based
-digest is used instead. If the upstream refuses the call as too long, longhaul learns the window
-and asks once more for less. With --summary-model none, no model is asked. If nothing can be gained, the
-body is printed unchanged. Progress goes to standard error.
-
-A running proxy does the same for POST /__longhaul__/compact, and for a single request with the
-header x-longhaul-compact: now.";
+    Reads the body of a chat (Chat Completions, Messages or Responses), replaces its old history \
+    by a summary, and prints the new body. The conversation's own model writes the summary, at \
+    the upstream, with the key in OPENAI_API_KEY. If the model writes none, a digest made by \
+    fixed rules takes its place. If the upstream refuses the call as too long, longhaul learns \
+    the window and asks once more for less. With --summary-model none, no model is asked. If \
+    nothing can be gained, the body is printed unchanged. Progress goes to standard error.\n\n\
+    A running proxy does the same for POST /__longhaul__/compact, and for a single request with \
+    the header x-longhaul-compact: now.";
 
 const EXAMPLES: &str = "\
 Examples:
   longhaul compact request.json > smaller.json
-  longhaul compact --summary-model none < request.json      no key, no network
-  longhaul compact --continue request.json                  and let the agent go on";
+  longhaul compact --summary-model none < request.json  no key, no network
+  longhaul compact --continue request.json              and let the agent go on";
 
 /// The advice for a mode in which nothing is compacted.
 const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, and set at most two of DISABLE_PRUNE, \
@@ -178,7 +177,7 @@ fn build_services(mut config: Config) -> Result<Services, Problem> {
     config.recall = None;
     config.store.keeps_originals = false;
     match Services::new(config.clone()) {
-        Err(Problem::Store(why)) => {
+        Err(Problem::Store(why) | Problem::StoreInUse(why)) => {
             print_error(&format!("longhaul: {why}; continuing without a store\n"));
             config.store.location = StoreLocation::Memory;
             Services::new(config)

@@ -11,18 +11,21 @@ use crate::error::Problem;
 
 /// Place of the script for each shell.
 const COMPLETION_PLACES: &str = "\
-Where the script belongs:
-  bash        longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul
-  zsh         longhaul completions zsh > DIR/_longhaul, for a folder DIR of $fpath
-  fish        longhaul completions fish > ~/.config/fish/completions/longhaul.fish
-  powershell  longhaul completions powershell >> $PROFILE
-  elvish      longhaul completions elvish >> ~/.config/elvish/rc.elv";
+Write the script to this file:
+  bash        ~/.local/share/bash-completion/completions/longhaul
+  zsh         DIR/_longhaul, for a folder DIR of $fpath
+  fish        ~/.config/fish/completions/longhaul.fish
+  powershell  at the end of $PROFILE
+  elvish      at the end of ~/.config/elvish/rc.elv
+
+Example:
+  longhaul completions fish > ~/.config/fish/completions/longhaul.fish";
 
 const MAN_EXAMPLES: &str = "\
 Examples:
-  longhaul man | man -l -                                  read the page
-  longhaul man store-stats | man -l -                      the page of a subcommand
-  longhaul man > ~/.local/share/man/man1/longhaul.1        install the page";
+  longhaul man | man -l -                            read the page
+  longhaul man store-stats | man -l -                the page of a subcommand
+  longhaul man > ~/.local/share/man/man1/longhaul.1  install the page";
 
 /// Builds both subcommands.
 pub(super) fn commands() -> [Command; 2] {
@@ -37,7 +40,7 @@ pub(super) fn commands() -> [Command; 2] {
         )
         .after_help(COMPLETION_PLACES);
     let man = Command::new("man")
-        .about("Print a manual page")
+        .about("Print a manual page in roff, for `man`")
         .after_help(MAN_EXAMPLES)
         .arg(
             Arg::new("command")
@@ -118,4 +121,33 @@ fn add_help(command: &mut Command, page: &mut String) {
 
 fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+    use clap::builder::StyledStr;
+
+    /// Columns of the narrowest usual terminal.
+    const TERMINAL: usize = 80;
+
+    fn check_help(command: &Command) {
+        let name = command.get_name();
+        let text = |part: Option<&StyledStr>| part.map(ToString::to_string).unwrap_or_default();
+        for line in text(command.get_after_help()).lines() {
+            let is_prose = !line.starts_with(' ') && line.ends_with('.');
+            let width = line.chars().count();
+            assert!(is_prose || width <= TERMINAL, "{name}: {width}: {line}");
+        }
+        // A line break within a paragraph would stand in the midst of a line that is wrapped.
+        for paragraph in text(command.get_long_about()).split("\n\n") {
+            assert!(!paragraph.contains('\n'), "{name}: {paragraph}");
+        }
+        command.get_subcommands().for_each(check_help);
+    }
+
+    #[test]
+    fn help_fits_a_terminal_of_80_columns() {
+        check_help(&crate::cli::command());
+    }
 }

@@ -13,16 +13,16 @@ const MODEL: &str = "NAME";
 /// Builds the `connect` subcommand.
 pub(super) fn command() -> Command {
     Command::new("connect")
-        .about("Print the lines by which an agent finds longhaul, for agents that read a file")
+        .about("Print the lines that make an agent use longhaul, and where they belong")
         .after_help(
-            "Every other agent needs one variable, which `longhaul` prints at its start, or \
-             `longhaul run -- AGENT`.",
+            "Other agents read a variable: `longhaul` prints it at its start, and \
+             `longhaul run -- AGENT` sets it.",
         )
         .arg(
             Arg::new("agent")
                 .value_name("AGENT")
                 .required(true)
-                .value_parser(PossibleValuesParser::new(Agent::ALL.map(Agent::name)))
+                .value_parser(PossibleValuesParser::new(agent_names()))
                 .help("The agent"),
         )
         .arg(
@@ -34,14 +34,34 @@ pub(super) fn command() -> Command {
         )
 }
 
+/// Agents that a variable points to longhaul, and that variable with its value for an origin.
+const BY_VARIABLE: [(&str, &str, &str); 2] = [
+    ("aider", "OPENAI_API_BASE", "/v1"),
+    ("claude", "ANTHROPIC_BASE_URL", ""),
+];
+
+fn agent_names() -> impl Iterator<Item = &'static str> {
+    let files = Agent::ALL.map(Agent::name);
+    files.into_iter().chain(BY_VARIABLE.map(|(name, ..)| name))
+}
+
 /// Prints the content of the agent's file to standard output, and its place to standard error.
 /// Fails if the output cannot be written.
 pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+    let origin = own_origin(config.listen, config.tls.is_some());
+    if let Some((name, variable, path)) =
+        BY_VARIABLE.iter().find(|(name, ..)| *name == text("agent"))
+    {
+        crate::cli::print(&format!("export {variable}={origin}{path}\n"))?;
+        crate::cli::print_error(&format!(
+            "longhaul: {name} reads this variable; run the line in your shell, then start {name}\n"
+        ));
+        return Ok(());
+    }
     let Some(agent) = Agent::named(text("agent")) else {
         return Ok(());
     };
-    let origin = own_origin(config.listen, config.tls.is_some());
     let base = format!("{origin}/v1");
     let model = text("model");
     crate::cli::print(&agent.file_content(&base, model))?;

@@ -150,7 +150,7 @@ fn render(report: &DemoReport, options: &DemoOptions) -> String {
     } else {
         RowSelection::Notable
     };
-    table::render_page(report, rows, paint)
+    table::render_page(report, rows, paint, crate::display::terminal::width())
 }
 
 fn report_failures(reasons: &[String]) -> ExitCode {

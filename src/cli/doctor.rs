@@ -16,21 +16,23 @@ use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
 use crate::config::{Config, ResolvedSettings, unknown_variables};
+use crate::display::table::{Align, Table};
+use crate::display::terminal;
 use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
 
 const LONG: &str = "\
-Tests the settings, the ports, the store, the upstream, the key, the clock and the window, each in
-one line. Starts a private proxy on a free port and sends one request through it: the list of
-models, which costs nothing. With --model, also sends this model a chat of a few tokens.
-
-Exits with 0 if nothing fails, and with 1 otherwise. A warning is no failure.";
+    Tests the settings, the ports, the store, the upstream, the key, the clock and the window. \
+    Prints for each whether it is ok, or what to do. Starts a private proxy on a free port and \
+    sends one request through it: the list of models, which costs nothing. With --model, also \
+    sends this model a chat of a few tokens.\n\n\
+    The exit code is 1 if a test fails, and 0 otherwise. A warning is no failure.";
 
 /// Builds the `doctor` subcommand.
 pub(super) fn command() -> Command {
     Command::new("doctor")
-        .about("Test settings, ports, upstream, key, window and store, one line each")
+        .about("Test settings, ports, upstream, key, window and store, and say what to do")
         .long_about(LONG)
         .arg(
             Arg::new("model")
@@ -44,6 +46,7 @@ pub(super) fn command() -> Command {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
     Passed,
+    Skipped,
     Warned,
     Failed,
 }
@@ -58,6 +61,10 @@ pub(super) struct Finding {
 impl Finding {
     pub(super) fn passed(subject: &'static str, text: impl Into<String>) -> Self {
         Self::new(subject, Outcome::Passed, text)
+    }
+
+    pub(super) fn skipped(subject: &'static str, text: impl Into<String>) -> Self {
+        Self::new(subject, Outcome::Skipped, text)
     }
 
     pub(super) fn warned(subject: &'static str, text: impl Into<String>) -> Self {
@@ -77,23 +84,25 @@ impl Finding {
         }
     }
 
-    /// Returns the line, with the outcome in colour.
-    fn line(&self) -> String {
+    /// Returns the cells of the line, with the outcome in colour.
+    fn cells(&self) -> [String; 3] {
         let (word, colour) = match self.outcome {
             Outcome::Passed => ("ok", AnsiColor::Green),
+            Outcome::Skipped => ("skipped", AnsiColor::Yellow),
             Outcome::Warned => ("warning", AnsiColor::Yellow),
             Outcome::Failed => ("failed", AnsiColor::Red),
         };
         let style: Style = colour.on_default().bold();
-        format!(
-            "{style}{word:7}{style:#}  {:8}  {}\n",
-            self.subject, self.text
-        )
+        [
+            format!("{style}{word}{style:#}"),
+            self.subject.to_owned(),
+            self.text.clone(),
+        ]
     }
 }
 
-/// Tests the settings `found` and prints one line per finding. `file` is the configuration file.
-/// Fails if the output cannot be written.
+/// Tests the settings `found` and prints each finding. `file` is the configuration file. Fails if the output
+/// cannot be written.
 pub(super) fn doctor(
     found: Result<ResolvedSettings, Vec<Problem>>,
     file: Option<&Path>,
@@ -114,7 +123,8 @@ pub(super) fn doctor(
                     .iter()
                     .map(|problem| Finding::warned("settings", problem.to_string())),
             );
-            let problems = preflight::startup_problems(&config);
+            // The line of the store has its own problem.
+            let problems = preflight::problems_beside_store(&config);
             findings.extend(
                 problems
                     .iter()
@@ -135,7 +145,11 @@ pub(super) fn doctor(
         .iter()
         .filter(|finding| finding.outcome == Outcome::Failed)
         .count();
-    let mut page: String = findings.iter().map(Finding::line).collect();
+    let mut table = Table::new([Align::Left; 3]);
+    for finding in &findings {
+        table.push(finding.cells());
+    }
+    let mut page = table.render(terminal::width());
     if failures > 0 {
         _ = writeln!(page, "{failures} failed");
     }

@@ -29,35 +29,33 @@ use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 
 const LONG: &str = "\
-Reads the body of a chat (Chat Completions, Messages or Responses) and shows what longhaul would do
-with each message, and why. Nothing is sent. The settings are the ones that serve would use. The
-request is treated as the first of its conversation. If history would be summarised, a digest made
-without a model replaces the history.
-
-With --last, --conversation or --request, asks a running longhaul on this machine what was done to a
-request, and why. The listener is the one that admin.listen names.
-
-With --replay, plays every request of whole sessions through the proxy to a strict model in this
-process. That model has the window that the settings or the table give for the session's model. It
-counts tokens by its own rule and writes the summaries.
-
-If --replay names a folder, reads the logs that Claude Code, Codex, OpenCode and pi keep there, and
-shows what the sessions of the last 30 days would have cost under each profile.";
+    Reads the body of a chat (Chat Completions, Messages or Responses) and shows what longhaul \
+    would do with each message, and why. Nothing is sent. The settings are the ones that \
+    `longhaul serve` would use. The request is treated as the first of its conversation. If \
+    history would be summarised, a digest made without a model stands in.\n\n\
+    With --last, --conversation or --request, asks a running longhaul on this machine what it \
+    did to a request, and why. The address is that of the dashboard: --admin, or the setting \
+    admin.listen.\n\n\
+    With --replay, plays every request of whole sessions through the proxy to a strict model in \
+    this process. That model has the window that the settings or the table give for the \
+    session's model. It counts tokens by its own rule and writes the summaries.\n\n\
+    If --replay names a folder, reads the logs that Claude Code, Codex, OpenCode and pi keep \
+    there, and shows what the sessions of the last 30 days would have cost under each profile.";
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul explain --last                             the last request of a running longhaul
-  longhaul explain --conversation 157975d7            the last request of that conversation
-  longhaul explain request.json                       a table
-  longhaul explain --window 32000 request.json        for another window
-  longhaul explain --json request.json | jq .totals   machine-readable
-  longhaul explain --body < request.json > after.json the body as it would be forwarded
+  longhaul explain --last                       the last request of a proxy
+  longhaul explain --conversation 157975d7      the last of that conversation
+  longhaul explain request.json                 a request that is kept in a file
+  longhaul explain --window 32k request.json    the same for another window
+  longhaul explain --json request.json          for programs
+  longhaul explain --body < request.json        the body as forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
-  longhaul explain --window 32000 --replay sessions/*.json.gz
-  longhaul explain --replay ~/.claude/projects        your own past sessions, each profile
+  longhaul explain --window 32k --replay sessions/*.json.gz
+  longhaul explain --replay ~/.claude/projects  your own past sessions
 
-Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are a plain estimate:
-characters divided by four.";
+Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are \
+    estimated, as characters divided by four.";
 
 /// Builds the `explain` subcommand.
 pub(super) fn command() -> Command {
@@ -141,6 +139,12 @@ pub(super) fn explain(
     matches: &ArgMatches,
 ) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
+        for path in files.clone() {
+            std::fs::metadata(path).map_err(|error| Problem::Input {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
+        }
         let folders: Vec<&Path> = files
             .clone()
             .map(PathBuf::as_path)
@@ -153,7 +157,7 @@ pub(super) fn explain(
         let text = if matches.get_flag("json") {
             session_report::sessions_json(&reports)
         } else {
-            session_report::render_table(&reports)
+            session_report::render_table(&reports, terminal::width())
         };
         return crate::cli::print(&text);
     }
@@ -211,7 +215,7 @@ fn explain_history(
     crate::cli::print(&if matches.get_flag("json") {
         report.json()
     } else {
-        report.page()
+        report.page(terminal::width())
     })
 }
 

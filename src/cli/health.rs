@@ -22,13 +22,14 @@ pub(super) fn command() -> Command {
     Command::new("health")
         .about("Ask a running longhaul on this machine whether it is alive")
         .long_about(
-            "Asks the admin listener that these settings name, on this machine. Exits with 0 if \
-             longhaul is healthy, with 1 if it is not or does not answer within 2 s, with 64 if the \
-             settings are invalid or have no admin listener.",
+            "Asks the admin listener that the settings name, on this machine, whether longhaul is \
+             alive. The exit code is 0 if longhaul is healthy, 1 if it is not or does not answer \
+             within 2 s, and 64 if the settings are invalid or have no admin listener.",
         )
-        .arg(
-            switch("ready", "Also ask whether it accepts new requests: not while shutting down"),
-        )
+        .arg(switch(
+            "ready",
+            "Also ask whether longhaul accepts new requests; it accepts none while it shuts down",
+        ))
 }
 
 /// Queries the admin listener and returns the exit code. Fails if the settings have no admin

@@ -13,9 +13,8 @@ use crate::error::Problem;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul init --upstream openrouter.ai/api/v1          your own file, for every folder
-  longhaul init --profile local --window 32k longhaul.toml
-                                                         a file for the working folder";
+  longhaul init --upstream openrouter.ai/api/v1  your own file, for every folder
+  longhaul init --window 32k longhaul.toml       a file for the working folder";
 
 /// Builds the `init` subcommand.
 pub(super) fn command() -> Command {

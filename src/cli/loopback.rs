@@ -98,6 +98,8 @@ pub(super) fn isolated(
 
 /// Maximum characters shown of an upstream's error.
 pub(super) const ERROR_CHARS: usize = 200;
+/// Header of longhaul's own errors, whose texts are short.
+pub(super) const FAULT_HEADER: &str = "x-longhaul-fault";
 
 /// A client of one server on loopback.
 #[derive(Clone)]
@@ -115,11 +117,14 @@ pub(super) struct LoopbackReply {
 }
 
 impl LoopbackReply {
-    /// Returns the message of an error in the API's format, shortened and safe for a terminal.
+    /// Returns the message of an error in the API's format, safe for a terminal, and shortened unless the
+    /// error is longhaul's own.
     pub(super) fn error_message(&self) -> Option<String> {
         let value: Value = serde_json::from_slice(&self.body).ok()?;
         let message = value.pointer("/error/message")?.as_str()?;
-        Some(shortened(message, ERROR_CHARS))
+        let is_own = self.headers.contains_key(FAULT_HEADER);
+        let most = if is_own { usize::MAX } else { ERROR_CHARS };
+        Some(shortened(message, most))
     }
 }
 

@@ -22,10 +22,9 @@ use crate::error::Problem;
 use tools::RecallTools;
 
 const LONG: &str = "\
-Serves the tools recall, search_history and conversation_outline to an agent, on standard input and
-output. Reads originals from the running longhaul, which needs recall = \"mcp\".
-
-In the agent's list of MCP servers, give the command `longhaul` with the argument `mcp`.";
+    Serves the tools recall, search_history and conversation_outline to an agent, on standard \
+    input and output. Reads originals from the running longhaul, which needs recall = \"mcp\".\n\n\
+    In the agent's list of MCP servers, give the command `longhaul` with the argument `mcp`.";
 
 /// Maximum number of connections over HTTP; further ones wait.
 const MAX_CONNECTIONS: usize = 64;

@@ -69,7 +69,7 @@ impl<'c> ModelWindow<'c> {
                 WindowOrigin::Profile,
             ) => "profile local".into(),
             (SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting, _) => {
-                "default".into()
+                "assumed".into()
             }
         }
     }

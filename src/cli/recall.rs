@@ -13,16 +13,17 @@ use crate::error::Problem;
 use client::{RecallClient, RecallPart};
 
 const LONG: &str = "\
-Prints the original behind a line like [Full text: longhaul recall ID]: a tool result that was
-cleared or clipped, or the history behind a summary. Asks the running longhaul, which keeps
-originals with the setting recall. Whoever has an ID can read its original.";
+    Prints the original behind a line like [Full text: longhaul recall ID]: a tool result that \
+    was cleared or clipped, or the history behind a summary. Asks the running longhaul, which \
+    keeps originals if the setting `recall` is url or mcp. Anyone who has an ID can read its \
+    original.";
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul recall ID                      the original in full
-  longhaul recall ID --lines 40-80        some of its lines
-  longhaul recall ID --grep 'error|panic' the lines that match, with their numbers
-  longhaul recall ID --outline            what else is kept of the same conversation
+  longhaul recall ID                       the original in full
+  longhaul recall ID --lines 40-80         some of its lines
+  longhaul recall ID --grep 'error|panic'  the lines that match, with numbers
+  longhaul recall ID --outline             what else is kept of the conversation
   longhaul recall ID --search 'port \\d+'  the matches in all that is kept of it";
 
 /// Builds the `recall` subcommand.
@@ -38,7 +39,7 @@ pub(super) fn command() -> Command {
             Arg::new("id")
                 .value_name("ID")
                 .required(true)
-                .help("The ID in the line"),
+                .help("The ID in the line that stands for the original"),
         )
         .arg(pattern(
             "grep",

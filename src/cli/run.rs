@@ -23,17 +23,16 @@ use crate::telemetry::{self, TraceDestination};
 use signals::Signals;
 
 const ABOUT: &str = "\
-Runs COMMAND with its own proxy, on a free port of this machine, for as long as the command runs.
-Sets the variables that tell agents where their endpoint is, and removes variables that hold the
-proxy's own keys and passwords. Writes only errors to standard error, and a short summary at the
-end. Exits with the command's own exit code. codex, opencode and tunacode read no such variable:
-run points them to the proxy by an argument or by their own settings in the environment.
-
-If such a variable is already set and no upstream is named, runs nothing and exits with 64: the
-command's key would go to the default upstream instead. Name the upstream with --upstream, or
-unset the variable.
-
-With --admin ADDR, also serves the dashboard there, for as long as the command runs.";
+    Runs COMMAND with its own proxy, on a free port of this machine, for as long as the command \
+    runs. Sets the variables that tell agents where their endpoint is, and removes variables \
+    that hold the proxy's own keys and passwords. Prints only errors, and a short summary at the \
+    end, both to standard error. Exits with the command's own exit code. codex, opencode and \
+    tunacode read no such variable: run points them to the proxy by an argument or by their own \
+    settings in the environment.\n\n\
+    If such a variable is already set and no upstream is named, runs nothing and exits with 64: \
+    the command's key would go to the default upstream instead. Name the upstream with \
+    --upstream, or unset the variable.\n\n\
+    With --admin ADDR, also serves the dashboard there, for as long as the command runs.";
 
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.

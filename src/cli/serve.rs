@@ -174,6 +174,7 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
     let mut text = format!("longhaul {}\n", crate::cli::version::SHORT);
     _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
+    _ = writeln!(text, "  export ANTHROPIC_BASE_URL={scheme}://{reachable}");
     for mount in &config.mounts {
         let (path, base) = (&mount.path, &mount.base);
         _ = writeln!(text, "  {scheme}://{reachable}{path}/v1 → {base}");

@@ -10,10 +10,25 @@ use crate::config::{Config, StoreLocation};
 /// File of lessons within the folder.
 const LESSONS: &str = "lessons.db";
 
-/// Lets a proxy with these settings keep its lessons in the state folder, if there is such a folder.
+/// Lets a proxy with these settings use the state folder, if there is one, for what its store does not
+/// keep. Beside memory, these are the lessons; beside servers, the totals by day of the process.
 pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) {
-    if config.store.keeps_lessons && config.store.location == StoreLocation::Memory {
-        config.store.lessons = folder(env).map(|folder| folder.join(LESSONS));
+    if !config.store.keeps_lessons {
+        return;
+    }
+    match config.store.location {
+        StoreLocation::File(_) => {}
+        StoreLocation::Memory => {
+            config.store.lessons = folder(env).map(|folder| folder.join(LESSONS));
+        }
+        // Replicas on one machine have ports of their own. A port that is drawn at each start names
+        // no process.
+        StoreLocation::Redis(_) => {
+            let port = Some(config.listen.port()).filter(|port| *port != 0);
+            config.store.totals = port
+                .zip(folder(env))
+                .map(|(port, folder)| folder.join(format!("port-{port}")));
+        }
     }
 }
 
@@ -37,6 +52,27 @@ fn folder(env: &BTreeMap<String, String>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_totals_beside_servers_belong_to_a_port() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().to_str().unwrap().to_owned();
+        let env = BTreeMap::from([("XDG_STATE_HOME".to_owned(), path)]);
+        let kept = |listen: &str| {
+            let mut config = Config::default_with([
+                ("upstream.base", "http://127.0.0.1:9/v1"),
+                ("listen", listen),
+                ("store.at", "redis://127.0.0.1"),
+                ("store.scope_secret", "0123456789abcdef0123456789abcdef"),
+            ])
+            .unwrap();
+            keep_lessons(&mut config, &env);
+            (config.store.totals, config.store.lessons)
+        };
+        let expect = home.path().join("longhaul").join("port-8484");
+        assert_eq!(kept("127.0.0.1:8484"), (Some(expect), None));
+        assert_eq!(kept("127.0.0.1:0"), (None, None));
+    }
 
     #[test]
     fn the_folder_is_the_user_s_and_absolute() {

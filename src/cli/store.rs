@@ -1,7 +1,6 @@
 //! `longhaul store`: inspects or purges stored records without showing what was said.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -10,6 +9,8 @@ use super::flags::switch;
 use crate::cli::json::pretty_json;
 use crate::config::Config;
 use crate::display::printable::is_printable;
+use crate::display::table::{Align, Table};
+use crate::display::terminal;
 use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
@@ -20,6 +21,24 @@ use longhaul_core::units::scope::ScopeTag;
 /// shows them, so only printable characters are kept.
 const MODEL_CHARS: usize = 40;
 
+const LONG: &str = "\
+    Inspects or deletes what longhaul has stored of conversations: summaries and digests, and \
+    the originals that `recall` keeps. Never prints text of a conversation.\n\n\
+    A scope is one caller: the conversations with one API key at one upstream. The 16 digits \
+    that name a scope are a hash, from which nobody can derive the key.\n\n\
+    The setting store.at, or --store, names the store. A store in memory belongs to its process, \
+    so there is nothing to inspect.";
+
+const STATS: &str = "\
+    Prints a row for each scope: its entries, how many of these are records (summaries and \
+    digests), how many records are adopted (requests were forwarded with them), the originals \
+    that recall keeps, and the bytes of all.";
+
+const LIST: &str = "\
+    Prints a row for each record, most recently used first: its scope, the time since its last \
+    use, the time since it was made, the tokens of the history before and after, whether \
+    requests were forwarded with it, and the model.";
+
 /// Builds the `store` subcommand.
 pub(super) fn command() -> Command {
     let with_scope = |command: Command| {
@@ -29,22 +48,26 @@ pub(super) fn command() -> Command {
                     .long("scope")
                     .value_name("SCOPE")
                     .value_parser(parse_scope)
-                    .help("Only this caller: the 16 digits that list and stats show"),
+                    .help("Only this scope: the 16 digits that list and stats show"),
             )
             .arg(switch("json", "Print JSON"))
     };
     Command::new("store")
-        .about("Print or delete stored conversation records; never prints their text")
+        .about("Inspect or delete stored summaries and other records, without their text")
+        .long_about(LONG)
         .subcommand_required(true)
         .subcommand(with_scope(
-            Command::new("stats").about("Print how much is stored for each caller"),
+            Command::new("stats")
+                .about("Print how much is stored for each scope")
+                .long_about(STATS),
         ))
         .subcommand(with_scope(
-            Command::new("list").about("Print each record, most recently used first"),
+            Command::new("list")
+                .about("Print each record, most recently used first")
+                .long_about(LIST),
         ))
         .subcommand(with_scope(Command::new("purge").about(
-            "Delete every entry, and its bytes from a store file. A running proxy puts back what it \
-             uses into a shared store",
+            "Delete every entry of the store, or of one scope. A running proxy writes back what it uses",
         )))
 }
 
@@ -63,9 +86,11 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     let inspector = StoreInspector::open(&config.store)?;
     crate::cli::runtime()?.block_on(async {
         let page = match (what, json) {
-            ("stats", false) => stats_table(&inspector.stats(scope).await?),
+            ("stats", false) => {
+                stats_table(&inspector.stats(scope).await?).render(terminal::width())
+            }
             ("stats", true) => pretty_json(&stats_json(&inspector.stats(scope).await?)),
-            ("list", false) => list_table(&inspector.list(scope).await?),
+            ("list", false) => list_table(&inspector.list(scope).await?).render(terminal::width()),
             ("list", true) => pretty_json(&list_json(&inspector.list(scope).await?)),
             (_, false) => format!("{} entries deleted\n", inspector.purge(scope).await?),
             (_, true) => pretty_json(&json!({ "purged": inspector.purge(scope).await? })),
@@ -88,30 +113,37 @@ fn scope_hex(scope: ScopeTag) -> String {
     format!("{:016x}", u64::from_be_bytes(scope.0))
 }
 
-fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> String {
-    let mut page = format!(
-        "{:16}  {:>9}  {:>9}  {:>9}  {:>9}  {:>12}\n",
-        "scope", "entries", "records", "adopted", "originals", "bytes"
-    );
+fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Table {
+    let mut table = Table::with_headings([
+        (Align::Left, "scope"),
+        (Align::Right, "entries"),
+        (Align::Right, "records"),
+        (Align::Right, "adopted"),
+        (Align::Right, "originals"),
+        (Align::Right, "bytes"),
+    ]);
     let mut all = ScopeStats::default();
     for (scope, stats) in scopes {
-        write_stats_row(&mut page, &scope_hex(*scope), stats);
+        table.push(stats_cells(scope_hex(*scope), stats));
         all.entries += stats.entries;
         all.records += stats.records;
         all.adopted += stats.adopted;
         all.originals += stats.originals;
         all.bytes += stats.bytes;
     }
-    write_stats_row(&mut page, "all", &all);
-    page
+    table.push(stats_cells("all".to_owned(), &all));
+    table
 }
 
-fn write_stats_row(page: &mut String, scope: &str, stats: &ScopeStats) {
-    _ = writeln!(
-        page,
-        "{scope:16}  {:>9}  {:>9}  {:>9}  {:>9}  {:>12}",
-        stats.entries, stats.records, stats.adopted, stats.originals, stats.bytes
-    );
+fn stats_cells(scope: String, stats: &ScopeStats) -> [String; 6] {
+    [
+        scope,
+        stats.entries.to_string(),
+        stats.records.to_string(),
+        stats.adopted.to_string(),
+        stats.originals.to_string(),
+        stats.bytes.to_string(),
+    ]
 }
 
 fn stats_json(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Value {
@@ -128,34 +160,40 @@ fn stats_json(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Value {
     json!({ "scopes": scopes.collect::<Vec<_>>() })
 }
 
-fn list_table(lines: &[RecordListing]) -> String {
-    let mut page = format!(
-        "{:16}  {:>8}  {:>8}  {:>11}  {:>11}  {:7}  {}\n",
-        "scope", "used", "made", "before", "after", "adopted", "model"
-    );
+fn list_table(lines: &[RecordListing]) -> Table {
+    let mut table = Table::with_headings([
+        (Align::Left, "scope"),
+        (Align::Right, "used"),
+        (Align::Right, "made"),
+        (Align::Right, "before"),
+        (Align::Right, "after"),
+        (Align::Left, "adopted"),
+        (Align::Left, "model"),
+    ]);
     for line in lines {
-        let adopted = if line.adopted { "yes" } else { "no" };
         let idle = line
             .idle
             .map_or_else(|| "?".into(), |idle| format_age(idle.as_secs()));
         let scope = scope_hex(line.scope);
-        _ = match &line.record {
-            None => writeln!(
-                page,
-                "{scope:16}  {idle:>8}  unreadable, {} bytes",
-                line.bytes
-            ),
-            Some(record) => writeln!(
-                page,
-                "{scope:16}  {idle:>8}  {:>8}  {:>11}  {:>11}  {adopted:7}  {}",
+        let adopted = if line.adopted { "yes" } else { "no" };
+        table.push(match &line.record {
+            None => {
+                let size = format!("unreadable, {} bytes", line.bytes);
+                let empty = String::new;
+                [scope, idle, empty(), empty(), empty(), empty(), size]
+            }
+            Some(record) => [
+                scope,
+                idle,
                 record_age(record.last_compacted_at),
                 with_thousands(record.tokens_before.get()),
                 with_thousands(record.tokens_after.get()),
-                printable_model(&record.model)
-            ),
-        };
+                adopted.to_owned(),
+                printable_model(&record.model),
+            ],
+        });
     }
-    page
+    table
 }
 
 fn list_json(lines: &[RecordListing]) -> Value {

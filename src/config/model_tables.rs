@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn report_shows_each_model_table_setting_with_its_location() {
-        let page = report(&layers(TWO).resolve().unwrap());
+        let page = report(&layers(TWO).resolve().unwrap(), None);
         for row in [
             "model[1].match = \"big*\"",
             "model[1].hard = 150000",

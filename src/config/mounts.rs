@@ -149,7 +149,10 @@ mod tests {
             told.join("\n")
         };
         let found = layers.resolve().map_err(told)?;
-        Ok((Config::from_resolved(&found).map_err(told)?, report(&found)))
+        Ok((
+            Config::from_resolved(&found).map_err(told)?,
+            report(&found, None),
+        ))
     }
 
     const ONE: &str = "[[mount]]\npath = \"/a\"\nupstream = \"https://a.example/v1\"\n";

@@ -177,7 +177,7 @@ mod tests {
         let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
         let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
         assert_eq!(now.mount_tables.len(), 1);
-        assert!(crate::config::report(&now).contains("http://a.example"));
+        assert!(crate::config::report(&now, None).contains("http://a.example"));
         check("", one, &[], &["mount"]);
         check(one, &format!("# more\n{one}"), &[], &[]);
     }

@@ -10,6 +10,7 @@ use super::redact::{redacted_url, without_credentials};
 use super::resolved::ResolvedSettings;
 use super::setting::{Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
+use crate::display::table::Table;
 
 /// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
@@ -268,23 +269,13 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     rows
 }
 
-/// Renders the settings for people, one per line.
-pub(crate) fn report(found: &ResolvedSettings) -> String {
-    let rows = rows(found);
-    let lines: Vec<(String, String)> = rows
-        .into_iter()
-        .map(|row| (row.toml_line(), row.source))
-        .collect();
-    let width = lines
-        .iter()
-        .map(|(line, _)| line.chars().count())
-        .max()
-        .unwrap_or(0);
-    let mut page = String::new();
-    for (line, source) in lines {
-        let _ = writeln!(page, "{line:width$}  # {source}");
+/// Renders the settings for people, one per line, to fit `width` columns.
+pub(crate) fn report(found: &ResolvedSettings, width: Option<usize>) -> String {
+    let mut table = Table::of_names();
+    for row in rows(found) {
+        table.push([row.toml_line(), format!("# {}", row.source)]);
     }
-    page
+    table.render(width)
 }
 
 /// Renders the settings for programs: a JSON array of objects with `key`, `value` and `source`. A

@@ -38,9 +38,8 @@ settings! { ALL_SETTINGS:
     /// tokens or the setting `public`.
     LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
 
-    /// Whether chats are read and changed. on: both. shadow: chats are read, the changes that on
-    /// would make are reported, and every request is forwarded unchanged. off: no body is held or
-    /// parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and
+    /// on compacts chats, shadow only reports what on would change, off forwards every request unread.
+    /// In shadow, chats are read and forwarded unchanged. In off, no body is held or parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and
     /// DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.
     MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
 
@@ -51,16 +50,18 @@ settings! { ALL_SETTINGS:
     WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "window" = "",
         flag("window", "TOKENS"), per_model;
 
-    /// The set of defaults to start from. auto: the numbers of standard from a window of 100000 up,
+    /// The set of defaults: auto, standard (the numbers of OpenCode), local (a model on your own machine)
+    /// or frugal (the smallest bill). auto: the numbers of standard from a window of 100000 up,
     /// if clearing is likely to pay. Below 100000, auto clears results at the hard mark only.
-    /// standard: the numbers of OpenCode and tunacode, for any window. local: for a model on
-    /// your own machine, with a small window and no charge for an uncached prefix. frugal: compacts
+    /// standard: the numbers of OpenCode and tunacode, for any window. local:
+    /// for a small window and no charge for an uncached prefix. frugal: compacts
     /// at a mark of its own, long before a large window is full, for the smallest bill. Other
     /// settings override the profile.
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
 
-    /// Whether a line behind each cleared result and each summary says how to read the original. off:
+    /// Whether a model can read back what was cleared or summarised: not (off), by a URL, or by tools
+    /// (mcp). A line behind each cleared result and each summary says how to read the original. off:
     /// no line, and no original is kept. url: the line names a URL of longhaul, or the command
     /// `longhaul recall ID` if the port changes at each start. mcp: the line names a tool of
     /// `longhaul mcp`. Originals are kept where store.at says.
@@ -329,8 +330,8 @@ settings! { ALL_SETTINGS:
     /// Like summary.prompt, for a summary that continues the previous one with new history.
     SUMMARY_UPDATE_PROMPT: Option<PathBuf> = optional_path, "summary.update_prompt" = "";
 
-    /// Where summaries and other records are kept. memory: in this process; they are lost on
-    /// restart. file:PATH: in a file that only this process uses, created if missing.
+    /// Where summaries and other records are kept: in memory until the process ends, in a file, or on
+    /// Redis servers. memory: in this process; they are lost on restart. file:PATH: in a file that only this process uses, created if missing.
     /// redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, redis+cluster://HOST:PORT,HOST:PORT
     /// for a Cluster: on Redis or Valkey servers that replicas share. A summary is paid for, and
     /// the provider's prompt cache depends on its exact bytes; a stored one is made only once.
@@ -339,7 +340,8 @@ settings! { ALL_SETTINGS:
 
     /// While store.at is memory, serve and run keep learned windows and token ratios, but no text, in
     /// the user's state folder. The next start knows them. The first process has the file; others at
-    /// the same time go without it. The folder is $XDG_STATE_HOME/longhaul, or
+    /// the same time go without it. While store.at is redis://, serve keeps the totals by day there, one
+    /// file for each port. The folder is $XDG_STATE_HOME/longhaul, or
     /// ~/.local/state/longhaul.
     STORE_LESSONS: bool = switch, "store.lessons" = "true", restart;
 

@@ -47,6 +47,9 @@ pub struct StoreConfig {
     pub keeps_lessons: bool,
     /// File for what is learned about models while records stay in memory; set by such a command.
     pub(crate) lessons: Option<PathBuf>,
+    /// Beginning of the path of the totals by day, if the store is at servers. `None` keeps them in
+    /// memory.
+    pub(crate) totals: Option<PathBuf>,
 }
 
 /// The secret that scopes are derived from. Neither `Debug` nor an error shows it.
@@ -102,6 +105,7 @@ pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Proble
         scope,
         keeps_lessons: found.value(&settings::STORE_LESSONS)?,
         lessons: None,
+        totals: None,
     })
 }
 
@@ -140,12 +144,12 @@ fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Prob
     );
     let secret = keys::read_secret(found, direct, file, ScopeSecret::parse)?;
     if secret.is_none() && matches!(found.value(&settings::STORE_AT)?, StoreLocation::Redis(_)) {
-        let reason = format!(
-            "replicas that share a store need a common secret: set {} to a file with {LEAST} or more \
-             random characters (openssl rand -hex 32)",
+        return Err(Problem::Store(format!(
+            "a store at Redis needs a secret that all replicas share: set {}, or {} to a file, with \
+             {LEAST} or more random characters (openssl rand -hex 32)",
+            direct.long_env(),
             file.key
-        );
-        return Err(found.value_problem(file, reason));
+        )));
     }
     Ok(secret)
 }

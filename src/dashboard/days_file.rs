@@ -1,4 +1,5 @@
-//! Totals by day and model in a file beside the store, so that they survive a restart.
+//! Totals by day and model in a file beside the store, or in the state folder, so that they survive a
+//! restart.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -19,7 +20,7 @@ const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// File with the totals by day and model. Only the process that has the store writes it.
+/// File with the totals by day and model. Only the process that has the store, or the port, writes it.
 pub(crate) struct DaysFile {
     path: PathBuf,
     recent: Arc<RecentConversations>,
@@ -28,12 +29,12 @@ pub(crate) struct DaysFile {
 }
 
 impl DaysFile {
-    /// Restores the totals from the file beside the store. Returns `None` if the store is no file.
+    /// Restores the totals from the file. Returns `None` if the settings give none.
     pub(crate) fn open(config: &StoreConfig, recent: &Arc<RecentConversations>) -> Option<Self> {
         let store = match &config.location {
             StoreLocation::File(path) => path,
             StoreLocation::Memory => config.lessons.as_ref()?,
-            StoreLocation::Redis(_) => return None,
+            StoreLocation::Redis(_) => config.totals.as_ref()?,
         };
         let mut path = OsString::from(store);
         path.push(".days.json");

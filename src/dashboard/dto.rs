@@ -98,12 +98,17 @@ pub(crate) struct RequestPoint {
     pub(crate) at: u64,
     pub(crate) duration_ms: u64,
     pub(crate) before: u64,
+    /// Tokens that were forwarded: none if the upstream received nothing of the request.
     pub(crate) after: u64,
     pub(crate) window: u64,
     pub(crate) window_note: Option<WindowNote>,
     pub(crate) status: Option<u16>,
     /// Whether the client received no answer, or an error for an answer.
     pub(crate) is_error: bool,
+    /// Code of the fault with which longhaul itself answered.
+    pub(crate) fault: Option<&'static str>,
+    /// Whether the upstream has received any of the request.
+    pub(crate) went_on: bool,
     /// Actions applied to the request.
     pub(crate) acts: Vec<&'static str>,
     /// Number of cleared results in the forwarded request.

@@ -114,6 +114,14 @@ impl DashboardEntry {
         ))
     }
 
+    /// Returns the requests that ended after `at` with an error and without an account.
+    pub(super) fn failures_after(&self, at: u64) -> impl Iterator<Item = &RequestPoint> {
+        let points = self.points.iter().rev();
+        points
+            .take_while(move |point| point.at >= at)
+            .filter(|point| point.is_error && !point.has_account)
+    }
+
     /// Drops all text of the conversation, which must not be shown.
     pub(super) fn forget_content(&mut self) -> usize {
         self.summary = None;

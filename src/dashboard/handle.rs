@@ -11,6 +11,7 @@ use crate::dashboard::RecentConversations;
 use crate::dashboard::days::DayRequest;
 use crate::dashboard::dto::RequestPoint;
 use crate::dashboard::entry::DashboardEntry;
+use crate::error::Fault;
 use crate::metrics::{Action, Ending, Label as _};
 use crate::report::ChatReport;
 use crate::summaries::{CostMeter, SummaryError};
@@ -43,6 +44,7 @@ pub(crate) struct EndedRequest<'a> {
     pub(crate) refusal: Option<Refusal>,
     pub(crate) window: Option<WindowNote>,
     pub(crate) status: Option<StatusCode>,
+    pub(crate) fault: Option<Fault>,
     pub(crate) ending: Ending,
     pub(crate) cost: Option<&'a RequestCost>,
     pub(crate) took: Duration,
@@ -105,11 +107,13 @@ impl DashboardHandle {
             at: wall_clock::unix_millis(),
             duration_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
             before,
-            after,
+            after: if ended.went_on { after } else { 0 },
             window: u64::from(window.get()),
             window_note: ended.window,
             status: ended.status.map(|status| status.as_u16()),
             is_error,
+            fault: ended.fault.map(Fault::label),
+            went_on: ended.went_on,
             acts: report.actions().iter().map(|act| act.label()).collect(),
             cleared: report.pruned as u64,
             rewritten: false,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::account::report::AccountReport;
+use crate::account::report::{AccountReport, NewerFailures};
 use crate::dashboard::dto::ConversationDto;
 use crate::dashboard::entry::DashboardEntry;
 use longhaul_core::units::scope::RecordKey;
@@ -74,14 +74,24 @@ impl ShownConversations {
         found.next().is_none().then_some(first)
     }
 
-    /// Returns the account of the request that ended last.
+    /// Returns the account of the request that ended last, and notes failures since.
     pub(super) fn newest_account(&self) -> Option<AccountReport> {
         let newest = self
             .newest_first()
             .filter(|seen| seen.account_time().is_some());
-        newest
-            .max_by_key(|seen| seen.account_time())?
-            .account(|_| true)
+        let newest = newest.max_by_key(|seen| seen.account_time())?;
+        let mut report = newest.account(|_| true)?;
+        note_failures(&mut report, self.newest_first());
+        Some(report)
+    }
+
+    /// Returns the account of the last request of the conversation whose identifier begins with `id`,
+    /// and notes failures since.
+    pub(super) fn last_account(&self, id: &str) -> Option<AccountReport> {
+        let seen = self.find(id)?;
+        let mut report = seen.account(|_| true)?;
+        note_failures(&mut report, std::iter::once(seen));
+        Some(report)
     }
 
     pub(super) fn get_mut(&mut self, key: RecordKey) -> Option<&mut DashboardEntry> {
@@ -161,4 +171,23 @@ impl ShownConversations {
         self.evicted
             .push_back((self.revision, oldest.dto.id.clone()));
     }
+}
+/// Notes the requests of `conversations` that failed after the one of `report`.
+fn note_failures<'e>(
+    report: &mut AccountReport,
+    conversations: impl Iterator<Item = &'e DashboardEntry>,
+) {
+    let Some(at) = report.request.as_ref().map(|request| request.at) else {
+        return;
+    };
+    let failures: Vec<_> = conversations
+        .flat_map(|seen| seen.failures_after(at))
+        .collect();
+    let newest = failures.iter().max_by_key(|point| point.at);
+    report.newer = newest.map(|newest| NewerFailures {
+        count: failures.len(),
+        id: newest.id.to_string(),
+        status: newest.status,
+        fault: newest.fault.map(Into::into),
+    });
 }

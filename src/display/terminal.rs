@@ -1,7 +1,9 @@
-//! Fitting of tables to the width of a terminal.
+//! Fitting of text to the width of a terminal.
 
-/// The least width of a last column that is wrapped; a narrower one would be one word per line.
-const LEAST_COLUMN: usize = 24;
+use super::table::shown_width;
+
+/// Columns of a paragraph that goes to a pipe or to a wider terminal.
+const PARAGRAPH: usize = 100;
 
 /// Returns the columns of the terminal that standard output is. `None` for a pipe or a file, whose
 /// reader wants whole lines.
@@ -10,33 +12,37 @@ pub(crate) fn width() -> Option<usize> {
     Some(usize::from(width.0))
 }
 
-/// Returns `row` and its last column `text`, which continues below its own beginning if the line
-/// would exceed `width` columns.
-pub(crate) fn with_last_column(row: &str, text: &str, width: Option<usize>) -> String {
-    let indent = row.chars().count();
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent));
-    let mut lines = row.to_owned();
-    let mut used = 0;
+/// Returns the lines of a paragraph, which fit the terminal.
+pub(crate) fn paragraph(text: &str, width: Option<usize>) -> String {
+    let width = width.unwrap_or(PARAGRAPH).min(PARAGRAPH);
+    wrapped("", text, 0, Some(width))
+}
+
+/// Returns `row` and `text`, which continues `indent` columns from the left where a line would
+/// exceed `width` columns.
+pub(crate) fn wrapped(row: &str, text: &str, indent: usize, width: Option<usize>) -> String {
+    let width = width.unwrap_or(usize::MAX);
+    let mut page = String::new();
+    let mut line = row.to_owned();
+    let mut used = shown_width(row);
+    let mut is_first = true;
     for word in text.split(' ') {
-        let length = word.chars().count();
-        if used > 0 && room >= LEAST_COLUMN && used + 1 + length > room {
-            lines.push('\n');
-            lines.extend(std::iter::repeat_n(' ', indent));
-            used = 0;
-        } else if used > 0 {
-            lines.push(' ');
+        let length = shown_width(word);
+        if !is_first && used + 1 + length > width {
+            page.push_str(line.trim_end());
+            page.push('\n');
+            line = " ".repeat(indent);
+            used = indent;
+        } else if !is_first {
+            line.push(' ');
             used += 1;
         }
-        lines.push_str(word);
+        line.push_str(word);
         used += length;
+        is_first = false;
     }
-    let mut page: String = lines
-        .lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect();
-    if page.is_empty() {
-        page.push('\n');
-    }
+    page.push_str(line.trim_end());
+    page.push('\n');
     page
 }
 
@@ -45,17 +51,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_last_column_continues_below_its_beginning() {
+    fn text_continues_at_its_indent() {
         let text = "older than the newest forty thousand tokens";
-        let wrapped = "12  older than the newest forty\n    thousand tokens\n";
-        assert_eq!(with_last_column("12  ", text, Some(32)), wrapped);
-        let whole = format!("12  {text}\n");
-        assert_eq!(with_last_column("12  ", text, None), whole);
-        assert_eq!(
-            with_last_column("12  ", text, Some(20)),
-            whole,
-            "no room to wrap"
-        );
-        assert_eq!(with_last_column("12  ", "", Some(80)), "12\n");
+        let lines = "12  older than the newest forty\n    thousand tokens\n";
+        assert_eq!(wrapped("12  ", text, 4, Some(32)), lines);
+        assert_eq!(wrapped("12  ", text, 4, None), format!("12  {text}\n"));
+        assert_eq!(wrapped("12  ", "", 4, Some(80)), "12\n");
+    }
+
+    #[test]
+    fn a_paragraph_fits_the_terminal_and_is_never_wider_than_a_page() {
+        let text = "word ".repeat(60);
+        for (width, expect) in [(Some(40), 39), (Some(300), 99), (None, 99)] {
+            let lines = paragraph(&text, width);
+            let widest = lines.lines().map(|line| line.chars().count()).max();
+            assert_eq!(widest, Some(expect), "{width:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue, Response};
 use crate::error::{Fault, RetryAdvice};
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::request_log::RequestLog;
+use crate::report;
 use crate::services::Services;
 use longhaul_core::dialect::Dialect;
 
@@ -39,6 +40,9 @@ pub(crate) fn answer_fault(
         message = detailed;
     }
     let mut reply = fault_response(fault, &message, log.error_dialect());
+    if let Ok(id) = HeaderValue::try_from(log.id().to_string()) {
+        reply.headers_mut().insert(report::REQUEST, id);
+    }
     if let Some(page) = page {
         services.cross_origin.add_to(page, reply.headers_mut());
     }

@@ -50,8 +50,8 @@ pub(crate) struct RequestLog {
     pub(crate) meter: Arc<TransferMeter>,
     received_bytes: u64,
     ending: Ending,
-    /// Whether longhaul answers with a fault of its own instead of an upstream reply.
-    is_fault: bool,
+    /// Fault with which longhaul answers instead of the upstream, if any.
+    fault: Option<Fault>,
     /// Identifier in the log, in the report headers, in the trace and on the dashboard.
     id: RequestId,
     /// Report on the chat. Set before the chat is sent: a client that leaves ends the log.
@@ -87,7 +87,7 @@ impl RequestLog {
             meter: Arc::default(),
             received_bytes: 0,
             ending: Ending::ClientLeft,
-            is_fault: false,
+            fault: None,
             id: RequestId::draw(),
             report: ChatReport::default(),
             chat: None,
@@ -113,6 +113,11 @@ impl RequestLog {
             .set_operation(|| operation(&self.method, &self.path));
     }
 
+    /// Returns the identifier of the request.
+    pub(crate) fn id(&self) -> RequestId {
+        self.id
+    }
+
     /// Returns the dialect of longhaul's own error reply to the request.
     pub(crate) fn error_dialect(&self) -> Dialect {
         Dialect::of_error_reply(&self.path)
@@ -130,7 +135,7 @@ impl RequestLog {
 
     /// Records that the response is a fault of longhaul's own.
     pub(crate) fn record_fault(&mut self, fault: Fault) {
-        self.is_fault = true;
+        self.fault = Some(fault);
         self.trace.record_fault(fault);
     }
 
@@ -191,7 +196,7 @@ impl RequestLog {
     /// Whether the upstream has received any of the request, as far as longhaul can tell. A rewrite
     /// that was never sent saved nothing, and the client will send the same request again.
     fn was_forwarded(&self) -> bool {
-        self.meter.bytes() > 0 && !self.is_fault
+        self.meter.bytes() > 0 && self.fault.is_none()
     }
 
     /// Copies the fields of the log line to the trace, if the request is recorded, and closes the
@@ -252,6 +257,7 @@ impl Drop for RequestLog {
                 refusal: self.refusal,
                 window: self.chat.as_ref().map(|chat| chat.window),
                 status: self.status,
+                fault: self.fault,
                 ending: self.ending,
                 cost: self.cost.as_ref(),
                 took,
@@ -273,6 +279,7 @@ impl Drop for RequestLog {
             sent_bytes = self.meter.bytes(),
             received_bytes = self.received_bytes,
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            fault = self.fault.map(Fault::label),
             ended = self.ending.label(),
             action = self.report.action_labels(),
             bypass = self.report.bypass().map(Bypass::label),

@@ -124,7 +124,8 @@ impl Repeats {
             let wait = next.map(|next| next.saturating_duration_since(Instant::now()));
             thread::sleep(wait.unwrap_or_default());
             for (message, repeated) in self.take_due(Instant::now()) {
-                tracing::warn!(repeated, "repeated {repeated} times: {message}");
+                let times = if repeated == 1 { "time" } else { "times" };
+                tracing::warn!(repeated, "repeated {repeated} {times}: {message}");
             }
         }
     }

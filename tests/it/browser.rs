@@ -28,7 +28,13 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Opens `url` in a window of this size.
-    pub(crate) fn open(url: &str, (width, height): (u32, u32)) -> Self {
+    pub(crate) fn open(url: &str, size: (u32, u32)) -> Self {
+        Self::open_after("", url, size)
+    }
+
+    /// Opens `url` in a window of this size, and runs `script` before the scripts of the page.
+    pub(crate) fn open_after(script: &str, url: &str, (width, height): (u32, u32)) -> Self {
+        let own = json!({ "source": script });
         let home = tempfile::tempdir().unwrap();
         // The browser reads commands from descriptor 3 and writes messages to descriptor 4.
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 1>&2";
@@ -82,6 +88,7 @@ impl Browser {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
             "mobile": width < 500});
         browser.command("Emulation.setDeviceMetricsOverride", &size);
+        browser.command("Page.addScriptToEvaluateOnNewDocument", &own);
         browser.command("Page.navigate", &json!({ "url": url }));
         browser
     }

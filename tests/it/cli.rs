@@ -251,7 +251,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     insta::assert_snapshot!(page(&["gpt-5"]), @r"
     model   gpt-5 at https://api.openai.com/v1
     window  272,000 tokens of input; output has its own limit (table, openai gpt-5)
-    table   api.openai.com is openai, which lists it by that name
+    source  api.openai.com is openai, which lists it by that name
     asked   not yet: serve asks in the background of the first chat, --ask asks now
     marks   usable 255,616, soft 217,273, hard 230,054
     rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
@@ -264,7 +264,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     insta::assert_snapshot!(page(&gateway), @r"
     model   openai/gpt-5 at https://gateway.example.org/v1
     window  400,000 tokens (table, openrouter openai/gpt-5)
-    table   gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
+    source  gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
     asked   not yet: serve asks in the background of the first chat, --ask asks now
     marks   usable 383,616, soft 326,073, hard 345,254
     rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
@@ -273,7 +273,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     insta::assert_snapshot!(page(&set), @r#"
     model   our-own at https://api.openai.com/v1
     window  32,000 tokens (flag --window)
-    table   api.openai.com is openai, for which the table has no "our-own"
+    source  api.openai.com is openai, for which the table has no "our-own"
     asked   not asked: the window is set
     marks   usable 28,000, soft 20,230, hard 21,420
     rule    frugal: clears at 21,420; keeps the newest 2,644 tokens of results, frees more than 0, from 0 user messages on
@@ -291,7 +291,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     model   m at http://127.0.0.1:1/v1
     window  10,000 tokens (profile local)
-    table   127.0.0.1 is local: its window is set when it starts
+    source  127.0.0.1 is local: its window is set when it starts
     asked   connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port
     marks   usable 8,750, soft 7,437, hard 7,875
     rule    local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on
@@ -395,7 +395,7 @@ fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
     .unwrap();
     let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
         .lines()
-        .take(6)
+        .take(7)
         .map(Result::unwrap)
         .collect();
     assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
@@ -403,14 +403,18 @@ fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
         said[2].contains("export OPENAI_BASE_URL=http://127.0.0.1:"),
         "{said:?}"
     );
-    assert_eq!(said[3], "  mode on");
+    assert!(
+        said[3].contains("export ANTHROPIC_BASE_URL=http://127.0.0.1:"),
+        "{said:?}"
+    );
+    assert_eq!(said[4], "  mode on");
     assert_eq!(
-        said[4],
+        said[5],
         "  clear old tool results: on · summaries: by the conversation's own model · fix \
          overflows: on"
     );
     assert_eq!(
-        said[5],
+        said[6],
         "  context window: detected per model (200,000 until known)"
     );
     let killed = Command::new("kill")

@@ -87,6 +87,9 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         assert!(address.starts_with(&format!("#/c/{id}/r/")), "{address}");
         let is_wide = browser.value("document.documentElement.scrollWidth > innerWidth");
         assert_eq!(is_wide, false, "nothing scrolls sideways at {size:?}");
+        let table = "document.querySelector('.account .scroll')";
+        let is_cut = browser.value(&format!("{table}.scrollWidth > {table}.clientWidth"));
+        assert_eq!(is_cut, false, "no column of the account is cut at {size:?}");
         // The address alone leads there.
         let mut again = Browser::open(&format!("{}{address}", page(&program)), size);
         again.wait_for("document.querySelector('.account tr.cleared')");
@@ -95,6 +98,20 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
             assert!(browser.errors.is_empty(), "{:?}", browser.errors);
         }
     }
+}
+
+/// Delays what runs after a paint until the first data have come, and stops the page's clock.
+const LATE_EFFECTS: &str = "requestAnimationFrame = () => 0; setInterval = () => 0; \
+     const later = setTimeout; setTimeout = (run, wait) => later(run, (wait ?? 0) + 500);";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn data_that_come_before_the_first_paint_are_shown() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let mut browser = Browser::open_after(LATE_EFFECTS, &page(&program), DESKTOP);
+    browser.wait_for("document.querySelector('.cards')");
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,6 +235,14 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
     browser.wait_for(
         "[...document.querySelectorAll('.row')].some((row) => row.innerText.includes('1 error'))",
     );
+    // Such a request has its fault in words, and no forwarded size.
+    browser.value(
+        "[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('1 error')).click()",
+    );
+    browser.wait_for("document.querySelector('.request.failed .what')?.innerText.includes('upstream_unreachable')");
+    browser
+        .wait_for("document.querySelector('.request.failed .size').innerText.includes('nothing')");
+    browser.wait_for("document.querySelector('.readout').innerText.includes('forwarded nothing')");
     // Search finds by words, and says how many there are.
     browser.value(
         "(() => { const field = document.querySelector('input[type=search]'); field.value = 'anybody'; \

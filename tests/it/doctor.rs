@@ -4,6 +4,8 @@ use std::process::Command;
 
 use longhaul_mock_model::{Model, ModelOptions};
 
+use crate::tls;
+
 /// Runs `longhaul doctor` with an upstream at `base`, on free ports. Returns its exit code and page.
 async fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
@@ -24,7 +26,10 @@ async fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let output = ended.await.unwrap();
     let page = String::from_utf8(output.stdout).unwrap();
     assert!(!page.contains("hunter2"), "{page}");
-    (output.status.code(), page)
+    // Without the widths of the columns.
+    let lines = page.lines().map(|line| line.split_whitespace());
+    let lines = lines.map(|words| words.collect::<Vec<_>>().join(" ") + "\n");
+    (output.status.code(), lines.collect())
 }
 
 #[tokio::test]
@@ -53,8 +58,35 @@ async fn every_part_is_one_line_and_a_chat_passes_through() {
 async fn an_upstream_that_is_not_there_is_a_failure_with_its_reason() {
     let (code, page) = doctor("http://127.0.0.1:1/v1", &[]).await;
     assert_eq!(code, Some(1), "{page}");
-    assert!(page.contains("failed   upstream"), "{page}");
+    assert!(page.contains("failed upstream"), "{page}");
     assert!(page.contains("Connection refused"), "{page}");
+    for subject in ["clock", "key", "request"] {
+        let line = format!("skipped {subject} needs the upstream");
+        assert!(page.contains(&line), "{subject}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_refused_keeps_its_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, served) = tls::upstream(&dir.path().join("ca.pem"), "localhost").await;
+    let (code, page) = doctor(&format!("https://localhost:{port}/v1"), &[]).await;
+    assert_eq!(code, Some(1), "{page}");
+    assert!(page.contains("UnknownIssuer"), "{page}");
+    served.abort();
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_used_fails_in_its_own_line_alone() {
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
+    let (code, page) = doctor(&model.url(), &["--store", "file:/proc/longhaul.db"]).await;
+    assert_eq!(code, Some(1), "{page}");
+    assert!(page.contains("failed store"), "{page}");
+    assert!(page.contains("ok settings"), "{page}");
+    assert!(page.contains("ok upstream"), "{page}");
+    model.stop().await;
 }
 
 #[tokio::test]
@@ -62,7 +94,7 @@ async fn settings_that_serve_refuses_are_each_a_failure() {
     let (code, page) = doctor("http://127.0.0.1:1/v1", &["--window", "many"]).await;
     assert_eq!(code, Some(1), "{page}");
     assert!(
-        page.contains("failed   settings") && page.contains("`many`"),
+        page.contains("failed settings") && page.contains("`many`"),
         "{page}"
     );
 }

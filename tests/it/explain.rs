@@ -99,7 +99,7 @@ fn window_comes_from_the_table_only_for_the_matching_upstream() {
     };
     assert_eq!(window(&[]), (272_000, "table, openai gpt-5".to_owned()));
     let local = ["--upstream", "http://127.0.0.1:1/v1"];
-    assert_eq!(window(&local), (200_000, "default".to_owned()));
+    assert_eq!(window(&local), (200_000, "assumed".to_owned()));
 }
 
 #[test]
@@ -291,7 +291,13 @@ fn old_result_shows_why_it_is_not_cleared_yet() {
     let reason = "older than the newest 500 tokens of results";
     check_verdict(&enough, &body, 5, "cleared", reason);
     let mark = with(&[("LONGHAUL_PRUNE_WHEN", "mark")]);
-    check_verdict(&mark, &body, 5, "waits", "waits for the hard mark, 165,254");
+    check_verdict(
+        &mark,
+        &body,
+        5,
+        "waits",
+        "waits until the request reaches 165,254",
+    );
     let pressure = with(&[("LONGHAUL_PRUNE_WHEN", "pressure")]);
     let reason = "waits until the request exceeds 110,169";
     check_verdict(&pressure, &body, 5, "waits", reason);
@@ -368,7 +374,7 @@ fn the_window_names_its_source() {
         let said = report(flags, env, chat);
         assert_eq!(said["window"], json!({"tokens": tokens, "source": source}));
     };
-    check(&[], &[], 200_000, "default");
+    check(&[], &[], 200_000, "assumed");
     check(&["--profile", "local"], &[], 10_000, "profile local");
     check(&["--window", "32000"], &[], 32_000, "flag --window");
     check(

@@ -131,6 +131,33 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
 }
 
 #[tokio::test]
+async fn a_failure_after_the_last_account_is_noted_in_every_dialect() {
+    for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
+        let model = Model::start(ModelOptions::default()).await.unwrap();
+        let url = model.url();
+        let mut environment = EARLY.to_vec();
+        environment.push(("LONGHAUL_UPSTREAM_MESSAGES", &url));
+        let program = Program::with_admin(&url, &environment, Admin::Free);
+        let caller = Caller::of(program.address());
+        let body = body(path).to_string();
+        assert_eq!(caller.ask_at(path, &[], body.clone()).await.status, 200);
+        assert!(!page(&program, &["--last"]).contains("note "), "{path}");
+        model.stop().await;
+        let failed = caller.ask_at(path, &[], body).await;
+        assert_eq!(failed.field("fault"), Some("upstream_unreachable"));
+        let page = page(&program, &["--last"]);
+        let id = failed.field("request").unwrap();
+        let note = format!(
+            "note     1 newer request failed without an account: {id}, 502 upstream_unreachable"
+        );
+        assert!(page.contains(&note), "{path}: {page}");
+        let log = program.ended();
+        let line = log.lines().find(|line| line.contains("  502")).unwrap();
+        assert!(line.contains("502  upstream_unreachable"), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
     let model = Model::start(ModelOptions::default()).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);

@@ -16,7 +16,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\
 
 /// Reaction of a forward proxy once it knows the client's target.
 #[derive(Clone, Copy)]
-enum Then {
+pub(crate) enum Then {
     /// Sends these bytes itself.
     Answers(&'static [u8]),
     /// Connects the client to this port on loopback, whatever its target.
@@ -24,13 +24,13 @@ enum Then {
 }
 
 /// A forward proxy that records the head of every request.
-struct Between {
+pub(crate) struct Between {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Between {
-    async fn start(then: Then) -> Self {
+    pub(crate) async fn start(then: Then) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -54,7 +54,7 @@ impl Between {
         self.asked.lock().unwrap().is_empty()
     }
 
-    fn url(&self, before: &str) -> String {
+    pub(crate) fn url(&self, before: &str) -> String {
         format!("{before}{}", self.address)
     }
 }

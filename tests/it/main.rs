@@ -59,6 +59,7 @@ mod placeholders;
 mod program;
 mod promises;
 mod properties;
+mod providers;
 mod recall;
 mod received_reply;
 mod recorded;

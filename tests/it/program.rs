@@ -55,6 +55,13 @@ impl Program {
         Self::spawn(command, upstream, environment, Admin::Off, Stdio::null())
     }
 
+    /// Like [`start`](Self::start), with these arguments.
+    pub(crate) fn with_arguments(arguments: &[String], environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(arguments);
+        Self::spawn(command, "", environment, Admin::Off, Stdio::null())
+    }
+
     /// Like [`start`](Self::start), with its log captured and a file size limit of `blocks` blocks
     /// of 512 bytes.
     pub(crate) fn on_a_small_disk(
@@ -236,7 +243,9 @@ impl Program {
         let next = || addresses.recv_timeout(START);
         program.address = next().expect("it prints `http://ADDRESS` first, where it listens");
         if admin == Admin::Free {
-            next().expect("then what agents are pointed at");
+            for _ in ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"] {
+                next().expect("then what agents are pointed at");
+            }
             program.admin = Some(next().expect("then where it tells of itself"));
         }
         program

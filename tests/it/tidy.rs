@@ -8,6 +8,7 @@ mod labels;
 mod levels;
 mod map;
 mod markdown;
+mod messages;
 mod modules;
 mod owners;
 mod prose;

@@ -13,9 +13,8 @@ use crate::harness::Proxy;
 
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// Starts an upstream with a self-signed certificate for `name`, written to `ca_file`. It answers
-/// one request and returns its head and the data received with it.
-pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::JoinHandle<String>) {
+/// Returns the server's side of TLS with a self-signed certificate for `name`, written to `ca_file`.
+pub(crate) fn acceptor(ca_file: &Path, name: &str) -> TlsAcceptor {
     let issued = rcgen::generate_simple_self_signed(vec![name.into()]).unwrap();
     std::fs::write(ca_file, issued.cert.pem()).unwrap();
     let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
@@ -26,7 +25,13 @@ pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::J
         .with_no_client_auth()
         .with_single_cert(vec![issued.cert.der().clone()], key.into())
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// Starts an upstream with a self-signed certificate for `name`, written to `ca_file`. It answers
+/// one request and returns its head and the data received with it.
+pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::JoinHandle<String>) {
+    let acceptor = acceptor(ca_file, name);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let served = tokio::spawn(async move {

@@ -46,7 +46,9 @@ export function Account({ point, onShown }) {
   useEffect(() => { if (point.has_account) loadAccount(point.id); }, [point.id]);
   useEffect(() => { if (account || error) onShown(); }, [Boolean(account || error)]);
   if (!point.has_account) {
-    return html`<p class="dim">No account is kept of this request: it is too old, or it did not reach the upstream.</p>`;
+    return html`<p class="dim">${point.fault
+      ? html`longhaul answered with the fault <code>${point.fault}</code>${point.went_on ? '' : ', and the upstream received nothing'}. The reply and the log have the reason; <code>longhaul doctor</code> tests the upstream.`
+      : 'No account is kept of this request: it is too old.'}</p>`;
   }
   if (error) return html`<p class="bad">No account: ${error}</p>`;
   if (!account) return html`<p class="dim" aria-busy="true">Loading the account …</p>`;
@@ -56,7 +58,7 @@ export function Account({ point, onShown }) {
       <p><b>Why:</b> ${account.untouched ? account.untouched.reason : account.why}.</p>
       <p class="dim">Window ${whole(account.window.tokens)} (${account.window.source}); a summary is prepared from ${whole(account.marks.soft)} estimated tokens on, and used from ${whole(account.marks.hard)}.
         ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}
-        ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}</code>.</p>
+        ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}${location.port === '8485' ? '' : ' --admin ' + location.host}</code>.</p>
       <${Messages} account=${account} request=${request} />
     </div>`;
 }

@@ -10,10 +10,21 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 // The window belongs on the scale only if a source states it. A guess would squash the chart.
 const isStated = (point) => point.window_note && !point.window_note.source.startsWith('assumed');
 
+// Estimated tokens in the provider's: by the window, which is known in both.
+const scale = (point) => point.window_note && point.window > 0 ? point.window_note.tokens / point.window : 1;
+
+// The sizes of a request in the provider's tokens. The provider counts what it received; a request
+// that did not reach it has no forwarded size.
+export function provided(point) {
+  const after = point.prompt_tokens ?? Math.round(point.after * scale(point));
+  const left = Math.round((point.before - point.after) * scale(point));
+  return point.went_on ? { before: after + left, after } : { before: left, after: null };
+}
+
 function series(points) {
-  const windows = points.map((point) => isStated(point) ? point.window : null);
-  return [points.map((point) => point.number), points.map((point) => point.before),
-    points.map((point) => point.after), windows];
+  const sizes = points.map(provided);
+  return [points.map((point) => point.number), sizes.map((size) => size.before), sizes.map((size) => size.after),
+    points.map((point) => isStated(point) ? point.window_note.tokens : null)];
 }
 
 function drawMarks(points) {
@@ -29,7 +40,8 @@ function drawMarks(points) {
       const x = plot.valToPos(point.number, 'x', true);
       if (x - last < 12 * devicePixelRatio) continue;
       last = x;
-      const y = Math.max(plot.bbox.top + 14 * devicePixelRatio, plot.valToPos(point.after, 'y', true) - 8 * devicePixelRatio);
+      const size = provided(point);
+      const y = Math.max(plot.bbox.top + 14 * devicePixelRatio, plot.valToPos(size.after ?? size.before, 'y', true) - 8 * devicePixelRatio);
       ctx.fillStyle = colour(found[2]);
       ctx.fillText(found[0], x, y);
     }
@@ -46,10 +58,10 @@ function options(points, width, onMove) {
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.08)] } },
     axes: [
       { ...axis, space: 60, label: 'request', labelSize: 18, labelFont: '12px system-ui, sans-serif', size: 34, incrs: [1, 2, 5, 10, 20, 50, 100] },
-      { ...axis, size: 52, values: (_, ticks) => ticks.map(short) },
+      { ...axis, size: 52, label: 'tokens', labelSize: 16, labelFont: '12px system-ui, sans-serif', values: (_, ticks) => ticks.map(short) },
     ],
     series: [{}, { stroke: colour('sent'), width: 2, points: { show: points.length < 3 } },
-      { stroke: colour('kept'), width: 2, points: { show: points.length < 3 } },
+      { stroke: colour('kept'), width: 2, points: { show: points.length < 3 }, spanGaps: false },
       { stroke: colour('dim'), width: 1.5, dash: [6, 4], points: { show: false }, spanGaps: false }],
     hooks: { draw: [drawMarks(points)], setCursor: [(plot) => onMove(plot.cursor.idx ?? null)] },
   };
@@ -94,14 +106,15 @@ export function Chart({ points, onOpen }) {
     move(to);
   };
   const shown = points[at ?? points.length - 1] ?? last;
+  const size = shown && provided(shown);
   return html`
     <figure class="chart">
       <div class="plot" ref=${place} tabindex="0" role="group" aria-label="Chart of tokens by request. The arrow keys move the crosshair; Enter opens the request. The table below has all values."
         onKeyDown=${step} onClick=${() => at !== null && points[at] && onOpen(points[at])}></div>
       <figcaption>
         <p class="readout" aria-live=${at === null ? 'off' : 'polite'}>
-          ${shown && html`<b>${shown.number}</b> ${clock(shown.at)} · received <b>${whole(shown.before)}</b> ·
-          forwarded <b>${whole(shown.after)}</b> · ${done(shown)}`}
+          ${shown && html`<b>${shown.number}</b> ${clock(shown.at)} · received <b>${whole(size.before)}</b> ·
+          forwarded <b>${size.after === null ? 'nothing' : whole(size.after)}</b> · ${done(shown)}${shown.window_note && html` · window <b>${whole(shown.window_note.tokens)}</b> (${shown.window_note.source})`}`}
         </p>
         <ul class="legend">
           <li><i class="line sent"></i>received</li><li><i class="line kept"></i>forwarded</li>
@@ -109,7 +122,7 @@ export function Chart({ points, onOpen }) {
           <li><i class="mark clear">▲</i>cleared</li><li><i class="mark record">◆</i>summary</li>
           <li><i class="mark warn">↻</i>sent again</li><li><i class="mark bad">✕</i>failed</li>
         </ul>
-        <p class="dim">Tokens on the chart are estimates: characters divided by four.</p>
+        <p class="dim">Tokens as the provider counts them. Sizes that the provider has not counted are converted from an estimate.</p>
       </figcaption>
     </figure>`;
 }

@@ -20,7 +20,7 @@ function Request({ point, id, isOpen }) {
         <span class="number">${point.number}</span>
         <span class="time" title=${moment(point.at)}>${clock(point.at)}</span>
         <span class=${'what ' + (found ? found[2] : 'dim')}>${found ? found[0] + ' ' : ''}${done(point)}</span>
-        <span class="size">${point.before === point.after ? short(point.before) : short(point.before) + ' → ' + short(point.after)}</span>
+        <span class="size">${point.before === point.after ? short(point.before) : short(point.before) + ' → ' + (point.went_on ? short(point.after) : 'nothing')}</span>
         <span class="dim">${point.cached_tokens !== null && point.prompt_tokens ? 'cache ' + percent(point.cached_tokens, point.prompt_tokens) : ''}</span>
         <span class="dim">${point.cost === null ? '' : usd(point.cost)}</span>
         <span class=${point.is_error ? 'bad' : 'dim'}>${point.status ?? 'client left'}</span>

@@ -61,6 +61,7 @@ export function mark(point) {
 
 // What was done to a request, in words.
 export function done(point) {
+  if (point.fault) return 'failed: ' + point.fault;
   const parts = [];
   if (point.refused !== null) {
     parts.push('refused at ' + short(point.refused)

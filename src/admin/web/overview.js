@@ -41,7 +41,7 @@ export function Problems({ overview }) {
   const missed = store.failed + store.late + store.dropped;
   const told = [
     [store.state === 'away', `Store unreachable: using memory (${plural(missed, 'failed call')})`],
-    [of.failing > 0, `Summaries paused at ${plural(of.failing, 'point')} after failures`],
+    [of.failing > 0, `Summaries paused for ${plural(of.failing, 'conversation')} after failures`],
     [of.paused > 0, `Summaries throttled for ${plural(of.paused, 'caller')}`],
     [of.spent, 'Hourly limit of summaries reached'],
     [of.spent_callers > 0, `Hourly limit of summaries reached for ${plural(of.spent_callers, 'caller')}`],

@@ -17,6 +17,8 @@ export function useData() {
   useEffect(() => {
     const listener = () => render((count) => count + 1);
     listeners.add(listener);
+    // Data may have come before this effect.
+    listener();
     return () => listeners.delete(listener);
   }, []);
   return state;

@@ -1,12 +1,11 @@
 //! One model's window, its sources, and the marks and the rule that follow.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use crate::cli::check::KEY_VARIABLE;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{ChoiceSetting, Config};
+use crate::display::table::Table;
 use crate::display::thousands::with_thousands;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer};
 use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
@@ -93,8 +92,8 @@ impl ModelReport {
         self.window.known && !self.window.asked_in_vain
     }
 
-    /// Renders the report for people.
-    pub(super) fn page(&self) -> String {
+    /// Renders the report for people, to fit `width` columns.
+    pub(super) fn page(&self, width: Option<usize>) -> String {
         let window = &self.window;
         let marks = &self.marks;
         let room = if window.separate_output {
@@ -107,24 +106,27 @@ impl ModelReport {
         } else {
             "assumed: no source names it; set --window, or try --ask"
         };
-        let mut page = String::new();
-        _ = writeln!(page, "model   {} at {}", self.model, self.upstream);
+        let mut table = Table::of_names();
+        let mut push = |name: &str, text: String| table.push([name.to_owned(), text]);
+        push("model", format!("{} at {}", self.model, self.upstream));
         if !self.near.is_empty() {
-            _ = writeln!(page, "        did you mean {}?", self.near.join(", "));
+            push("", format!("did you mean {}?", self.near.join(", ")));
         }
         let tokens = with_thousands(window.tokens);
-        _ = writeln!(page, "window  {tokens} tokens{room} ({source})");
-        _ = writeln!(page, "table   {}", self.table);
-        _ = writeln!(page, "asked   {}", self.asked);
-        _ = writeln!(
-            page,
-            "marks   usable {}, soft {}, hard {}",
-            with_thousands(marks.usable),
-            with_thousands(marks.soft),
-            with_thousands(marks.hard)
+        push("window", format!("{tokens} tokens{room} ({source})"));
+        push("source", self.table.clone());
+        push("asked", self.asked.clone());
+        push(
+            "marks",
+            format!(
+                "usable {}, soft {}, hard {}",
+                with_thousands(marks.usable),
+                with_thousands(marks.soft),
+                with_thousands(marks.hard)
+            ),
         );
-        _ = writeln!(page, "rule    {}", self.rule);
-        page
+        push("rule", self.rule.clone());
+        table.render(width)
     }
 }
 

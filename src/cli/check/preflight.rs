@@ -12,6 +12,13 @@ use crate::upstream::Upstream;
 
 /// Returns all problems of `config`, each once.
 pub(crate) fn startup_problems(config: &Config) -> Vec<Problem> {
+    let mut problems = problems_beside_store(config);
+    problems.extend(Store::check(&config.store).err());
+    problems
+}
+
+/// Returns all problems of `config` but those of the store, each once.
+pub(crate) fn problems_beside_store(config: &Config) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut tell = |problem: Problem| {
         let text = problem.to_string();
@@ -25,7 +32,6 @@ pub(crate) fn startup_problems(config: &Config) -> Vec<Problem> {
         // With the same CA file as the upstream, the endpoint fails with the same problem.
         SummaryUpstream::new(&config.summary, &config.upstream).map(drop),
         certificates.map(drop),
-        Store::check(&config.store),
     ];
     tried
         .into_iter()

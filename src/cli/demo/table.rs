@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 
 use super::report::{DemoReport, PlayOutcome, error_text};
 use super::totals::{PlayTotals, percent};
+use crate::display::table::{Align, Table};
+use crate::display::terminal::wrapped;
 use crate::display::thousands::with_thousands;
 
 pub(super) use rows::RowSelection;
@@ -44,45 +46,52 @@ impl Paint {
     }
 }
 
-/// Renders the whole page.
-pub(super) fn render_page(report: &DemoReport, rows: RowSelection, paint: Paint) -> String {
+/// Renders the whole page, with tables that fit `width` columns.
+pub(super) fn render_page(
+    report: &DemoReport,
+    rows: RowSelection,
+    paint: Paint,
+    width: Option<usize>,
+) -> String {
     let mut page = String::new();
-    write_outcome(&mut page, report, paint);
+    write_outcome(&mut page, report, paint, width);
     page.push('\n');
-    rows::write_table(&mut page, &report.longhaul.rows, rows, paint);
+    page.push_str(&rows::table(&report.longhaul.rows, rows, paint).render(width));
     if let Some(injected) = &report.injected {
         page.push('\n');
-        excerpt::write_excerpt(&mut page, injected, rows, paint);
+        excerpt::write_excerpt(&mut page, injected, rows, paint, width);
     }
     page.push('\n');
-    write_totals(&mut page, report, paint);
+    write_totals(&mut page, report, paint, width);
     page
 }
 
 /// Writes the outcome in three sentences. Writing to a String cannot fail.
-fn write_outcome(page: &mut String, report: &DemoReport, paint: Paint) {
+fn write_outcome(page: &mut String, report: &DemoReport, paint: Paint, width: Option<usize>) {
     let (requests, window) = (report.requests, with_thousands(report.window));
-    _ = writeln!(
-        page,
-        "{}: {requests} requests, played to a strict model that holds {window} tokens.\n",
+    let played = format!(
+        "{}: {requests} requests, played to a strict model that holds {window} tokens.",
         report.session
     );
+    page.push_str(&wrapped("", &played, 0, width));
+    page.push('\n');
     let finished = format!("finished, {requests} of {requests} requests answered");
-    let mut tell = |name: &str, played: &PlayOutcome| {
-        let end = match played.failed_request() {
-            None => paint.good(&finished),
+    for (name, played) in [
+        ("direct", &report.direct),
+        ("through longhaul", &report.longhaul),
+    ] {
+        match played.failed_request() {
+            None => _ = writeln!(page, "{name:<18}{}", paint.good(&finished)),
             Some(row) => {
                 let died = format!("died at request {} of {requests}:", row.request);
-                format!("{}\n  {}", paint.bad(&died), error_text(row))
+                _ = writeln!(page, "{name:<18}{}", paint.bad(&died));
+                page.push_str(&wrapped("  ", &error_text(row), 2, width));
             }
-        };
-        _ = writeln!(page, "{name:<18}{end}");
-    };
-    tell("direct", &report.direct);
-    tell("through longhaul", &report.longhaul);
+        }
+    }
 }
 
-fn write_totals(page: &mut String, report: &DemoReport, paint: Paint) {
+fn write_totals(page: &mut String, report: &DemoReport, paint: Paint, width: Option<usize>) {
     let (direct, longhaul) = (&report.direct.totals, &report.longhaul.totals);
     let answered = |answered: usize| format!("{answered} of {}", report.requests);
     let saved = |played: &PlayOutcome| {
@@ -150,11 +159,17 @@ fn write_totals(page: &mut String, report: &DemoReport, paint: Paint) {
             longhaul.summaries.to_string(),
         ),
     ];
-    let head = format!("{:<26}{:>16}{:>22}", "totals", "direct", "through longhaul");
-    _ = writeln!(page, "{}", paint.bold(&head));
+    let columns = [
+        (Align::Left, "totals"),
+        (Align::Right, "direct"),
+        (Align::Right, "through longhaul"),
+    ];
+    let mut table =
+        Table::with_headings(columns.map(|(align, heading)| (align, paint.bold(heading))));
     for (name, direct, longhaul) in lines {
-        _ = writeln!(page, "{name:<26}{direct:>16}{longhaul:>22}");
+        table.push([name.to_owned(), direct, longhaul]);
     }
+    page.push_str(&table.render(width));
 }
 
 #[cfg(test)]

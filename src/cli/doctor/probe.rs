@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::Finding;
 use crate::cli::check::{KEY_VARIABLE, bearer};
-use crate::cli::loopback::{ERROR_CHARS, LoopbackClient, LoopbackProxy, LoopbackReply};
+use crate::cli::loopback::{
+    ERROR_CHARS, FAULT_HEADER, LoopbackClient, LoopbackProxy, LoopbackReply,
+};
 use crate::config::{ClientTokens, Config, StoreLocation};
 use crate::display::printable::shortened;
 
@@ -20,8 +22,6 @@ const REPLY_BYTES: usize = 16 << 20;
 /// Difference between two clocks that a slow reply does not explain, in seconds. Signed requests
 /// commonly fail from five minutes on.
 const CLOCK_SKEW_SECONDS: u64 = 60;
-/// The header by which longhaul marks a reply of its own.
-const FAULT_HEADER: &str = "x-longhaul-fault";
 
 /// Sends the requests and reports on upstream, key, clock and request.
 pub(super) async fn findings(
@@ -70,12 +70,18 @@ impl Probe {
         let has_key = !self.authorization.is_empty() || config.upstream.authorization.is_some();
         let began = Instant::now();
         let reply = match self.send(Method::GET, "/v1/models", Bytes::new()).await {
-            Ok(reply) => reply,
-            Err(why) => return vec![Finding::failed("upstream", why)],
+            Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => Err(error_message(&reply)),
+            other => other,
         };
-        if reply.headers.contains_key(FAULT_HEADER) {
-            return vec![Finding::failed("upstream", error_message(&reply))];
-        }
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(why) => {
+                let skipped = |subject| Finding::skipped(subject, "needs the upstream");
+                let mut findings = vec![Finding::failed("upstream", why)];
+                findings.extend(["clock", "key", "request"].map(skipped));
+                return findings;
+            }
+        };
         let millis = began.elapsed().as_millis();
         let mut findings = vec![
             Finding::passed("upstream", format!("{origin} answers in {millis} ms")),
@@ -119,6 +125,9 @@ impl Probe {
                 "request",
                 format!("{model}: {}: the upstream refuses the key", reply.status),
             ),
+            Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => {
+                Finding::failed("request", format!("{model}: {}", error_message(&reply)))
+            }
             Ok(reply) => Finding::failed(
                 "request",
                 format!("{model}: {}: {}", reply.status, error_message(&reply)),

@@ -54,8 +54,11 @@ async fn store_finding(config: &Config) -> Finding {
     match &config.store.location {
         StoreLocation::Memory => Finding::passed("store", "in memory: a restart loses summaries"),
         StoreLocation::File(path) => {
-            // A running proxy holds the file open, so only its form is tested, before this.
-            Finding::passed("store", format!("in {}", path.display()))
+            // A running proxy holds the file open, so only its form is tested.
+            match Store::check(&config.store) {
+                Ok(()) => Finding::passed("store", format!("in {}", path.display())),
+                Err(problem) => Finding::failed("store", problem.to_string()),
+            }
         }
         StoreLocation::Redis(url) => {
             let store = Store::open(&config.store, &Arc::default(), &Arc::default());

@@ -8,6 +8,8 @@ use super::outcomes::{Sample, StepOutcome};
 use crate::account::report::printable_name;
 use crate::cli::json::pretty_json;
 use crate::display::amounts::short_usd;
+use crate::display::table::{Align, Table};
+use crate::display::terminal::paragraph;
 use longhaul_core::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};
 use longhaul_core::evaluation::step::{NextStep, StepKind};
 use longhaul_core::units::usd::Usd;
@@ -211,12 +213,11 @@ const HEADINGS: [&str; 9] = [
     "asks back",
 ];
 
-const LEGEND: &str = "\
-pairs: requests with an answer to all three histories. same step: answers that agree with the first
-answer to the history as it came, in kind, tools and main arguments. control: the same history, asked
-twice. difference: in percentage points, with Newcombe's interval for pairs. same tools, same files: the
-forwarded history, then the control. asks back: questions to the user, then those of the control.
-";
+const LEGEND: &str = "pairs: requests with an answer to all three histories. same step: answers that \
+    agree with the first answer to the history as it came, in kind, tools and main arguments. \
+    control: the same history, asked twice. difference: in percentage points, with Newcombe's \
+    interval for pairs. same tools, same files: the forwarded history, then the control. asks back: \
+    questions to the user, then those of the control.";
 
 impl EvalReport {
     /// Renders the report as JSON.
@@ -224,36 +225,29 @@ impl EvalReport {
         pretty_json(self)
     }
 
-    /// Renders the figures as a table, with the conclusions below.
-    pub(super) fn table(&self) -> String {
+    /// Renders the figures as a table, with the conclusions below, to fit `width` columns.
+    pub(super) fn table(&self, width: Option<usize>) -> String {
         let mut page = self.head();
         page.push('\n');
-        let mut lines = vec![HEADINGS.map(str::to_owned)];
-        lines.extend(self.arms.iter().map(ArmReport::cells));
-        let wide = |column: usize| {
-            let cells = lines.iter().filter_map(|line| line.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        let aligned = |(column, heading)| match column {
+            0 => (Align::Left, heading),
+            _ => (Align::Right, heading),
         };
-        let widths: [usize; HEADINGS.len()] = std::array::from_fn(wide);
-        for line in &lines {
-            for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
-                if column == 0 {
-                    _ = write!(page, "{cell:<width$}");
-                } else {
-                    _ = write!(page, "  {cell:>width$}");
-                }
-            }
-            page.push('\n');
+        let mut table = Table::with_headings(HEADINGS.into_iter().enumerate().map(aligned));
+        for arm in &self.arms {
+            table.push(arm.cells());
         }
+        page.push_str(&table.render(width));
         page.push('\n');
         for arm in &self.arms {
-            _ = writeln!(page, "{}: {}", arm.name, arm.conclusion);
+            let told = format!("{}: {}", arm.name, arm.conclusion);
+            page.push_str(&paragraph(&told, width));
             for note in arm.unpaired.notes() {
-                _ = writeln!(page, "{}: {note}", arm.name);
+                page.push_str(&paragraph(&format!("{}: {note}", arm.name), width));
             }
         }
         page.push('\n');
-        page.push_str(LEGEND);
+        page.push_str(&paragraph(LEGEND, width));
         page
     }
 

@@ -16,6 +16,8 @@ use crate::cli::client_logs::{ClientLogs, LogSource, LoggedConversation};
 use crate::cli::demo::{PlayTotals, RecordedSession, percent};
 use crate::cli::json::pretty_json;
 use crate::config::{BaseUrl, Config};
+use crate::display::table::{Align, Table};
+use crate::display::terminal::paragraph;
 use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use longhaul_core::dialect::Dialect;
@@ -249,8 +251,8 @@ impl HistoryReport {
         pretty_json(self)
     }
 
-    /// Renders the report on one screen.
-    pub(super) fn page(&self) -> String {
+    /// Renders the report on one screen, to fit `width` columns.
+    pub(super) fn page(&self, width: Option<usize>) -> String {
         let mut page = String::new();
         let all: usize = self.sources.iter().map(|(_, count)| count).sum();
         let named: Vec<String> = self
@@ -276,12 +278,12 @@ impl HistoryReport {
             page.push_str("\nlonghaul would have changed none of them\n");
             return page;
         }
-        self.write_sessions(&mut page);
-        self.write_profiles(&mut page);
+        self.write_sessions(&mut page, width);
+        self.write_profiles(&mut page, width);
         page
     }
 
-    fn write_sessions(&self, page: &mut String) {
+    fn write_sessions(&self, page: &mut String, width: Option<usize>) {
         let overflows = self
             .played
             .iter()
@@ -293,30 +295,38 @@ impl HistoryReport {
             self.played.len(),
             self.played_percent
         );
-        _ = writeln!(
-            page,
-            "{:11}  {:24}  requests     tokens     window  overflow",
-            "agent", "model"
-        );
+        let mut table = Table::with_headings([
+            (Align::Left, "agent"),
+            (Align::Left, "model"),
+            (Align::Right, "requests"),
+            (Align::Right, "tokens"),
+            (Align::Right, "window"),
+            (Align::Left, "overflow"),
+        ]);
         for session in &self.played {
             let model: String = printable_name(&session.model).chars().take(24).collect();
-            _ = writeln!(
-                page,
-                "{:11}  {model:24}  {:>8}  {:>9}  {:>9}  {}",
-                session.agent,
-                session.requests,
+            table.push([
+                session.agent.to_owned(),
+                model,
+                session.requests.to_string(),
                 with_thousands(session.tokens),
                 with_thousands(session.window),
-                if session.overflows { "yes" } else { "no" }
-            );
+                if session.overflows { "yes" } else { "no" }.to_owned(),
+            ]);
         }
+        page.push_str(&table.render(width));
     }
 
-    fn write_profiles(&self, page: &mut String) {
-        _ = writeln!(
-            page,
-            "\nprofile   answered      input cost  of none  forwarded  cached  overflows"
-        );
+    fn write_profiles(&self, page: &mut String, width: Option<usize>) {
+        let mut table = Table::with_headings([
+            (Align::Left, "profile"),
+            (Align::Right, "answered"),
+            (Align::Right, "input cost"),
+            (Align::Right, "of none"),
+            (Align::Right, "forwarded"),
+            (Align::Right, "cached"),
+            (Align::Right, "overflows"),
+        ]);
         for row in &self.profiles {
             let totals = &row.totals;
             let cost = |usd: Usd| usd.as_nanos().unsigned_abs();
@@ -326,18 +336,20 @@ impl HistoryReport {
             } else {
                 "–".to_owned()
             };
-            _ = writeln!(
-                page,
-                "{:8}  {:>8}  {paid:>14}  {:>6}%  {:>8}%  {:>5}%  {:>9}",
-                row.profile,
+            table.push([
+                row.profile.to_owned(),
                 format!("{}/{}", totals.answered, totals.requests),
-                percent(with, without),
-                percent(totals.tokens_forwarded, totals.tokens_sent),
-                totals.cached_percent(),
-                totals.refused
-            );
+                paid,
+                format!("{}%", percent(with, without)),
+                format!("{}%", percent(totals.tokens_forwarded, totals.tokens_sent)),
+                format!("{}%", totals.cached_percent()),
+                totals.refused.to_string(),
+            ]);
         }
-        page.push_str(LEGEND);
+        page.push('\n');
+        page.push_str(&table.render(width));
+        page.push('\n');
+        page.push_str(&paragraph(LEGEND, width));
     }
 }
 
@@ -348,9 +360,7 @@ fn dollars(nanos: u64) -> String {
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
-const LEGEND: &str = "
-input cost: by list prices, summaries included. of none: beside the same requests without a proxy
-and with an endless window. forwarded: the share of the sent tokens. overflows: requests that the
-model refused first, and longhaul sent again. Logs hold no system prompt and no tool schemas, so
-the true requests were larger. Nothing was sent anywhere.
-";
+const LEGEND: &str = "input cost: by list prices, summaries included. of none: beside the same \
+    requests without a proxy and with an endless window. forwarded: the share of the sent tokens. \
+    overflows: requests that the model refused first, and longhaul sent again. Logs hold no system \
+    prompt and no tool schemas, so the true requests were larger. Nothing was sent anywhere.";

@@ -62,7 +62,8 @@ pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<()
         }
         (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
             "http://{address}{path}: no such request is kept; the admin listener keeps the newest \
-             requests of the newest conversations since the start"
+             requests of the newest conversations since the start, and none that failed before it \
+             reached the upstream: the log names those"
         ))
         .into()),
         (status, _) => Err(failed(&format!("the answer is {status}")).into()),

@@ -8,6 +8,8 @@ use serde_json::json;
 
 use crate::cli::demo::{PlayOutcome, PlayRow, PlayTotals, ending, percent};
 use crate::cli::json::pretty_json;
+use crate::display::table::{Align, Table};
+use crate::display::terminal::paragraph;
 use crate::display::thousands::with_thousands;
 use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
@@ -146,36 +148,28 @@ pub(super) fn sessions_json(reports: &[SessionReport]) -> String {
     pretty_json(&json!({ "sessions": reports }))
 }
 
-/// Renders a table with a line for each session, and a line of totals if there are several.
-pub(super) fn render_table(reports: &[SessionReport]) -> String {
-    let mut lines = vec![HEADING.map(str::to_owned)];
-    lines.extend(reports.iter().map(SessionReport::table_row));
-    if reports.len() > 1 {
-        lines.push(totals_row(reports));
-    }
-    let wide = |column: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+/// Renders a table with a row for each session, and one of totals if there are several.
+pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> String {
+    let aligned = |(column, heading)| match column {
+        0 => (Align::Left, heading),
+        _ => (Align::Right, heading),
     };
-    let widths: [usize; COLUMNS] = std::array::from_fn(wide);
-    let mut page = String::new();
-    for line in &lines {
-        let mut cells = line.iter().zip(widths);
-        if let Some((name, width)) = cells.next() {
-            _ = write!(page, "{name:<width$}");
-        }
-        for (cell, width) in cells {
-            _ = write!(page, "  {cell:>width$}");
-        }
-        page.push('\n');
+    let mut table = Table::with_headings(HEADING.into_iter().enumerate().map(aligned));
+    for report in reports {
+        table.push(report.table_row());
     }
+    if reports.len() > 1 {
+        table.push(totals_row(reports));
+    }
+    let mut page = table.render(width);
     page.push('\n');
+    // Writing to a String cannot fail.
     for report in reports {
         if let Some(why) = &report.broken_off {
             _ = writeln!(page, "{} ended early: {why}\n", report.session);
         }
     }
-    page.push_str(LEGEND);
+    page.push_str(&paragraph(LEGEND, width));
     page
 }
 
@@ -193,12 +187,11 @@ const HEADING: [&str; COLUMNS] = [
     "cost",
 ];
 
-const LEGEND: &str = "\
-sent: tokens of all requests as the agent sent them. kept: the share of them that was forwarded.
-changes: requests that did not begin with all of the previous one. cached: the share of the input
-that the provider's prompt cache would hold. cost: of the input, relative to no proxy and an unlimited
-window; by list prices if the model has them, otherwise with a cached token at a tenth of a new one.
-";
+const LEGEND: &str = "sent: tokens of all requests as the agent sent them. kept: the share of them that \
+    was forwarded. changes: requests that did not begin with all of the previous one. cached: the \
+    share of the input that the provider's prompt cache would hold. cost: of the input, relative to \
+    no proxy and an unlimited window; by list prices if the model has them, otherwise with a cached \
+    token at a tenth of a new one.";
 
 impl SessionReport {
     fn table_row(&self) -> [String; COLUMNS] {
@@ -343,7 +336,7 @@ mod tests {
     fn total_row_shows_a_cost_only_if_all_sessions_use_one_unit() {
         let of = |prices: [Option<TokenPrices>; 2]| {
             let reports = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
-            render_table(&reports)
+            render_table(&reports, None)
         };
         let last = |page: &str| {
             let lines = page.lines().take_while(|line| !line.is_empty());
@@ -362,7 +355,7 @@ mod tests {
         let mut lost = row(9_000, 0, 0);
         lost.error = Some("the words".to_owned());
         lost.status = 400;
-        let page = render_table(&[bill("a.json", vec![lost], None)]);
+        let page = render_table(&[bill("a.json", vec![lost], None)], None);
         assert!(page.contains("a.json ended early: 400 the words"), "{page}");
     }
 }

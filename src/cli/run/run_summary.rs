@@ -4,14 +4,23 @@ use std::fmt::Write as _;
 
 use crate::cli::agents::Agent;
 use crate::display::thousands::with_thousands;
-use crate::metrics::{Action, Metrics};
+use crate::metrics::{Action, Label as _, Metrics, StatusClass};
 
 /// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the
 /// command is known to be.
 pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -> String {
     let all = &metrics.chats;
     let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
+    let faults = fault_counts(metrics);
     if chats == 0 {
+        if !faults.is_empty() {
+            let failed: u64 = metrics.faults.iter().map(|(_, count)| count).sum();
+            return format!(
+                "longhaul: no chat was answered: {} failed, {}; `longhaul doctor` tests the upstream\n",
+                counted(failed, "request"),
+                faults.join(", ")
+            );
+        }
         if let Some(agent) = agent.filter(|agent| agent.needs_file()) {
             let (name, file) = (agent.name(), agent.file());
             return format!(
@@ -22,9 +31,9 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
         let others: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
         if others > 0 {
             return format!(
-                "longhaul: {others} requests came through, and no chat among them: longhaul passes \
-                 on unread what goes to other paths than /chat/completions, /responses and \
-                 /v1/messages\n"
+                "longhaul: {} came through, and no chat among them: longhaul passes on unread what \
+                 goes to other paths than /chat/completions, /responses and /v1/messages\n",
+                counted(others, "request")
             );
         }
         return format!(
@@ -33,9 +42,9 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
         );
     }
     let did = |act| metrics.actions.get(act);
-    let noun = if chats == 1 { "chat" } else { "chats" };
     let mut text = format!(
-        "longhaul: {chats} {noun}, about {} tokens",
+        "longhaul: {}, about {} tokens",
+        counted(chats, "chat"),
         with_thousands(before)
     );
     if after < before {
@@ -60,13 +69,48 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         _ = write!(text, "; {count} {what}");
     }
+    let refused = upstream_errors(metrics);
+    if refused > 0 {
+        _ = write!(text, "; {refused} answered with an error by the upstream");
+    }
+    if !faults.is_empty() {
+        _ = write!(text, "; failed: {}", faults.join(", "));
+    }
     text.push('\n');
     text
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// Returns the faults that occurred, each with its number.
+fn fault_counts(metrics: &Metrics) -> Vec<String> {
+    let occurred = metrics.faults.iter().filter(|(_, count)| *count > 0);
+    occurred
+        .map(|(fault, count)| format!("{count} {}", fault.label()))
+        .collect()
+}
+
+/// Returns the number of requests whose answer by the upstream was an error, without paths that do
+/// not exist there.
+fn upstream_errors(metrics: &Metrics) -> u64 {
+    let is_error = |class| matches!(class, StatusClass::ClientError | StatusClass::ServerError);
+    let errors = metrics.responses.iter();
+    let errors: u64 = errors
+        .filter(|(_, class, _)| is_error(*class))
+        .map(|(_, _, count)| count)
+        .sum();
+    let faults: u64 = metrics.faults.iter().map(|(_, count)| count).sum();
+    errors.saturating_sub(faults + metrics.missing_paths.get())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Fault;
+    use crate::metrics::Ending;
     use longhaul_core::units::tokens::Tokens;
 
     #[test]
@@ -90,6 +134,28 @@ mod tests {
             run_summary(&metrics, "", None),
             "longhaul: 2 chats, about 1,234,567 tokens, 534,567 forwarded (56% less); 1 with old \
              results cleared; 2 with old history condensed; 1 refused at first and retried\n"
+        );
+    }
+
+    #[test]
+    fn run_summary_says_what_failed() {
+        let metrics = Metrics::default();
+        for _ in 0..14 {
+            metrics.requests.add(Ending::Complete);
+            metrics.responses.add(None, StatusClass::ServerError);
+            metrics.faults.add(Fault::UpstreamUnreachable);
+        }
+        assert_eq!(
+            run_summary(&metrics, "", None),
+            "longhaul: no chat was answered: 14 requests failed, 14 upstream_unreachable; \
+             `longhaul doctor` tests the upstream\n"
+        );
+        metrics.chats.add(Tokens::new(4), Tokens::new(4));
+        metrics.responses.add(None, StatusClass::ClientError);
+        assert_eq!(
+            run_summary(&metrics, "", None),
+            "longhaul: 1 chat, about 4 tokens, all forwarded unchanged; 1 answered with an error by \
+             the upstream; failed: 14 upstream_unreachable\n"
         );
     }
 

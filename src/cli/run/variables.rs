@@ -64,15 +64,15 @@ pub(super) fn variables_help() -> String {
         };
         let unless = match whose {
             KeyOwner::AnyProvider => "",
-            KeyOwner::Anthropic => ", unless upstream.base is another provider's",
-            KeyOwner::OpenRouter => ", unless the upstream is another provider's",
+            KeyOwner::Anthropic => ", not for another provider's upstream.base",
+            KeyOwner::OpenRouter => ", not for another provider's upstream",
         };
         _ = writeln!(page, "  {name:21}  {value}{unless}");
     }
     let proxies = PROXY_VARIABLES.join(", ");
     page + &format!(
-        "  {:21}  ADDR's host added, if one of {proxies} is set",
-        "NO_PROXY, no_proxy"
+        "  {:21}  ADDR's host added, if one of these is set:\n  {:21}  {proxies}",
+        "NO_PROXY, no_proxy", ""
     )
 }
 

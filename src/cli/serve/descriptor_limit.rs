@@ -15,6 +15,11 @@ const UPSTREAM_DESCRIPTORS: u64 = 16;
 const RESERVED_DESCRIPTORS: u64 =
     OWN_DESCRIPTORS + (ADMIN_CONNECTIONS + MAX_VIEWERS) as u64 + UPSTREAM_DESCRIPTORS;
 
+/// Connections below which a limit is worth a line at every start.
+const FEW: u32 = 256;
+const LOWERED: &str = "limits.connections and limits.requests are lowered to what the limit on open \
+                       files (ulimit -n) allows";
+
 /// Raises the limit to the maximum that the system allows: the usual limit of 1,024 is for programs
 /// that use `select`. Returns `config` with the connections and requests that fit. Each request
 /// needs two descriptors.
@@ -38,12 +43,11 @@ pub(super) fn fit(mut config: Config) -> Config {
     let limits = &mut config.limits;
     let most = places_within(open_files);
     if limits.connections > most || limits.requests > most {
-        tracing::info!(
-            open_files,
-            most,
-            "limits.connections and limits.requests are lowered to what the limit on open files \
-             (ulimit -n) allows"
-        );
+        if most < FEW {
+            tracing::info!(open_files, most, "{LOWERED}");
+        } else {
+            tracing::debug!(open_files, most, "{LOWERED}");
+        }
         limits.connections = limits.connections.min(most);
         limits.requests = limits.requests.min(most);
     }

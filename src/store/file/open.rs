@@ -75,10 +75,12 @@ impl OpenError {
     pub(super) fn into_problem(self, path: &Path) -> Problem {
         let path = path.display();
         Problem::Store(match self {
-            Self::Busy => format!(
-                "store.at: {path} is in use by another process, perhaps a running longhaul; stop \
-                 that process, or give this one a file of its own"
-            ),
+            Self::Busy => {
+                return Problem::StoreInUse(format!(
+                    "store.at: {path} is in use by another process, perhaps a running longhaul; stop \
+                     that process, or give this one a file of its own"
+                ));
+            }
             Self::Damaged(why) => format!(
                 "store.at: {path} cannot be read: {why}; a proxy that starts with it sets it aside \
                  and creates a new one"

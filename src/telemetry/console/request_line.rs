@@ -129,6 +129,9 @@ impl<'f> RequestLine<'f> {
         };
         let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         line.push(&status, Some(colour));
+        if let Some(fault) = self.fields.text("fault") {
+            line.push(fault, Some(colour));
+        }
         let took = self.fields.number("duration_ms").unwrap_or(0);
         line.push(&short_duration(Duration::from_millis(took)), None);
         match self.fields.text("ended") {

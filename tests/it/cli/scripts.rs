@@ -111,6 +111,10 @@ fn connect_prints_the_lines_alone_where_a_file_can_take_them() {
             "{text}"
         );
     }
+    let line = stdout(&["connect", "claude", "--listen", ":9000"], &[]);
+    assert_eq!(line, "export ANTHROPIC_BASE_URL=http://127.0.0.1:9000\n");
+    let line = stdout(&["connect", "aider", "--listen", ":9000"], &[]);
+    assert_eq!(line, "export OPENAI_API_BASE=http://127.0.0.1:9000/v1\n");
     let lines = stdout(&["connect", "codex", "--listen", ":9000"], &[]);
     let lines: toml::Table = lines.parse().unwrap();
     assert_eq!(

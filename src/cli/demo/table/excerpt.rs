@@ -11,6 +11,10 @@ const FIRST_LINES: usize = 28;
 const LAST_LINES: usize = 12;
 /// The maximum number of characters in a line.
 const LINE_CHARS: usize = 100;
+/// The number of characters in a line on the narrowest terminal.
+const LEAST_CHARS: usize = 20;
+/// The columns before a line.
+const MARGIN: usize = 4;
 
 /// Writes the message. Writing to a String cannot fail.
 pub(super) fn write_excerpt(
@@ -18,13 +22,20 @@ pub(super) fn write_excerpt(
     injected: &InjectedMessage,
     rows: RowSelection,
     paint: Paint,
+    width: Option<usize>,
 ) {
+    let room = width.map_or(LINE_CHARS, |width| width.saturating_sub(MARGIN));
+    let room = room.clamp(LEAST_CHARS, LINE_CHARS);
     let title = format!(
         "What the model read in place of old history, from request {} on:",
         injected.request
     );
     _ = writeln!(page, "{}\n", paint.bold(&title));
-    let lines: Vec<String> = injected.text.lines().flat_map(wrapped).collect();
+    let lines: Vec<String> = injected
+        .text
+        .lines()
+        .flat_map(|line| wrapped(line, room))
+        .collect();
     let kept = match rows {
         RowSelection::All => lines.len(),
         RowSelection::Notable => FIRST_LINES,
@@ -44,11 +55,11 @@ pub(super) fn write_excerpt(
     }
 }
 
-/// Wraps a line at [`LINE_CHARS`] characters, at spaces where possible.
-fn wrapped(line: &str) -> Vec<String> {
+/// Wraps a line at `room` characters, at spaces where possible.
+fn wrapped(line: &str, room: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = line;
-    while let Some((most, _)) = rest.char_indices().nth(LINE_CHARS) {
+    while let Some((most, _)) = rest.char_indices().nth(room) {
         let (front, _) = rest.split_at(most);
         let end = front.rfind(' ').filter(|end| *end > 0).unwrap_or(most);
         let (front, behind) = rest.split_at(end);
@@ -70,7 +81,7 @@ mod tests {
             text: text.to_owned(),
         };
         let mut page = String::new();
-        write_excerpt(&mut page, &injected, rows, Paint::Plain);
+        write_excerpt(&mut page, &injected, rows, Paint::Plain, None);
         assert!(page.contains("from request 7 on"), "{page}");
         let lines: Vec<&str> = page.lines().skip(2).collect();
         assert_eq!(lines, expect);
@@ -84,10 +95,19 @@ mod tests {
     #[test]
     fn long_lines_are_broken_at_spaces_or_else_between_characters() {
         let words = format!("{} {}", "é".repeat(60), "e".repeat(60));
-        assert_eq!(wrapped(&words), ["é".repeat(60), "e".repeat(60)]);
+        assert_eq!(
+            wrapped(&words, LINE_CHARS),
+            ["é".repeat(60), "e".repeat(60)]
+        );
         let word = "é".repeat(LINE_CHARS + 1);
-        assert_eq!(wrapped(&word), ["é".repeat(LINE_CHARS), "é".to_owned()]);
-        assert_eq!(wrapped(&"a".repeat(LINE_CHARS)), ["a".repeat(LINE_CHARS)]);
+        assert_eq!(
+            wrapped(&word, LINE_CHARS),
+            ["é".repeat(LINE_CHARS), "é".to_owned()]
+        );
+        assert_eq!(
+            wrapped(&"a".repeat(LINE_CHARS), LINE_CHARS),
+            ["a".repeat(LINE_CHARS)]
+        );
     }
 
     #[test]

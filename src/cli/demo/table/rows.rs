@@ -1,10 +1,9 @@
 //! The rows of the table: the selection of notable rows and their text.
 
-use std::fmt::Write as _;
-
 use super::Paint;
 use crate::cli::demo::row::PlayRow;
 use crate::cli::demo::totals::percent;
+use crate::display::table::{Align, Table};
 use crate::display::thousands::with_thousands;
 
 /// Rows shown before and after a notable row.
@@ -21,24 +20,30 @@ pub(crate) enum RowSelection {
     Notable,
 }
 
-/// Writes the table. Writing to a String cannot fail.
-pub(super) fn write_table(page: &mut String, rows: &[PlayRow], which: RowSelection, paint: Paint) {
-    let head = format_line(
-        ["request", "messages", "tokens sent", "forwarded", "cached"],
-        "what was done",
-    );
-    _ = writeln!(page, "{}", paint.bold(&head));
+/// Returns the table of the selected rows.
+pub(super) fn table(rows: &[PlayRow], which: RowSelection, paint: Paint) -> Table {
+    let columns = [
+        (Align::Right, "request"),
+        (Align::Right, "messages"),
+        (Align::Right, "tokens sent"),
+        (Align::Right, "forwarded"),
+        (Align::Right, "cached"),
+        (Align::Left, "what was done"),
+    ];
+    let mut table =
+        Table::with_headings(columns.map(|(align, heading)| (align, paint.bold(heading))));
     let mut left_out = 0;
     for (at, row) in rows.iter().enumerate() {
         if which == RowSelection::Notable && !is_selected(rows, at) {
             left_out += 1;
             continue;
         }
-        write_gap(page, &mut left_out, paint);
+        push_gap(&mut table, &mut left_out, paint);
         let before = at.checked_sub(1).and_then(|before| rows.get(before));
-        _ = writeln!(page, "{}", format_row(row, before, paint));
+        table.push(cells(row, before, paint));
     }
-    write_gap(page, &mut left_out, paint);
+    push_gap(&mut table, &mut left_out, paint);
+    table
 }
 
 fn is_selected(rows: &[PlayRow], at: usize) -> bool {
@@ -51,32 +56,28 @@ fn is_selected(rows: &[PlayRow], at: usize) -> bool {
         || (at.saturating_sub(CONTEXT_ROWS)..=at + CONTEXT_ROWS).any(news)
 }
 
-fn write_gap(page: &mut String, left_out: &mut usize, paint: Paint) {
+fn push_gap(table: &mut Table, left_out: &mut usize, paint: Paint) {
     if *left_out > 0 {
         let rows = if *left_out == 1 {
             "request"
         } else {
             "requests"
         };
-        let words = format!("{:>7}   {left_out} {rows} like the one above", "…");
-        _ = writeln!(page, "{}", paint.faint(&words));
+        let words = format!("{left_out} {rows} like the one above");
+        table.push(["…", "", "", "", "", &words].map(|cell| match cell {
+            "" => String::new(),
+            cell => paint.faint(cell),
+        }));
         *left_out = 0;
     }
 }
 
-fn format_row(row: &PlayRow, before: Option<&PlayRow>, paint: Paint) -> String {
+fn cells(row: &PlayRow, before: Option<&PlayRow>, paint: Paint) -> [String; 6] {
     let messages = if row.messages_forwarded == row.messages_sent {
         row.messages_sent.to_string()
     } else {
         format!("{}→{}", row.messages_sent, row.messages_forwarded)
     };
-    let columns = [
-        &row.request.to_string(),
-        &messages,
-        &with_thousands(row.tokens_sent),
-        &with_thousands(row.tokens_forwarded),
-        &format!("{}%", percent(row.tokens_cached, row.tokens_forwarded)),
-    ];
     let done = describe_actions(row, before);
     let done = if row.error.is_some() {
         paint.bad(&done)
@@ -85,11 +86,14 @@ fn format_row(row: &PlayRow, before: Option<&PlayRow>, paint: Paint) -> String {
     } else {
         done
     };
-    format_line(columns.map(String::as_str), &done)
-}
-
-fn format_line([request, messages, sent, forwarded, cached]: [&str; 5], done: &str) -> String {
-    format!("{request:>7}{messages:>10}{sent:>13}{forwarded:>11}{cached:>8}   {done}")
+    [
+        row.request.to_string(),
+        messages,
+        with_thousands(row.tokens_sent),
+        with_thousands(row.tokens_forwarded),
+        format!("{}%", percent(row.tokens_cached, row.tokens_forwarded)),
+        done,
+    ]
 }
 
 /// Describes the actions in words.
@@ -169,8 +173,7 @@ mod tests {
     }
 
     fn check(rows: &[PlayRow], which: RowSelection, expect: &str) {
-        let mut page = String::new();
-        write_table(&mut page, rows, which, Paint::Plain);
+        let page = table(rows, which, Paint::Plain).render(None);
         let body: Vec<&str> = page.lines().skip(1).collect();
         assert_eq!(body.join("\n"), expect);
     }
@@ -189,21 +192,20 @@ mod tests {
         check(
             &rows,
             RowSelection::Notable,
-            "      1         2        1,000      1,000     50%   –
-      …   3 requests like the one above
-      5        10        1,000      1,000     50%   –
-      6      12→3        1,000      1,000     50%   refused as too large, a digest for old history, retried
-      7      14→3        1,000      1,000     50%   as before
-      …   1 request like the one above
-      9      18→3        1,000      1,000     50%   as before",
+            "      1         2        1,000      1,000     50%  –
+      …                                            3 requests like the one above
+      5        10        1,000      1,000     50%  –
+      6      12→3        1,000      1,000     50%  refused as too large, a digest for old history, retried
+      7      14→3        1,000      1,000     50%  as before
+      …                                            1 request like the one above
+      9      18→3        1,000      1,000     50%  as before",
         );
     }
 
     #[test]
     fn shows_every_row_if_all_are_selected() {
         let rows: Vec<PlayRow> = (1..=40).map(row).collect();
-        let mut page = String::new();
-        write_table(&mut page, &rows, RowSelection::All, Paint::Plain);
+        let page = table(&rows, RowSelection::All, Paint::Plain).render(None);
         assert_eq!(page.lines().count(), 41);
     }
 
@@ -218,7 +220,7 @@ mod tests {
         check(
             &[failed],
             RowSelection::Notable,
-            "      1         2        1,000      1,000     50%   gave up, 2 summaries requested, failed: no room",
+            "      1         2        1,000      1,000     50%  gave up, 2 summaries requested, failed: no room",
         );
     }
 }

@@ -103,7 +103,7 @@ fn agreement_is_counted_over_requests_with_all_three_answers() {
 fn table_shows_each_arm_beside_its_control_and_says_if_there_are_too_few() {
     let same = || sample(reads("a"), reads("a"), reads("a"));
     let few = report(vec![same(), same()]);
-    let page = few.table();
+    let page = few.table(None);
     assert!(page.contains("m at http://u/v1\n"), "{page}");
     assert!(page.contains("cost so far $1.23"), "{page}");
     assert!(
@@ -139,7 +139,7 @@ fn table_shows_each_arm_beside_its_control_and_says_if_there_are_too_few() {
 #[test]
 fn no_answers_give_no_figures_and_say_so() {
     let report = report(Vec::new());
-    assert!(report.table().contains("nothing can be said"));
+    assert!(report.table(None).contains("nothing can be said"));
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert!(json["arms"][0]["same_step"].is_null());
 }
