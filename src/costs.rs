@@ -273,7 +273,7 @@ mod tests {
                 cost: Some(Usd::from_nanos(nanos.into())),
                 ..usage(input, cached)
             };
-            unpriced(1, reported);
+            _ = unpriced(1, reported);
         }
         let asked = Usage {
             output: Some(10),
