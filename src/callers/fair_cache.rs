@@ -460,7 +460,8 @@ mod tests {
             insert(&cache, 1, number..number + 1);
             assert_eq!(kept(&cache, 1, number..number + 1), [number]);
         }
-        assert_eq!(kept(&cache, 1, 0..200), Vec::from_iter(130..200));
+        let newest: Vec<u32> = (130..200).collect();
+        assert_eq!(kept(&cache, 1, 0..200), newest);
         let shelves = cache.shelves.lock();
         assert!(
             shelves

@@ -405,9 +405,10 @@ settings! { ALL_SETTINGS:
     /// unchanged. A million tokens are about 4 MB of text; the rest is room for images.
     LIMITS_BODY: u64 = bytes, "limits.body" = "256MiB";
 
-    /// The maximum bytes of all buffered chat bodies together: four of the largest. A body that
-    /// does not fit is streamed through unchanged. The bodies of one caller may hold as much as is
-    /// free, so at most half.
+    /// The maximum bytes of all buffered chat bodies, heads and held replies together: four of the
+    /// largest bodies. A body that does not fit is streamed through unchanged. One caller may hold
+    /// as much as is free, so at most half. A caller has a share of its own once an upstream has
+    /// accepted one of its requests; until then, it shares with its address.
     LIMITS_BUFFERED: u64 = bytes, "limits.buffered" = "1GiB", restart;
 
     /// The maximum number of concurrent client connections; further ones wait to be accepted. Each
@@ -416,7 +417,7 @@ settings! { ALL_SETTINGS:
 
     /// The maximum number of concurrent requests, each stream of HTTP/2 included; further ones are
     /// answered 503. A caller may have as many as are free, so at most half. Callers are told apart
-    /// by their credentials, or else by address. Each request uses a connection to the upstream.
+    /// as for limits.buffered. Each request uses a connection to the upstream.
     LIMITS_REQUESTS: u32 = integer::<1, 1_000_000>, "limits.requests" = "8192", restart;
 
     /// How long requests in flight may run after SIGTERM or SIGINT; a second signal ends them at

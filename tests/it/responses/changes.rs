@@ -5,7 +5,7 @@
 use std::fs;
 
 use longhaul::Config;
-use longhaul::config::StoreLocation;
+use longhaul::config::{StoreConfig, StoreLocation};
 use longhaul_mock_model::{Model, ModelOptions, RequestKind, Verdict};
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use super::RecordedInput;
 use super::served::{PATH, is_answer};
 use crate::caller::Caller;
 use crate::harness::Proxy;
+use crate::redis_server::RedisServer;
 
 /// Sessions played unless the environment variable `LONGHAUL_SESSIONS` is `all`.
 const SESSIONS: [&str; 3] = ["mise-70705592", "mise-a3fd10d1", "session-bridge-58645bc8"];
@@ -26,6 +27,13 @@ fn wanted() -> Vec<RecordedInput> {
     let is_wanted = |it: &RecordedInput| SESSIONS.iter().any(|name| it.name.starts_with(name));
     sessions.retain(is_wanted);
     sessions
+}
+
+/// Returns the store of these settings.
+fn store(settings: &[(&str, &str)]) -> StoreConfig {
+    let base = ("upstream.base", "http://127.0.0.1:9/v1");
+    let settings = settings.iter().copied().chain([base]);
+    Config::default_with(settings).unwrap().store
 }
 
 async fn start(config: &Config, processes: usize) -> Vec<Proxy> {
@@ -42,7 +50,7 @@ async fn stop(proxies: Vec<Proxy>) {
     }
 }
 
-async fn play(session: &mut RecordedInput, processes: usize, store: StoreLocation) {
+async fn play(session: &mut RecordedInput, processes: usize, store: StoreConfig) {
     let model = Model::start(ModelOptions::with_window(WINDOW))
         .await
         .unwrap();
@@ -53,14 +61,14 @@ async fn play(session: &mut RecordedInput, processes: usize, store: StoreLocatio
         ("summary.model", "none"),
     ];
     let mut config = Config::default_with(settings).unwrap();
-    config.store.location = store.clone();
+    config.store = store.clone();
     let mut proxies = start(&config, processes).await;
     let count = session.points().len();
     let (mut at, mut undone) = (0, false);
     while at < count {
         if at == count / 5 || at == 4 * count / 5 {
             stop(proxies).await;
-            if let (StoreLocation::File(file), true) = (&store, at > count / 2) {
+            if let (StoreLocation::File(file), true) = (&store.location, at > count / 2) {
                 fs::remove_file(file).unwrap();
             }
             proxies = start(&config, processes).await;
@@ -94,7 +102,7 @@ async fn play(session: &mut RecordedInput, processes: usize, store: StoreLocatio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_a_responses_session_in_memory_show_no_refusal_to_the_client() {
     for mut session in wanted() {
-        play(&mut session, 1, StoreLocation::Memory).await;
+        play(&mut session, 1, store(&[])).await;
     }
 }
 
@@ -102,14 +110,29 @@ async fn changes_of_a_responses_session_in_memory_show_no_refusal_to_the_client(
 async fn changes_of_a_responses_session_with_a_file_show_no_refusal_to_the_client() {
     for mut session in wanted() {
         let place = tempfile::tempdir().unwrap();
-        let file = StoreLocation::File(place.path().join("store"));
-        play(&mut session, 1, file).await;
+        let at = format!("file:{}", place.path().join("store").display());
+        play(&mut session, 1, store(&[("store.at", &at)])).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_responses_session_on_two_processes_that_share_nothing_shows_no_refusal() {
     for mut session in wanted() {
-        play(&mut session, 2, StoreLocation::Memory).await;
+        play(&mut session, 2, store(&[])).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs redis-server"]
+async fn a_responses_session_on_replicas_with_one_server_shows_no_refusal() {
+    for mut session in wanted() {
+        let server = RedisServer::start();
+        let url = server.url();
+        let shared = store(&[
+            ("store.at", &url),
+            ("store.scope_secret", "a secret of thirty-two characters"),
+            ("store.wait", "10s"),
+        ]);
+        play(&mut session, 2, shared).await;
     }
 }
