@@ -399,7 +399,6 @@ impl Config {
     }
 }
 
-/// Reads the model settings from `found`.
 fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
     let settings = compaction::compaction_settings(found)?;
     let (window, source) = compaction::assumed_window(found, settings.profile)?;

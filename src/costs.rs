@@ -54,7 +54,6 @@ pub(crate) struct PendingCost {
 }
 
 impl CostTracker {
-    /// Creates an empty tracker.
     pub(crate) fn new() -> Self {
         Self {
             inferred: ShardedCache::new(MAX_MODELS),

@@ -49,7 +49,6 @@ impl<L: Label> Default for Counters<L> {
 }
 
 impl<L: Label> Counters<L> {
-    /// Adds one.
     pub(crate) fn add(&self, label: L) {
         self.add_many(label, 1);
     }
@@ -130,12 +129,10 @@ impl Total {
         self.0.fetch_add(more.into(), Ordering::Relaxed);
     }
 
-    /// Subtracts one.
     pub(crate) fn decrement(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns the current value.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -183,12 +180,10 @@ pub(crate) struct ProviderTokens {
     pub(crate) prompt: Total,
     /// Prompt tokens read from a cache.
     pub(crate) cached: Total,
-    /// Output tokens.
     pub(crate) output: Total,
 }
 
 impl ProviderTokens {
-    /// Adds the usage of one reply.
     pub(crate) fn add(&self, usage: &Usage) {
         self.prompt.add(usage.input);
         self.cached.add(usage.cached.unwrap_or(0));
@@ -199,7 +194,6 @@ impl ProviderTokens {
 /// All metrics of one proxy.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// Requests by ending.
     pub(crate) requests: Counters<Ending>,
     /// Requests by principal action and status class.
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,

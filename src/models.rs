@@ -21,7 +21,6 @@ use table::TableRow;
 pub(crate) struct TableMatch {
     /// The limits in that row.
     pub(crate) limits: ModelLimits,
-    /// Kind of the match.
     pub(crate) kind: MatchKind,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct ModelLimits {
     pub(crate) window: Tokens,
     /// Limit of the input, if the output has a limit of its own.
     pub(crate) input: Option<Tokens>,
-    /// Limit of the output.
     pub(crate) output: Option<Tokens>,
 }
 

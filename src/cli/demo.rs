@@ -87,7 +87,6 @@ enum DemoDialect {
     Responses,
 }
 
-/// Builds the `demo` subcommand.
 pub(super) fn command() -> Command {
     DemoOptions::augment_args(Command::new("demo"))
         .about("Show what longhaul does with a recorded session: no key, no network")

@@ -27,7 +27,6 @@ models, which costs nothing. With --model, also sends this model a chat of a few
 
 Exits with 0 if nothing fails, and with 1 otherwise. A warning is no failure.";
 
-/// Builds the `doctor` subcommand.
 pub(super) fn command() -> Command {
     Command::new("doctor")
         .about("Test settings, ports, upstream, key, window and store, one line each")

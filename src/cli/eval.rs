@@ -62,7 +62,6 @@ Examples:
   longhaul eval session.json --model gpt-5-mini --profile auto --profile frugal --max-cost 2
   longhaul eval session.json --model gpt-5-mini --placeholder fixed --placeholder index --json";
 
-/// Builds the `eval` subcommand.
 pub(super) fn command() -> Command {
     EvalOptions::augment_args(Command::new("eval"))
         .about("Compare what a model does next with the original history and with longhaul's")

@@ -17,7 +17,6 @@ Examples:
   longhaul init --profile local --window 32k longhaul.toml
                                                          a file for the working folder";
 
-/// Builds the `init` subcommand.
 pub(super) fn command() -> Command {
     Command::new("init")
         .about("Write a configuration file with the settings given as flags")

@@ -20,7 +20,6 @@ use longhaul_core::units::scope::ScopeTag;
 /// shows them, so only printable characters are kept.
 const MODEL_CHARS: usize = 40;
 
-/// Builds the `store` subcommand.
 pub(super) fn command() -> Command {
     let with_scope = |command: Command| {
         command

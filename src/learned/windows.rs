@@ -55,7 +55,6 @@ pub(crate) struct ModelObservations {
     /// an accepted request. For text as dense as the refused text, the refusal may be right.
     suspect_from: Option<Timestamped<Tokens>>,
     detector: WindowDetector,
-    /// The average token ratio of the model.
     pub(crate) average_ratio: Option<TokenRatio>,
     /// The average ratio as published to other processes. The average moves with every reply;
     /// longhaul publishes it again once it has moved by a sixteenth.

@@ -69,7 +69,6 @@ impl Histogram {
         }
     }
 
-    /// Adds a duration.
     pub(crate) fn observe(&self, took: Duration) {
         let at = self.bounds.partition_point(|bound| *bound < took);
         if let Some(count) = self.counts.get(at) {

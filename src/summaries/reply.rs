@@ -25,7 +25,6 @@ const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 pub(super) struct SummariserReply {
     /// The generated text.
     pub(super) text: String,
-    /// The finish reason.
     pub(super) finish: FinishReason,
     /// The usage that the upstream reported, if any.
     pub(super) usage: Option<Usage>,
@@ -132,7 +131,6 @@ impl ReplyCollector {
         }
     }
 
-    /// Adds an error, as JSON.
     fn push_error(&mut self, error: &str) {
         self.has_failed = true;
         self.error_status = error_status::from_error_json(error).or(self.error_status);

@@ -219,7 +219,6 @@ forwarded history, then the control. asks back: questions to the user, then thos
 ";
 
 impl EvalReport {
-    /// Renders the report as JSON.
     pub(super) fn json(&self) -> String {
         pretty_json(self)
     }
@@ -297,7 +296,6 @@ impl EvalReport {
 }
 
 impl ArmReport {
-    /// Returns the cells of the table.
     pub(super) fn cells(&self) -> [String; HEADINGS.len()] {
         let dash = || "–".to_owned();
         let both = |result: &Option<PairedResult>| {
@@ -322,7 +320,6 @@ impl ArmReport {
         ]
     }
 
-    /// Returns the headings of [`Self::cells`].
     pub(super) fn headings() -> [&'static str; HEADINGS.len()] {
         HEADINGS
     }

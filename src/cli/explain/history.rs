@@ -244,7 +244,6 @@ impl HistoryReport {
         }
     }
 
-    /// Renders the report as JSON.
     pub(super) fn json(&self) -> String {
         pretty_json(self)
     }

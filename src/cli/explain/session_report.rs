@@ -62,7 +62,6 @@ impl SessionReport {
 }
 
 impl SessionReport {
-    /// Returns the totals over the requests.
     pub(super) fn totals(&self) -> &PlayTotals {
         &self.totals
     }
@@ -141,7 +140,6 @@ fn relative_prices() -> Option<TokenPrices> {
     })
 }
 
-/// Renders all sessions as JSON.
 pub(super) fn sessions_json(reports: &[SessionReport]) -> String {
     pretty_json(&json!({ "sessions": reports }))
 }

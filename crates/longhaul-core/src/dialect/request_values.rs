@@ -45,7 +45,6 @@ pub(super) fn check_piece_limit(pieces: usize) -> Result<(), Bypass> {
     }
 }
 
-/// Reads the name of a model.
 pub(super) fn read_model(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
     let model = string_or_null(scanner)?;
     if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {

@@ -150,7 +150,6 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Reads one member of a message.
     fn message_member(
         &mut self,
         scanner: &mut Scanner<'_>,
