@@ -32,6 +32,8 @@ pub(crate) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
 }
 
+// Writing to a String cannot fail.
+
 fn write_request(page: &mut String, request: &RequestReport, report: &AccountReport) {
     _ = writeln!(
         page,
@@ -184,6 +186,7 @@ impl ExplainLine {
             };
         }
         if let Some(since) = row.since {
+            // Writing to a String cannot fail.
             _ = write!(reason, "; since request {since}");
         }
         Self {

@@ -27,6 +27,7 @@ models, which costs nothing. With --model, also sends this model a chat of a few
 
 Exits with 0 if nothing fails, and with 1 otherwise. A warning is no failure.";
 
+/// Builds the `doctor` subcommand.
 pub(super) fn command() -> Command {
     Command::new("doctor")
         .about("Test settings, ports, upstream, key, window and store, one line each")
@@ -92,7 +93,9 @@ impl Finding {
 }
 
 /// Tests the settings `found` and prints one line per finding. `file` is the configuration file.
-/// Fails if the output cannot be written.
+///
+/// # Errors
+/// The output cannot be written.
 pub(super) fn doctor(
     found: Result<ResolvedSettings, Vec<Problem>>,
     file: Option<&Path>,
@@ -136,6 +139,7 @@ pub(super) fn doctor(
         .count();
     let mut page: String = findings.iter().map(Finding::line).collect();
     if failures > 0 {
+        // Writing to a String cannot fail.
         _ = writeln!(page, "{failures} failed");
     }
     write_styled_output(&page).map_err(|error| Problem::Output(error.to_string()))?;

@@ -20,6 +20,7 @@ use longhaul_core::units::scope::ScopeTag;
 /// shows them, so only printable characters are kept.
 const MODEL_CHARS: usize = 40;
 
+/// Builds the `store` subcommand.
 pub(super) fn command() -> Command {
     let with_scope = |command: Command| {
         command
@@ -106,6 +107,7 @@ fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> String {
 }
 
 fn write_stats_row(page: &mut String, scope: &str, stats: &ScopeStats) {
+    // Writing to a String cannot fail.
     _ = writeln!(
         page,
         "{scope:16}  {:>9}  {:>9}  {:>9}  {:>9}  {:>12}",

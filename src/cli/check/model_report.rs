@@ -108,6 +108,7 @@ impl ModelReport {
             "assumed: no source names it; set --window, or try --ask"
         };
         let mut page = String::new();
+        // Writing to a String cannot fail.
         _ = writeln!(page, "model   {} at {}", self.model, self.upstream);
         if !self.near.is_empty() {
             _ = writeln!(page, "        did you mean {}?", self.near.join(", "));

@@ -219,6 +219,7 @@ forwarded history, then the control. asks back: questions to the user, then thos
 ";
 
 impl EvalReport {
+    /// Renders the report as JSON.
     pub(super) fn json(&self) -> String {
         pretty_json(self)
     }
@@ -234,6 +235,7 @@ impl EvalReport {
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: [usize; HEADINGS.len()] = std::array::from_fn(wide);
+        // Writing to a String cannot fail.
         for line in &lines {
             for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
                 if column == 0 {
@@ -267,6 +269,7 @@ impl EvalReport {
             self.changed,
             self.samples.len(),
         );
+        // Writing to a String cannot fail.
         if self.too_large > 0 {
             _ = write!(
                 head,
@@ -296,6 +299,7 @@ impl EvalReport {
 }
 
 impl ArmReport {
+    /// Returns the cells of the table.
     pub(super) fn cells(&self) -> [String; HEADINGS.len()] {
         let dash = || "–".to_owned();
         let both = |result: &Option<PairedResult>| {
@@ -320,6 +324,7 @@ impl ArmReport {
         ]
     }
 
+    /// Returns the headings of [`Self::cells`].
     pub(super) fn headings() -> [&'static str; HEADINGS.len()] {
         HEADINGS
     }

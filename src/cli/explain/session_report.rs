@@ -62,6 +62,7 @@ impl SessionReport {
 }
 
 impl SessionReport {
+    /// Returns the totals over the requests.
     pub(super) fn totals(&self) -> &PlayTotals {
         &self.totals
     }
@@ -140,6 +141,7 @@ fn relative_prices() -> Option<TokenPrices> {
     })
 }
 
+/// Renders all sessions as JSON.
 pub(super) fn sessions_json(reports: &[SessionReport]) -> String {
     pretty_json(&json!({ "sessions": reports }))
 }
@@ -157,6 +159,7 @@ pub(super) fn render_table(reports: &[SessionReport]) -> String {
     };
     let widths: [usize; COLUMNS] = std::array::from_fn(wide);
     let mut page = String::new();
+    // Writing to a String cannot fail.
     for line in &lines {
         let mut cells = line.iter().zip(widths);
         if let Some((name, width)) = cells.next() {

@@ -85,6 +85,15 @@ pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal
     }
 }
 
+/// Checks that the next value begins with `first`.
+pub(super) fn expect_start(scanner: &mut Scanner<'_>, first: u8) -> Result<(), Bypass> {
+    if scanner.peek() == Some(first) {
+        Ok(())
+    } else {
+        Err(wrong_type(scanner))
+    }
+}
+
 /// Distinguishes a value of the wrong type from text that is not JSON.
 pub(super) fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
     scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
