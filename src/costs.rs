@@ -54,6 +54,7 @@ pub(crate) struct PendingCost {
 }
 
 impl CostTracker {
+    /// Creates an empty tracker.
     pub(crate) fn new() -> Self {
         Self {
             inferred: ShardedCache::new(MAX_MODELS),

@@ -101,7 +101,10 @@ impl Services {
 
     /// Takes the place of a request among those under way. Adds the [`Owner`] of what the request
     /// occupies to its extensions: the caller, or the peer's address if the request has no
-    /// credentials. Fails if no place is left, or none of the caller's share.
+    /// credentials.
+    ///
+    /// # Errors
+    /// No place is left, or none of the caller's share.
     pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestSlot, Fault> {
         let base = &self.config.upstream.base;
         let caller = self

@@ -64,7 +64,10 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store of the settings. Fails if the store that `store.at` names cannot be used.
+    /// Opens the store of the settings.
+    ///
+    /// # Errors
+    /// If the store that `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
         let lessons = config.lessons.as_deref();
         let lessons = lessons.filter(|_| config.location == StoreLocation::Memory);
@@ -95,6 +98,9 @@ impl Store {
 
     /// Checks whether the store of the settings can be used. Connects to no server, and locks no
     /// file that a proxy may hold.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
     pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
         match &config.location {
             StoreLocation::Memory => Ok(()),

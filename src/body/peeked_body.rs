@@ -34,6 +34,7 @@ impl<B> PeekedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    /// Wraps an unread body.
     pub(crate) fn new(tail: B) -> Self {
         Self {
             head: VecDeque::new(),
@@ -57,6 +58,7 @@ where
         held
     }
 
+    /// Returns the number of buffered bytes.
     pub(crate) fn peeked_bytes(&self) -> usize {
         self.head_bytes
     }

@@ -41,6 +41,7 @@ impl Default for ModelFactsCache {
 }
 
 impl ModelFactsCache {
+    /// Returns the facts about a model.
     pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
         self.models
             .get(&model)

@@ -99,6 +99,7 @@ impl KnowledgeByCaller {
         })
     }
 
+    /// Returns the window queries in flight.
     pub(crate) fn queries(&self) -> &QueriesInFlight {
         &self.queries
     }
@@ -110,6 +111,7 @@ impl ModelKnowledge {
         self.is_answered.store(true, Ordering::Relaxed);
     }
 
+    /// Returns the scope of the caller.
     pub(crate) fn scope(&self) -> Scope {
         self.scope
     }

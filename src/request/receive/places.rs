@@ -15,8 +15,10 @@ impl RequestSlots {
         Self(Arc::new(FairShare::new(limit.into())))
     }
 
-    /// Takes a place for a request of `owner`. Fails if all places, or the owner's share of them,
-    /// are taken.
+    /// Takes a place for a request of `owner`.
+    ///
+    /// # Errors
+    /// All places, or the owner's share of them, are taken.
     pub(crate) fn take(&self, owner: Option<Owner>) -> Result<RequestSlot, Exhausted> {
         self.0.take(owner, 1, 0)?;
         Ok(RequestSlot {
