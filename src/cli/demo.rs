@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 
+use crate::cli::flags::hide_defaults;
 use crate::config::token_count;
 use crate::error::Problem;
 use longhaul_mock_model::ModelOptions;
@@ -83,8 +84,7 @@ enum DemoDialect {
 }
 
 pub(super) fn command() -> Command {
-    DemoOptions::augment_args(Command::new("demo"))
-        .mut_args(|option| option.hide_default_value(true))
+    hide_defaults(DemoOptions::augment_args(Command::new("demo")))
         .about("Show what longhaul does with a recorded session: no key, no network")
 }
 

@@ -25,6 +25,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use parking_lot::Mutex;
 
+use super::flags::hide_defaults;
 use super::print_error;
 use crate::cli::model_window::ModelWindow;
 use crate::cli::progress::ProgressLine;
@@ -62,9 +63,13 @@ Examples:
   longhaul eval session.json --model gpt-5-mini --profile auto --profile frugal --max-cost 2
   longhaul eval session.json --model gpt-5-mini --placeholder fixed --placeholder index --json";
 
+/// Most requests to evaluate.
+const MAX_SAMPLES: u64 = 1_000;
+/// Most calls at a time.
+const MAX_CONCURRENCY: u64 = 32;
+
 pub(super) fn command() -> Command {
-    EvalOptions::augment_args(Command::new("eval"))
-        .mut_args(|option| option.hide_default_value(true))
+    hide_defaults(EvalOptions::augment_args(Command::new("eval")))
         .about("Compare what a model does next with the original history and with longhaul's")
         .long_about(LONG)
         .after_help(EXAMPLES)
@@ -82,7 +87,7 @@ struct EvalOptions {
     #[command(flatten)]
     arms: ArmFlags,
     #[arg(long, value_name = "COUNT", default_value = "40")]
-    #[arg(help = "Evaluate this many requests [default: 40]", value_parser = count(1_000))]
+    #[arg(help = "Evaluate this many requests [default: 40]", value_parser = count(MAX_SAMPLES))]
     samples: usize,
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     #[arg(help = "Choose other requests; an equal seed chooses the same ones [default: 1]")]
@@ -96,7 +101,7 @@ struct EvalOptions {
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<Usd>,
     #[arg(long, value_name = "COUNT", default_value = "4")]
-    #[arg(help = "Make this many calls at a time [default: 4]", value_parser = count(32))]
+    #[arg(help = "Make this many calls at a time [default: 4]", value_parser = count(MAX_CONCURRENCY))]
     concurrency: usize,
     #[arg(long, value_name = "FILE", default_value = "longhaul-eval.jsonl")]
     #[arg(
