@@ -107,7 +107,6 @@ impl Admin {
         }
     }
 
-    /// Replaces the settings shown.
     pub(crate) fn set_settings(&self, settings: String) {
         *self.settings.write() = Bytes::from(settings);
     }

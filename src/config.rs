@@ -317,7 +317,7 @@ impl Config {
             let settings = model_settings(&found.with_table(table))?;
             Ok((table.value(&model_tables::MATCH)?, settings))
         }));
-        let prices = problems.all_ok_or_record(prices::build_prices(found));
+        let prices = problems.all_ok_or_record(found.price_tables.iter().map(prices::build_price));
         let listen = problems.ok_or_record(listener::listen_address(found));
         let tls = problems.ok_or_record(listener::tls_files(found));
         let client_tokens = problems.ok_or_record(keys::read_client_tokens(found));
@@ -326,12 +326,15 @@ impl Config {
         let admin = problems.ok_or_record(listener::admin_listener(found));
         let summary = problems.ok_or_record(summary::read_summary(found));
         let store = problems.ok_or_record(store::read_store(found));
-        let (Some(general), Some(models), Some(listen), Some(tls), Some(client_tokens)) =
-            (general, models, listen, tls, client_tokens)
+        let (
+            Some(general),
+            Some(models),
+            Some(prices),
+            Some(listen),
+            Some(tls),
+            Some(client_tokens),
+        ) = (general, models, prices, listen, tls, client_tokens)
         else {
-            return Err(problems.into());
-        };
-        let Some(prices) = prices else {
             return Err(problems.into());
         };
         let (Some(authorization), Some(mounts), Some(admin), Some(summary), Some(store)) =
@@ -399,7 +402,6 @@ impl Config {
     }
 }
 
-/// Reads the model settings from `found`.
 fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
     let settings = compaction::compaction_settings(found)?;
     let (window, source) = compaction::assumed_window(found, settings.profile)?;

@@ -51,7 +51,6 @@ pub(crate) struct RecentConversations {
 }
 
 impl RecentConversations {
-    /// Starts collecting conversations.
     pub(crate) fn enable(&self) {
         self.enabled.store(true, Ordering::Release);
     }
@@ -92,7 +91,6 @@ impl RecentConversations {
         }
     }
 
-    /// Returns the account of one request.
     pub(crate) fn account(&self, id: RequestId) -> Option<AccountReport> {
         let conversations = self.conversations.lock();
         let mut all = conversations.newest_first();

@@ -194,7 +194,6 @@ impl Fault {
         self.entry().0
     }
 
-    /// Returns the status of the response.
     pub(crate) fn status(self) -> StatusCode {
         self.entry().1
     }

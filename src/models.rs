@@ -21,7 +21,6 @@ use table::TableRow;
 pub(crate) struct TableMatch {
     /// The limits in that row.
     pub(crate) limits: ModelLimits,
-    /// Kind of the match.
     pub(crate) kind: MatchKind,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct ModelLimits {
     pub(crate) window: Tokens,
     /// Limit of the input, if the output has a limit of its own.
     pub(crate) input: Option<Tokens>,
-    /// Limit of the output.
     pub(crate) output: Option<Tokens>,
 }
 
@@ -168,7 +166,7 @@ fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
 /// Returns the row with the smallest window for `name`: among those of the model's makers, if there
 /// are any.
 fn match_smallest(name: &str) -> Option<TableMatch> {
-    let makers = || table::rows_named(name).filter(|row| hosts::makes_models(row.provider));
+    let makers = || table::rows_named(name).filter(|row| hosts::MAKERS.contains(&row.provider));
     let rows = if makers().next().is_some() {
         makers().collect::<Vec<TableRow>>()
     } else {

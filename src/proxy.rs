@@ -231,7 +231,7 @@ async fn serve_chat(
     log.record_chat(request.conversation);
     let services = request.services;
     let (chat, inputs) = prepare(request).await;
-    log.dashboard = chat.dashboard.clone();
+    log.dashboard.clone_from(&chat.dashboard);
     let (first, body, report) = plan::first_send(&chat, inputs).await;
     log.set_chat(
         account::facts(&chat, &first),

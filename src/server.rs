@@ -133,7 +133,6 @@ impl Server {
         Ok(format!("{origin}/v1"))
     }
 
-    /// Returns the metrics of the proxy.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.reloadable.proxy().services.metrics)
     }

@@ -102,6 +102,9 @@ impl Store {
 
     /// Checks whether the store of the settings can be used. Connects to no server, and locks no
     /// file that a proxy may hold.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
     pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
         match &config.location {
             StoreLocation::Memory => Ok(()),

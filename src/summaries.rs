@@ -59,7 +59,6 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 pub(crate) struct SummaryJob {
     /// The dialect of the client's request.
     pub(crate) dialect: Dialect,
-    /// The dialect of the calls.
     pub(crate) call_dialect: Dialect,
     /// The client's original request. The task outlives the request and parses this copy again.
     pub(crate) body: Bytes,

@@ -37,7 +37,6 @@ pub(crate) struct Refusal {
     pub(crate) counted: Option<u32>,
     /// Limit in provider tokens, if the refusal states one.
     pub(crate) limit: Option<u32>,
-    /// Status of the refusal.
     pub(crate) status: u16,
 }
 

@@ -17,7 +17,6 @@ const REQUEST_BITS: u32 = 48;
 pub(crate) struct RequestId(u64);
 
 impl RequestId {
-    /// Draws a new identifier.
     pub(crate) fn draw() -> Self {
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -89,7 +89,6 @@ impl SampleWriter<'_> {
         }
     }
 
-    /// Writes a histogram, in seconds.
     pub(super) fn histogram(&mut self, reading: &HistogramSnapshot) {
         for (bound, count) in &reading.buckets {
             let bound = bound.as_secs_f64().to_string();

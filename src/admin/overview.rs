@@ -152,7 +152,6 @@ impl Overview {
             .map(|account| json(&account))
     }
 
-    /// Returns the account of one request.
     pub(super) fn account(&self, request: &str) -> Option<Bytes> {
         let id = RequestId::parse(request)?;
         self.recent.account(id).map(|account| json(&account))
@@ -262,7 +261,6 @@ fn sum<L: Label>(counters: &Counters<L>) -> u64 {
     counters.iter().map(|(_, count)| count).sum()
 }
 
-/// Renders `value` as JSON.
 pub(super) fn json(value: &impl Serialize) -> Bytes {
     // The data consists of texts and numbers, so serialising cannot fail.
     serde_json::to_vec(value).unwrap_or_default().into()

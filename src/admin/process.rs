@@ -3,7 +3,6 @@
 
 use std::fs;
 
-/// Returns the resident memory in bytes.
 pub(super) fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)

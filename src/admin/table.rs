@@ -50,7 +50,7 @@ metrics! {
         "Requests in progress";
     histogram longhaul_request_seconds [] |of, out| out.histogram(&of.metrics.duration.snapshot()),
         "Time from the head of a request to the end of its response";
-    histogram longhaul_overhead_seconds [] |of, out| out.histogram(&of.metrics.overhead.snapshot()),
+    histogram longhaul_overhead_seconds [] |of, out| out.histogram(&of.metrics.overhead.0.snapshot()),
         "Time added by longhaul, from the head of a request to the head of its response, without waits for the client's body, the upstream and a summary";
     histogram longhaul_held_seconds [] |of, out| out.histogram(&of.metrics.held.snapshot()),
         "Time from the head of a reply to its verdict; replies relayed unjudged are not counted";

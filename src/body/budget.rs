@@ -42,7 +42,6 @@ impl BufferBudget {
         self.spare_buffer.clone()
     }
 
-    /// Creates an empty reservation.
     pub(crate) fn reservation(&self) -> Reservation {
         Reservation {
             pool: Arc::clone(&self.bytes),

@@ -17,19 +17,16 @@ const FRAME_BYTES: usize = 256 * 1024;
 pub(crate) struct ChunkedBytes(VecDeque<Bytes>);
 
 impl ChunkedBytes {
-    /// Appends `bytes`.
     pub(crate) fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.0.push_back(bytes);
         }
     }
 
-    /// Returns the total number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.chunks().map(<[u8]>::len).sum()
     }
 
-    /// Iterates over the chunks.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|bytes| &**bytes)
     }

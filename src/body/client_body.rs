@@ -38,7 +38,6 @@ enum UnreadRest {
 }
 
 impl ClientBody {
-    /// Replaces the body of `request`.
     pub(crate) fn wrap(request: Request<Incoming>) -> Request<Self> {
         let (head, body) = request.into_parts();
         let rest = if head.version == Version::HTTP_2 {

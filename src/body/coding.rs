@@ -82,7 +82,6 @@ impl Decoder {
         })
     }
 
-    /// Sets the maximum output to `bytes`.
     pub(crate) fn with_max_bytes(mut self, bytes: u64) -> Self {
         self.bounds.max_bytes = bytes;
         self

@@ -75,12 +75,10 @@ impl RequestBody {
         Self::new(RequestSource::Peeked(Box::new(body)), meter)
     }
 
-    /// Creates a streamed body.
     pub(crate) fn from_client(body: ClientBody, meter: &Arc<TransferMeter>) -> Self {
         Self::new(RequestSource::Stream(body), meter)
     }
 
-    /// Creates a body of known bytes.
     pub(crate) fn from_bytes(bytes: impl Into<ChunkedBytes>, meter: &Arc<TransferMeter>) -> Self {
         Self::new(RequestSource::Buffered(bytes.into()), meter)
     }

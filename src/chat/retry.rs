@@ -134,7 +134,6 @@ impl SuspectedOverflow {
 }
 
 impl Retry {
-    /// Returns the reason for this retry.
     pub(super) fn reason(&self) -> RetryReason {
         match self {
             Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,

@@ -22,7 +22,6 @@ pub(crate) fn retry_body(request: &ChatRequest<'_>, second: &Attempt) -> Option<
     }
 }
 
-/// Builds the retry's head.
 pub(crate) fn retry_head(head: &Parts) -> Parts {
     let mut head = head.clone();
     head.headers = headers::for_retry(head.headers);

@@ -149,7 +149,6 @@ pub(crate) async fn finish_explicit_compaction(chat: &Chat<'_>, attempt: &Attemp
     publish(chat, adopted).await;
 }
 
-/// Counts the outcome of a retry.
 pub(crate) fn count_retry(chat: &Chat<'_>, attempt: &Attempt, outcome: RetryOutcome) {
     if let Some(retry) = attempt.retry {
         chat.services().metrics.retries.add(retry.reason(), outcome);
@@ -236,7 +235,6 @@ fn count_refetches(chat: &Chat<'_>, view: &ForwardedView) {
     }
 }
 
-/// Settles an accepted retry.
 fn settle_accepted_retry(
     chat: &Chat<'_>,
     attempt: &Attempt,

@@ -86,14 +86,12 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
     }
 }
 
-/// Returns the host that writes summaries.
 pub(super) fn summary_host(config: &Config) -> &str {
     let endpoint = config.summary.endpoint.as_ref();
     let base = endpoint.map_or(&config.upstream.base, |endpoint| &endpoint.base);
     base.authority().host()
 }
 
-/// Returns the model that writes summaries.
 fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
     match &chat.services().config.summary.model {
         SummaryModel::Named(name) => name,

@@ -23,7 +23,6 @@ pub(super) struct SummaryTask {
     pub(super) services: Arc<Services>,
     pub(super) job: SummaryJob,
     pub(super) permit: SummaryPermit,
-    /// Key of the record.
     pub(super) key: RecordKey,
     /// Second key, of a longer prefix, for when the first is too far back to be looked up.
     pub(super) renewal_key: Option<RecordKey>,

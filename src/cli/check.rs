@@ -24,7 +24,6 @@ use crate::upstream::Upstream;
 /// The environment variable of the upstream key: the name that every SDK reads.
 pub(crate) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
-/// Builds the `check` subcommand.
 pub(super) fn command() -> Command {
     Command::new("check")
         .about("Print every setting and where it comes from, or one model's context window")

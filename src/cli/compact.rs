@@ -43,7 +43,6 @@ Examples:
 const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, and set at most two of DISABLE_PRUNE, \
                    DISABLE_AUTOCOMPACT and DISABLE_COMPACT_ON_OVERFLOW";
 
-/// Builds the `compact` subcommand.
 pub(super) fn command() -> Command {
     Command::new("compact")
         .about("Compact a request body now, through the upstream, and print the new one")

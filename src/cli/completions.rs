@@ -27,7 +27,6 @@ Examples:
   longhaul man store-stats | man -l -                the page of a subcommand
   longhaul man > ~/.local/share/man/man1/longhaul.1  install the page";
 
-/// Builds both subcommands.
 pub(super) fn commands() -> [Command; 2] {
     let completions = Command::new("completions")
         .about("Print a shell completion script for longhaul's commands and flags")

@@ -10,7 +10,6 @@ use crate::error::Problem;
 /// The placeholder for a model that the user has yet to choose.
 const MODEL: &str = "NAME";
 
-/// Builds the `connect` subcommand.
 pub(super) fn command() -> Command {
     Command::new("connect")
         .about("Print the lines that make an agent use longhaul, and where they belong")

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 
+use crate::cli::flags::hide_defaults;
 use crate::config::token_count;
 use crate::error::Problem;
 use longhaul_mock_model::ModelOptions;
@@ -39,12 +40,7 @@ const MIN_WINDOW: u32 = 2_048;
 struct DemoOptions {
     /// Local servers often have the default window, and the built-in session is almost four times as
     /// long.
-    #[arg(
-        long,
-        value_name = "TOKENS",
-        default_value = "32768",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "TOKENS", default_value = "32768")]
     #[arg(help = "The model's window, which longhaul does not know [default: 32768]")]
     #[arg(value_parser = window)]
     window: u32,
@@ -60,7 +56,7 @@ struct DemoOptions {
     #[arg(
         help = "API of the built-in session: chat completions, Messages for Claude Code, or Responses for Codex [default: chat]"
     )]
-    #[arg(hide_default_value = true, hide_possible_values = true)]
+    #[arg(hide_possible_values = true)]
     dialect: DemoDialect,
     #[arg(
         long = "summary-model",
@@ -69,7 +65,7 @@ struct DemoOptions {
         default_value = "own"
     )]
     #[arg(help = "Writer of summaries: the model, or none, for digests [default: own]")]
-    #[arg(hide_default_value = true, hide_possible_values = true)]
+    #[arg(hide_possible_values = true)]
     summariser: Summariser,
     /// Print a row for every request, and the whole injected message
     #[arg(long)]
@@ -87,9 +83,8 @@ enum DemoDialect {
     Responses,
 }
 
-/// Builds the `demo` subcommand.
 pub(super) fn command() -> Command {
-    DemoOptions::augment_args(Command::new("demo"))
+    hide_defaults(DemoOptions::augment_args(Command::new("demo")))
         .about("Show what longhaul does with a recorded session: no key, no network")
 }
 

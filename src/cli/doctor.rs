@@ -151,6 +151,7 @@ pub(super) fn doctor(
     }
     let mut page = table.render(terminal::width());
     if failures > 0 {
+        // Writing to a String cannot fail.
         _ = writeln!(page, "{failures} failed");
     }
     write_styled_output(&page).map_err(|error| Problem::Output(error.to_string()))?;

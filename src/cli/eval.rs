@@ -25,6 +25,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use parking_lot::Mutex;
 
+use super::flags::hide_defaults;
 use super::print_error;
 use crate::cli::model_window::ModelWindow;
 use crate::cli::progress::ProgressLine;
@@ -62,9 +63,13 @@ Examples:
   longhaul eval session.json --model NAME --profile auto --profile frugal
   longhaul eval session.json --model NAME --max-cost 2 --json";
 
-/// Builds the `eval` subcommand.
+/// Most requests to evaluate.
+const MAX_SAMPLES: u64 = 1_000;
+/// Most calls at a time.
+const MAX_CONCURRENCY: u64 = 32;
+
 pub(super) fn command() -> Command {
-    EvalOptions::augment_args(Command::new("eval"))
+    hide_defaults(EvalOptions::augment_args(Command::new("eval")))
         .about("Compare what a model does next with the original history and with longhaul's")
         .long_about(LONG)
         .after_help(EXAMPLES)
@@ -81,47 +86,24 @@ struct EvalOptions {
     model: String,
     #[command(flatten)]
     arms: ArmFlags,
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value = "40",
-        hide_default_value = true
-    )]
-    #[arg(help = "Evaluate this many requests [default: 40]", value_parser = count(1_000))]
+    #[arg(long, value_name = "COUNT", default_value = "40")]
+    #[arg(help = "Evaluate this many requests [default: 40]", value_parser = count(MAX_SAMPLES))]
     samples: usize,
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value = "1",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
     #[arg(help = "Choose other requests; an equal seed chooses the same ones [default: 1]")]
     seed: u64,
     /// Enough for a call with its arguments.
     #[arg(long = "max-tokens", value_name = "TOKENS", default_value = "1024")]
-    #[arg(
-        help = "Limit each answer to this many tokens [default: 1024]",
-        hide_default_value = true
-    )]
+    #[arg(help = "Limit each answer to this many tokens [default: 1024]")]
     #[arg(value_parser = output_limit)]
     output: Tokens,
     /// Stop before everything in the results file costs more than this
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<Usd>,
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value = "4",
-        hide_default_value = true
-    )]
-    #[arg(help = "Make this many calls at a time [default: 4]", value_parser = count(32))]
+    #[arg(long, value_name = "COUNT", default_value = "4")]
+    #[arg(help = "Make this many calls at a time [default: 4]", value_parser = count(MAX_CONCURRENCY))]
     concurrency: usize,
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "longhaul-eval.jsonl",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "FILE", default_value = "longhaul-eval.jsonl")]
     #[arg(
         help = "Keep answers in this file, and reuse those that it has [default: longhaul-eval.jsonl]"
     )]

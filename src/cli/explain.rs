@@ -57,7 +57,6 @@ Examples:
 Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are \
     estimated, as characters divided by four.";
 
-/// Builds the `explain` subcommand.
 pub(super) fn command() -> Command {
     Command::new("explain")
         .about("Show what longhaul would do with a request's messages, and why")

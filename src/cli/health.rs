@@ -17,7 +17,6 @@ use crate::error::Problem;
 /// The time limit of `longhaul health`: less than the 3 s of the image's health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Builds the `health` subcommand.
 pub(super) fn command() -> Command {
     Command::new("health")
         .about("Ask a running longhaul on this machine whether it is alive")

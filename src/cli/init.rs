@@ -16,7 +16,6 @@ Examples:
   longhaul init --upstream openrouter.ai/api/v1  your own file, for every folder
   longhaul init --window 32k longhaul.toml       a file for the working folder";
 
-/// Builds the `init` subcommand.
 pub(super) fn command() -> Command {
     Command::new("init")
         .about("Write a configuration file with the settings given as flags")

@@ -29,7 +29,6 @@ const LONG: &str = "\
 /// Maximum number of connections over HTTP; further ones wait.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Builds the `mcp` subcommand.
 pub(super) fn command() -> Command {
     Command::new("mcp")
         .about("Serve the tools by which an agent reads originals, over MCP")

@@ -133,7 +133,6 @@ impl<'c> ModelWindow<'c> {
     }
 }
 
-/// Returns the upstream's host.
 fn upstream_host(config: &Config) -> &str {
     config.upstream.base.authority().host()
 }

@@ -26,7 +26,6 @@ Examples:
   longhaul recall ID --outline             what else is kept of the conversation
   longhaul recall ID --search 'port \\d+'  the matches in all that is kept of it";
 
-/// Builds the `recall` subcommand.
 pub(super) fn command() -> Command {
     let pattern = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("PATTERN").help(help)

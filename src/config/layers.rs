@@ -72,7 +72,6 @@ impl Layers {
         }
     }
 
-    /// Applies a flag.
     pub(crate) fn apply_flag(&mut self, key: &str, flag: &str, value: &str) {
         let origin = Origin::Flag(format!("--{flag}"));
         self.values

@@ -37,7 +37,6 @@ pub(crate) struct ModelPattern {
 }
 
 impl ModelPattern {
-    /// Parses a pattern.
     fn new(text: &str) -> Result<Self, String> {
         let wanted = || {
             format!(
@@ -57,7 +56,6 @@ impl ModelPattern {
         Ok(Self { regex })
     }
 
-    /// Whether the pattern matches `model`.
     pub(crate) fn matches(&self, model: &str) -> bool {
         self.regex.is_match(model)
     }

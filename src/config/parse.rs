@@ -83,7 +83,6 @@ pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
     Ok((!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
-/// Parses an API's base URL.
 pub(super) fn base_url(raw: &RawValue) -> Result<BaseUrl, String> {
     BaseUrl::parse(single_text(raw)?).map_err(|refused| refused.to_string())
 }

@@ -7,7 +7,6 @@ use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
 
 use super::model_tables::{ModelPattern, model_pattern};
 use super::raw_value::RawValue;
-use super::resolved::ResolvedSettings;
 use super::setting::settings;
 use super::tables::{Table, TableList};
 use crate::error::Problem;
@@ -56,14 +55,8 @@ fn price(raw: &RawValue) -> Result<Option<Price>, String> {
     }
 }
 
-/// Returns the prices of the settings, in the order of the file.
-pub(super) fn build_prices(
-    found: &ResolvedSettings,
-) -> impl Iterator<Item = Result<(ModelPattern, TokenPrices), Problem>> {
-    found.price_tables.iter().map(build_price)
-}
-
-fn build_price(table: &Table) -> Result<(ModelPattern, TokenPrices), Problem> {
+/// Returns the prices of one table.
+pub(super) fn build_price(table: &Table) -> Result<(ModelPattern, TokenPrices), Problem> {
     let missing = || table.problem(&INPUT, "expected dollars per million input tokens".into());
     let input = table.value(&INPUT)?.ok_or_else(missing)?;
     let prices = TokenPrices {

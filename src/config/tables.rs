@@ -139,7 +139,6 @@ impl Table {
         )
     }
 
-    /// Returns the name of the list.
     pub(super) fn list(&self) -> &'static str {
         self.list
     }

@@ -56,7 +56,6 @@ impl DashboardEntry {
         }
     }
 
-    /// Returns the list entry.
     pub(super) fn to_dto(&self) -> ConversationDto {
         let mut told = ConversationDto {
             compacting: self.compacting.iter().min().copied(),

@@ -160,7 +160,7 @@ impl RequestLog {
             .started
             .elapsed()
             .saturating_sub(self.meter.wait_time());
-        self.metrics.overhead.observe(ours);
+        self.metrics.overhead.0.observe(ours);
     }
 
     /// Records a chunk of the response body.

@@ -35,7 +35,6 @@ impl CountedOutputs {
         (at.elapsed() < LIFETIME).then_some(refusal)
     }
 
-    /// Records a refusal of `model`.
     pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
         self.refusals
             .lock()

@@ -55,7 +55,6 @@ pub(crate) struct ModelObservations {
     /// an accepted request. For text as dense as the refused text, the refusal may be right.
     suspect_from: Option<Timestamped<Tokens>>,
     detector: WindowDetector,
-    /// The average token ratio of the model.
     pub(crate) average_ratio: Option<TokenRatio>,
     /// The average ratio as published to other processes. The average moves with every reply;
     /// longhaul publishes it again once it has moved by a sixteenth.
@@ -165,7 +164,7 @@ impl ModelObservations {
         let accepted = self.largest_accepted;
         let published = self.published_accepted.map(|published| published.value);
         if published.is_none_or(|before| accepted > before + before.divided_by(16)) {
-            self.published_accepted = stamped(self.published_accepted, accepted);
+            self.published_accepted = Some(stamped(self.published_accepted, accepted));
         }
     }
 
@@ -189,14 +188,14 @@ impl ModelObservations {
     fn suspect_sizes_from(&mut self, from: Tokens) {
         let before = self.suspect_from;
         let from = before.map_or(from, |before| from.min(before.value));
-        self.suspect_from = stamped(before, from);
+        self.suspect_from = Some(stamped(before, from));
     }
 
     /// Sets the learned window, or `None` if it proved wrong. An unchanged value is not published
     /// to other processes.
     fn set_learned(&mut self, learned: Option<LearnedWindow>) {
         if self.learned_window() != learned {
-            self.learned = stamped(self.learned, learned);
+            self.learned = Some(stamped(self.learned, learned));
         }
         self.cap_accepted();
     }
@@ -219,7 +218,7 @@ impl ModelObservations {
             .published_ratio
             .is_none_or(|told| ratio.is_far_from(told.value))
         {
-            self.published_ratio = stamped(self.published_ratio, ratio);
+            self.published_ratio = Some(stamped(self.published_ratio, ratio));
         }
     }
 
@@ -253,9 +252,8 @@ impl ModelObservations {
 }
 
 /// Stamps `value` with the current time, or with a later one that supersedes `before`.
-fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Option<Timestamped<T>> {
-    let now = wall_clock::unix_millis();
-    Some(Timestamped::superseding(before, now, value))
+fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Timestamped<T> {
+    Timestamped::superseding(before, wall_clock::unix_millis(), value)
 }
 
 /// Observations about the models of one caller.
@@ -306,7 +304,7 @@ impl LearnedWindows {
     /// Learns the largest request that the account may send, now that a smaller request was accepted.
     pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let limit = to_two_digits(window_from_refusal(request, overflow));
-        self.update(model, |it| it.request_limit = stamped(None, limit));
+        self.update(model, |it| it.request_limit = Some(stamped(None, limit)));
     }
 
     /// Records that the model refused a request of this size, and learns its window unless a larger

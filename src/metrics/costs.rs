@@ -8,7 +8,6 @@ use longhaul_core::units::usd::Usd;
 /// Amounts in billionths of a dollar; each only grows.
 #[derive(Debug, Default)]
 pub(crate) struct CostMetrics {
-    /// Cost of chats.
     pub(crate) chats: Counters<PriceSource>,
     /// Chats whose cost is unknown.
     pub(crate) chats_unknown: Counters<UnpricedReason>,

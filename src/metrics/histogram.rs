@@ -48,6 +48,23 @@ pub(crate) struct Histogram {
     nanoseconds: AtomicU64,
 }
 
+/// A histogram of durations from a cached word to an hour of reasoning.
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new(ANSWER_BUCKETS)
+    }
+}
+
+/// A histogram of the overhead of longhaul.
+#[derive(Debug)]
+pub(crate) struct OverheadHistogram(pub(crate) Histogram);
+
+impl Default for OverheadHistogram {
+    fn default() -> Self {
+        Self(Histogram::new(OVERHEAD_BUCKETS))
+    }
+}
+
 /// Contents of a histogram at one moment.
 #[derive(Debug)]
 pub(crate) struct HistogramSnapshot {
@@ -69,7 +86,6 @@ impl Histogram {
         }
     }
 
-    /// Adds a duration.
     pub(crate) fn observe(&self, took: Duration) {
         let at = self.bounds.partition_point(|bound| *bound < took);
         if let Some(count) = self.counts.get(at) {

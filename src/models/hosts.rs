@@ -61,7 +61,7 @@ const HOSTS: &[(&str, &str)] = &[
 
 /// Providers that serve models of their own making, whose rows therefore state the model's own
 /// limits.
-const MAKERS: &[&str] = &[
+pub(super) const MAKERS: &[&str] = &[
     "ai21",
     "anthropic",
     "cohere",
@@ -119,11 +119,6 @@ impl HostKind {
             .find(|(pattern, _)| matches_pattern(&host, pattern))
             .map_or(Self::Unknown, |&(_, provider)| Self::Provider(provider))
     }
-}
-
-/// Whether `provider` serves models of its own making.
-pub(super) fn makes_models(provider: &str) -> bool {
-    MAKERS.contains(&provider)
 }
 
 fn matches_pattern(host: &str, pattern: &str) -> bool {

@@ -132,7 +132,6 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
         && !CREDENTIALS.iter().any(|name| headers.contains_key(name))
 }
 
-/// Returns the token of `Bearer TOKEN`.
 fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme

@@ -58,7 +58,6 @@ impl BufferedBody {
         }
     }
 
-    /// Attaches the budget reservation.
     pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
         let room = Some(Arc::new(reservation));
         Self {
@@ -72,7 +71,6 @@ impl BufferedBody {
         self.reservation.clone()
     }
 
-    /// Returns the decoded text.
     pub(crate) fn text(&self) -> &Bytes {
         &self.text
     }

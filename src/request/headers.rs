@@ -87,7 +87,7 @@ pub(crate) fn is_upgrade_request<B>(request: &Request<B>, protocols: &[String]) 
     request.version() == Version::HTTP_11
         && request.method() == Method::GET
         && request.headers().contains_key(UPGRADE)
-        && offered_protocols(request.headers()).all(|offered| {
+        && list_elements(request.headers(), UPGRADE).all(|offered| {
             protocols
                 .iter()
                 .any(|protocol| offered.eq_ignore_ascii_case(protocol.as_bytes()))
@@ -96,12 +96,11 @@ pub(crate) fn is_upgrade_request<B>(request: &Request<B>, protocols: &[String]) 
             .any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
-/// Returns the protocols that `Upgrade` lists.
-fn offered_protocols(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    all.get_all(UPGRADE)
-        .into_iter()
-        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
-        .map(<[u8]>::trim_ascii)
+/// Returns the elements of the lists in the fields `name`.
+fn list_elements(all: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let values = all.get_all(name).into_iter();
+    let elements = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    elements.map(<[u8]>::trim_ascii)
 }
 
 /// Returns the request's fields for the upstream, in their order; `Host` names the upstream.
@@ -238,11 +237,7 @@ pub(crate) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
 /// HTTP/1.1, since other versions have no field for them.
 pub(crate) fn reply_codings_pass(all: &HeaderMap, towards: Version) -> bool {
     let is_chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(CHUNKED);
-    let mut listed = all
-        .get_all(TRANSFER_ENCODING)
-        .into_iter()
-        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
-        .map(<[u8]>::trim_ascii);
+    let mut listed = list_elements(all, TRANSFER_ENCODING);
     let first_chunked = listed.by_ref().position(|coding| is_chunked(&coding));
     let is_last = first_chunked.is_none() || listed.next().is_none();
     let has_others = transfer_codings(all).any(|coding| !is_chunked(&coding));
@@ -252,10 +247,7 @@ pub(crate) fn reply_codings_pass(all: &HeaderMap, towards: Version) -> bool {
 /// Returns the transfer codings of a body, in the order in which they were applied, without
 /// `identity`.
 fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    all.get_all(TRANSFER_ENCODING)
-        .into_iter()
-        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
-        .map(<[u8]>::trim_ascii)
+    list_elements(all, TRANSFER_ENCODING)
         .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 

@@ -29,7 +29,6 @@ pub(crate) enum CompactionOverride {
 }
 
 impl RequestOverrides {
-    /// Parses the headers.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let word = |name: HeaderName| {
             let value = headers.get(name).and_then(|value| value.to_str().ok());

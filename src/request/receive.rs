@@ -48,7 +48,6 @@ pub(crate) enum Received {
     Chat(BufferedBody),
     /// Any other body, streamed.
     Streamed {
-        /// The body.
         body: RequestBody,
         /// Reason a chat was not buffered. `None` for other requests.
         why: Option<UnreadReason>,

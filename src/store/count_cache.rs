@@ -55,7 +55,6 @@ impl CountCache {
         keys.find_map(|(_, key)| self.by_prefix.get(&(key, model)))
     }
 
-    /// Stores the count of a request.
     pub(super) fn insert(&self, key: RecordKey, model: NoteName, counted: CountedRequest) {
         self.by_prefix.insert((key, model), counted);
     }

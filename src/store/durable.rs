@@ -67,9 +67,7 @@ pub(crate) enum Change {
 /// All changes to one entry, applied in order and atomically: a reader sees all of them or none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EntryWrite {
-    /// Key of the entry.
     pub(crate) key: RecordKey,
-    /// Changes to the entry.
     pub(crate) changes: Vec<Change>,
 }
 
@@ -122,7 +120,6 @@ pub(crate) enum LeaseRenewal {
 /// An entry as `longhaul store` lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ListedEntry {
-    /// Key of the entry.
     pub(crate) key: RecordKey,
     /// Value stored under the key.
     pub(crate) entry: StoredEntry,

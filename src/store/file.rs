@@ -120,7 +120,6 @@ impl FileStore {
         open::check(path)
     }
 
-    /// Checks that the file is open.
     pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
         self.threads.ensure_open()
     }

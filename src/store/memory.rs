@@ -215,7 +215,6 @@ impl MemoryStore {
         outcome
     }
 
-    /// Returns the record under a key.
     pub(super) fn get(&self, key: RecordKey) -> Option<Arc<CachedRecord>> {
         self.records.get(&key)
     }

@@ -47,7 +47,6 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Original {
     /// ID of the outline of the conversation.
     pub(crate) outline: RecallId,
-    /// The content.
     pub(crate) content: OriginalContent,
 }
 
@@ -298,7 +297,6 @@ impl OriginalStore {
         _ = timeout(SETTLE_TIMEOUT, idle).await;
     }
 
-    /// Closes the durable store.
     pub(super) async fn close(&self) {
         self.settled().await;
         if let Place::Durable(durable) = &self.place {

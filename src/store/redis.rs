@@ -246,7 +246,6 @@ impl RedisStore {
         Ok(purged)
     }
 
-    /// Sends commands, if there are any.
     async fn send_if_any(
         &self,
         node: &CommandRoute,

@@ -33,7 +33,6 @@ pub(super) struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// Creates an empty queue.
     pub(super) fn new(inner: &Arc<TieredInner>) -> Self {
         Self {
             jobs: OnceLock::new(),

@@ -236,7 +236,6 @@ impl SummaryGuards {
             .reserve(permit.scope, permit.conversation, meter)
     }
 
-    /// Records the end of a job.
     pub(crate) fn record_end(&self, permit: SummaryPermit, outcome: Result<(), SummaryError>) {
         let SummaryPermit {
             scope,
@@ -289,7 +288,6 @@ impl SummaryGuards {
         }
     }
 
-    /// Returns the current state.
     pub(crate) fn health(&self) -> GuardHealth {
         let now = Instant::now();
         let states = || self.callers.0.iter().map(|(_, state)| state);

@@ -60,12 +60,10 @@ impl RunningSummaries {
         })
     }
 
-    /// Returns the number of running jobs.
     pub(crate) fn running_count(&self) -> usize {
         self.running.lock().len()
     }
 
-    /// Waits until no job is running.
     pub(crate) async fn wait_until_idle(&self) {
         loop {
             let job = |jobs: &HashMap<_, RunningSummary>| Some(jobs.values().next()?.done.clone());
@@ -180,7 +178,6 @@ pub(crate) struct JobHandle {
 }
 
 impl JobHandle {
-    /// Waits until the job has ended.
     pub(crate) async fn completed(&mut self) {
         // The job owns the sender: if the sender is gone, the job has ended too.
         let _ = self.done.wait_for(|done| *done).await;

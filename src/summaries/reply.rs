@@ -136,7 +136,6 @@ impl ReplyCollector {
         }
     }
 
-    /// Adds an error, as JSON.
     fn push_error(&mut self, error: &str) {
         self.has_failed = true;
         self.error_status = error_status::from_error_json(error).or(self.error_status);

@@ -133,13 +133,11 @@ pub(super) struct EventFields {
 }
 
 impl EventFields {
-    /// Returns a field's text.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().find(|(field, _)| *field == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns a field's number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }

@@ -54,7 +54,6 @@ impl Operation {
         of.map_or_else(|| what.to_owned(), |of| format!("{what} {of}"))
     }
 
-    /// Returns the API route.
     pub(super) fn route(&self) -> Option<&str> {
         match self {
             Self::Chat { dialect, .. } => Some(dialect.path()),
@@ -129,7 +128,6 @@ impl CallSpan {
         })
     }
 
-    /// Records the status of the reply.
     pub(crate) fn record_status(&mut self, status: StatusCode) {
         self.span.set("http.response.status_code", status.as_u16());
         if status.is_client_error() || status.is_server_error() {

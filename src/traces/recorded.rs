@@ -61,7 +61,6 @@ impl TraceSpan {
         Some(ParentContext(Context::new().with_remote_span_context(own)))
     }
 
-    /// Sets the span's name.
     pub(super) fn set_name(&mut self, name: String) {
         self.0.update_name(name);
     }

@@ -19,7 +19,6 @@ impl TraceSpan {
         None
     }
 
-    /// Begins the span of a call.
     pub(super) fn start_call(parent: &ParentContext) -> Option<Self> {
         match *parent {}
     }
@@ -29,7 +28,6 @@ impl TraceSpan {
         match *self {}
     }
 
-    /// Sets the span's name.
     pub(super) fn set_name(&mut self, _name: String) {
         match *self {}
     }

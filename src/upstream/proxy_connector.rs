@@ -154,7 +154,6 @@ async fn connect_through(
     Ok(UpstreamStream::new(Transport::Tunnel(tunnel)))
 }
 
-/// Returns `uri` with an explicit port.
 fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {
     if uri.port().is_some() {
         return Ok(uri);

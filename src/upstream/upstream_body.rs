@@ -24,7 +24,6 @@ pub(crate) struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    /// Replaces the body of `reply`.
     pub(super) fn wrap(
         reply: Response<Incoming>,
         guard: Option<ConnectionGuard>,

@@ -46,7 +46,6 @@ trait Io: Read + Write + Unpin {}
 impl<T: Read + Write + Unpin> Io for T {}
 
 impl UpstreamStream {
-    /// Wraps a fresh connection.
     pub(super) fn new(way: Transport) -> Self {
         Self {
             transport: way,

@@ -3,6 +3,31 @@
 //! Everything below this module is pure: no runtime, network, clock, file system or environment.
 //! Each decision can therefore be replayed from a fixture.
 
+/// Declares an enum with the text of each variant in logs and metrics.
+macro_rules! labels {
+    ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $label:literal,)+ }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum $name {
+            $($(#[$about])* $value,)+
+        }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &[Self] = &[$(Self::$value),+];
+
+            /// Returns the text in logs and metrics.
+            pub fn label(self) -> &'static str {
+                match self {
+                    $(Self::$value => $label,)+
+                }
+            }
+        }
+    };
+}
+
+use labels;
+
 pub mod collections;
 pub mod conversation;
 pub mod cost;

@@ -19,7 +19,6 @@ pub(super) fn is_line(line: &Value) -> bool {
     line.get("payload").is_some() && text(line, "type").is_some_and(|kind| TYPES.contains(&kind))
 }
 
-/// Adds a line.
 pub(super) fn read(line: &Value, transcript: &mut Transcript) {
     let payload = line.get("payload").unwrap_or(&Value::Null);
     match text(line, "type") {

@@ -16,7 +16,6 @@ pub(super) fn is_line(line: &Value) -> bool {
     }
 }
 
-/// Adds a line.
 pub(super) fn read(line: &Value, transcript: &mut Transcript) {
     match text(line, "type") {
         Some("model_change") => transcript.set_model(text(line, "modelId"), text(line, "provider")),

@@ -89,7 +89,6 @@ impl RecordedSession {
         })
     }
 
-    /// Returns the number of requests.
     pub(crate) fn len(&self) -> usize {
         self.whole.requests().len()
     }

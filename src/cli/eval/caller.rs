@@ -85,7 +85,6 @@ impl Caller {
         self.is_spending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether calls are made.
     pub(super) fn is_spending(&self) -> bool {
         self.is_spending.load(Ordering::Relaxed)
     }

@@ -83,7 +83,6 @@ impl Gateway {
         })
     }
 
-    /// Returns the base URL.
     pub(super) fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }

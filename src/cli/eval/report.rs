@@ -262,6 +262,7 @@ impl EvalReport {
             self.changed,
             self.samples.len(),
         );
+        // Writing to a String cannot fail.
         if self.too_large > 0 {
             _ = write!(
                 head,

@@ -54,7 +54,6 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Creates an entry without a reply.
     pub(super) fn new(kind: EntryKind, key: &str, place: String, model: &str) -> Self {
         Self {
             version: VERSION,
@@ -128,7 +127,6 @@ impl ResultsFile {
         })
     }
 
-    /// Returns the entry of a request.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.get(key)
     }

@@ -40,7 +40,6 @@ impl EvalSession {
         })
     }
 
-    /// Returns the number of requests.
     pub(super) fn len(&self) -> usize {
         self.recording.len()
     }

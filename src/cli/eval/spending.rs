@@ -125,7 +125,7 @@ impl Spending {
         size: CallSize,
         answer: CallCost<'_>,
     ) -> Option<Usd> {
-        self.reserved = self.reserved - reserved;
+        self.reserved -= reserved;
         let cost = match answer {
             CallCost::Free => Some(Usd::ZERO),
             CallCost::Counted(usage) => {

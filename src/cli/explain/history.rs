@@ -246,7 +246,6 @@ impl HistoryReport {
         }
     }
 
-    /// Renders the report as JSON.
     pub(super) fn json(&self) -> String {
         pretty_json(self)
     }

@@ -93,7 +93,6 @@ pub(super) fn existing_messages_base(env: &BTreeMap<String, String>) -> Option<S
     (!origin.is_empty()).then(|| format!("{origin}/v1"))
 }
 
-/// Returns the base URL for agents.
 pub(super) fn base_url(address: SocketAddr) -> String {
     format!("http://{address}/v1")
 }

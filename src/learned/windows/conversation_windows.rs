@@ -48,7 +48,6 @@ impl ConversationWindows {
             .filter(|_| found.window.is_at_or_after(since))
     }
 
-    /// Stores the window of a conversation.
     pub(super) fn learn(&self, prefix_keys: &PrefixKeys, window: Tokens) {
         self.has_entries.store(true, Ordering::Release);
         self.insert(prefix_keys, Some(window));

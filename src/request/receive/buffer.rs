@@ -35,7 +35,6 @@ impl BodyBuffer {
         }
     }
 
-    /// Returns the number of buffered bytes.
     pub(super) fn len(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -55,7 +55,6 @@ impl EntryMeta {
         })
     }
 
-    /// Encodes the metadata.
     pub(super) fn encode(&self) -> Vec<u8> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let bits = bit(self.adopted, ADOPTED) | bit(self.seen, SEEN) | bit(self.refused, REFUSED);

@@ -323,7 +323,6 @@ fn has_no_tables(database: &Database) -> Result<bool, redb::Error> {
     Ok(tables + transaction.list_multimap_tables()?.count() == 0)
 }
 
-/// Creates the tables that are missing.
 fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction

@@ -149,7 +149,6 @@ impl FileThreads {
         })
     }
 
-    /// Checks that the database is open.
     pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
         if self.slot.is_open() {
             Ok(())

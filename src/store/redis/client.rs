@@ -103,7 +103,6 @@ impl RedisClient {
         .map_err(|error| invalid_settings(&error))
     }
 
-    /// Opens a connection.
     pub(super) async fn connect(&self) -> Result<RedisConnection, RedisError> {
         match self {
             Self::Cluster(client) => client

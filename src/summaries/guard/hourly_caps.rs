@@ -228,13 +228,11 @@ impl RollingHour {
         times.len()
     }
 
-    /// Removes the newest event.
     fn remove_newest(&self) {
         self.0.lock().pop_back();
     }
 }
 
-/// Removes events older than an hour.
 fn remove_expired(times: &mut VecDeque<Instant>) {
     while times.front().is_some_and(|at| at.elapsed() >= HOUR) {
         times.pop_front();

@@ -58,7 +58,6 @@ impl CollectorClient {
         })
     }
 
-    /// Whether the last export failed.
     pub(super) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }

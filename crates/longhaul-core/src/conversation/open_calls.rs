@@ -31,7 +31,6 @@ impl<'a> OpenCalls<'a> {
         }
     }
 
-    /// Whether every call is answered.
     pub(super) fn all_answered(&self) -> bool {
         self.unanswered == 0
     }

@@ -1,22 +1,23 @@
 //! The authors of messages.
 
-/// The author of a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Role {
-    /// The model.
-    Assistant,
-    /// The operator of the agent, in the newer spelling.
-    Developer,
-    /// The result of a legacy `function_call`.
-    Function,
-    /// An unknown role: forwarded, never rewritten.
-    Other,
-    /// The operator of the agent.
-    System,
-    /// The result of a tool call.
-    Tool,
-    /// The user, or the agent on the user's behalf.
-    User,
+crate::labels! {
+    /// The author of a message.
+    Role {
+        /// The model.
+        Assistant = "assistant",
+        /// The operator of the agent, in the newer spelling.
+        Developer = "developer",
+        /// The result of a legacy `function_call`.
+        Function = "function result",
+        /// An unknown role: forwarded, never rewritten.
+        Other = "other",
+        /// The operator of the agent.
+        System = "system",
+        /// The result of a tool call.
+        Tool = "tool result",
+        /// The user, or the agent on the user's behalf.
+        User = "user",
+    }
 }
 
 impl Role {
@@ -28,19 +29,6 @@ impl Role {
     /// Whether this is the user role.
     pub fn is_user(self) -> bool {
         self == Self::User
-    }
-
-    /// Returns the name of the role in logs.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Assistant => "assistant",
-            Self::Developer => "developer",
-            Self::Function => "function result",
-            Self::Other => "other",
-            Self::System => "system",
-            Self::Tool => "tool result",
-            Self::User => "user",
-        }
     }
 
     /// Whether this is the result of a tool call or of a legacy function call.

@@ -45,7 +45,6 @@ pub(super) fn check_piece_limit(pieces: usize) -> Result<(), Bypass> {
     }
 }
 
-/// Reads the name of a model.
 pub(super) fn read_model(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
     let model = string_or_null(scanner)?;
     if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
@@ -83,6 +82,15 @@ pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal
             Ok(None)
         }
         _ => Err(wrong_type(scanner)),
+    }
+}
+
+/// Checks that the next value begins with `first`.
+pub(super) fn expect_start(scanner: &mut Scanner<'_>, first: u8) -> Result<(), Bypass> {
+    if scanner.peek() == Some(first) {
+        Ok(())
+    } else {
+        Err(wrong_type(scanner))
     }
 }
 

@@ -105,7 +105,6 @@ pub(super) fn repeat_members(
     read.ok().map(|_| members)
 }
 
-/// Joins members to an object.
 pub(super) fn object(members: &[String]) -> String {
     format!("{{{}}}", members.join(","))
 }

@@ -13,9 +13,7 @@ const CUE_REACH: u8 = 3;
 
 /// An identifier found in a text.
 pub(super) struct FoundIdentifier<'t> {
-    /// The identifier.
     pub(super) text: &'t str,
-    /// The kind of identifier.
     pub(super) kind: IdentifierKind,
     /// Whether a cue word such as "id", "port" or "token" introduces the identifier.
     pub(super) cued: bool,

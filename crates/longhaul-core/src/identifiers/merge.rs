@@ -26,13 +26,11 @@ pub(super) const TIER_CHARS: usize = TIERS;
 pub(crate) struct SegmentWords<'t> {
     /// Number of compactions that the segment stands for.
     pub(crate) compactions: u32,
-    /// The words of users.
     pub(crate) user: &'t str,
     /// The words of the model.
     pub(crate) prose: &'t str,
     /// Everything else but the index.
     pub(crate) others: &'t str,
-    /// The index.
     pub(crate) index: &'t str,
 }
 

@@ -25,7 +25,6 @@ impl IdentifierSource {
 /// Statistics of one identifier.
 #[derive(Clone, Debug)]
 pub(super) struct IdentifierStats {
-    /// The kind of identifier.
     pub(super) kind: IdentifierKind,
     /// Key of the family of similar identifiers.
     pub(super) family: u64,

@@ -57,7 +57,6 @@ impl Literal {
         }
     }
 
-    /// Whether the text contains escapes.
     pub(crate) fn is_escaped(self) -> bool {
         self.escaped
     }
@@ -101,7 +100,6 @@ impl<'a> Scanner<'a> {
         Self { text, position: 0 }
     }
 
-    /// Returns the whole text.
     pub(crate) fn text(&self) -> &'a str {
         self.text
     }
@@ -117,7 +115,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns the remaining text.
     pub(crate) fn remaining(&self) -> &'a str {
         self.text.get(self.position..).unwrap_or_default()
     }
@@ -230,7 +227,6 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Reads any value.
     pub(crate) fn value(&mut self) -> Result<Span, NotJson> {
         self.peek().ok_or(NotJson)?;
         let start = self.position;
@@ -277,7 +273,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips any value.
     pub(crate) fn skip(&mut self) -> Result<(), NotJson> {
         self.value().map(drop)
     }

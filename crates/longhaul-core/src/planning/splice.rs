@@ -179,7 +179,6 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
         }
     }
 
-    /// Returns the number of unread bytes.
     fn remaining_len(self) -> usize {
         self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
     }

@@ -158,7 +158,6 @@ impl ForwardedView {
         self.clips = all.into_values().collect();
     }
 
-    /// Returns the clips by message index.
     pub(crate) fn clips_by_message(&self) -> BTreeMap<usize, Clip> {
         let clips = self.clips.iter();
         clips.map(|clip| (clip.message, *clip)).collect()

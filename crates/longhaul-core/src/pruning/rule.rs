@@ -225,7 +225,6 @@ impl PruneState {
         }
     }
 
-    /// Makes one more result clearable.
     fn extend_clearable_by_one(&mut self) {
         if let Some(result) = self.results.get(self.clearable_end) {
             self.clearable += result.frees;
@@ -237,7 +236,6 @@ impl PruneState {
         self.clearable_end += 1;
     }
 
-    /// Clears all clearable results.
     pub(crate) fn clear_all_clearable(&mut self) {
         self.clear_up_to(self.clearable_end);
     }

@@ -50,7 +50,6 @@ pub(crate) enum CacheHit {
 }
 
 impl CacheHit {
-    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Message(parsed) => parsed.len(),

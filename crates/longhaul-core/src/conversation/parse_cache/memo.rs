@@ -18,7 +18,6 @@ pub(crate) struct MessageMemo {
     pub(crate) hash_step: OnceLock<PrefixHashStep>,
     /// Whether the message only refers to an earlier read.
     pub(crate) is_reference: OnceLock<bool>,
-    /// The hash of the text.
     pub(crate) text_hash: OnceLock<[u8; 32]>,
     /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,

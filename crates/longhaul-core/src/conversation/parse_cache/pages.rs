@@ -64,7 +64,6 @@ impl CachePage {
         self.tail_hash
     }
 
-    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes
     }

@@ -55,7 +55,6 @@ impl ParsedMessage {
         &self.memo
     }
 
-    /// Returns the hash of the message.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }

@@ -15,8 +15,8 @@ use crate::dialect::part_estimate;
 use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    check_piece_limit, read_flag, read_model, read_output_limit, read_request, read_string,
-    read_tool_tokens, string_or_null, wrong_type,
+    check_piece_limit, expect_start, read_flag, read_model, read_output_limit, read_request,
+    read_string, read_tool_tokens, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -91,9 +91,7 @@ impl RequestReader<'_> {
                 self.params.output_limit = self.params.output_limit.or(limit);
             }
             RequestKey::Messages => {
-                if scanner.peek() != Some(b'[') {
-                    return Err(wrong_type(scanner));
-                }
+                expect_start(scanner, b'[')?;
                 scanner.array(|scanner| self.message(scanner))?;
             }
             RequestKey::Model => self.params.model = read_model(scanner)?,
@@ -121,9 +119,7 @@ impl RequestReader<'_> {
     /// Reads a message, or skips all cached messages with one look-up.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
-        if scanner.peek() != Some(b'{') {
-            return Err(wrong_type(scanner));
-        }
+        expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
         if let Some(cursor) = &mut self.cursor
             && let Some(hit) = cursor.lookup(ahead)
@@ -150,7 +146,6 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Reads one member of a message.
     fn message_member(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -208,9 +203,7 @@ impl RequestReader<'_> {
 
     fn part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
-        if scanner.peek() != Some(b'{') {
-            return Err(wrong_type(scanner));
-        }
+        expect_start(scanner, b'{')?;
         let mut seen = SeenKeys::default();
         let mut kind = PartKind::Other;
         let mut text = None;
@@ -248,9 +241,7 @@ impl RequestReader<'_> {
     /// one level higher.
     fn call(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
-        if scanner.peek() != Some(b'{') {
-            return Err(wrong_type(scanner));
-        }
+        expect_start(scanner, b'{')?;
         let mut seen = SeenKeys::default();
         let mut id = None;
         let mut outer = CalledFunction::default();

@@ -8,7 +8,7 @@ use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCal
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate::part_tokens;
 use crate::dialect::request_keys::{SeenKeys, known_key};
-use crate::dialect::request_values::{string_or_null, wrong_type};
+use crate::dialect::request_values::{expect_start, string_or_null};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -86,9 +86,7 @@ impl PieceStore<'_> {
     /// Reads a block, and stores its parts or its call.
     pub(super) fn block(&mut self, scanner: &mut Scanner<'_>) -> Result<Block, Bypass> {
         self.check_piece_limit()?;
-        if scanner.peek() != Some(b'{') {
-            return Err(wrong_type(scanner));
-        }
+        expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
         if let Some(hit) = self.look_up_block(ahead) {
             return self.cached_block(scanner, hit);

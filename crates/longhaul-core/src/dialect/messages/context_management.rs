@@ -39,7 +39,6 @@ pub(super) fn read(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> 
     Ok(keeper)
 }
 
-/// Reads one edit.
 fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
     let mut name: Option<Literal> = None;
     scanner.object(|scanner, key| {

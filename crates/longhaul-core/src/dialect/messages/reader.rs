@@ -16,8 +16,8 @@ use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    check_piece_limit, read_flag, read_model, read_output_limit, read_request, read_tool_tokens,
-    string_or_null, wrong_type,
+    check_piece_limit, expect_start, read_flag, read_model, read_output_limit, read_request,
+    read_tool_tokens, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -156,9 +156,7 @@ impl RequestReader<'_> {
                 self.params.output_limit = read_output_limit(scanner, spelt)?;
             }
             RequestKey::Messages => {
-                if scanner.peek() != Some(b'[') {
-                    return Err(wrong_type(scanner));
-                }
+                expect_start(scanner, b'[')?;
                 scanner.array(|scanner| self.store.wire_message(scanner))?;
                 self.keep(self.store.history);
             }
@@ -202,9 +200,7 @@ impl PieceStore<'_> {
 
     fn wire_message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
-        if scanner.peek() != Some(b'{') {
-            return Err(wrong_type(scanner));
-        }
+        expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
         if let Some(cursors) = &mut self.cursors
             && let Some(hit) = cursors.messages.lookup(ahead)

@@ -74,7 +74,6 @@ impl Statement {
         &self.text
     }
 
-    /// Returns each sentence.
     pub(super) fn sentences(&self) -> impl Iterator<Item = &str> {
         self.sentences.iter().map(String::as_str)
     }

@@ -6,7 +6,7 @@ use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCal
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
 use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{check_piece_limit, string_or_null, wrong_type};
+use crate::dialect::request_values::{check_piece_limit, expect_start, string_or_null};
 use crate::dialect::responses::codex_context;
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::item_type::{ItemType, OutputShape};
@@ -51,9 +51,7 @@ impl RequestReader<'_> {
     /// Reads an item, or skips all cached items with one look-up.
     pub(super) fn item(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         check_piece_limit(self.items.pieces())?;
-        if scanner.peek() != Some(b'{') {
-            return Err(wrong_type(scanner));
-        }
+        expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
         if let Some(cursor) = &mut self.cursor
             && let Some(hit) = cursor.lookup(ahead)

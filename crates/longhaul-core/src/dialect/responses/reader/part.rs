@@ -20,7 +20,6 @@ pub(super) struct PartList {
 }
 
 impl RequestReader<'_> {
-    /// Reads an array of parts.
     pub(super) fn part_list(
         &mut self,
         scanner: &mut Scanner<'_>,
