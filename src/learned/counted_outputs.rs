@@ -9,8 +9,8 @@ use longhaul_core::window::token_ratio::CountSample;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Lifetime of a refusal. A gateway may send later requests to a server with another window.
-const LIFETIME: Duration = Duration::from_hours(1);
+/// Lifetime of a refusal, that of a learned window. A gateway may send later requests to another server.
+const LIFETIME: Duration = Duration::from_hours(24);
 
 /// Numbers of a request that was refused for its output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,7 +36,7 @@ impl Default for CountedOutputs {
 
 impl CountedOutputs {
     /// Returns the newest refusal of `model`; `None` if the model refused no output within the last
-    /// hour.
+    /// day.
     pub(crate) fn newest(&self, model: &str) -> Option<CountedOutput> {
         let (at, refusal) = self.refusals.lock().get(model)?;
         (at.elapsed() < LIFETIME).then_some(refusal)

@@ -427,10 +427,7 @@ fn cached_parse_equals_a_fresh_parse() {
 #[test]
 fn no_cut_separates_an_answer_from_what_it_may_answer() {
     let shell = r#"{"type":"shell_call_output","call_id":"s","output":[]}"#;
-    check_boundaries(
-        &[USER, REFERENCE, USER, shell, USER, SAID],
-        &[0, 5, 6],
-    );
+    check_boundaries(&[USER, REFERENCE, USER, shell, USER, SAID], &[0, 5, 6]);
     let request = r#"{"type":"mcp_approval_request","id":"m","name":"f","arguments":"{}","server_label":"s"}"#;
     let response = r#"{"type":"mcp_approval_response","approval_request_id":"m","approve":true}"#;
     check_boundaries(&[USER, request, USER, response, USER], &[0, 1, 5]);
