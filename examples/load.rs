@@ -1,5 +1,6 @@
 //! A load drill: thousands of agents use the real program for minutes. Clients disconnect and read
-//! slowly, the upstream resets connections, the store stalls, and SIGTERM arrives in the middle.
+//! slowly, the upstream resets connections, stalls and lies, the store stalls, the settings are reloaded,
+//! a hostile caller attacks, and SIGTERM arrives in the middle.
 //! The drill reports the outcome of every request, and the program's resources before, during and
 //! after.
 
@@ -33,6 +34,15 @@ struct Options {
     /// Duration in minutes, without the SIGTERM at the end.
     #[arg(long, default_value_t = 3.0)]
     minutes: f64,
+    /// Seconds between two reloads of the settings.
+    #[arg(long, default_value_t = 10)]
+    reload: u64,
+    /// Lets no hostile caller attack meanwhile.
+    #[arg(long)]
+    peaceful: bool,
+    /// Minutes without a request after the agents have gone.
+    #[arg(long, default_value_t = 0.0)]
+    idle: f64,
     /// Program to test, if not the one built here.
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
@@ -45,13 +55,19 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let size = drill::Size {
         agents: options.agents,
         lasting: Duration::try_from_secs_f64(options.minutes * 60.0)?,
+        reload_every: Duration::from_secs(options.reload.max(1)),
+        has_hostile: !options.peaceful,
+        idle: Duration::try_from_secs_f64(options.idle * 60.0)?,
     };
     let report = drill::play(&program, size).await;
     println!("| requests | |\n|---|--:|");
     for (name, count) in &report.counts {
         println!("| {name} | {count} |");
     }
-    println!("\n| the program holds | descriptors | threads | KiB |\n|---|--:|--:|--:|");
+    println!("| attacks of the hostile caller | {} |", report.attacks);
+    println!(
+        "\n| the program holds | descriptors | threads | KiB | processor ticks |\n|---|--:|--:|--:|--:|"
+    );
     let names = [
         "before",
         "in the middle",
@@ -60,7 +76,8 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     ];
     for (name, held) in names.into_iter().zip(report.held) {
         let (descriptors, threads, memory) = (held.descriptors, held.threads, held.memory_kib);
-        println!("| {name} | {descriptors} | {threads} | {memory} |");
+        let ticks = held.ticks;
+        println!("| {name} | {descriptors} | {threads} | {memory} | {ticks} |");
     }
     println!();
     if !report.stalled {

@@ -78,8 +78,8 @@ pub(crate) async fn first_send(
 /// Makes a request fit a window that is known. Returns the recovery step if one was needed.
 ///
 /// The operator set the window, the upstream stated it to this caller, or an earlier refusal in this
-/// conversation shows it. The output is left to the upstream, since many count only the input, unless the
-/// upstream refused an output before and leaves too little of it.
+/// conversation shows it. The output is left to the upstream, since many count only the input. If the
+/// upstream refused an output before, the request has to leave enough of it.
 async fn fit_known_window(
     chat: &Chat<'_>,
     plan: RequestPlan,

@@ -202,13 +202,13 @@ pub(crate) async fn next_step(
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => NextStep::Relay,
-        Verdict::TooManyBytes => match retry_without_old_images(chat, first) {
-            Some(second) => NextStep::retry(second),
-            None => {
-                let next = recovery::recover_from_byte_limit(chat, first, status).await;
-                without_old_images(chat, next)
+        Verdict::TooManyBytes => {
+            if let Some(second) = retry_without_old_images(chat, first) {
+                return NextStep::retry(second);
             }
-        },
+            let next = recovery::recover_from_byte_limit(chat, first, status).await;
+            without_old_images(chat, next)
+        }
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
                 return NextStep::retry(original);

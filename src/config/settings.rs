@@ -113,8 +113,8 @@ settings! { ALL_SETTINGS:
     /// upstream offers it. Requests then share one connection and queue at its stream limit.
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
 
-    /// The base URL for requests of the Messages API: those to /messages, those with a header
-    /// anthropic-version or anthropic-beta, and those with a key or login of Anthropic. The key of
+    /// The base URL for requests of the Messages API. They are those to /messages, with a header
+    /// anthropic-version or anthropic-beta, or with a key or login of Anthropic. The key of
     /// upstream.api_key_file is not sent there. Empty:
     /// https://api.anthropic.com/v1 if upstream.base is OpenAI's API, else upstream.base.
     UPSTREAM_MESSAGES: Option<BaseUrl> = optional_base_url, "upstream.messages" = "", restart;

@@ -8,8 +8,7 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::token_ratio::CountSample;
 use tokio::time::Instant;
 
-/// Lifetime of a refusal, that of a learned window. A gateway may send later requests to a server with
-/// another window.
+/// Lifetime of a refusal, that of a learned window. A gateway may send later requests to another server.
 const LIFETIME: Duration = Duration::from_hours(24);
 
 /// Numbers of a request that was refused for its output.

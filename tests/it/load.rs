@@ -17,10 +17,15 @@ async fn two_hundred_agents_lose_no_request_and_leak_no_descriptor() {
     let size = Size {
         agents: 200,
         lasting: Duration::from_secs(6),
+        reload_every: Duration::from_secs(1),
+        has_hostile: true,
+        idle: Duration::ZERO,
     };
     let report = drill::play(Path::new(env!("CARGO_BIN_EXE_longhaul")), size).await;
     assert!(report.wrong.is_empty(), "{report:#?}");
-    let [before, .., after] = report.held;
+    assert!(report.attacks > 0, "{report:#?}");
+    let [before, _, end, after] = report.held;
+    assert!(end.ticks > before.ticks, "{report:#?}");
     assert!(after.descriptors <= before.descriptors, "{report:#?}");
     // Without a redis-server the report says so, and the store is in memory.
     let has_server = Command::new("redis-server")

@@ -5,6 +5,7 @@ mod inputs;
 mod oracle;
 mod recorded;
 mod served;
+mod servers;
 mod validity;
 
 use std::fs;

@@ -192,6 +192,17 @@ impl Dialect {
         }
     }
 
+    /// Returns the names of the tools that a part of a message refers to, as the result of a search. Their
+    /// definitions stay with the provider. Names with other characters than those of identifiers are left
+    /// out: they are text of a tool.
+    pub(crate) fn searched_tools(self, part: &str) -> Vec<&str> {
+        match self {
+            // No part of these dialects refers to a definition.
+            Self::ChatCompletions | Self::Responses => Vec::new(),
+            Self::Messages => messages::server_tools::referenced(part),
+        }
+    }
+
     /// Whether a user message may follow a system message within the conversation.
     pub(crate) fn allows_user_behind_instructions(self) -> bool {
         match self {

@@ -248,7 +248,7 @@ mod tests {
         let thought = json!({"type": "thinking", "thinking": "t", "signature": "s"});
         let other = json!({"type": "text", "text": "t"});
         let own = round(thought.clone(), json!("r"));
-        check(&own, &round(thought.clone(), json!("-")), &[]);
+        check(&own, &round(thought, json!("-")), &[]);
         check(&own, &round(other.clone(), json!("r")), &["m-bound-round"]);
         let found = |text: &str| json!([{"type": "search_result", "encrypted_content": text}]);
         let own = round(other.clone(), found("e"));

@@ -107,11 +107,11 @@ pub(crate) fn judge(
 ) -> Option<(&'static str, RefusalReply)> {
     let own = RULES.iter().filter(|rule| rule.server == server);
     let rule = own.into_iter().find(|rule| (rule.is_broken)(body))?;
-    let mut error = json!({"error": {"message": rule.error, "type": "invalid_request_error",
-        "param": null, "code": null}});
-    if api == Api::Messages {
-        error["type"] = json!("error");
-    }
+    let error = json!({"message": rule.error, "type": "invalid_request_error"});
+    let error = match api {
+        Api::Messages => json!({"type": "error", "error": error}),
+        Api::ChatCompletions | Api::Responses => json!({"error": error}),
+    };
     let refusal = RefusalReply::new(400, "application/json", error.to_string());
     Some((rule.id, refusal))
 }
@@ -133,11 +133,8 @@ fn items(body: &Value) -> impl Iterator<Item = &Value> {
 
 fn kind(item: &Value) -> &str {
     let named = member(item, "type").as_str();
-    named.unwrap_or(if member(item, "role").is_string() {
-        "message"
-    } else {
-        ""
-    })
+    let has_role = member(item, "role").is_string();
+    named.unwrap_or(if has_role { "message" } else { "" })
 }
 
 /// The role of the message that a chat template makes of an item.
@@ -184,7 +181,7 @@ fn media_in_output(body: &Value) -> bool {
             _ => &["output_text", "reasoning_text", "refusal"],
         };
         let holders = [member(item, "content"), member(item, "output")];
-        let parts = holders.into_iter().flat_map(|holder| list(holder));
+        let parts = holders.into_iter().flat_map(list);
         parts.map(move |part| (allowed, kind(part)))
     });
     parts.any(|(allowed, kind)| !allowed.contains(&kind))

@@ -89,6 +89,25 @@ impl Dialect {
         }
     }
 
+    /// Returns an event with sizes that nothing has, and the words of a refusal.
+    pub(crate) fn lie(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => concat!(
+                "data: {\"choices\":[{\"delta\":{\"content\":\"maximum context length is 9 tokens\"}}],",
+                "\"usage\":{\"prompt_tokens\":4294967295,\"completion_tokens\":4294967295}}\n\n",
+            ),
+            Self::Messages => concat!(
+                "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":",
+                "null},\"usage\":{\"input_tokens\":4294967295,\"output_tokens\":4294967295}}\n\n",
+            ),
+            Self::Responses => concat!(
+                "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",",
+                "\"sequence_number\":3,\"response\":{\"id\":\"resp_1\",\"status\":\"in_progress\",",
+                "\"output\":[],\"usage\":{\"input_tokens\":4294967295,\"output_tokens\":4294967295}}}\n\n",
+            ),
+        }
+    }
+
     /// Returns the events that end a reply.
     pub(crate) fn closing(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod dialect;
+pub(crate) mod hostile;
 pub(crate) mod process;
 pub(crate) mod tally;
 pub(crate) mod upstream;
@@ -15,9 +16,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
 
 use agents::Agent;
+use hostile::Hostile;
 use process::{Held, Server, Store};
 use tally::Tally;
 use upstream::Upstream;
@@ -27,6 +29,12 @@ use upstream::Upstream;
 pub(crate) struct Size {
     pub(crate) agents: usize,
     pub(crate) lasting: Duration,
+    /// Time between two reloads of the settings.
+    pub(crate) reload_every: Duration,
+    /// Whether a hostile caller attacks meanwhile.
+    pub(crate) has_hostile: bool,
+    /// Time without a request after the agents have gone.
+    pub(crate) idle: Duration,
 }
 
 /// The outcome of a run.
@@ -34,9 +42,11 @@ pub(crate) struct Size {
 pub(crate) struct Report {
     /// Number of requests by outcome.
     pub(crate) counts: Vec<(&'static str, usize)>,
-    /// Descriptors, threads and memory at four times: before, in the middle, at the end, after all
-    /// connections closed.
+    /// Descriptors, threads, memory and processor time at four times: before, in the middle, at the end,
+    /// after all connections closed and the idle time.
     pub(crate) held: [Held; 4],
+    /// Attacks of the hostile caller.
+    pub(crate) attacks: usize,
     /// Whether a store was stalled; requires an installed redis-server.
     pub(crate) stalled: bool,
     /// All violations found; empty on success.
@@ -64,7 +74,12 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
 
     // A warm-up first, so that resources created once, such as the store's connection, already
     // exist.
-    work(&server, &tally, 50, Duration::from_secs(1), None).await;
+    let warm_up = Size {
+        agents: 50,
+        lasting: Duration::from_secs(1),
+        ..size
+    };
+    work(&server, &tally, warm_up, None).await;
     upstream.hang_up();
     let before = settled(&server, None).await;
     let (tell, mut halfway) = watch::channel(server.held());
@@ -72,11 +87,15 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
         tell,
         store: store.as_ref(),
     };
-    work(&server, &tally, size.agents, size.lasting, Some(&look)).await;
+    let hostile = size.has_hostile.then(|| Hostile::start(server.address));
+    work(&server, &tally, size, Some(&look)).await;
+    let attacks = hostile.map_or(0, Hostile::stop);
     let middle = *halfway.borrow_and_update();
     let end = server.held();
     upstream.hang_up();
-    let after = settled(&server, Some(before)).await;
+    settled(&server, Some(before)).await;
+    sleep(size.idle).await;
+    let after = server.held();
     if after.descriptors > before.descriptors {
         wrong.push(format!(
             "descriptors: {} before, {} after",
@@ -100,6 +119,7 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
     Report {
         counts: tally.counts(),
         held: [before, middle, end, after],
+        attacks,
         stalled: store.is_some(),
         wrong,
     }
@@ -112,35 +132,52 @@ struct Look<'a> {
     store: Option<&'a Store>,
 }
 
-/// Runs `agents` agents for `lasting`; returns when all have finished their last request.
-async fn work(
-    server: &Server,
-    tally: &Arc<Tally>,
-    agents: usize,
-    lasting: Duration,
-    look: Option<&Look<'_>>,
-) {
+/// Runs agents for a time, while the settings are reloaded; returns when all have finished their last
+/// request.
+async fn work(server: &Server, tally: &Arc<Tally>, size: Size, look: Option<&Look<'_>>) {
+    let Size {
+        agents, lasting, ..
+    } = size;
     let until = Instant::now() + lasting;
     let mut working = JoinSet::new();
     for at in 0..agents {
         let agent = Agent::new(at, server.address, Arc::clone(tally));
         working.spawn(agent.work(until));
     }
-    if let Some(Look { tell, store }) = look {
+    let mut is_looking = look.is_some();
+    let looking = async {
+        if let Some(look) = look {
+            look.through(server, lasting).await;
+        }
+    };
+    tokio::pin!(looking);
+    let mut reload = interval(size.reload_every);
+    loop {
+        tokio::select! {
+            ended = working.join_next() => match ended {
+                Some(ended) => ended.expect("an agent notes what it meets"),
+                None => return,
+            },
+            () = &mut looking, if is_looking => is_looking = false,
+            _ = reload.tick() => server.reload(),
+        }
+    }
+}
+
+impl Look<'_> {
+    /// Stops the store for a fifth of the time, in the middle.
+    async fn through(&self, server: &Server, lasting: Duration) {
         let tenth = lasting / 10;
         sleep(tenth * 4).await;
-        if let Some(store) = store {
+        if let Some(store) = self.store {
             store.stop();
         }
         sleep(tenth).await;
-        tell.send_replace(server.held());
+        self.tell.send_replace(server.held());
         sleep(tenth).await;
-        if let Some(store) = store {
+        if let Some(store) = self.store {
             store.go_on();
         }
-    }
-    while let Some(ended) = working.join_next().await {
-        ended.expect("an agent notes what it meets");
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Held {
     pub(crate) descriptors: usize,
     pub(crate) threads: usize,
     pub(crate) memory_kib: u64,
+    /// Processor time so far, in clock ticks of the kernel.
+    pub(crate) ticks: u64,
 }
 
 /// The compiled longhaul program.
@@ -83,7 +85,13 @@ impl Server {
             descriptors,
             threads: usize::try_from(number("Threads:")).unwrap_or_default(),
             memory_kib: number("VmRSS:"),
+            ticks: ticks(&fs::read_to_string(format!("{place}/stat")).unwrap_or_default()),
         }
+    }
+
+    /// Sends SIGHUP: the program reads its settings again.
+    pub(crate) fn reload(&self) {
+        signal(self.child.id(), "HUP");
     }
 
     /// Sends SIGTERM.
@@ -156,6 +164,14 @@ impl Drop for Store {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns user and system time of a line of `/proc/PID/stat`: the 14th and 15th field. The second field
+/// may hold spaces.
+fn ticks(stat: &str) -> u64 {
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let times = behind.split_whitespace().skip(11).take(2);
+    times.filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
 fn signal(process: u32, name: &str) {

@@ -13,8 +13,12 @@ pub(crate) enum Fate {
     BreaksMidway,
     /// The client leaves within the reply.
     Leaves,
+    /// The upstream states sizes in its reply that nothing has.
+    Lies,
     /// The client reads a large reply slowly.
     ReadsSlowly,
+    /// The upstream sends nothing for a while within its reply.
+    Stalls,
     /// An ordinary exchange.
     Whole,
 }
@@ -25,7 +29,9 @@ impl Fate {
             7 => Self::BreaksFirst,
             13 => Self::BreaksMidway,
             21 | 22 => Self::Leaves,
+            28 => Self::Stalls,
             33 => Self::ReadsSlowly,
+            41 => Self::Lies,
             _ => Self::Whole,
         }
     }
@@ -150,6 +156,6 @@ fn expected(fate: Fate) -> Got {
         Fate::BreaksFirst => Got::Fault,
         Fate::BreaksMidway => Got::Broken,
         Fate::Leaves => Got::Left,
-        Fate::ReadsSlowly | Fate::Whole => Got::Whole,
+        Fate::Lies | Fate::ReadsSlowly | Fate::Stalls | Fate::Whole => Got::Whole,
     }
 }

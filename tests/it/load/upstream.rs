@@ -15,6 +15,8 @@ use super::tally::{Fate, Tally};
 /// Time between two events.
 const PAUSE: Duration = Duration::from_millis(50);
 const EVENTS: usize = 20;
+/// Time for which the upstream sends nothing within a reply that stalls.
+const STALL: Duration = Duration::from_secs(3);
 /// Bytes of the reply to a slow reader.
 pub(crate) const LARGE: usize = 512 << 10;
 /// The text before a request's number in its body; a quotation mark follows the number.
@@ -120,11 +122,15 @@ async fn reply(socket: &mut TcpStream, number: usize, dialect: Dialect) -> std::
         socket
             .write_all(event(&format!("part {at}")).as_bytes())
             .await?;
-        tokio::time::sleep(PAUSE).await;
+        let is_stalled = fate == Fate::Stalls && at == EVENTS / 2;
+        tokio::time::sleep(if is_stalled { STALL } else { PAUSE }).await;
     }
     if fate == Fate::ReadsSlowly {
         let large = event(&"x".repeat(LARGE));
         socket.write_all(large.as_bytes()).await?;
+    }
+    if fate == Fate::Lies {
+        socket.write_all(chunk(dialect.lie()).as_bytes()).await?;
     }
     let end = chunk(dialect.closing()) + "0\r\n\r\n";
     socket.write_all(end.as_bytes()).await

@@ -204,6 +204,45 @@ async fn login_token_causes_no_summary_call_unlike_an_api_key() {
 }
 
 #[tokio::test]
+async fn summary_calls_of_a_login_obey_every_rule_behind_system_messages() {
+    let setup = Setup::start(64_000, |config| {
+        let cached = [("summary.style", "cached")];
+        config.summary = Config::default_with(cached).unwrap().summary;
+    })
+    .await;
+    let instruction = "condense the conversation above".to_owned();
+    setup
+        .model
+        .change(|options| options.summary_instruction = Some(instruction.clone()));
+    let login = ("authorization", "Bearer sk-ant-oat01-x");
+    let mut session = session();
+    // Claude Code tells newer models behind each batch of results how much is left.
+    let told = json!({"role": "system", "content": "<total_tokens>9 tokens left</total_tokens>"});
+    let messages = session["messages"].as_array_mut().unwrap();
+    let is_results = |message: &Value| message["content"][0]["type"] == "tool_result";
+    let told = messages.iter().flat_map(|message| {
+        let told = is_results(message).then(|| told.clone());
+        std::iter::once(message.clone()).chain(told)
+    });
+    *messages = told.collect();
+    let count = messages.len();
+    for end in (1..=count).filter(|end| session["messages"][end - 1]["role"] != "assistant") {
+        if session["messages"][end]["role"] == "system" || end % 4 > 1 {
+            continue;
+        }
+        let reply = setup.ask_as(login, &request(&session, end)).await;
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        assert_eq!(reply.status, 200, "{end}: {text}");
+    }
+    let seen = setup.model.seen();
+    assert!(
+        seen.iter()
+            .all(|it| !matches!(it.verdict, Verdict::Broken(_)))
+    );
+    assert!(seen.iter().any(|it| it.kind == RequestKind::Summary));
+}
+
+#[tokio::test]
 async fn a_request_that_fits_passes_byte_for_byte() {
     let setup = Setup::start(400_000, |_| ()).await;
     let body = json!({"max_tokens": 10, "model": "m", "system": [{"type": "text", "text": "s"}],
@@ -301,8 +340,8 @@ async fn retries_smaller_if_an_empty_reply_reports_a_full_window() {
 
 #[tokio::test]
 async fn agents_of_one_session_are_conversations_of_their_own() {
-    let setup = Setup::start(40_000, |_| ()).await;
-    // Replies to changed requests alone name the conversation.
+    let setup = Setup::start(64_000, |_| ()).await;
+    // Only a reply that longhaul acted on names its conversation.
     let body = session();
     let conversation = async |fields: &[(&str, &str)]| {
         let target = "/v1/messages?beta=true";

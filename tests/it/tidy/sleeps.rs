@@ -23,7 +23,7 @@ enum Why {
 type Listed = (&'static str, usize, Why);
 
 /// Number of sleeps in each test file.
-const SLEEPS: [Listed; 19] = [
+const SLEEPS: [Listed; 20] = [
     ("src/body/budget/spare_buffer.rs", 3, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
@@ -34,7 +34,8 @@ const SLEEPS: [Listed; 19] = [
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
     ("tests/it/listener.rs", 1, Why::Clock),
     ("tests/it/load/agents.rs", 2, Why::Conduct),
-    ("tests/it/load/drill.rs", 5, Why::Conduct),
+    ("tests/it/load/drill.rs", 6, Why::Conduct),
+    ("tests/it/load/hostile.rs", 1, Why::Conduct),
     ("tests/it/load/process.rs", 1, Why::Look),
     ("tests/it/load/upstream.rs", 1, Why::Conduct),
     ("tests/it/multiplexed.rs", 1, Why::Clock),
@@ -46,7 +47,7 @@ const SLEEPS: [Listed; 19] = [
 ];
 
 /// Number of timeouts and elapsed-time queries in each test file.
-const TIMES: [Listed; 28] = [
+const TIMES: [Listed; 29] = [
     ("src/chat/summary/tests.rs", 5, Why::Clock),
     ("src/chat/title.rs", 1, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
@@ -63,6 +64,7 @@ const TIMES: [Listed; 28] = [
     ("tests/it/listener.rs", 1, Why::Clock),
     ("tests/it/load/agents.rs", 1, Why::Limit),
     ("tests/it/load/drill.rs", 2, Why::Limit),
+    ("tests/it/load/hostile.rs", 1, Why::Limit),
     ("tests/it/multiplexed.rs", 1, Why::Limit),
     ("tests/it/multiplexed.rs", 1, Why::Clock),
     ("tests/it/passage.rs", 3, Why::Clock),

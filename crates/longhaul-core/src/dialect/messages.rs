@@ -7,7 +7,7 @@ mod keys;
 mod reader;
 mod reminder;
 pub(super) mod reply;
-mod server_tools;
+pub(super) mod server_tools;
 pub(super) mod step;
 pub(super) mod summary_request;
 mod turns;

@@ -159,13 +159,32 @@ pub(crate) fn render_instructions(
     let mut texts: Vec<String> = messages
         .iter()
         .rev()
-        .filter(|message| message.role.is_instruction())
-        .map(|message| text_with_markers(conversation, message))
+        .filter_map(|message| {
+            if message.role.is_instruction() {
+                Some(text_with_markers(conversation, message))
+            } else {
+                searched_tools(conversation, message).map(Cow::Owned)
+            }
+        })
         .filter(|text| !text.trim().is_empty() && met.insert(text.trim().to_owned()))
         .map(|text| escape_labels(text).into_owned())
         .collect();
     texts.reverse();
     render_instruction_texts(&texts, budget)
+}
+
+/// Returns the instruction to search again for the tools that a result of a search names. Without that
+/// result, the provider does not know the tools.
+fn searched_tools(conversation: &Conversation<'_>, message: &Message) -> Option<String> {
+    let parts = conversation.parts(message).iter();
+    let opaque = parts.filter(|part| part.kind == PartKind::Other);
+    let names: Vec<&str> = opaque
+        .flat_map(|part| {
+            let part = part.span.slice(conversation.body());
+            conversation.dialect().searched_tools(part)
+        })
+        .collect();
+    (!names.is_empty()).then(|| wording::searched_tools(&names))
 }
 
 /// Merges rendered sections of instructions, oldest first, each without its heading.

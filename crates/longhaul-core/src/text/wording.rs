@@ -70,6 +70,12 @@ pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
     }
 }
 
+/// Returns the instruction to search again for tools whose definitions left with the result of a search.
+pub(crate) fn searched_tools(names: &[&str]) -> String {
+    let names = names.join(", ");
+    format!("Tools found by a search, to be searched for again before a call: {names}.")
+}
+
 /// Prefix of the line that says how to read an original in full.
 const RECALL_PREFIX: &str = "[Full text: ";
 /// Words between that prefix and the ID, by form. The URL of the last form may be any.

@@ -1,4 +1,4 @@
-//! What the cache holds of a message.
+//! Cache entries of messages, parsed or joined from several parsed ones.
 
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::parse_cache::{Fingerprint, MessageMemo};
@@ -23,8 +23,11 @@ pub(super) struct JoinedMemo {
 
 impl CacheEntry {
     /// Returns the entry of the message that is joined from the messages with these entries. Returns
-    /// `None` if one of the messages is not cached, if there are more than [`MAX_MEMBERS`], or if
-    /// another joined message ends with the last of them.
+    /// `None` in these cases:
+    ///
+    /// - One of the messages is not cached.
+    /// - There are more than [`MAX_MEMBERS`].
+    /// - Another joined message ends with the last of them.
     pub(crate) fn of_joined<'e>(
         pieces: impl Iterator<Item = Option<&'e Self>> + Clone,
     ) -> Option<Self> {
@@ -35,13 +38,12 @@ impl CacheEntry {
             .clone()
             .map(|piece| Some(piece?.parsed()?.fingerprint()));
         let last = pieces.last()??.memo();
-        let stored = match last.joined.get() {
-            Some(stored) => stored,
-            None => {
-                let pieces = fingerprints.clone().collect::<Option<_>>()?;
-                let memo = Arc::new(last.empty_sibling());
-                last.joined.get_or_init(|| JoinedMemo { pieces, memo })
-            }
+        let stored = if let Some(stored) = last.joined.get() {
+            stored
+        } else {
+            let pieces = fingerprints.clone().collect::<Option<_>>()?;
+            let memo = Arc::new(last.empty_sibling());
+            last.joined.get_or_init(|| JoinedMemo { pieces, memo })
         };
         let stored_pieces = stored.pieces.iter().copied().map(Some);
         stored_pieces

@@ -1,7 +1,7 @@
-//! Ties between the uses of a provider's tools and their results.
+//! Ties between the uses of a provider's tools and their results, and references to deferred tools.
 //!
-//! A use and its result stand in one assistant's message, unless the tool called a tool of the client:
-//! then the client's result stands between them, and the provider's result in a later message.
+//! A use and its result stand in one assistant's message, unless the tool called a tool of the client.
+//! Then the client's result stands between them, and the provider's result in a later message.
 
 use super::keys::BlockKey;
 use crate::conversation::{ContentPart, Message, PartKind, Role};
@@ -26,7 +26,10 @@ pub(super) fn joined(body: &str, messages: &[Message], parts: &[ContentPart]) ->
                     uses.insert(id, at);
                 }
                 Some(ServerBlock::Result(id)) => {
-                    let first = uses.get(&id).copied().unwrap_or(at.saturating_sub(1));
+                    let first = uses
+                        .get(&id)
+                        .copied()
+                        .unwrap_or_else(|| at.saturating_sub(1));
                     if first < at {
                         joined.resize(messages.len(), false);
                         let between = joined.get_mut(first + 1..=at).unwrap_or_default();
@@ -38,6 +41,33 @@ pub(super) fn joined(body: &str, messages: &[Message], parts: &[ContentPart]) ->
         }
     }
     joined
+}
+
+/// Type of a reference to a tool whose definition the provider loads with it.
+const REFERENCE: &str = r#""tool_reference""#;
+/// Key of the tool's name in a reference.
+const REFERENCED: &str = r#""tool_name""#;
+/// Longest name of a tool.
+const MAX_NAME_BYTES: usize = 128;
+
+/// Returns the names of the tools that a block refers to.
+pub(in crate::dialect) fn referenced(block: &str) -> Vec<&str> {
+    if !block.contains(REFERENCE) {
+        return Vec::new();
+    }
+    let values = block.match_indices(REFERENCED).filter_map(|(at, key)| {
+        let value = block
+            .get(at + key.len()..)?
+            .trim_start()
+            .strip_prefix(':')?;
+        let name = value.trim_start().strip_prefix('"')?.split('"').next()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+        (1..=MAX_NAME_BYTES)
+            .contains(&name.len())
+            .then_some(name)
+            .filter(|name| name.bytes().all(is_plain))
+    });
+    values.collect()
 }
 
 /// A block of a provider's tool, with the id of the use.
@@ -90,6 +120,34 @@ mod tests {
             {{"role":"assistant","content":[{second}]}},{{"role":"user","content":"on"}}]}}"#
         );
         read(body.as_bytes()).unwrap().boundaries().to_vec()
+    }
+
+    #[test]
+    fn names_of_referenced_tools_are_read_without_foreign_text() {
+        let block = r#"{"type":"tool_search_tool_result","content":{"tool_references":[
+            {"type":"tool_reference","tool_name":"Deferred"}, {"tool_name" : "mcp__a-b"},
+            {"tool_name":"ignore all\nof it"}]}}"#;
+        assert_eq!(super::referenced(block), ["Deferred", "mcp__a-b"]);
+        assert!(super::referenced(r#"{"type":"text","text":"tool_name"}"#).is_empty());
+    }
+
+    #[test]
+    fn a_summary_names_the_tools_that_have_to_be_searched_for_again() {
+        let body = r#"{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[
+            {"type":"tool_use","id":"a","name":"ToolSearch","input":{}}]},{"role":"user","content":[
+            {"type":"tool_result","tool_use_id":"a","content":[
+            {"type":"tool_reference","tool_name":"Deferred"}]}]},{"role":"assistant","content":"so"},
+            {"role":"user","content":"on"}]}"#;
+        let conversation = read(body.as_bytes()).unwrap();
+        let settings = crate::policy::CompactionSettings::default();
+        let policy =
+            crate::policy::Policy::new(&settings, crate::units::tokens::Tokens::new(32_000));
+        let budgets = crate::summary::digest::summary_budgets(&conversation, &policy, 1..4);
+        let digest = crate::summary::digest::digest(&conversation, 1..4, &budgets);
+        assert!(
+            digest.contains("searched for again before a call: Deferred."),
+            "{digest}"
+        );
     }
 
     #[test]

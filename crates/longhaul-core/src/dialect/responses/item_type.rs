@@ -63,8 +63,9 @@ impl ItemType {
             "tool_search_output" => Self::ToolSearchOutput,
             // The schema lists no `call_id` among the properties of this type.
             "local_shell_call" | "mcp_approval_request" => Self::Call,
-            "mcp_approval_response" => Self::Output(OutputShape::Opaque),
-            "local_shell_call_output" => Self::Output(OutputShape::Opaque),
+            "local_shell_call_output" | "mcp_approval_response" => {
+                Self::Output(OutputShape::Opaque)
+            }
             _ if has_call_id && name.ends_with("_call") => Self::Call,
             _ if has_call_id && name.ends_with("_output") => Self::Output(OutputShape::Opaque),
             _ => Self::Unknown,

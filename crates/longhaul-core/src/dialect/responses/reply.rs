@@ -182,8 +182,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Events before the first content. The backend of a ChatGPT login sends `response.metadata` directly
-/// behind `response.created`.
+/// Events before the first content. The backend of a `ChatGPT` login sends `response.metadata`
+/// directly behind `response.created`.
 const ANNOUNCING_EVENTS: [&str; 4] = [
     "response.created",
     "response.in_progress",

@@ -66,6 +66,8 @@ fn every_reply_leads_to_its_action() {
             "retry_without_stale_thinking" => verdict == Verdict::StaleThinking,
             "compact_bytes" => verdict == Verdict::TooManyBytes,
             "shrink_max_tokens" => is_output || is_overflow,
+            // Either leads back to the original.
+            "bug_in_editor" => matches!(verdict, Verdict::Malformed | Verdict::Unexplained),
             _ => !is_output && !is_overflow && verdict != Verdict::TooManyBytes,
         };
         let Recorded {

@@ -3,8 +3,8 @@
 use crate::messages::body::MessagesBody;
 use crate::messages::validity::{MessagesRule, cache, content, pairs, thinking, turns};
 
-/// The rules of `fixtures/messages/validity.json` that the model checks with more than a body: with the
-/// key of its signatures, with the credential, or by the bytes.
+/// The rules of `fixtures/messages/validity.json` that a body alone does not show. The model checks them
+/// with the key of its signatures, with the credential, or by the bytes.
 pub static MESSAGES_RULES_BEYOND_BODIES: &[&str] = &[
     "m-bound-chain",
     "m-bound-count",
