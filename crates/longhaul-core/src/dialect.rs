@@ -183,6 +183,14 @@ impl Dialect {
         }
     }
 
+    /// Whether a provider may keep the call of a result, so that the request has the result alone.
+    pub(crate) fn may_keep_calls(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Messages => false,
+            Self::Responses => true,
+        }
+    }
+
     /// Whether longhaul lowers an output limit before the first send, once a server refused one.
     /// Clients of Messages have to ask for an output, and ask for as much each time.
     pub fn lowers_output_in_advance(self) -> bool {

@@ -37,7 +37,10 @@ impl PinnedHead {
             first.role == Role::User && first.tokens <= most
         });
         let end = head + usize::from(first.is_some());
-        // A result behind the head stays with its call, which may stand in the head.
+        if !conversation.dialect().may_keep_calls() {
+            return Self { end };
+        }
+        // No cut can be before a result, and the provider may keep its call.
         let behind = conversation.messages().iter().skip(end);
         let results = behind.take_while(|it| it.role.is_tool_result()).count();
         Self { end: end + results }
