@@ -9,6 +9,7 @@ use crate::account::report::{
 use crate::account::verdict::UntouchedReason;
 use crate::display::amounts::{percent, short_duration, short_usd};
 use crate::display::table::{Align, Table};
+use crate::display::terminal::wrapped;
 use crate::display::thousands::with_thousands;
 use longhaul_core::units::usd::Usd;
 
@@ -26,7 +27,7 @@ pub(crate) fn render(report: &AccountReport, width: Option<usize>) -> String {
     page.push('\n');
     page.push_str(&messages(report).render(width));
     page.push('\n');
-    write_totals(&mut page, report);
+    write_totals(&mut page, report, width);
     page
 }
 
@@ -204,24 +205,24 @@ fn describe_digest(digest: &DigestReport) -> String {
     text
 }
 
-fn write_totals(page: &mut String, report: &AccountReport) {
+fn write_totals(page: &mut String, report: &AccountReport, width: Option<usize>) {
     let totals = &report.totals;
-    _ = writeln!(
-        page,
+    let mut push = |line: &str| page.push_str(&wrapped("", line, 0, width));
+    push(&format!(
         "before {} tokens, after {} (tool schemas in both: {}); messages: {}, user messages: {}",
         with_thousands(totals.before),
         with_thousands(totals.after),
         with_thousands(totals.tools),
         totals.messages,
         totals.user_messages
-    );
+    ));
     if let Some(untouched) = &report.untouched {
-        _ = writeln!(page, "passed untouched: {}", untouched.reason);
+        push(&format!("passed untouched: {}", untouched.reason));
     }
     if report.mode == "shadow" {
-        page.push_str("in mode shadow this is only reported, and the request passes untouched\n");
+        push("in mode shadow this is only reported, and the request passes untouched");
     }
     if let Some(hint) = &report.hint {
-        _ = writeln!(page, "hint: {hint}");
+        push(&format!("hint: {hint}"));
     }
 }

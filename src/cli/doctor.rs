@@ -204,6 +204,16 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
             ),
         );
     }
+    if let Some(asked) = asked.filter(|_| window.is_of_profile()) {
+        let asked = with_thousands(asked.get());
+        let source = window.source();
+        return Finding::passed(
+            "window",
+            format!(
+                "{asked} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
+            ),
+        );
+    }
     let source = if window.is_assumed() {
         "the upstream".to_owned()
     } else {

@@ -88,6 +88,13 @@ impl<'c> ModelWindow<'c> {
         }
     }
 
+    /// Whether the window is the profile's, which an answer of the upstream replaces for summaries alone.
+    pub(super) fn is_of_profile(&self) -> bool {
+        let (_, source) = self.sources.policy_window();
+        let is_listed = source == SelectedSource::Table;
+        !is_listed && matches!(*self.settings.window_origin, WindowOrigin::Profile)
+    }
+
     /// Returns names in the table that resemble the model's, if the table does not list the model.
     pub(super) fn near_names(&self) -> Vec<&'static str> {
         if self.table_entry.is_some() {

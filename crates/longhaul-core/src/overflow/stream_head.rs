@@ -53,17 +53,15 @@ impl StreamHead {
             }
             EventKind::Empty | EventKind::Usage => {
                 let verdict = classify_stated_error(self.dialect, event, rules);
-                let message = || classify_message(event, rules);
-                match verdict {
-                    Verdict::Fine => match message() {
-                        Some(Verdict::Fine) => {
-                            self.states_failure = true;
-                            ClassifierStep::Hold
-                        }
-                        Some(verdict) => ClassifierStep::Settled(verdict),
-                        None => ClassifierStep::Hold,
-                    },
-                    verdict => ClassifierStep::Settled(verdict),
+                if verdict != Verdict::Fine {
+                    return ClassifierStep::Settled(verdict);
+                }
+                match classify_message(event, rules) {
+                    Some(verdict) if verdict != Verdict::Fine => ClassifierStep::Settled(verdict),
+                    message => {
+                        self.states_failure |= message.is_some();
+                        ClassifierStep::Hold
+                    }
                 }
             }
             EventKind::Error => {
