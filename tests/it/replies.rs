@@ -26,9 +26,10 @@ const MARGIN: u32 = 256;
 /// turn. Conversations of different names share neither a prefix nor a model.
 fn conversation(name: &str, expected: &Expected) -> Vec<u8> {
     // Few bytes of images do not explain a limit on bytes.
-    let bytes = match expected.answer {
-        Answer::FewerBytes => 200_000,
-        _ => 4,
+    let bytes = if expected.answer == Answer::FewerBytes {
+        200_000
+    } else {
+        4
     };
     let image = format!("data:image/png;base64,{}", "A".repeat(bytes));
     let mut all = vec![

@@ -13,6 +13,7 @@ use super::upstream_client::UpstreamClient;
 use crate::cli::loopback::LoopbackReply;
 use crate::error::Problem;
 use crate::summaries::reply as summary_reply;
+use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::step::OutputKey;
@@ -269,14 +270,12 @@ impl Caller {
             return Ok(Called::Failed(error_text(&reply)));
         }
         let whole = Response::new(Full::new(reply.body.clone()));
-        let usage = match summary_reply::read(whole, dialect, &mut Vec::new()).await {
-            Ok(read) => read.usage,
+        let Ok(read) = summary_reply::read(whole, dialect, &mut Vec::new()).await else {
             // A refusal under a status of success.
-            Err(_) => {
-                _ = self.spending.lock().settle(reserved, size, CallCost::Free);
-                return Ok(Called::Failed(error_text(&reply)));
-            }
+            _ = self.spending.lock().settle(reserved, size, CallCost::Free);
+            return Ok(Called::Failed(error_text(&reply)));
         };
+        let usage = read.usage;
         let cost = usage
             .as_ref()
             .map_or(CallCost::Uncounted, CallCost::Counted);
@@ -327,7 +326,9 @@ fn size(dialect: Dialect, body: &[u8], output: Tokens, prices: Option<TokenPrice
         expected,
         output,
         prices,
-        has_cache_mark: conversation.as_ref().is_some_and(|it| it.has_cache_marks()),
+        has_cache_mark: conversation
+            .as_ref()
+            .is_some_and(Conversation::has_cache_marks),
         has_hour_mark: conversation.is_some_and(|it| it.may_mark_for_hour()),
     }
 }
