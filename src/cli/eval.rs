@@ -4,11 +4,11 @@
 //! adds up what the calls will cost, and the third makes them. Only the third one reaches the upstream.
 
 mod arms;
-mod caller;
-mod gateway;
 mod outcomes;
 mod page;
+mod paid_client;
 mod replay;
+mod replay_upstream;
 mod report;
 mod results_file;
 mod samples;
@@ -33,10 +33,10 @@ use crate::config::{Config, Layers, Mode, SummaryModel, token_count};
 use crate::display::amounts::{short_tokens, short_usd};
 use crate::error::Problem;
 use arms::{Arm, ArmFlags};
-use caller::{Caller, PricedModel};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use outcomes::Sample;
+use paid_client::{PaidClient, PricedModel};
 use report::{ArmReport, EvalReport};
 use results_file::{ResultsFile, private_file};
 use samples::{Choice, Samples};
@@ -195,7 +195,7 @@ async fn run(
     options: &EvalOptions,
     sessions: &[EvalSession],
     arms: &[Arm],
-    caller: Caller,
+    caller: PaidClient,
 ) -> Result<EvalReport, Problem> {
     let caller = Arc::new(caller);
     let progress = ProgressLine::new();
@@ -225,7 +225,7 @@ async fn run(
     drop(progress);
     let count: usize = choice.samples.values().map(Vec::len).sum();
     print_error(&plan_text(options, &caller, planned, (count, &choice)));
-    agree(options, planned)?;
+    confirm_cost(options, planned)?;
     caller.begin_spending();
     let progress = ProgressLine::new();
     let samples = ask_all(&caller, options, sessions, arms, &choice.samples, &progress).await?;
@@ -254,7 +254,7 @@ fn new_caller(
     config: &Config,
     (upstream, summary_upstream): (UpstreamClient, Option<UpstreamClient>),
     results: ResultsFile,
-) -> Caller {
+) -> PaidClient {
     let priced = |name: &str| PricedModel {
         name: name.to_owned(),
         prices: config.prices(name),
@@ -272,7 +272,7 @@ fn new_caller(
     let window = ModelWindow::for_model(config, &options.model, None);
     let tokens = window.policy().prune_thresholds.actual_window;
     let spending = Spending::new(options.max_cost, results.cost());
-    Caller {
+    PaidClient {
         is_spending: AtomicBool::new(false),
         model: priced(&options.model),
         summary_model,
@@ -291,7 +291,7 @@ fn new_caller(
 
 /// Asks for the steps at all chosen requests, session by session.
 async fn ask_all(
-    caller: &Arc<Caller>,
+    caller: &Arc<PaidClient>,
     options: &EvalOptions,
     sessions: &[EvalSession],
     arms: &[Arm],
@@ -324,7 +324,7 @@ fn nothing_to_compare(choice: &Choice) -> &'static str {
 /// Words the plan and its cost.
 fn plan_text(
     options: &EvalOptions,
-    caller: &Caller,
+    caller: &PaidClient,
     planned: Planned,
     (count, choice): (usize, &Choice),
 ) -> String {
@@ -371,7 +371,7 @@ fn plan_text(
 
 /// Asks for consent to the cost, unless nothing is left to pay or the command line gives consent.
 /// Fails if nobody agrees, or the cost of a limited run is unknown.
-fn agree(options: &EvalOptions, planned: Planned) -> Result<(), Problem> {
+fn confirm_cost(options: &EvalOptions, planned: Planned) -> Result<(), Problem> {
     if planned.is_nothing() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use crate::dashboard::handle::DashboardRequest;
 use crate::dashboard::title_words::title_words;
 use crate::dashboard::touched_files::TouchedFiles;
-use longhaul_core::summary::file_activity::for_each_touch;
+use longhaul_core::summary::file_activity::for_each_file_access;
 use longhaul_core::summary::title::{MAX_BODY_CHARS, MAX_TITLE_CHARS};
 use longhaul_core::text::wording;
 
@@ -56,7 +56,7 @@ impl RequestDelta {
         let titles = || users(0).find_map(|user| title_words(&conversation.text(user)));
         let first = if known.has_title { None } else { titles() };
         let mut files = TouchedFiles::default();
-        for_each_touch(conversation, from..messages.len(), |path, touch| {
+        for_each_file_access(conversation, from..messages.len(), |path, touch| {
             files.touch(path, touch);
         });
         Self {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::dashboard::dto::FileDto;
-use longhaul_core::summary::file_activity::Touch;
+use longhaul_core::summary::file_activity::FileAccess;
 
 /// Maximum files shown of each conversation.
 const MAX_FILES: usize = 100;
@@ -30,15 +30,15 @@ struct FileTouches {
 
 impl TouchedFiles {
     /// Records a touch of a file.
-    pub(super) fn touch(&mut self, path: String, touch: Touch) {
+    pub(super) fn touch(&mut self, path: String, touch: FileAccess) {
         self.touches += 1;
         let touched = self.by_path.entry(path).or_default();
         touched.last_touch = self.touches;
         let count = match touch {
-            Touch::Created => &mut touched.created,
-            Touch::Deleted => &mut touched.deleted,
-            Touch::Modified => &mut touched.modified,
-            Touch::Read => &mut touched.read,
+            FileAccess::Created => &mut touched.created,
+            FileAccess::Deleted => &mut touched.deleted,
+            FileAccess::Modified => &mut touched.modified,
+            FileAccess::Read => &mut touched.read,
         };
         *count += 1;
         self.evict();
@@ -106,7 +106,7 @@ mod tests {
     fn read(of: std::ops::Range<usize>) -> TouchedFiles {
         let mut files = TouchedFiles::default();
         for at in of {
-            files.touch(at.to_string(), Touch::Read);
+            files.touch(at.to_string(), FileAccess::Read);
         }
         files
     }
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn lists_each_file_once_with_its_counts_most_recent_first() {
         let mut files = read(0..2);
-        files.touch("0".into(), Touch::Modified);
-        files.touch("2".into(), Touch::Created);
-        files.touch("2".into(), Touch::Deleted);
+        files.touch("0".into(), FileAccess::Modified);
+        files.touch("2".into(), FileAccess::Created);
+        files.touch("2".into(), FileAccess::Deleted);
         assert_eq!(paths(&files), ["2", "0", "1"]);
         let shown = files.most_recent();
         let counts = |file: &FileDto| [file.read, file.modified, file.created, file.deleted];

@@ -72,9 +72,9 @@ pub(crate) struct EntryWrite {
 }
 
 /// The record under a key after an [`EntryWrite`] with a [`Change::Record`]. For any other write it
-/// may be [`Winner::default`].
+/// may be [`WriteResult::default`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Winner {
+pub(crate) struct WriteResult {
     /// The stored record: the first one written, by any process.
     pub(crate) record: Option<Bytes>,
     /// Whether the record is adopted.
@@ -154,7 +154,10 @@ impl DurableStore {
 
     /// Applies `writes`, which may be of any scopes, and returns the resulting records in their
     /// order. Each write is atomic; all together need not be.
-    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
+    pub(crate) async fn write(
+        &self,
+        writes: &[EntryWrite],
+    ) -> Result<Vec<WriteResult>, Unavailable> {
         match self {
             Self::File(file) => file.write(writes).await,
             Self::Redis(redis) => redis.write(writes).await,

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use super::secret::Secret;
 use crate::config::StoreConfig;
 use crate::error::Problem;
-use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
+use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, WriteResult};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 use open::StoreFile;
 use sweep::FileLimits;
@@ -133,7 +133,10 @@ impl FileStore {
             .await
     }
 
-    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
+    pub(super) async fn write(
+        &self,
+        writes: &[EntryWrite],
+    ) -> Result<Vec<WriteResult>, Unavailable> {
         let writes = writes.to_vec();
         self.call_writer(|answer| WriteCommand::Write(writes, answer))
             .await

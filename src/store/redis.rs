@@ -18,7 +18,7 @@ use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
 use crate::store::durable::{
     EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, ListedEntry, StoredEntry, Unavailable,
-    Winner,
+    WriteResult,
 };
 use crate::wall_clock;
 use client::{CommandRoute, RedisClient};
@@ -116,8 +116,11 @@ impl RedisStore {
         answers.into_iter().map(read).collect()
     }
 
-    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
-        let mut winners = vec![Winner::default(); writes.len()];
+    pub(super) async fn write(
+        &self,
+        writes: &[EntryWrite],
+    ) -> Result<Vec<WriteResult>, Unavailable> {
+        let mut winners = vec![WriteResult::default(); writes.len()];
         let mut scopes: Vec<ScopeTag> = writes.iter().map(|write| write.key.scope()).collect();
         scopes.sort_unstable();
         scopes.dedup();
@@ -151,7 +154,7 @@ impl RedisStore {
                 let answer = answer
                     .extract_error()
                     .map_err(|error| unavailable(&error))?;
-                let winner = entry::parse_winner(write, answer).ok_or(MALFORMED_ANSWER)?;
+                let winner = entry::parse_write_result(write, answer).ok_or(MALFORMED_ANSWER)?;
                 if let Some(place) = winners.get_mut(at) {
                     *place = winner;
                 }

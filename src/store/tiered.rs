@@ -21,7 +21,7 @@ use crate::metrics::{DurableStoreOutcome, Metrics};
 use crate::store::circuit_breaker::CircuitBreaker;
 use crate::store::count_cache::CountedRequest;
 use crate::store::durable::{
-    Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, Winner,
+    Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
 };
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
 use crate::store::removal_cache::StoredRemoval;
@@ -329,7 +329,7 @@ impl TieredInner {
             return;
         };
         for (write, winner) in writes.iter().zip(winners) {
-            if let Winner {
+            if let WriteResult {
                 record: Some(sealed),
                 adopted,
             } = winner

@@ -41,10 +41,10 @@ impl TraceExport {
     /// Starts recording spans and sending them to `collector` on the current runtime. Opens no
     /// connection yet.
     pub(super) fn start(collector: &Collector) -> Result<Self, String> {
-        let courier = Arc::new(CollectorClient::new(collector)?);
+        let client = Arc::new(CollectorClient::new(collector)?);
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_shared_http_client(Arc::<CollectorClient>::clone(&courier))
+            .with_shared_http_client(Arc::<CollectorClient>::clone(&client))
             .with_endpoint(collector.endpoint.to_string())
             .build()
             .map_err(|error| error.to_string())?;
@@ -53,10 +53,7 @@ impl TraceExport {
             .with_batch_exporter(exporter)
             .build();
         traces::install_tracer(provider.tracer(SERVICE_NAME));
-        Ok(Self {
-            provider,
-            client: courier,
-        })
+        Ok(Self { provider, client })
     }
 
     /// Sends the remaining spans after the last request. Does not wait for a collector whose last

@@ -391,18 +391,18 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         | Verdict::StaleThinking
         | Verdict::Unexplained) => verdict,
     };
-    let weigh = || judge::weigh(status, details, &unquoted, &facts, rules.table);
+    let assess = || judge::assess(status, details, &unquoted, &facts, rules.table);
     match verdict {
         Verdict::Failed | Verdict::Fine | Verdict::Unexplained => {
             let limits_bytes =
                 || judge::states_byte_limit(status, details, &unquoted, &facts, rules.table);
-            let judged = weigh().verdict(&facts);
+            let judged = assess().verdict(&facts);
             let judged = judged.or_else(|| limits_bytes().then_some(Verdict::TooManyBytes));
             judged.unwrap_or(verdict)
         }
         // Only strong evidence tells tokens from bytes.
         Verdict::TooManyBytes => {
-            let judgement = weigh();
+            let judgement = assess();
             let outweighs = match judgement.strength {
                 Strength::Strong => true,
                 Strength::Words => !rules.table.names_byte_limit(details) || details.names_tokens(),
@@ -414,7 +414,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         // A known wording without numbers: the judge may read them, or find that the statement is about
         // something else.
         Verdict::Overflow(overflow) if overflow == Overflow::stated(None, None) => {
-            let judgement = weigh();
+            let judgement = assess();
             if judgement.states_pair() {
                 judgement.verdict(&facts).unwrap_or(verdict)
             } else if judgement.strength == Strength::Vetoed
@@ -428,7 +428,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         // Counts far below the request, in a statement about something else.
         Verdict::Overflow(overflow)
             if judge::counts_other_text(&overflow, &facts)
-                && weigh().strength == Strength::Vetoed =>
+                && assess().strength == Strength::Vetoed =>
         {
             Verdict::Fine
         }

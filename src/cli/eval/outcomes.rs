@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::arms::Arm;
-use super::caller::{Called, Caller, StepCall};
+use super::paid_client::{CallOutcome, PaidClient, StepCall};
 use super::replay::replay;
 use super::results_file::EntryKind;
 use super::sessions::EvalSession;
@@ -39,7 +39,7 @@ pub(super) enum StepOutcome {
     /// The upstream failed.
     Failed { reason: String },
     /// The call was not made, because of the budget.
-    NotMade,
+    NotSent,
     /// longhaul forwards this request as it came, so that there is nothing to compare.
     Unchanged,
 }
@@ -75,7 +75,7 @@ impl StepOutcome {
     pub(super) fn step(&self) -> Option<&NextStep> {
         match self {
             Self::Step(step) => Some(step),
-            Self::DoesNotFit | Self::Failed { .. } | Self::NotMade | Self::Unchanged => None,
+            Self::DoesNotFit | Self::Failed { .. } | Self::NotSent | Self::Unchanged => None,
         }
     }
 }
@@ -83,7 +83,7 @@ impl StepOutcome {
 /// Asks for the steps at the requests `wanted` of `session`, at most `concurrency` at a time. Fails
 /// if no further call can succeed.
 pub(super) async fn ask(
-    caller: &Arc<Caller>,
+    caller: &Arc<PaidClient>,
     session: &EvalSession,
     arms: &[Arm],
     wanted: &[usize],
@@ -131,7 +131,7 @@ pub(super) async fn ask(
         planned.push((*at, pair, forwarded));
     }
     let outcomes = make(caller, calls, concurrency, progress).await?;
-    let outcome = |key: &String| outcomes.get(key).cloned().unwrap_or(StepOutcome::NotMade);
+    let outcome = |key: &String| outcomes.get(key).cloned().unwrap_or(StepOutcome::NotSent);
     let samples = planned.into_iter().map(|(at, pair, forwarded)| {
         let original = originals.get(&at).cloned().unwrap_or_default();
         let [first, second] = pair.each_ref().map(outcome);
@@ -139,7 +139,7 @@ pub(super) async fn ask(
             let step = match forwarded {
                 Forwarded::Changed(key) => outcome(key),
                 Forwarded::Unchanged => StepOutcome::Unchanged,
-                Forwarded::Unknown => StepOutcome::NotMade,
+                Forwarded::Unknown => StepOutcome::NotSent,
             };
             let mut changes = replayed.bodies.get(&at).map_or_else(Vec::new, |body| {
                 changes_of(session.dialect, &original, body)
@@ -176,7 +176,7 @@ enum Forwarded {
 
 /// Makes the calls, each key once, and returns the outcomes by key.
 async fn make(
-    caller: &Arc<Caller>,
+    caller: &Arc<PaidClient>,
     calls: Vec<(String, StepCall)>,
     concurrency: usize,
     progress: &ProgressLine,
@@ -217,11 +217,11 @@ async fn make(
     }
 }
 
-fn outcome_of(dialect: Dialect, called: Called) -> StepOutcome {
+fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
     match called {
-        Called::NotMade => StepOutcome::NotMade,
-        Called::Failed(reason) => StepOutcome::Failed { reason },
-        Called::Recorded(entry) => match entry.kind {
+        CallOutcome::NotSent => StepOutcome::NotSent,
+        CallOutcome::Failed(reason) => StepOutcome::Failed { reason },
+        CallOutcome::Recorded(entry) => match entry.kind {
             EntryKind::Overflow => StepOutcome::DoesNotFit,
             EntryKind::Step | EntryKind::Summary => NextStep::read(dialect, entry.reply.as_bytes())
                 .map_or_else(

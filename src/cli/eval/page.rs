@@ -140,7 +140,7 @@ fn step_text(outcome: &StepOutcome) -> String {
         StepOutcome::Step(step) => step,
         StepOutcome::DoesNotFit => return "(does not fit the model's window)".to_owned(),
         StepOutcome::Failed { reason } => return format!("(failed: {reason})"),
-        StepOutcome::NotMade => return "(not asked)".to_owned(),
+        StepOutcome::NotSent => return "(not asked)".to_owned(),
         StepOutcome::Unchanged => return "(forwarded as it came)".to_owned(),
     };
     let kind = match step.kind {

@@ -10,8 +10,8 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 
 use super::arms::Arm;
-use super::caller::Caller;
-use super::gateway::{Gateway, Stopped};
+use super::paid_client::PaidClient;
+use super::replay_upstream::{ReplayUpstream, Stopped};
 use super::sessions::EvalSession;
 use crate::cli::demo::yield_to_tasks;
 use crate::cli::loopback::{LoopbackClient, LoopbackProxy, isolated};
@@ -45,7 +45,7 @@ pub(super) async fn replay(
     arm: &Arm,
     session: &EvalSession,
     model: &str,
-    caller: Option<&Arc<Caller>>,
+    caller: Option<&Arc<PaidClient>>,
     wanted: Option<&[usize]>,
 ) -> Result<Replayed, Problem> {
     let told = |error: io::Error| Problem::Listen(format!("cannot replay on loopback: {error}"));
@@ -53,7 +53,7 @@ pub(super) async fn replay(
     let marks = window.policy().prune_thresholds;
     let options = ModelOptions::with_window(u64::from(marks.actual_window.get()));
     let in_process = Model::start(options).await.map_err(told)?;
-    let gateway = Gateway::start(in_process.addr(), caller.cloned()).await;
+    let gateway = ReplayUpstream::start(in_process.addr(), caller.cloned()).await;
     let gateway = gateway.map_err(told)?;
     let config = isolated(&arm.config, &gateway.url(), marks.window, &window.source())?;
     let config = with_summaries_at(config, &arm.config, &gateway)?;
@@ -95,7 +95,7 @@ pub(super) async fn replay(
 fn with_summaries_at(
     mut config: Config,
     like: &Config,
-    gateway: &Gateway,
+    gateway: &ReplayUpstream,
 ) -> Result<Config, Problem> {
     config.summary.wait_limit = SUMMARY_WAIT;
     config.summary.max_per_hour = SUMMARIES_PER_HOUR;
@@ -113,7 +113,7 @@ fn with_summaries_at(
 
 /// Waits between two requests until background work has finished, so that a session is forwarded in the
 /// same form on every machine.
-async fn wait_for_background(gateway: &Gateway) {
+async fn wait_for_background(gateway: &ReplayUpstream) {
     yield_to_tasks().await;
     while gateway.has_pending_summary() {
         gateway.wait_for_summaries().await;

@@ -135,7 +135,7 @@ impl Unpaired {
         let is = |test: fn(&StepOutcome) -> bool| all.iter().any(|outcome| test(outcome));
         let counter = if matches!(forwarded, StepOutcome::Unchanged) {
             &mut self.unchanged
-        } else if is(|outcome| matches!(outcome, StepOutcome::NotMade)) {
+        } else if is(|outcome| matches!(outcome, StepOutcome::NotSent)) {
             &mut self.not_made
         } else if is(|outcome| matches!(outcome, StepOutcome::Failed { .. })) {
             &mut self.failed

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
-use crate::store::durable::{Change, EntryWrite, ListedEntry, StoredEntry, Winner};
+use crate::store::durable::{Change, EntryWrite, ListedEntry, StoredEntry, WriteResult};
 use crate::store::file::entry_meta::EntryMeta;
 use crate::wall_clock;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
@@ -116,7 +116,7 @@ pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEnt
 pub(super) fn write(
     database: &Database,
     writes: &[EntryWrite],
-) -> Result<(Vec<Winner>, u64), redb::Error> {
+) -> Result<(Vec<WriteResult>, u64), redb::Error> {
     let transaction = database.begin_write()?;
     let mut winners = Vec::with_capacity(writes.len());
     let mut grown = 0;
@@ -139,7 +139,7 @@ fn apply_write(
     marks: &mut OpenTable<'_>,
     records: &mut OpenTable<'_>,
     write: &EntryWrite,
-) -> Result<(Winner, u64), redb::Error> {
+) -> Result<(WriteResult, u64), redb::Error> {
     let key = write.key.to_bytes();
     let before = marks
         .get(&key[..])?
@@ -178,12 +178,12 @@ fn apply_write(
     let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
         let record = records.get(&key[..])?;
-        Winner {
+        WriteResult {
             record: record.map(|record| Bytes::copy_from_slice(record.value())),
             adopted: mark.adopted,
         }
     } else {
-        Winner::default()
+        WriteResult::default()
     };
     Ok((winner, grown))
 }

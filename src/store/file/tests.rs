@@ -66,7 +66,7 @@ fn record(text: &'static str) -> Change {
     Change::Record(Bytes::from_static(text.as_bytes()))
 }
 
-async fn write(file: &FileStore, name: &str, changes: &[Change]) -> Winner {
+async fn write(file: &FileStore, name: &str, changes: &[Change]) -> WriteResult {
     let write = EntryWrite {
         key: key(name),
         changes: changes.to_vec(),
@@ -117,7 +117,7 @@ async fn written_entries_survive_reopening() {
 async fn first_record_stays_until_it_is_discarded_as_unreadable() {
     let place = Place::new();
     let file = place.open();
-    let winner = |text: &'static str, adopted| Winner {
+    let winner = |text: &'static str, adopted| WriteResult {
         record: entry(text).record,
         adopted,
     };

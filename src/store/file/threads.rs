@@ -17,7 +17,7 @@ use super::purge;
 use super::sweep::{FileLimits, sweep};
 use super::table::{self, ListRange};
 use crate::error::Problem;
-use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
+use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, WriteResult};
 use crate::wall_clock;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 use parking_lot::RwLock;
@@ -58,9 +58,9 @@ pub(super) enum WriteCommand {
     /// Reopens the database after a failed read.
     Reopen,
     /// Marks these entries as used now.
-    Touch(Vec<RecordKey>),
+    FileAccess(Vec<RecordKey>),
     /// Applies writes.
-    Write(Vec<EntryWrite>, AnswerSender<Vec<Winner>>),
+    Write(Vec<EntryWrite>, AnswerSender<Vec<WriteResult>>),
 }
 
 /// Handle of the two threads, which end when it is dropped.
@@ -189,7 +189,9 @@ impl ReadThread {
                     };
                     _ = answer.send(entries);
                     if !touched.is_empty() {
-                        _ = self.write_commands.try_send(WriteCommand::Touch(touched));
+                        _ = self
+                            .write_commands
+                            .try_send(WriteCommand::FileAccess(touched));
                     }
                 }
                 ReadCommand::Read(..) => {}
@@ -242,7 +244,7 @@ impl WriteThread {
                     _ = answer.send(self.purge(scope));
                 }
                 Ok(WriteCommand::Reopen) => self.reopen(),
-                Ok(WriteCommand::Touch(keys)) => {
+                Ok(WriteCommand::FileAccess(keys)) => {
                     _ = self.write(|database| table::touch(database, &keys));
                 }
                 Ok(WriteCommand::Write(writes, answer)) => {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use redis::{Cmd, Value};
 
-use crate::store::durable::{Change, EntryWrite, NoteName, StoredEntry, Winner};
+use crate::store::durable::{Change, EntryWrite, NoteName, StoredEntry, WriteResult};
 use crate::store::format::{FORMAT, MAX_SEALED_BYTES};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
@@ -182,7 +182,7 @@ pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
 }
 
 /// Parses a server's answer to the command of `write`.
-pub(super) fn parse_winner(write: &EntryWrite, answer: Value) -> Option<Winner> {
+pub(super) fn parse_write_result(write: &EntryWrite, answer: Value) -> Option<WriteResult> {
     let Value::Array(answer) = answer else {
         return None;
     };
@@ -204,7 +204,7 @@ pub(super) fn parse_winner(write: &EntryWrite, answer: Value) -> Option<Winner> 
         (_, Some(Value::BulkString(theirs))) => Some(Bytes::from(theirs)),
         _ => return None,
     };
-    Some(Winner {
+    Some(WriteResult {
         record,
         adopted: adopted == 1,
     })

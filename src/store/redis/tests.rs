@@ -52,7 +52,7 @@ fn record(text: &'static str) -> Change {
     Change::Record(text.into())
 }
 
-async fn wrote(tier: &RedisStore, key: RecordKey, changes: impl Into<Vec<Change>>) -> Winner {
+async fn wrote(tier: &RedisStore, key: RecordKey, changes: impl Into<Vec<Change>>) -> WriteResult {
     let winners = tier.write(&[write(key, changes)]).await.unwrap();
     winners.into_iter().next().unwrap()
 }
@@ -124,7 +124,7 @@ async fn keeps_marks_and_the_last_note_of_each_name() {
         write(key, [Change::Note(name, "new".into())]),
     ];
     let winners = tier.write(&writes).await.unwrap();
-    assert_eq!(winners, vec![Winner::default(); 3]);
+    assert_eq!(winners, vec![WriteResult::default(); 3]);
     let entry = read(&tier, key).await.unwrap();
     assert_eq!(entry.notes, [(name, "new".into())]);
     assert!(entry.refused && !entry.seen);
@@ -141,7 +141,7 @@ async fn limits_the_notes_and_record_size_of_an_entry() {
     wrote(&tier, key, (0..200).map(note).collect::<Vec<_>>()).await;
     assert!(read(&tier, key).await.unwrap().notes.len() <= 64);
     let huge = Change::Record(vec![0; 9 << 20].into());
-    assert_eq!(wrote(&tier, key, [huge]).await, Winner::default());
+    assert_eq!(wrote(&tier, key, [huge]).await, WriteResult::default());
     assert_eq!(read(&tier, key).await.unwrap().record, None);
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::Config;
-use crate::store::durable::{Change, EntryWrite, StoredEntry, Winner};
+use crate::store::durable::{Change, EntryWrite, StoredEntry, WriteResult};
 use crate::store::tests::scripted::ScriptedStore;
 
 /// Checks that the adoption mark goes with its record, and that the rest of the entry stays.
@@ -39,7 +39,7 @@ pub(crate) async fn check_discard(far: &DurableStore) {
     write(&[Change::Discard(text("first"))]).await;
     assert_eq!(stands().await, marked);
     let second = write(&[Change::Record(text("second"))]).await;
-    let expect = Winner {
+    let expect = WriteResult {
         record: Some(text("second")),
         adopted: false,
     };

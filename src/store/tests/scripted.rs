@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::store::durable::{
-    Change, EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, StoredEntry, Unavailable, Winner,
+    Change, EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, StoredEntry, Unavailable,
+    WriteResult,
 };
 use longhaul_core::units::scope::RecordKey;
 
@@ -92,7 +93,10 @@ impl ScriptedStore {
         Ok(keys.iter().map(read).collect())
     }
 
-    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
+    pub(crate) async fn write(
+        &self,
+        writes: &[EntryWrite],
+    ) -> Result<Vec<WriteResult>, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         script.writes += writes.len();
@@ -109,12 +113,12 @@ impl ScriptedStore {
             }
             let is_asked = |change: &Change| matches!(change, Change::Record(_));
             if write.changes.iter().any(is_asked) {
-                Winner {
+                WriteResult {
                     record: entry.record.clone(),
                     adopted: entry.adopted,
                 }
             } else {
-                Winner::default()
+                WriteResult::default()
             }
         });
         Ok(winners.collect())

@@ -12,7 +12,7 @@ use crate::conversation::{Conversation, ToolCall};
 use crate::dialect::Dialect;
 use crate::dialect::reply::FinishReason;
 use crate::dialect::usage::Usage;
-use crate::summary::file_activity::for_each_touch;
+use crate::summary::file_activity::for_each_file_access;
 
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -97,7 +97,7 @@ impl NextStep {
             kind_of_text(&text)
         };
         let mut files = BTreeSet::new();
-        for_each_touch(&conversation, 0..messages.len(), |path, _| {
+        for_each_file_access(&conversation, 0..messages.len(), |path, _| {
             files.insert(normalised(&path));
         });
         let calls = calls

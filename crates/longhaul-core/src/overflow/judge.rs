@@ -156,7 +156,7 @@ impl Judgement {
 
 /// Weighs the evidence of an error with this status. `unquoted` are the details without quotations of
 /// the request; evidence that needs no large request comes from these alone.
-pub(super) fn weigh(
+pub(super) fn assess(
     status: u16,
     details: &ErrorDetails,
     unquoted: &LazyCell<ErrorDetails, impl FnOnce() -> ErrorDetails>,
@@ -167,14 +167,14 @@ pub(super) fn weigh(
     if statuses.any(vetoes::is_final_status) {
         return Judgement::without_size(Strength::Vetoed);
     }
-    let judgement = weigh_texts(status, details, unquoted, facts, rules);
+    let judgement = assess_texts(status, details, unquoted, facts, rules);
     let needs_advice = matches!(judgement.strength, Strength::Nothing | Strength::Words);
     if details.advice.is_empty() || !needs_advice {
         return judgement;
     }
     // Some upstreams state the cause, or the numbers, as a hint.
     let (all, own) = (details.with_advice(), unquoted.with_advice());
-    let advised = weigh_texts(status, &all, &own, facts, rules);
+    let advised = assess_texts(status, &all, &own, facts, rules);
     if judgement.strength == Strength::Nothing || advised.strength == Strength::Strong {
         advised
     } else {
@@ -183,7 +183,7 @@ pub(super) fn weigh(
 }
 
 /// Weighs the statements of an error.
-fn weigh_texts(
+fn assess_texts(
     status: u16,
     details: &ErrorDetails,
     unquoted: &ErrorDetails,

@@ -39,7 +39,7 @@ pub struct FileActivity {
 
 /// Effect of a call on a file, as far as the call states it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Touch {
+pub enum FileAccess {
     /// The file was created.
     Created,
     /// The file was deleted.
@@ -51,10 +51,10 @@ pub enum Touch {
 }
 
 /// Calls `found` with each file that the calls in the messages `of` touched, in order.
-pub fn for_each_touch(
+pub fn for_each_file_access(
     conversation: &Conversation<'_>,
     of: Range<usize>,
-    mut found: impl FnMut(String, Touch),
+    mut found: impl FnMut(String, FileAccess),
 ) {
     let messages = conversation.messages().get(of).unwrap_or_default();
     for call in messages
@@ -161,10 +161,10 @@ impl FileActivity {
     fn record_effect(&mut self, effect: CallEffect, call: usize) {
         match effect {
             CallEffect::FileTouched(path, touch) if is_path(&path) => match touch {
-                Touch::Created | Touch::Deleted | Touch::Modified => {
+                FileAccess::Created | FileAccess::Deleted | FileAccess::Modified => {
                     self.modified.record(path, call);
                 }
-                Touch::Read => self.read.record(path, call),
+                FileAccess::Read => self.read.record(path, call),
             },
             CallEffect::FileTouched(..) => {}
             CallEffect::CommandRun(command) => {

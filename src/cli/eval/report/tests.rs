@@ -72,7 +72,7 @@ fn agreement_is_counted_over_requests_with_all_three_answers() {
         sample(reads("a"), reads("a"), StepOutcome::DoesNotFit),
         sample(reads("a"), reads("a"), StepOutcome::Unchanged),
         sample(reads("a"), says(StepKind::CutOff), reads("a")),
-        sample(reads("a"), StepOutcome::NotMade, reads("a")),
+        sample(reads("a"), StepOutcome::NotSent, reads("a")),
     ]);
     let arm = &report.arms[0];
     let step = arm.same_step.unwrap();

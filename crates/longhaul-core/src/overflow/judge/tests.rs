@@ -16,7 +16,7 @@ fn weigh_text(status: u16, text: &str) -> Judgement {
     details.add_text(text);
     let unquoted = LazyCell::new(|| details.clone());
     let rules = ClassifierRules::standard();
-    weigh(status, &details, &unquoted, &FACTS, rules)
+    assess(status, &details, &unquoted, &FACTS, rules)
 }
 
 fn check(status: u16, text: &str, strength: Strength) {
@@ -160,7 +160,7 @@ fn years_and_model_numbers_are_not_sizes() {
     };
     let details = details("The chat model was retired in 2024. Migrate over to the 1106 release.");
     let unquoted = LazyCell::new(|| details.clone());
-    let judgement = weigh(
+    let judgement = assess(
         400,
         &details,
         &unquoted,
@@ -192,7 +192,7 @@ fn a_character_limit_scales_with_the_share_forwarded() {
     let mut details = ErrorDetails::default();
     details.add_text("prompt too long, at most 60k characters");
     let unquoted = LazyCell::new(|| details.clone());
-    let judgement = weigh(
+    let judgement = assess(
         400,
         &details,
         &unquoted,
@@ -208,7 +208,7 @@ fn words_only_quoted_from_the_request_count_like_an_empty_refusal() {
     let mut details = ErrorDetails::default();
     details.add_text("Bad content: 'the prompt exceeds the context of 4096 tokens'");
     let unquoted = LazyCell::new(ErrorDetails::default);
-    let judgement = weigh(
+    let judgement = assess(
         400,
         &details,
         &unquoted,

@@ -2,7 +2,7 @@
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, ToolCall};
-use crate::summary::file_activity::Touch;
+use crate::summary::file_activity::FileAccess;
 
 /// An effect of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -10,7 +10,7 @@ pub(super) enum CallEffect {
     /// The call ran a command.
     CommandRun(String),
     /// The call touched a file.
-    FileTouched(String, Touch),
+    FileTouched(String, FileAccess),
 }
 
 /// Words in the names of tools that change files, taken from recorded sessions of agents.
@@ -34,11 +34,11 @@ const RUNNING_TOOL_WORDS: [&str; 8] = [
 ];
 
 /// Prefixes of patch lines that name a file.
-const PATCH_PREFIXES: [(&str, Touch); 4] = [
-    ("*** Update File: ", Touch::Modified),
-    ("*** Add File: ", Touch::Created),
-    ("*** Delete File: ", Touch::Deleted),
-    ("*** Move to: ", Touch::Created),
+const PATCH_PREFIXES: [(&str, FileAccess); 4] = [
+    ("*** Update File: ", FileAccess::Modified),
+    ("*** Add File: ", FileAccess::Created),
+    ("*** Delete File: ", FileAccess::Deleted),
+    ("*** Move to: ", FileAccess::Created),
 ];
 
 /// Commands that print the files they are given.
@@ -81,27 +81,27 @@ pub(super) fn for_each_effect(
         if has(&MODIFYING_TOOL_WORDS) && !views {
             let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
             let touch = if says("create") {
-                Touch::Created
+                FileAccess::Created
             } else if says("delete") {
-                Touch::Deleted
+                FileAccess::Deleted
             } else {
-                Touch::Modified
+                FileAccess::Modified
             };
             found(CallEffect::FileTouched(path.to_owned(), touch));
         } else if has(&READING_TOOL_WORDS) && looks_like_file(path) || views {
-            found(CallEffect::FileTouched(path.to_owned(), Touch::Read));
+            found(CallEffect::FileTouched(path.to_owned(), FileAccess::Read));
         }
     } else if let Some(command) =
         command.filter(|_| has(&RUNNING_TOOL_WORDS) || !has(&MODIFYING_TOOL_WORDS))
     {
         let command = strip_shell_wrapper(&command);
-        shell_touches(command, &mut found);
+        shell_file_accesses(command, &mut found);
         found(CallEffect::CommandRun(command.to_owned()));
     }
 }
 
 /// Returns the files that a patch names, and the effect on each.
-fn patched_files(text: &str) -> impl Iterator<Item = (&str, Touch)> {
+fn patched_files(text: &str) -> impl Iterator<Item = (&str, FileAccess)> {
     text.lines().filter_map(|line| {
         PATCH_PREFIXES
             .iter()
@@ -119,7 +119,7 @@ fn strip_shell_wrapper(command: &str) -> &str {
 }
 
 /// Reports the files that a shell line reads or changes, as far as its plain words show.
-fn shell_touches(command: &str, found: &mut impl FnMut(CallEffect)) {
+fn shell_file_accesses(command: &str, found: &mut impl FnMut(CallEffect)) {
     for step in command.split(['|', ';', '&', '\n']) {
         let mut words = step
             .split_whitespace()
@@ -137,9 +137,9 @@ fn shell_touches(command: &str, found: &mut impl FnMut(CallEffect)) {
             verb == "tee" || (verb == "sed" && words.iter().any(|word| word.starts_with("-i")));
         for path in words.into_iter().filter(|word| looks_like_file(word)) {
             let touch = if in_place {
-                Touch::Modified
+                FileAccess::Modified
             } else {
-                Touch::Read
+                FileAccess::Read
             };
             found(CallEffect::FileTouched(path.to_owned(), touch));
         }

@@ -35,7 +35,7 @@ pub(super) struct PricedModel {
 }
 
 /// The parts of a run that its calls share.
-pub(super) struct Caller {
+pub(super) struct PaidClient {
     /// Whether calls are made. Before, they are only added up.
     pub(super) is_spending: AtomicBool,
     pub(super) model: PricedModel,
@@ -71,16 +71,16 @@ pub(super) struct StepCall {
 }
 
 /// The outcome of a call.
-pub(super) enum Called {
+pub(super) enum CallOutcome {
     /// The answer, or the refusal for its size.
     Recorded(Entry),
     /// The upstream failed; the text says how.
     Failed(String),
     /// The call was not made: it was planned, or the budget is used up.
-    NotMade,
+    NotSent,
 }
 
-impl Caller {
+impl PaidClient {
     /// Makes calls from now on, instead of adding them up.
     pub(super) fn begin_spending(&self) {
         self.is_spending.store(true, Ordering::Relaxed);
@@ -122,18 +122,18 @@ impl Caller {
 
     /// Asks for a step, unless the results file has the answer. Fails if the upstream refuses the
     /// key, or the results file cannot be written.
-    pub(super) async fn step(&self, call: &StepCall) -> Result<Called, Problem> {
+    pub(super) async fn step(&self, call: &StepCall) -> Result<CallOutcome, Problem> {
         let key = self.step_key(call);
         if let Some(known) = self.results.lock().get(&key) {
-            return Ok(Called::Recorded(known.clone()));
+            return Ok(CallOutcome::Recorded(known.clone()));
         }
         let size = size(call.dialect, &call.body, self.output, self.model.prices);
         if !self.is_spending() {
             self.spending.lock().plan(size, false);
-            return Ok(Called::NotMade);
+            return Ok(CallOutcome::NotSent);
         }
         let Some(reserved) = self.spending.lock().reserve(size) else {
-            return Ok(Called::NotMade);
+            return Ok(CallOutcome::NotSent);
         };
         let sent = self.send_step(call).await;
         let reply = match sent {
@@ -143,7 +143,7 @@ impl Caller {
                     .spending
                     .lock()
                     .settle(reserved, size, CallCost::Uncounted);
-                return Ok(Called::Failed(why));
+                return Ok(CallOutcome::Failed(why));
             }
         };
         if let Some(problem) = Self::refused_key(self.upstream.base_for(call.dialect), &reply) {
@@ -165,11 +165,11 @@ impl Caller {
         } else if is_answer {
             EntryKind::Step
         } else {
-            return Ok(Called::Failed(error_text(&reply)));
+            return Ok(CallOutcome::Failed(error_text(&reply)));
         };
         let mut entry = Entry::new(kind, &key, call.place.clone(), &self.model.name);
         entry.reply = text;
-        self.record(entry, usage, cost).map(Called::Recorded)
+        self.record(entry, usage, cost).map(CallOutcome::Recorded)
     }
 
     async fn send_step(&self, call: &StepCall) -> Result<LoopbackReply, String> {
@@ -230,7 +230,11 @@ impl Caller {
 
     /// Makes a call for a summary, unless the results file has the answer. Fails if the upstream
     /// refuses the key, or the results file cannot be written.
-    pub(super) async fn summary(&self, dialect: Dialect, body: &Bytes) -> Result<Called, Problem> {
+    pub(super) async fn summary(
+        &self,
+        dialect: Dialect,
+        body: &Bytes,
+    ) -> Result<CallOutcome, Problem> {
         let upstream = self.summary_upstream.as_ref().unwrap_or(&self.upstream);
         let key = hash(&[
             b"summary",
@@ -239,7 +243,7 @@ impl Caller {
             body,
         ]);
         if let Some(known) = self.results.lock().get(&key) {
-            return Ok(Called::Recorded(known.clone()));
+            return Ok(CallOutcome::Recorded(known.clone()));
         }
         let conversation = dialect.read(body).ok();
         let output = conversation.and_then(|it| it.output_tokens());
@@ -247,10 +251,10 @@ impl Caller {
         let size = size(dialect, body, output, self.summary_model.prices);
         if !self.is_spending() {
             self.spending.lock().plan(size, true);
-            return Ok(Called::NotMade);
+            return Ok(CallOutcome::NotSent);
         }
         let Some(reserved) = self.spending.lock().reserve(size) else {
-            return Ok(Called::NotMade);
+            return Ok(CallOutcome::NotSent);
         };
         let reply = match upstream.send(dialect, body).await {
             Ok(reply) => reply,
@@ -259,7 +263,7 @@ impl Caller {
                     .spending
                     .lock()
                     .settle(reserved, size, CallCost::Uncounted);
-                return Ok(Called::Failed(why));
+                return Ok(CallOutcome::Failed(why));
             }
         };
         if let Some(problem) = Self::refused_key(upstream.base_for(dialect), &reply) {
@@ -267,13 +271,13 @@ impl Caller {
         }
         if !reply.status.is_success() {
             _ = self.spending.lock().settle(reserved, size, CallCost::Free);
-            return Ok(Called::Failed(error_text(&reply)));
+            return Ok(CallOutcome::Failed(error_text(&reply)));
         }
         let whole = Response::new(Full::new(reply.body.clone()));
         let Ok(read) = summary_reply::read(whole, dialect, &mut Vec::new()).await else {
             // A refusal under a status of success.
             _ = self.spending.lock().settle(reserved, size, CallCost::Free);
-            return Ok(Called::Failed(error_text(&reply)));
+            return Ok(CallOutcome::Failed(error_text(&reply)));
         };
         let usage = read.usage;
         let cost = usage
@@ -284,7 +288,7 @@ impl Caller {
         let mut entry = Entry::new(EntryKind::Summary, &key, place, &self.summary_model.name);
         entry.reply = String::from_utf8_lossy(&reply.body).into_owned();
         entry.is_stream = !reply.body.trim_ascii_start().starts_with(b"{");
-        self.record(entry, usage, cost).map(Called::Recorded)
+        self.record(entry, usage, cost).map(CallOutcome::Recorded)
     }
 
     fn record(

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::caller::{Called, Caller};
+use super::paid_client::{CallOutcome, PaidClient};
 use crate::cli::loopback::{LoopbackClient, LoopbackReply};
 use crate::error::Problem;
 use longhaul_core::dialect::Dialect;
@@ -34,7 +34,7 @@ const BODY_BYTES: usize = 256 << 20;
 const MODEL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running upstream, stopped on drop.
-pub(super) struct Gateway {
+pub(super) struct ReplayUpstream {
     address: SocketAddr,
     state: Arc<GatewayState>,
     accepting: JoinHandle<()>,
@@ -45,7 +45,7 @@ struct GatewayState {
     /// The model in this process.
     model: LoopbackClient,
     /// Pays for summaries. Without it, the model in this process writes them.
-    caller: Option<Arc<Caller>>,
+    caller: Option<Arc<PaidClient>>,
     /// The newest chat as longhaul forwarded it.
     forwarded: Mutex<Bytes>,
     /// Calls for summaries in flight.
@@ -63,9 +63,12 @@ pub(super) enum Stopped {
 /// Counts a call for a summary until it is dropped.
 struct PendingCall<'s>(&'s watch::Sender<usize>);
 
-impl Gateway {
+impl ReplayUpstream {
     /// Starts an upstream in front of the model at `model`. Fails if loopback cannot be used.
-    pub(super) async fn start(model: SocketAddr, caller: Option<Arc<Caller>>) -> io::Result<Self> {
+    pub(super) async fn start(
+        model: SocketAddr,
+        caller: Option<Arc<PaidClient>>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let state = Arc::new(GatewayState {
@@ -110,7 +113,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for ReplayUpstream {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -209,7 +212,7 @@ impl GatewayState {
             body: Bytes::new(),
         };
         match caller.summary(dialect, &body).await {
-            Ok(Called::Recorded(entry)) => {
+            Ok(CallOutcome::Recorded(entry)) => {
                 let kind = if entry.is_stream {
                     "text/event-stream"
                 } else {
@@ -222,15 +225,15 @@ impl GatewayState {
                 reply.body = entry.reply.into();
                 Ok(reply)
             }
-            Ok(Called::Failed(_)) => {
+            Ok(CallOutcome::Failed(_)) => {
                 caller.failed_summaries.fetch_add(1, Ordering::Relaxed);
                 Ok(failed(StatusCode::BAD_GATEWAY))
             }
-            Ok(Called::NotMade) if caller.is_spending() => {
+            Ok(CallOutcome::NotSent) if caller.is_spending() => {
                 self.stop(Stopped::Budget);
                 Ok(failed(StatusCode::SERVICE_UNAVAILABLE))
             }
-            Ok(Called::NotMade) => self.ask_model(path, body).await,
+            Ok(CallOutcome::NotSent) => self.ask_model(path, body).await,
             Err(problem) => {
                 self.stop(Stopped::Problem(problem));
                 Ok(failed(StatusCode::SERVICE_UNAVAILABLE))
