@@ -64,8 +64,8 @@ faults! {
 
     /// The process has as many requests under way as it may, or the caller its share of them.
     TooManyRequests = "too_many_requests", SERVICE_UNAVAILABLE, MayHelp,
-        "too many requests are in flight (limits.requests), or your share of them; retry when \
-         fewer are in flight, or raise the limit";
+        "too many requests are in flight (limits.requests), or large heads (limits.buffered), or your \
+         share of them; retry when fewer are in flight, or raise the limit";
 
     /// The chat to compact exceeds a limit on chats.
     ChatTooLarge = "chat_too_large", PAYLOAD_TOO_LARGE, Useless,

@@ -127,7 +127,8 @@ impl Services {
             extensions.insert(owner);
         }
         let mut memory = self.budget.owned_by(owner).reservation();
-        let grown = memory.grow_to(head_bytes(request));
+        // The number of requests bounds usual heads: a budget full of bodies refuses no request.
+        let grown = memory.grow_to(head_bytes(request).saturating_sub(FREE_HEAD_BYTES));
         let taken = grown.and_then(|()| self.request_slots.take(owner, memory));
         taken.map_err(|_| Fault::TooManyRequests)
     }
@@ -201,6 +202,9 @@ impl Services {
         self.store.close().await;
     }
 }
+
+/// Bytes of a head that count in no budget. Heads of agents take less.
+const FREE_HEAD_BYTES: u64 = 8 * 1024;
 
 /// Tag of a request's caller, whatever its path; an extension of each request with credentials.
 #[derive(Clone, Copy, Debug)]

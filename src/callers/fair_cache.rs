@@ -170,6 +170,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
 impl<K: CallerKey, V: Clone> Shelves<K, V> {
     fn get(&mut self, key: &K) -> Option<V> {
+        self.sweep();
         self.uses += 1;
         let (uses, idle, caller) = (self.uses, self.idle, key.caller());
         let own = self.change_shelf(caller, |shelf| shelf.get(key, uses, idle));
@@ -204,15 +205,11 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
     /// Whether a caller has a shelf of its own, or may have one now.
     fn has_shelf(&mut self, caller: ScopeTag) -> bool {
         self.by_caller.contains_key(&caller)
-            || self.accepted.contains(caller) && {
-                if self.by_caller.len() >= MAX_SHELVES {
-                    self.sweep();
-                }
-                self.by_caller.len() < MAX_SHELVES
-            }
+            || self.accepted.contains(caller) && self.by_caller.len() < MAX_SHELVES
     }
 
     fn put(&mut self, key: K, value: V, weight: u64) {
+        self.sweep();
         self.uses += 1;
         let (uses, caller) = (self.uses, key.caller());
         if self.has_shelf(caller) {
@@ -245,12 +242,14 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         }
     }
 
-    /// Removes expired entries, unless they were searched for a moment ago.
+    /// Removes expired entries, unless they were searched for a moment ago. A cache without uses keeps them
+    /// until the next use.
     fn sweep(&mut self) {
         if self.swept_at.elapsed() < SWEEP_INTERVAL {
             return;
         }
         self.swept_at = Instant::now();
+        self.newcomers.remove_expired(self.idle);
         let callers: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
         for caller in callers {
             let idle = self.idle;
@@ -314,12 +313,24 @@ impl<K: CallerKey, V: Clone> Shelf<K, V> {
         false
     }
 
+    /// Removes expired entries. Keys are queued by use, so the first one in use ends the search.
     fn remove_expired(&mut self, idle: Duration) {
-        let is_expired = |entry: &CacheEntry<V>| entry.used_at.elapsed() > idle;
-        let expired = self.entries.iter().filter(|(_, entry)| is_expired(entry));
-        let expired: Vec<K> = expired.map(|(key, _)| key.clone()).collect();
-        for key in expired {
-            self.remove(&key);
+        while let Some((&queued, key)) = self.queue.first_key_value() {
+            let Some(entry) = self.entries.get_mut(key) else {
+                break;
+            };
+            if entry.last_use > queued {
+                let last_use = entry.last_use;
+                entry.queued = last_use;
+                if let Some(key) = self.queue.remove(&queued) {
+                    self.queue.insert(last_use, key);
+                }
+            } else if entry.used_at.elapsed() > idle {
+                let key = key.clone();
+                self.remove(&key);
+            } else {
+                break;
+            }
         }
     }
 }
@@ -428,6 +439,18 @@ mod tests {
         assert!(kept(&cache, 1, 0..1).is_empty());
         let shelves = cache.shelves.lock();
         assert!(shelves.weight == 0 && shelves.by_caller.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expired_entries_are_freed_by_the_uses_of_other_callers() {
+        let cache = cache();
+        insert(&cache, 1, 0..10);
+        insert(&cache, 9, 0..5);
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(kept(&cache, 1, 0..1), [0]);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        insert(&cache, 2, 0..1);
+        assert_eq!(cache.weight(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -343,8 +343,15 @@ fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt>
 fn without_old_images(chat: &Chat<'_>, next: NextStep) -> NextStep {
     match next {
         NextStep::Retry(mut attempt) => {
-            if let Some(before) = images::droppable_before(chat.request.conversation) {
+            let conversation = chat.request.conversation;
+            if let Some(before) = images::droppable_before(conversation) {
                 attempt.plan.view.drop_images_before(before);
+                // A dropped image is an edit, and may be the first.
+                let thinking = &attempt.inputs.prior_records.thinking;
+                attempt.plan = attempt
+                    .plan
+                    .clone()
+                    .without_stale_thinking(conversation, thinking);
             }
             NextStep::Retry(attempt)
         }

@@ -405,7 +405,7 @@ settings! { ALL_SETTINGS:
     /// unchanged. A million tokens are about 4 MB of text; the rest is room for images.
     LIMITS_BODY: u64 = bytes, "limits.body" = "256MiB";
 
-    /// The maximum bytes of all buffered chat bodies, heads and held replies together: four of the
+    /// The maximum bytes of all buffered chat bodies, large heads and held replies together: four of the
     /// largest bodies. A body that does not fit is streamed through unchanged. One caller may hold
     /// as much as is free, so at most half. A caller has a share of its own once an upstream has
     /// accepted one of its requests; until then, it shares with its address.
