@@ -3,7 +3,7 @@
 //! An entry gives way to another caller's only if its own caller holds more. Callers of whom no request
 //! was accepted share a small part, so invented credentials evict nothing of other callers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +67,8 @@ struct Shelves<K, V> {
     idle: Duration,
     accepted: Arc<AcceptedCallers>,
     by_caller: HashMap<ScopeTag, Shelf<K, V>>,
+    /// Callers by the weight of their shelves, to find the largest.
+    by_weight: BTreeSet<(u64, ScopeTag)>,
     newcomers: Shelf<K, V>,
     /// Weight of the entries in `by_caller`.
     weight: u64,
@@ -107,6 +109,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
                 idle,
                 accepted: Arc::clone(accepted),
                 by_caller: HashMap::new(),
+                by_weight: BTreeSet::new(),
                 newcomers: Shelf::default(),
                 weight: 0,
                 uses: 0,
@@ -195,9 +198,15 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         let shelf = self.by_caller.get_mut(&caller)?;
         let before = shelf.weight;
         let outcome = change(shelf);
-        self.weight = self.weight - before + shelf.weight;
-        if shelf.entries.is_empty() {
+        let (after, is_empty) = (shelf.weight, shelf.entries.is_empty());
+        self.weight = self.weight - before + after;
+        if before != after || is_empty {
+            self.by_weight.remove(&(before, caller));
+        }
+        if is_empty {
             self.by_caller.remove(&caller);
+        } else {
+            self.by_weight.insert((after, caller));
         }
         Some(outcome)
     }
@@ -232,8 +241,7 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
         while self.weight > self.max_weight - for_newcomers {
             let own = self.by_caller.get(&caller).map_or(0, |shelf| shelf.weight);
-            let others = self.by_caller.iter().map(|(tag, it)| (it.weight, *tag));
-            let largest = others.max_by_key(|(weight, _)| *weight);
+            let largest = self.by_weight.last().copied();
             let larger = largest.filter(|(weight, _)| *weight > own);
             let gives_way = larger.map_or(caller, |(_, tag)| tag);
             if self.change_shelf(gives_way, Shelf::evict_one) != Some(true) {

@@ -190,24 +190,24 @@ impl MemoryStore {
         open: impl FnOnce() -> Option<CompactionRecord>,
     ) -> MergeOutcome {
         self.ever_stored.records.store(true, Ordering::Release);
+        let is_same = |kept: &Arc<CachedRecord>| kept.confirmed_tag == Some(check);
+        // All callers share the lock of the cache, so records are opened outside.
+        let opened = if self.records.get(&key).is_some_and(|kept| is_same(&kept)) {
+            None
+        } else {
+            let Some(record) = open() else {
+                return MergeOutcome::Unreadable;
+            };
+            Some(Arc::new(record))
+        };
         let mut outcome = MergeOutcome::Merged;
         self.records.update(key, |here| {
             let bit = here.as_ref().map(|kept| Arc::clone(&kept.adopted));
             let bit = bit.unwrap_or_default();
-            if here
-                .as_ref()
-                .is_some_and(|kept| kept.confirmed_tag == Some(check))
-            {
-                outcome = merge_adopted(&bit, adopted);
-                return None;
-            }
-            let Some(record) = open() else {
-                outcome = MergeOutcome::Unreadable;
-                return None;
-            };
             outcome = merge_adopted(&bit, adopted);
+            let record = opened.filter(|_| !here.as_ref().is_some_and(is_same))?;
             Some(Arc::new(CachedRecord {
-                record: Arc::new(record),
+                record,
                 adopted: bit,
                 confirmed_tag: Some(check),
             }))
