@@ -31,11 +31,15 @@ pub(super) fn reduced_output(
 ) -> Option<Tokens> {
     let asked = conversation.output_tokens()?;
     let limit = Tokens::new(refused.overflow.limit?);
-    let sample = refused
-        .overflow
-        .used
-        .and_then(|used| CountSample::new(refused.tokens, used));
-    let input = upper_count(view.tokens(conversation), sample);
+    let view = view.tokens(conversation);
+    let input = match refused.overflow.used {
+        None => upper_count(view, None),
+        // A count far below the estimate is no sample, but the upstream compares it with the limit.
+        Some(used) => CountSample::new(refused.tokens, used).map_or_else(
+            || view.scaled(Tokens::new(used), refused.tokens),
+            |sample| sample.upper_count(view),
+        ),
+    };
     let left = limit - input - OUTPUT_MARGIN;
     let is_enough = left > Tokens::ZERO && !conversation.grants_reasoning_tokens(left);
     let counts_output = refused.overflow.output.is_some() || asked > limit.divided_by(2);
@@ -113,7 +117,10 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
     let estimate = attempt.tokens(chat.request.conversation);
     let refused = CountedOutput {
         limit: Tokens::new(limit),
-        sample: input.and_then(|input| CountSample::new(estimate, input)),
+        // A count far above the estimate is that of documents, which other requests lack.
+        sample: input
+            .filter(|input| *input <= estimate.percent(200).get())
+            .and_then(|input| CountSample::new(estimate, input)),
     };
     chat.knowledge.counted_outputs.record(&chat.model, refused);
 }

@@ -88,8 +88,10 @@ async fn fit_known_window(
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
-    let leaves_output =
-        output_limit::output_beside(chat, &plan.view) != Some(OutputBeside::TooLittle);
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    // A larger request that was accepted outweighs an earlier refusal.
+    let leaves_output = tokens <= observations.largest_accepted
+        || output_limit::output_beside(chat, &plan.view) != Some(OutputBeside::TooLittle);
     let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
     let is_enabled = settings.proactive && chat.recovery_enabled();
     let is_known =

@@ -12,7 +12,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::window::token_ratio::{CountSample, TokenRatio};
 
-/// Number of counts. At some 200 bytes each, they take at most 14 MB.
+/// Number of counts. At some 300 bytes each, they take at most 20 MB.
 const MAX_COUNTS: u64 = 65_536;
 /// Maximum boundaries to search back for a count. The last answered request lies one or two
 /// boundaries back; after a fork or an undo, a few more.

@@ -100,8 +100,8 @@ impl TokenPrices {
         Some(self.input.cost_of(usage.input - cached - written) + read + write)
     }
 
-    /// Returns the price of input that the cache keeps for an hour: twice the price of input, if cache
-    /// writes have a price of their own. Source: Anthropic's documentation of prompt caching.
+    /// Returns the price of input that the cache keeps for an hour. If cache writes have a price of their
+    /// own, an hour costs twice the price of input. Source: Anthropic's documentation of prompt caching.
     fn hour_price(&self) -> Price {
         match self.written {
             Some(_) => Price(self.input.0.saturating_mul(2)),
