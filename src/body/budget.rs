@@ -54,8 +54,18 @@ impl BufferBudget {
     /// Creates an empty reservation that leaves half of the budget free for others. Used for data
     /// that is held long and is dispensable.
     pub(crate) fn low_priority_reservation(&self) -> Reservation {
+        self.reservation_leaving(self.limit / 2)
+    }
+
+    /// Creates an empty reservation that leaves three quarters of the budget free, for bytes that are read
+    /// before anyone asks for them. Readers of replies, of low priority, then still have a quarter.
+    pub(crate) fn read_ahead_reservation(&self) -> Reservation {
+        self.reservation_leaving(self.limit / 4 * 3)
+    }
+
+    fn reservation_leaving(&self, min_free: u64) -> Reservation {
         let mut reservation = self.reservation();
-        reservation.min_free = self.limit / 2;
+        reservation.min_free = min_free;
         reservation
     }
 }

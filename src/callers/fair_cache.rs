@@ -3,6 +3,9 @@
 //! An entry gives way to another caller's only if its own caller holds more. Callers of whom no request
 //! was accepted share a small part, so invented credentials evict nothing of other callers.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -221,7 +224,18 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         self.sweep();
         self.uses += 1;
         let (uses, caller) = (self.uses, key.caller());
-        if self.has_shelf(caller) {
+        let has_shelf = self.has_shelf(caller);
+        let for_newcomers = self.max_weight / NEWCOMER_FRACTION;
+        let room = if has_shelf {
+            self.max_weight - for_newcomers
+        } else {
+            for_newcomers
+        };
+        // An entry that can never fit evicts no other.
+        if weight > room {
+            return;
+        }
+        if has_shelf {
             self.by_caller.entry(caller).or_default();
             self.change_shelf(caller, |shelf| shelf.put(key, value, weight, uses));
         } else {
@@ -340,165 +354,5 @@ impl<K: CallerKey, V: Clone> Shelf<K, V> {
                 break;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MINUTE: Duration = Duration::from_mins(1);
-
-    fn key(caller: u32, number: u32) -> RecordKey {
-        let scope = Scope::new(&[0; 32], &[&caller.to_le_bytes()]);
-        scope.named_key(&number.to_string())
-    }
-
-    /// A cache with room for 70 entries of accepted callers and 10 of newcomers. Callers up to 3 are
-    /// accepted.
-    fn cache() -> FairCache<RecordKey, ()> {
-        let accepted = Arc::new(AcceptedCallers::default());
-        for caller in 0..=3 {
-            accepted.insert(key(caller, 0).scope());
-        }
-        FairCache::of_entries(80, MINUTE, &accepted)
-    }
-
-    fn insert(cache: &FairCache<RecordKey, ()>, caller: u32, numbers: std::ops::Range<u32>) {
-        for number in numbers {
-            cache.insert(key(caller, number), ());
-        }
-    }
-
-    fn kept(
-        cache: &FairCache<RecordKey, ()>,
-        caller: u32,
-        numbers: std::ops::Range<u32>,
-    ) -> Vec<u32> {
-        numbers
-            .filter(|number| cache.get(&key(caller, *number)).is_some())
-            .collect()
-    }
-
-    #[tokio::test]
-    async fn a_caller_that_floods_the_cache_evicts_only_its_own_entries() {
-        let cache = cache();
-        insert(&cache, 1, 0..30);
-        insert(&cache, 2, 0..1_000);
-        assert_eq!(kept(&cache, 1, 0..30).len(), 30);
-        let newest: Vec<u32> = (960..1_000).collect();
-        assert_eq!(kept(&cache, 2, 0..1_000), newest);
-    }
-
-    #[tokio::test]
-    async fn a_further_caller_gets_an_equal_share_from_the_largest() {
-        let cache = cache();
-        insert(&cache, 1, 0..70);
-        insert(&cache, 2, 0..10);
-        insert(&cache, 3, 0..1_000);
-        assert_eq!(kept(&cache, 2, 0..10).len(), 10);
-        assert_eq!(kept(&cache, 1, 0..70).len(), 30);
-        assert_eq!(kept(&cache, 3, 0..1_000).len(), 30);
-    }
-
-    #[tokio::test]
-    async fn invented_callers_evict_nothing_of_accepted_ones() {
-        let cache = cache();
-        insert(&cache, 1, 0..70);
-        for invented in 1_000..11_000 {
-            cache.insert(key(invented, 0), ());
-        }
-        assert_eq!(kept(&cache, 1, 0..70).len(), 70);
-        assert_eq!(cache.shelves.lock().newcomers.weight, 10);
-    }
-
-    #[tokio::test]
-    async fn entries_of_a_newcomer_are_safe_once_it_is_accepted() {
-        let cache = cache();
-        insert(&cache, 9, 0..1);
-        cache.shelves.lock().accepted.insert(key(9, 0).scope());
-        assert_eq!(kept(&cache, 9, 0..1), [0]);
-        for invented in 1_000..2_000 {
-            cache.insert(key(invented, 0), ());
-        }
-        assert_eq!(kept(&cache, 9, 0..1), [0]);
-    }
-
-    #[tokio::test]
-    async fn the_least_recently_used_entry_goes_first_and_one_replaced_counts_once() {
-        let cache = cache();
-        insert(&cache, 1, 0..70);
-        insert(&cache, 1, 69..70);
-        assert_eq!(kept(&cache, 1, 0..1), [0]);
-        insert(&cache, 1, 70..71);
-        assert_eq!(kept(&cache, 1, 0..3), [0, 2]);
-        assert_eq!(cache.shelves.lock().weight, 70);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_entry_expires_after_its_last_use() {
-        let cache = cache();
-        insert(&cache, 1, 0..1);
-        for _ in 0..2 {
-            tokio::time::advance(Duration::from_secs(50)).await;
-            assert_eq!(kept(&cache, 1, 0..1), [0]);
-        }
-        tokio::time::advance(Duration::from_secs(61)).await;
-        assert!(kept(&cache, 1, 0..1).is_empty());
-        let shelves = cache.shelves.lock();
-        assert!(shelves.weight == 0 && shelves.by_caller.is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn expired_entries_are_freed_by_the_uses_of_other_callers() {
-        let cache = cache();
-        insert(&cache, 1, 0..10);
-        insert(&cache, 9, 0..5);
-        tokio::time::advance(Duration::from_secs(50)).await;
-        assert_eq!(kept(&cache, 1, 0..1), [0]);
-        tokio::time::advance(Duration::from_secs(30)).await;
-        insert(&cache, 2, 0..1);
-        assert_eq!(cache.weight(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_shelf_is_free_for_another_caller_after_its_entries_expired() {
-        let accepted = Arc::new(AcceptedCallers::default());
-        let callers = u32::try_from(MAX_SHELVES).unwrap();
-        for caller in 0..=callers {
-            accepted.insert(key(caller, 0).scope());
-        }
-        let cache = FairCache::of_entries(1 << 16, MINUTE, &accepted);
-        for caller in 0..=callers {
-            cache.insert(key(caller, 0), ());
-        }
-        assert_eq!(cache.shelves.lock().newcomers.weight, 1);
-        tokio::time::advance(Duration::from_secs(61)).await;
-        cache.insert(key(callers, 1), ());
-        assert!(
-            cache
-                .shelves
-                .lock()
-                .by_caller
-                .contains_key(&key(callers, 1).scope())
-        );
-    }
-
-    #[tokio::test]
-    async fn the_newest_entry_stays_even_if_all_others_were_used() {
-        let cache = cache();
-        for number in 0..200 {
-            insert(&cache, 1, number..number + 1);
-            assert_eq!(kept(&cache, 1, number..number + 1), [number]);
-        }
-        let newest: Vec<u32> = (130..200).collect();
-        assert_eq!(kept(&cache, 1, 0..200), newest);
-        let shelves = cache.shelves.lock();
-        assert!(
-            shelves
-                .by_caller
-                .values()
-                .all(|shelf| shelf.queue.len() == 70)
-        );
     }
 }

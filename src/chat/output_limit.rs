@@ -79,8 +79,7 @@ pub(super) fn output_beside(chat: &Chat<'_>, view: &ForwardedView) -> Option<Out
         .store
         .last_count(&chat.prefix_keys, &chat.model);
     let samples = [last.map(|last| last.sample), refused.sample];
-    // The conversation's last count is closer; the refused request may have held images or documents,
-    // which the estimate does not count.
+    // The conversation's last count is closer.
     let input = upper_count(tokens, samples.into_iter().flatten().next());
     let left = refused.limit - input - OUTPUT_MARGIN;
     Some(if left >= asked {

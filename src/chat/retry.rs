@@ -202,13 +202,7 @@ pub(crate) async fn next_step(
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => NextStep::Relay,
-        Verdict::TooManyBytes => {
-            if let Some(second) = retry_without_old_images(chat, first) {
-                return NextStep::retry(second);
-            }
-            let next = recovery::recover_from_byte_limit(chat, first, status).await;
-            without_old_images(chat, next)
-        }
+        Verdict::TooManyBytes => retry_with_fewer_bytes(chat, first, status).await,
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
                 return NextStep::retry(original);
@@ -320,16 +314,30 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     retry_original(chat, first, RewriteRefusal::Unexplained)
 }
 
+/// Drops old images if they are a large part of the body. Otherwise shortens history, or drops the images
+/// if history cannot be shortened.
+async fn retry_with_fewer_bytes(chat: &Chat<'_>, first: &Attempt, status: StatusCode) -> NextStep {
+    let conversation = chat.request.conversation;
+    let are_large = images::droppable_before(conversation).is_some_and(|before| {
+        images::bytes_before(conversation, before) >= conversation.body().len() / LARGE_IMAGES
+    });
+    if are_large && let Some(second) = retry_without_old_images(chat, first) {
+        return NextStep::retry(second);
+    }
+    match recovery::recover_from_byte_limit(chat, first, status).await {
+        NextStep::Retry(attempt) => NextStep::Retry(without_old_images(chat, attempt)),
+        next @ (NextStep::GiveUp | NextStep::Relay) => {
+            retry_without_old_images(chat, first).map_or(next, NextStep::retry)
+        }
+    }
+}
+
 /// Retries with the oldest images replaced by markers; images of the newest user turn stay. Returns `None`
-/// if these images are a small part of the body, or if such a retry was refused within the last hour.
+/// if there are none, or if such a retry was refused within the last hour.
 fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
-    let is_refuted = chat.knowledge.refuted.is_refuted(OLD_IMAGES_STATEMENT);
-    // Few bytes of images do not make a body too large.
-    if is_refuted
-        || images::bytes_before(conversation, before) < conversation.body().len() / LARGE_IMAGES
-    {
+    if chat.knowledge.refuted.is_refuted(OLD_IMAGES_STATEMENT) {
         return None;
     }
     let mut view = first.view().clone();
@@ -340,23 +348,18 @@ fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt>
 }
 
 /// Replaces the oldest images in a retry that shortens history for its bytes.
-fn without_old_images(chat: &Chat<'_>, next: NextStep) -> NextStep {
-    match next {
-        NextStep::Retry(mut attempt) => {
-            let conversation = chat.request.conversation;
-            if let Some(before) = images::droppable_before(conversation) {
-                attempt.plan.view.drop_images_before(before);
-                // A dropped image is an edit, and may be the first.
-                let thinking = &attempt.inputs.prior_records.thinking;
-                attempt.plan = attempt
-                    .plan
-                    .clone()
-                    .without_stale_thinking(conversation, thinking);
-            }
-            NextStep::Retry(attempt)
-        }
-        NextStep::GiveUp | NextStep::Relay => next,
+fn without_old_images(chat: &Chat<'_>, mut attempt: Box<Attempt>) -> Box<Attempt> {
+    let conversation = chat.request.conversation;
+    if let Some(before) = images::droppable_before(conversation) {
+        attempt.plan.view.drop_images_before(before);
+        // A dropped image is an edit, and may be the first.
+        let thinking = &attempt.inputs.prior_records.thinking;
+        attempt.plan = attempt
+            .plan
+            .clone()
+            .without_stale_thinking(conversation, thinking);
     }
+    attempt
 }
 
 /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.

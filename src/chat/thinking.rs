@@ -159,6 +159,9 @@ pub(super) fn learn_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     }
     let messages = chat.request.conversation.messages();
     let newest = messages.iter().rposition(|it| it.bound_thinking.is_some());
+    // Thinking that an earlier request left out is not sent, and proves nothing.
+    let removed = prior.thinking.removed();
+    let newest = newest.filter(|newest| !removed.iter().any(|range| range.contains(newest)));
     let Some(newest) = newest.filter(|newest| plan.view.changed_prefix_len() <= *newest) else {
         return;
     };

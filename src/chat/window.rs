@@ -167,8 +167,8 @@ pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> O
 }
 
 /// Learns the window that a refusal reveals: for the caller if the stated limit is credible, else
-/// for this conversation alone. So does the refusal of a body that lacks a part of its history, whose
-/// size is unknown.
+/// for this conversation alone. A body that lacks a part of its history has an unknown size, so its
+/// refusal counts for this conversation alone.
 pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let windows = &chat.knowledge.windows;
     let sources = model_window_sources(chat, &chat.model, None);
@@ -243,7 +243,8 @@ const NEAR_TABLE_WINDOW: u32 = 2;
 /// smaller.
 const NEAR_ASSUMED_WINDOW: u32 = 16;
 
-/// Half of the smallest window that a local server may have unasked: Ollama's default is 4,096 tokens.
+/// Half of Ollama's default window of 4,096 tokens. A shorter chat fits all common defaults but those of old
+/// releases.
 const NEAR_LOCAL_WINDOW: Tokens = Tokens::new(2_048);
 
 /// Whether the window that the upstream lists may change this chat's next plan: if the chat comes near
@@ -257,8 +258,8 @@ fn listing_may_matter(chat: &Chat<'_>) -> bool {
 
 /// Whether a chat of `tokens` comes near the assumed window. A local server may have any window.
 fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, SelectedSource)) -> bool {
-    if host == HostKind::Local && tokens >= NEAR_LOCAL_WINDOW {
-        return true;
+    if host == HostKind::Local {
+        return tokens >= NEAR_LOCAL_WINDOW;
     }
     let divisor = match source {
         SelectedSource::Default => NEAR_ASSUMED_WINDOW,

@@ -24,10 +24,10 @@ pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) 
         // Replicas on one machine have ports of their own. A port that is drawn at each start names
         // no process.
         StoreLocation::Redis(_) => {
-            let port = Some(config.listen.port()).filter(|port| *port != 0);
-            config.store.totals = port
-                .zip(folder(env))
-                .map(|(port, folder)| folder.join(format!("port-{port}")));
+            let is_drawn = config.listen.port() == 0;
+            let name = config.listen.to_string().replace([':', '[', ']'], "-");
+            let folder = folder(env).filter(|_| !is_drawn);
+            config.store.totals = folder.map(|folder| folder.join(format!("port-{name}")));
         }
     }
 }
@@ -69,7 +69,7 @@ mod tests {
             keep_lessons(&mut config, &env);
             (config.store.totals, config.store.lessons)
         };
-        let expect = home.path().join("longhaul").join("port-8484");
+        let expect = home.path().join("longhaul").join("port-127.0.0.1-8484");
         assert_eq!(kept("127.0.0.1:8484"), (Some(expect), None));
         assert_eq!(kept("127.0.0.1:0"), (None, None));
     }

@@ -397,8 +397,9 @@ settings! { ALL_SETTINGS:
 
     /// Whether replies report what was done to their requests, in x-longhaul-action,
     /// x-longhaul-tokens-before, x-longhaul-tokens-after, x-longhaul-request and
-    /// x-longhaul-conversation. Replies to unchanged requests never carry these headers. The log
-    /// contains the report in any case.
+    /// x-longhaul-conversation. The upstream's replies to unchanged requests never carry these
+    /// headers, and longhaul's own errors always carry x-longhaul-request. The log contains the
+    /// report in any case.
     REPORT_HEADERS: bool = switch, "report.headers" = "true";
 
     /// The maximum bytes of a chat body that longhaul reads. A larger body is streamed through

@@ -116,8 +116,11 @@ pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     is_under(path, "/messages")
         || headers.contains_key(ANTHROPIC_VERSION)
-        || headers.contains_key(ANTHROPIC_BETA)
         || has_anthropic_credential(headers)
+        // Gateways accept this header with chats of other APIs.
+        || (headers.contains_key(ANTHROPIC_BETA)
+            && !is_under(path, "/chat/completions")
+            && !is_under(path, "/responses"))
 }
 
 /// Whether a request bears a key or a login that Anthropic issued. No other upstream may receive it.
@@ -188,6 +191,12 @@ mod tests {
             "Bearer sk-proj-x"
         ));
         assert!(!is_messages("/v1/threads/t/messages", "x-api-key", "k"));
+        let chat = "/v1/chat/completions";
+        assert!(!is_messages(
+            chat,
+            "anthropic-beta",
+            "context-1m-2025-08-07"
+        ));
     }
 
     const ROUTER: &str = "https://openrouter.ai/api/v1";

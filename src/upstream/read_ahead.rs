@@ -40,7 +40,7 @@ impl<I> ReadAhead<I> {
         };
         let reservation = self
             .reservation
-            .get_or_insert_with(|| budget.low_priority_reservation());
+            .get_or_insert_with(|| budget.read_ahead_reservation());
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         reservation.grow_to(bytes.saturating_mul(BUFFERS)).is_ok()
     }

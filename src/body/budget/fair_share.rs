@@ -57,7 +57,7 @@ impl FairShare {
     }
 
     /// Takes `more` for `owner` and leaves at least `min_free` free. Without an owner, no share
-    /// applies. Fails if nothing was taken then.
+    /// applies. On an error, nothing was taken.
     pub(crate) fn take(
         &self,
         owner: Option<Owner>,

@@ -3,11 +3,8 @@
 //!
 //! A look-up costs little more than one in a `HashMap`; one in a moka cache takes some 1,000
 //! instructions. Use this map for keys looked up at each boundary of a history, or often within a
-//! request. Use moka for keys that are rarely looked up, and for values that:
-//!
-//! - are weighted by size,
-//! - expire by time, or
-//! - are updated atomically by several threads.
+//! request. The program has caches for values that are weighted by size or expire by time: those of moka, and
+//! one that all callers share.
 
 pub(crate) mod sharded_cache;
 pub use sharded_cache::{ShardKey, ShardedCache};

@@ -74,11 +74,22 @@ pub(super) fn has_text_format(options: &str) -> bool {
     let mut is_text = true;
     let read = Scanner::new(options).object(|scanner, key| {
         let value = scanner.value()?.slice(options);
-        let is_plain = value == "null" || value.contains(r#""text""#);
+        let is_plain = value == "null" || has_type_text(value);
         is_text &= key.decode(options) != "format" || is_plain;
         Ok::<(), NotJson>(())
     });
     read.is_err() || is_text
+}
+
+/// Whether a format, an object, has the type `text`.
+fn has_type_text(format: &str) -> bool {
+    let mut is_text = false;
+    let read = Scanner::new(format).object(|scanner, key| {
+        let value = scanner.value()?.slice(format);
+        is_text |= key.decode(format) == "type" && value == r#""text""#;
+        Ok::<(), NotJson>(())
+    });
+    read.is_ok() && is_text
 }
 
 /// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded

@@ -41,7 +41,35 @@ impl Usage {
                 cost: self.cost.or(earlier.cost),
                 ..earlier
             },
-            Some(_) | None => self,
+            // The last event of a stream counts the writes without their lifetimes.
+            Some(earlier) => Self {
+                written_for_hour: self.written_for_hour.max(earlier.written_for_hour),
+                ..self
+            },
+            None => self,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_report_of_a_stream_keeps_what_only_the_first_one_said() {
+        let first = Usage {
+            input: 43,
+            written: 40,
+            written_for_hour: 30,
+            ..Usage::default()
+        };
+        let last = Usage {
+            input: 43,
+            output: Some(5),
+            written: 40,
+            ..Usage::default()
+        };
+        let whole = last.completed_by(Some(first));
+        assert_eq!((whole.written_for_hour, whole.output), (30, Some(5)));
     }
 }

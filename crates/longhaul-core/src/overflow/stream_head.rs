@@ -75,7 +75,8 @@ impl StreamHead {
     /// A legitimate answer may be empty. The stream is suspect only if it generated nothing, or
     /// states no token counts.
     pub fn verdict_at_end(self) -> Verdict {
-        if self.states_failure {
+        // A finish reason or generated tokens outweigh words.
+        if self.states_failure && self.finish.is_none() && self.output.unwrap_or_default() == 0 {
             return Verdict::Failed;
         }
         let silent = Overflow::from_empty_reply();

@@ -98,7 +98,7 @@ pub struct PriorThinking {
 
 impl PriorThinking {
     /// Returns the ranges of messages whose bound thinking earlier requests left out.
-    pub(crate) fn removed(&self) -> &[Range<usize>] {
+    pub fn removed(&self) -> &[Range<usize>] {
         match self.stale {
             StaleThinking::Ignored => &[],
             StaleThinking::Kept | StaleThinking::Removed => self.removals.ranges(),

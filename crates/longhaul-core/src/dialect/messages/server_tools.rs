@@ -14,7 +14,8 @@ use std::collections::HashMap;
 /// result stands apart from its use.
 pub(super) fn joined(body: &str, messages: &[Message], parts: &[ContentPart]) -> Vec<bool> {
     let mut uses = HashMap::new();
-    let mut joined = Vec::new();
+    // Number of ties that begin or end at each message.
+    let mut changes: Vec<i32> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         if message.role != Role::Assistant {
             continue;
@@ -31,16 +32,24 @@ pub(super) fn joined(body: &str, messages: &[Message], parts: &[ContentPart]) ->
                         .copied()
                         .unwrap_or_else(|| at.saturating_sub(1));
                     if first < at {
-                        joined.resize(messages.len(), false);
-                        let between = joined.get_mut(first + 1..=at).unwrap_or_default();
-                        between.fill(true);
+                        changes.resize(messages.len() + 1, 0);
+                        for (at, change) in [(first + 1, 1), (at + 1, -1)] {
+                            if let Some(ties) = changes.get_mut(at) {
+                                *ties += change;
+                            }
+                        }
                     }
                 }
                 None => {}
             }
         }
     }
-    joined
+    let mut open = 0;
+    let joined = changes.iter().take(messages.len()).map(|change| {
+        open += change;
+        open > 0
+    });
+    joined.collect()
 }
 
 /// Type of a reference to a tool whose definition the provider loads with it.

@@ -2,7 +2,7 @@
 //! person.
 
 /// Beginnings of the texts, from Codex 0.118 to 0.169.
-const BEGINNINGS: [&str; 8] = [
+const BEGINNINGS: [&str; 7] = [
     "# AGENTS.md instructions",
     "<environment_context>",
     "<recommended_plugins>",
@@ -10,7 +10,6 @@ const BEGINNINGS: [&str; 8] = [
     "<subagent_notification>",
     "<turn_aborted>",
     "<user_instructions>",
-    "<user_shell_command>",
 ];
 
 /// Whether all of `texts`, undecoded, describe the workspace, and there is at least one.
