@@ -102,7 +102,7 @@ Exit codes
   0        success
   1        health: longhaul is not healthy or cannot be reached
            doctor: a test fails
-           check --model: no source knows the window, or --ask has no answer
+           check --model: no source states the window, or --ask has no answer
            demo: an unexpected outcome
   64       the command line, a setting, or a file or store that a setting names
            is invalid

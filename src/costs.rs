@@ -106,12 +106,17 @@ impl CostTracker {
     /// Returns the prices that follow from them.
     fn infer(&self, caller: Scope, model: &str, usage: Option<&Usage>) -> Option<TokenPrices> {
         let key = (caller, hash_model(model));
-        let mut inferred = self.inferred.get(&key).unwrap_or_default();
-        if let Some(usage) = usage.filter(|usage| usage.cost.is_some()) {
+        let Some(usage) = usage.filter(|usage| usage.cost.is_some()) else {
+            return self.inferred.get(&key)?.prices();
+        };
+        let mut prices = None;
+        self.inferred.update(key, |inferred| {
+            let mut inferred = inferred.unwrap_or_default();
             inferred.add(usage);
-            self.inferred.insert(key, inferred);
-        }
-        inferred.prices()
+            prices = inferred.prices();
+            Some(inferred)
+        });
+        prices
     }
 
     /// Prices a request whose reply has ended, from the provider's `usage` and the model's `prices`, and

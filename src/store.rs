@@ -137,8 +137,8 @@ impl Store {
     }
 
     /// Waits until the durable store can be read, or is known to be unavailable: the first request
-    /// has no time to wait for a connection.
-    pub(crate) async fn wait_until_ready(&self) {
+    /// has no time to wait for a connection. Returns whether the store answers; a store in memory does.
+    pub(crate) async fn wait_until_ready(&self) -> bool {
         if let Some(tier) = &self.tiered
             && let Err(Unavailable { why }) = tier.inner.durable.wait_until_ready().await
         {
@@ -146,7 +146,9 @@ impl Store {
                 why,
                 "the store does not answer; it is used as soon as it does"
             );
+            return false;
         }
+        true
     }
 
     /// Returns whether the durable store is available, judged by the last calls; `None` without

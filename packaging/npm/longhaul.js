@@ -10,7 +10,7 @@ let binary;
 try {
   binary = require.resolve(`${name}/${file}`);
 } catch {
-  console.error(`longhaul: no package ${name}; this platform has no binary, or optional packages were left out`);
+  console.error(`longhaul: no package ${name}; this platform has no binary (Linux needs glibc), or optional packages were left out`);
   process.exit(1);
 }
 const child = spawn(binary, process.argv.slice(2), { stdio: "inherit" });

@@ -25,7 +25,7 @@ pub(crate) fn render(report: &AccountReport, width: Option<usize>) -> String {
     push_header(&mut head, report);
     let mut page = head.render(width);
     page.push('\n');
-    page.push_str(&messages(report).render(width));
+    page.push_str(&messages(report, width.is_some_and(|width| width < WIDE)).render(width));
     page.push('\n');
     write_totals(&mut page, report, width);
     page
@@ -123,14 +123,18 @@ fn push_header(head: &mut Table, report: &AccountReport) {
     head.push(["prune".to_owned(), prune]);
 }
 
-/// Returns a row for each message, and one for the text that replaces history.
-fn messages(report: &AccountReport) -> Table {
+/// Least columns of a terminal with room for the tools of each message beside the reason.
+const WIDE: usize = 100;
+
+/// Returns a row for each message, and one for the text that replaces history. If `is_narrow`, the reason
+/// begins with the tools.
+fn messages(report: &AccountReport, is_narrow: bool) -> Table {
     let done = if report.request.is_some() {
         "was"
     } else {
         "would be"
     };
-    let mut table = Table::with_headings([
+    let columns = [
         (Align::Right, "#"),
         (Align::Left, "role"),
         (Align::Left, "tool"),
@@ -138,11 +142,22 @@ fn messages(report: &AccountReport) -> Table {
         (Align::Right, "becomes"),
         (Align::Left, done),
         (Align::Left, "why"),
-    ]);
+    ];
+    let is_shown = |at: usize| at != TOOL || !is_narrow;
+    let columns = columns.into_iter().enumerate();
+    let columns = columns.filter(|(at, _)| is_shown(*at));
+    let mut table = Table::with_headings(columns.map(|(_, column)| column));
+    let mut push = |mut cells: [String; 7]| {
+        if is_narrow && !cells[TOOL].is_empty() {
+            cells[REASON] = format!("{}: {}", cells[TOOL], cells[REASON]);
+        }
+        let cells = cells.into_iter().enumerate();
+        table.push(cells.filter(|(at, _)| is_shown(*at)).map(|(_, cell)| cell));
+    };
     let cells = |cells: [&str; 7]| cells.map(str::to_owned);
     if report.omitted > 0 {
         let reason = format!("{} older rows are not kept", report.omitted);
-        table.push(cells(["…", "", "", "", "", "", &reason]));
+        push(cells(["…", "", "", "", "", "", &reason]));
     }
     for row in &report.messages {
         if let Some(digest) = report
@@ -152,12 +167,16 @@ fn messages(report: &AccountReport) -> Table {
         {
             let becomes = with_thousands(digest.tokens);
             let reason = describe_digest(digest);
-            table.push(cells(["", "user", "", "", &becomes, "added", &reason]));
+            push(cells(["", "user", "", "", &becomes, "added", &reason]));
         }
-        table.push(message_cells(row));
+        push(message_cells(row));
     }
     table
 }
+
+/// Columns of the tools and of the reason.
+const TOOL: usize = 2;
+const REASON: usize = 6;
 
 fn message_cells(row: &MessageRow) -> [String; 7] {
     let (number, role) = match row.through {

@@ -208,14 +208,14 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         }
         if is_empty {
             self.by_caller.remove(&caller);
-        } else {
+        } else if before != after {
             self.by_weight.insert((after, caller));
         }
         Some(outcome)
     }
 
     /// Whether a caller has a shelf of its own, or may have one now.
-    fn has_shelf(&mut self, caller: ScopeTag) -> bool {
+    fn has_shelf(&self, caller: ScopeTag) -> bool {
         self.by_caller.contains_key(&caller)
             || self.accepted.contains(caller) && self.by_caller.len() < MAX_SHELVES
     }

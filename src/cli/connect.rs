@@ -4,6 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command};
 
 use super::agents::Agent;
+use crate::cli::run::variables::may_have_anthropic_key;
 use crate::config::{Config, own_origin};
 use crate::error::Problem;
 
@@ -33,10 +34,16 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Agents that a variable points to longhaul, and that variable with its value for an origin.
-const BY_VARIABLE: [(&str, &str, &str); 2] = [
-    ("aider", "OPENAI_API_BASE", "/v1"),
-    ("claude", "ANTHROPIC_BASE_URL", ""),
+/// Agents that a variable points to longhaul: the variable, its value behind an origin, and the command
+/// that starts the agent.
+const BY_VARIABLE: [(&str, &str, &str, &str); 2] = [
+    (
+        "aider",
+        "OPENAI_API_BASE",
+        "/v1",
+        "aider --model openai/NAME --max-chat-history-tokens 1000000",
+    ),
+    ("claude", "ANTHROPIC_BASE_URL", "", "claude"),
 ];
 
 fn agent_names() -> impl Iterator<Item = &'static str> {
@@ -49,12 +56,25 @@ fn agent_names() -> impl Iterator<Item = &'static str> {
 pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let origin = own_origin(config.listen, config.tls.is_some());
-    if let Some((name, variable, path)) =
+    if let Some((name, variable, path, start)) =
         BY_VARIABLE.iter().find(|(name, ..)| *name == text("agent"))
     {
+        let upstream = &config.upstream;
+        let may_have_key = may_have_anthropic_key(
+            upstream.base.authority().host(),
+            upstream.messages.is_some(),
+        );
+        if *name == "claude" && !may_have_key {
+            return Err(Problem::CommandLine(format!(
+                "requests of {name} would go to {}, which is not Anthropic's: set upstream.messages",
+                upstream.base
+            ))
+            .into());
+        }
         crate::cli::print(&format!("export {variable}={origin}{path}\n"))?;
         crate::cli::print_error(&format!(
-            "longhaul: {name} reads this variable; run the line in your shell, then start {name}\n"
+            "longhaul: {name} reads this variable; run the line in your shell, then start {}\n",
+            start.replace("NAME", text("model"))
         ));
         return Ok(());
     }

@@ -34,8 +34,7 @@ use table::{Paint, RowSelection};
 /// The smallest window, in tokens, that a request of realistic size can be expected to fit.
 const MIN_WINDOW: u32 = 2_048;
 
-/// The options of the command. It shares no setting with the proxy, since the demo shows what the
-/// defaults do.
+/// The options of the command. None is a setting of the proxy: the demo shows what the defaults do.
 #[derive(Args)]
 struct DemoOptions {
     /// Local servers often have the default window, and the built-in session is almost four times as

@@ -24,7 +24,7 @@ Examples:
   longhaul recall ID --lines 40-80         some of its lines
   longhaul recall ID --grep 'error|panic'  the lines that match, with numbers
   longhaul recall ID --outline             what else is kept of the conversation
-  longhaul recall ID --search 'port \\d+'  the matches in all that is kept of it";
+  longhaul recall ID --search 'port \\d+'   the matches in all that is kept of it";
 
 pub(super) fn command() -> Command {
     let pattern = |name: &'static str, help: &'static str| {

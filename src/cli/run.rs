@@ -2,7 +2,7 @@
 
 pub(crate) mod run_summary;
 mod signals;
-mod variables;
+pub(in crate::cli) mod variables;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

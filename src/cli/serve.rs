@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use crate::cli::run::variables::may_have_anthropic_key;
 use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, reachable_address,
     report_json, unknown_variables,
@@ -174,7 +175,14 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
     let mut text = format!("longhaul {}\n", crate::cli::version::SHORT);
     _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
-    _ = writeln!(text, "  export ANTHROPIC_BASE_URL={scheme}://{reachable}");
+    let upstream = &config.upstream;
+    // A login of Claude Code must not reach another provider.
+    if may_have_anthropic_key(
+        upstream.base.authority().host(),
+        upstream.messages.is_some(),
+    ) {
+        _ = writeln!(text, "  export ANTHROPIC_BASE_URL={scheme}://{reachable}");
+    }
     for mount in &config.mounts {
         let (path, base) = (&mount.path, &mount.base);
         _ = writeln!(text, "  {scheme}://{reachable}{path}/v1 → {base}");

@@ -67,7 +67,8 @@ pub(super) fn command() -> Command {
                 .long_about(LIST),
         ))
         .subcommand(with_scope(Command::new("purge").about(
-            "Delete every entry of the store, or of one scope. A running proxy writes back what it uses",
+            "Delete every entry of the store, or of one scope, and its bytes from a store file. A running \
+             proxy writes back what it uses",
         )))
 }
 

@@ -38,9 +38,10 @@ settings! { ALL_SETTINGS:
     /// tokens or the setting `public`.
     LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
 
-    /// on compacts chats, shadow only reports what on would change, off forwards every request unread.
-    /// In shadow, chats are read and forwarded unchanged. In off, no body is held or parsed. Setting all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and
-    /// DISABLE_COMPACT_ON_OVERFLOW has the same effect as off.
+    /// on: compact chats; shadow: only report what would change; off: forward every request unread. In
+    /// shadow, chats are read and forwarded unchanged. In off, no body is held or parsed. Setting all
+    /// three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and DISABLE_COMPACT_ON_OVERFLOW has the same effect
+    /// as off.
     MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
 
     /// The context window, in tokens (32768, 32k or 1M), to assume for every model. Empty: the window learned from a
@@ -60,8 +61,8 @@ settings! { ALL_SETTINGS:
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
 
-    /// Whether a model can read back what was cleared or summarised: not (off), by a URL, or by tools
-    /// (mcp). A line behind each cleared result and each summary says how to read the original. off:
+    /// How a model reads what was cleared or summarised: by URL (url), by a tool (mcp), or not at all
+    /// (off). A line behind each cleared result and each summary says how to read the original. off:
     /// no line, and no original is kept. url: the line names a URL of longhaul, or the command
     /// `longhaul recall ID` if the port changes at each start. mcp: the line names a tool of
     /// `longhaul mcp`. Originals are kept where store.at says.
@@ -113,8 +114,8 @@ settings! { ALL_SETTINGS:
     /// upstream offers it. Requests then share one connection and queue at its stream limit.
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
 
-    /// The base URL for requests of the Messages API. They are those to /messages, with a header
-    /// anthropic-version or anthropic-beta, or with a key or login of Anthropic. The key of
+    /// The base URL for requests of the Messages API. Such a request goes to /messages, has a header
+    /// anthropic-version or anthropic-beta, or carries a key or login of Anthropic. The key of
     /// upstream.api_key_file is not sent there. Empty:
     /// https://api.anthropic.com/v1 if upstream.base is OpenAI's API, else upstream.base.
     UPSTREAM_MESSAGES: Option<BaseUrl> = optional_base_url, "upstream.messages" = "", restart;
@@ -409,7 +410,7 @@ settings! { ALL_SETTINGS:
     /// The maximum bytes of all buffered chat bodies, large heads and held replies together: four of the
     /// largest bodies. A body that does not fit is streamed through unchanged. One caller may hold
     /// as much as is free, so at most half. A caller has a share of its own once an upstream has
-    /// accepted one of its requests; until then, it shares with its address.
+    /// accepted one of its requests. Until then, all callers at its address have one share.
     LIMITS_BUFFERED: u64 = bytes, "limits.buffered" = "1GiB", restart;
 
     /// The maximum number of concurrent client connections; further ones wait to be accepted. Each

@@ -66,8 +66,7 @@ async fn store_finding(config: &Config) -> Finding {
                 Ok(store) => store,
                 Err(problem) => return Finding::failed("store", problem.to_string()),
             };
-            store.wait_until_ready().await;
-            if store.is_available() == Some(true) {
+            if store.wait_until_ready().await {
                 Finding::passed("store", format!("at {url}, which answers"))
             } else {
                 let advice = "check that the server runs, and its password";

@@ -61,9 +61,9 @@ pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<()
             })
         }
         (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
-            "http://{address}{path}: no such request is kept; the admin listener keeps the newest \
-             requests of the newest conversations since the start, and none that failed before it \
-             reached the upstream: the log names those"
+            "http://{address}{path}: no account is kept: the request is unknown or too old, or the \
+             upstream never received it. The log and the dashboard show the fault of such a request, \
+             and `longhaul doctor` tests the upstream"
         ))
         .into()),
         (status, _) => Err(failed(&format!("the answer is {status}")).into()),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::agents::Agent;
 use crate::display::thousands::with_thousands;
+use crate::error::Fault;
 use crate::metrics::{Action, Label as _, Metrics, StatusClass};
 
 /// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the
@@ -13,8 +14,9 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
     let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
     let faults = fault_counts(metrics);
     if chats == 0 {
-        if !faults.is_empty() {
-            let failed: u64 = metrics.faults.iter().map(|(_, count)| count).sum();
+        let failed: u64 = failures(metrics).map(|(_, count)| count).sum();
+        let all: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
+        if failed > 0 && failed >= all {
             return format!(
                 "longhaul: no chat was answered: {} failed, {}; `longhaul doctor` tests the upstream\n",
                 counted(failed, "request"),
@@ -31,8 +33,8 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
         let others: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
         if others > 0 {
             return format!(
-                "longhaul: {} came through, and no chat among them: longhaul passes on unread what \
-                 goes to other paths than /chat/completions, /responses and /v1/messages\n",
+                "longhaul: {} came through, and no chat among them: longhaul reads only \
+                 requests to /chat/completions, /responses and /v1/messages\n",
                 counted(others, "request")
             );
         }
@@ -85,12 +87,22 @@ fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// Returns the faults that occurred, each with its number.
+/// Returns the failures that occurred, each with its number, as text.
 fn fault_counts(metrics: &Metrics) -> Vec<String> {
-    let occurred = metrics.faults.iter().filter(|(_, count)| *count > 0);
-    occurred
+    failures(metrics)
         .map(|(fault, count)| format!("{count} {}", fault.label()))
         .collect()
+}
+
+/// Returns the faults that occurred and are failures. Codex asks for a WebSocket before it goes on over
+/// HTTP, and an unknown original is an answer.
+fn failures(metrics: &Metrics) -> impl Iterator<Item = (Fault, u64)> {
+    let is_failure =
+        |fault: Fault| fault != Fault::WebSocketRefused && !fault.label().starts_with("recall_");
+    metrics
+        .faults
+        .iter()
+        .filter(move |(fault, count)| *count > 0 && is_failure(*fault))
 }
 
 /// Returns the number of requests whose answer by the upstream was an error, without paths that do
@@ -109,7 +121,6 @@ fn upstream_errors(metrics: &Metrics) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Fault;
     use crate::metrics::Ending;
     use longhaul_core::units::tokens::Tokens;
 
@@ -157,6 +168,20 @@ mod tests {
             "longhaul: 1 chat, about 4 tokens, all forwarded unchanged; 1 answered with an error by \
              the upstream; failed: 14 upstream_unreachable\n"
         );
+    }
+
+    #[test]
+    fn refused_websockets_and_unknown_originals_are_no_failures() {
+        let metrics = Metrics::default();
+        for fault in [Fault::WebSocketRefused, Fault::RecallUnknown] {
+            metrics.requests.add(Ending::Complete);
+            metrics.faults.add(fault);
+        }
+        let summary = run_summary(&metrics, "", None);
+        assert!(summary.contains("2 requests came through"), "{summary}");
+        metrics.chats.add(Tokens::new(4), Tokens::new(4));
+        let summary = run_summary(&metrics, "", None);
+        assert!(!summary.contains("failed"), "{summary}");
     }
 
     #[test]

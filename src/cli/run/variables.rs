@@ -105,7 +105,7 @@ pub(super) fn agent_variables(
     has_messages: bool,
 ) -> impl Iterator<Item = (&'static str, String)> {
     let may_have_openrouters = accepts_key_of("openrouter", host);
-    let may_have_anthropics = has_messages || accepts_key_of("anthropic", host);
+    let may_have_anthropics = may_have_anthropic_key(host, has_messages);
     ENDPOINT_VARIABLES
         .into_iter()
         .filter(move |(_, _, whose)| match whose {
@@ -128,6 +128,12 @@ pub(super) fn provider_name(host: &str) -> &'static str {
         HostKind::Provider(name) => name,
         HostKind::Local | HostKind::Unknown => "openai",
     }
+}
+
+/// Whether requests of the Messages API, with a key of Anthropic's, may go to an upstream at `host`. With
+/// `has_messages`, these requests have another upstream.
+pub(in crate::cli) fn may_have_anthropic_key(host: &str, has_messages: bool) -> bool {
+    has_messages || accepts_key_of("anthropic", host)
 }
 
 /// Whether traffic meant for `provider`, and its key, may go to `host` instead.
@@ -177,6 +183,19 @@ mod tests {
         let names = ["NO_PROXY", "no_proxy"];
         let expect = expect.map(|value| names.map(|name| (name, value.to_owned())));
         assert_eq!(set, expect.as_ref().map_or(&[][..], |both| both), "{env:?}");
+    }
+
+    #[test]
+    fn another_provider_receives_no_key_of_anthropic() {
+        for (host, has_messages, expect) in [
+            ("openrouter.ai", false, false),
+            ("api.deepseek.com", false, false),
+            ("openrouter.ai", true, true),
+            ("api.anthropic.com", false, true),
+            ("127.0.0.1", false, true),
+        ] {
+            assert_eq!(may_have_anthropic_key(host, has_messages), expect, "{host}");
+        }
     }
 
     #[test]

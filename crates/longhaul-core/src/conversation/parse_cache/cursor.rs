@@ -12,7 +12,7 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::parse_cache::cache_entry::CacheEntry;
 use crate::conversation::parse_cache::memo::MessageMemo;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
-use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
+use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, MAX_STORED, ParsedMessage};
 use crate::conversation::{ContentPart, Message, Role, ToolCall};
 use crate::dialect::Dialect;
 use crate::json::span::Span;
@@ -39,6 +39,8 @@ pub(crate) struct ParseCursor<'r> {
     consecutive_hits: usize,
     /// Key of the first of those messages.
     page_key: u64,
+    /// Number of messages that this body has added.
+    stored: usize,
 }
 
 /// A cache entry found at the cursor.
@@ -86,6 +88,7 @@ impl ParseCache {
             prefix_state: words.fold(mix(key, dialect.form_version().into()), mix),
             consecutive_hits: 0,
             page_key: 0,
+            stored: 0,
         }
     }
 }
@@ -176,7 +179,8 @@ impl ParseCursor<'_> {
         let fingerprint = self
             .cache
             .fingerprint(self.scope, bytes.unwrap_or_default());
-        if parts.len() + calls.len() <= MAX_MEMBERS {
+        if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < MAX_STORED {
+            self.stored += 1;
             let memo = MessageMemo::new(self.cache.index_bytes.clone());
             let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
             let parsed = Arc::new(parsed);

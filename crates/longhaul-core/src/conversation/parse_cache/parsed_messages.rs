@@ -7,9 +7,12 @@ use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use std::sync::Arc;
 
-/// Parsed messages in one generation. With some 400 bytes each, both generations take 26 MB.
+/// Parsed messages in one generation. With some 490 bytes each, both generations take 32 MB.
 /// Messages have 3 KB on average, so that one generation holds a session of a hundred windows.
 pub(super) const GENERATION_MESSAGES: usize = 32_768;
+/// Most messages that one body adds, so that a single one does not displace those of all callers. The rest of a
+/// longer history is added by later requests.
+pub(super) const MAX_STORED: usize = GENERATION_MESSAGES / 4;
 /// Most parts and calls of one message together. A message with more is parsed each time. Also the
 /// most messages of a joined one: the memo of a longer one is not kept.
 pub(super) const MAX_MEMBERS: usize = 16;
