@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_reads_count_towards_the_budget_and_are_small_without_room() {
-        let budget = BufferBudget::new(256 * 1024);
+        let budget = BufferBudget::new(512 * 1024);
         assert_eq!(bytes_of_a_read(&budget).await, 64 * 1024);
         let mut bodies = budget.reservation();
         bodies.grow_to(1024).unwrap();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(bytes_of_a_read(&budget).await, 64 * 1024);
         let mut all = budget.reservation();
         assert_eq!(
-            all.grow_to(256 * 1024),
+            all.grow_to(512 * 1024),
             Ok(()),
             "connections return their room"
         );
