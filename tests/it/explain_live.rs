@@ -169,7 +169,7 @@ async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
         let output = explain(&program, arguments);
         assert_eq!(output.status.code(), Some(69), "{arguments:?}: {output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("no such request is kept"), "{said}");
+        assert!(said.contains("no account is kept"), "{said}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     let output = command
