@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, Request, Uri};
 
 use crate::config::BaseUrl;
 use crate::error::Fault;
+use longhaul_core::dialect::Dialect;
 
 /// Prefix of longhaul's own paths; every other path belongs to the upstream.
 const RESERVED_PREFIX: &str = "/__longhaul__";
@@ -119,8 +120,7 @@ pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
         || has_anthropic_credential(headers)
         // Gateways accept this header with chats of other APIs.
         || (headers.contains_key(ANTHROPIC_BETA)
-            && !is_under(path, "/chat/completions")
-            && !is_under(path, "/responses"))
+            && Dialect::of_path(request.uri().path()).is_none())
 }
 
 /// Whether a request bears a key or a login that Anthropic issued. No other upstream may receive it.
