@@ -144,16 +144,16 @@ async fn a_failure_after_the_last_account_is_noted_in_every_dialect() {
         assert!(!page(&program, &["--last"]).contains("note "), "{path}");
         model.stop().await;
         let failed = caller.ask_at(path, &[], body).await;
-        assert_eq!(failed.field("fault"), Some("upstream_unreachable"));
+        // A connection that was open before may break first.
+        let fault = failed.field("fault").unwrap();
+        assert!(["upstream_broke", "upstream_unreachable"].contains(&fault));
         let page = page(&program, &["--last"]);
         let id = failed.field("request").unwrap();
-        let note = format!(
-            "note     1 newer request failed without an account: {id}, 502 upstream_unreachable"
-        );
+        let note = format!("note     1 newer request failed without an account: {id}, 502 {fault}");
         assert!(page.contains(&note), "{path}: {page}");
         let log = program.ended();
         let line = log.lines().find(|line| line.contains("  502")).unwrap();
-        assert!(line.contains("502  upstream_unreachable"), "{line}");
+        assert!(line.contains(&format!("502  {fault}")), "{line}");
     }
 }
 

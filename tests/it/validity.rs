@@ -145,7 +145,7 @@ fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
     let broken = |id: &str, body: &[u8]| ValidityRules::only(id).unwrap().broken_by(body).is_some();
     let ids = RULES.iter().map(|rule| rule.id);
     ids.filter(|id| !TURN_TAKING.contains(id))
-        .filter(|id| !broken(id, before) && broken(id, after))
+        .filter(|id| broken(id, after) && !broken(id, before))
         .collect()
 }
 

@@ -27,11 +27,14 @@ fn read(body: &[u8]) -> Conversation<'_> {
 /// Checks that `sent` breaks no rule that `original` obeyed, and keeps each item that it keeps.
 #[track_caller]
 fn check_sent(original: &[u8], sent: &[u8], what: &str) {
-    let allowed = broken_input_rules(original);
+    // Most bodies break nothing, and the client's own is the longer one.
     let broken = broken_input_rules(sent);
     assert!(
-        broken.iter().all(|rule| allowed.contains(rule)),
-        "{what}: {broken:?} {allowed:?}"
+        broken.is_empty() || {
+            let allowed = broken_input_rules(original);
+            broken.iter().all(|rule| allowed.contains(rule))
+        },
+        "{what}: {broken:?}"
     );
     assert_eq!(torn_from_reasoning(original, sent), None, "{what}");
     let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
