@@ -119,6 +119,18 @@ async fn play(
     refused
 }
 
+/// Returns two sessions from the one at `first` on, or all with `LONGHAUL_SESSIONS=all`. Every session is
+/// played in memory.
+fn half(first: usize) -> impl Iterator<Item = &'static str> {
+    let is_all = std::env::var("LONGHAUL_SESSIONS").is_ok_and(|asked| asked == "all");
+    let (first, count) = if is_all {
+        (0, SESSIONS.len())
+    } else {
+        (first, 2)
+    };
+    SESSIONS.into_iter().skip(first).take(count)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_a_messages_session_in_memory_show_no_refusal_to_the_client() {
     for session in SESSIONS {
@@ -130,7 +142,7 @@ async fn changes_of_a_messages_session_in_memory_show_no_refusal_to_the_client()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_a_messages_session_with_a_file_show_no_refusal_to_the_client() {
-    for session in SESSIONS {
+    for session in half(0) {
         for rules in [Rules::Bound, Rules::Manual, Rules::Unenforced] {
             let place = tempfile::tempdir().unwrap();
             let file = place.path().join("store");
@@ -144,7 +156,7 @@ async fn changes_of_a_messages_session_with_a_file_show_no_refusal_to_the_client
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_messages_session_on_two_processes_that_share_nothing_shows_no_refusal() {
-    for session in SESSIONS {
+    for session in half(2) {
         for rules in [Rules::Bound, Rules::Manual, Rules::Unenforced] {
             play(session, rules, 2, |_| ()).await;
         }
@@ -154,7 +166,7 @@ async fn a_messages_session_on_two_processes_that_share_nothing_shows_no_refusal
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
 async fn a_messages_session_on_replicas_with_one_server_shows_no_refusal() {
-    for session in SESSIONS {
+    for session in half(0) {
         for rules in [Rules::Bound, Rules::Manual, Rules::Unenforced] {
             let server = RedisServer::start();
             let url = server.url();
