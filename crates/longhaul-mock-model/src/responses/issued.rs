@@ -20,6 +20,7 @@ pub(super) fn id(prefix: &str, ordinal: usize) -> String {
 }
 
 /// Returns the ordinal of an id with this prefix; `None` for the id of another provider.
+#[cfg(feature = "validity")]
 pub(super) fn ordinal(prefix: &str, id: &str) -> Option<usize> {
     let rest = id.strip_prefix(prefix)?.strip_prefix('_')?;
     rest.strip_prefix(OWN)?.parse().ok()
