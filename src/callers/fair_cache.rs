@@ -18,13 +18,14 @@ use crate::callers::AcceptedCallers;
 use longhaul_core::units::recall_id::RecallId;
 use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
 
-/// Callers with a shelf of their own. Further ones share the newcomers' shelf until all entries of some
+/// Callers with a share of their own. Further callers use the newcomers' share until all entries of some
 /// caller have expired.
-pub(crate) const MAX_SHELVES: usize = 4_096;
+const MAX_SHARES: usize = 4_096;
 /// Newcomers share one part in so many of the bound.
 const NEWCOMER_FRACTION: u64 = 8;
-/// Room for one entry of each caller that has a shelf.
-pub(crate) const ONE_FOR_EACH: u64 = 4_688;
+/// Room for one entry of each caller that has a share.
+pub(crate) const ONE_FOR_EACH: u64 =
+    (MAX_SHARES as u64 * NEWCOMER_FRACTION).div_ceil(NEWCOMER_FRACTION - 1);
 /// Minimum time between two searches for expired entries.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -61,18 +62,18 @@ impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
 
 /// Entries of all callers. Evicts the least recently used entry of the caller that holds the most.
 pub(crate) struct FairCache<K, V> {
-    weigh: fn(&V) -> u64,
-    shelves: Mutex<Shelves<K, V>>,
+    weight_of: fn(&V) -> u64,
+    state: Mutex<CacheState<K, V>>,
 }
 
-struct Shelves<K, V> {
+struct CacheState<K, V> {
     max_weight: u64,
     idle: Duration,
     accepted: Arc<AcceptedCallers>,
-    by_caller: HashMap<ScopeTag, Shelf<K, V>>,
-    /// Callers by the weight of their shelves, to find the largest.
+    by_caller: HashMap<ScopeTag, CallerEntries<K, V>>,
+    /// Callers by the weight of their state, to find the largest.
     by_weight: BTreeSet<(u64, ScopeTag)>,
-    newcomers: Shelf<K, V>,
+    newcomers: CallerEntries<K, V>,
     /// Weight of the entries in `by_caller`.
     weight: u64,
     /// Number of uses so far, which orders them.
@@ -81,7 +82,7 @@ struct Shelves<K, V> {
 }
 
 /// Entries of one caller, or of all newcomers.
-struct Shelf<K, V> {
+struct CallerEntries<K, V> {
     entries: HashMap<K, CacheEntry<V>>,
     /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
     queue: BTreeMap<u64, K>,
@@ -102,18 +103,18 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
     pub(crate) fn new(
         max_weight: u64,
         idle: Duration,
-        weigh: fn(&V) -> u64,
+        weight_of: fn(&V) -> u64,
         accepted: &Arc<AcceptedCallers>,
     ) -> Self {
         Self {
-            weigh,
-            shelves: Mutex::new(Shelves {
+            weight_of,
+            state: Mutex::new(CacheState {
                 max_weight,
                 idle,
                 accepted: Arc::clone(accepted),
                 by_caller: HashMap::new(),
                 by_weight: BTreeSet::new(),
-                newcomers: Shelf::default(),
+                newcomers: CallerEntries::default(),
                 weight: 0,
                 uses: 0,
                 swept_at: Instant::now(),
@@ -132,7 +133,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Returns the value under `key`, and counts that as a use.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.shelves.lock().get(key)
+        self.state.lock().get(key)
     }
 
     /// Stores `value` under `key`, in place of any other.
@@ -142,48 +143,48 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Stores the value of `make` under `key` unless there is one. Returns the stored value.
     pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
-        let shelves = &mut *self.shelves.lock();
-        shelves.get(&key).unwrap_or_else(|| {
+        let state = &mut *self.state.lock();
+        state.get(&key).unwrap_or_else(|| {
             let value = make();
-            let weight = (self.weigh)(&value);
-            shelves.put(key, value.clone(), weight);
+            let weight = (self.weight_of)(&value);
+            state.put(key, value.clone(), weight);
             value
         })
     }
 
     /// Replaces the value under `key` with that of `change`, atomically. `None` leaves it as it is.
     pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
-        let shelves = &mut *self.shelves.lock();
-        if let Some(value) = change(shelves.get(&key)) {
-            let weight = (self.weigh)(&value);
-            shelves.remove(&key);
-            shelves.put(key, value, weight);
+        let state = &mut *self.state.lock();
+        if let Some(value) = change(state.get(&key)) {
+            let weight = (self.weight_of)(&value);
+            state.remove(&key);
+            state.put(key, value, weight);
         }
     }
 
     /// Returns the weight of all entries.
     #[cfg(test)]
     pub(crate) fn weight(&self) -> u64 {
-        let shelves = self.shelves.lock();
-        shelves.weight + shelves.newcomers.weight
+        let state = self.state.lock();
+        state.weight + state.newcomers.weight
     }
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: &K) {
-        self.shelves.lock().remove(key);
+        self.state.lock().remove(key);
     }
 }
 
-impl<K: CallerKey, V: Clone> Shelves<K, V> {
+impl<K: CallerKey, V: Clone> CacheState<K, V> {
     fn get(&mut self, key: &K) -> Option<V> {
         self.sweep();
         self.uses += 1;
         let (uses, idle, caller) = (self.uses, self.idle, key.caller());
-        let own = self.change_shelf(caller, |shelf| shelf.get(key, uses, idle));
+        let own = self.change_entries(caller, |entries| entries.get(key, uses, idle));
         own.flatten().or_else(|| {
             let value = self.newcomers.get(key, uses, idle)?;
             // The caller was accepted since.
-            if self.has_shelf(caller)
+            if self.has_share(caller)
                 && let Some(entry) = self.newcomers.remove(key)
             {
                 self.put(key.clone(), entry.value, entry.weight);
@@ -192,16 +193,16 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         })
     }
 
-    /// Changes the shelf of a caller, if the caller has one, and removes the shelf if it is empty then.
-    fn change_shelf<R>(
+    /// Changes the entries of a caller, if there are any, and forgets the caller if none is left.
+    fn change_entries<R>(
         &mut self,
         caller: ScopeTag,
-        change: impl FnOnce(&mut Shelf<K, V>) -> R,
+        change: impl FnOnce(&mut CallerEntries<K, V>) -> R,
     ) -> Option<R> {
-        let shelf = self.by_caller.get_mut(&caller)?;
-        let before = shelf.weight;
-        let outcome = change(shelf);
-        let (after, is_empty) = (shelf.weight, shelf.entries.is_empty());
+        let own = self.by_caller.get_mut(&caller)?;
+        let before = own.weight;
+        let outcome = change(own);
+        let (after, is_empty) = (own.weight, own.entries.is_empty());
         self.weight = self.weight - before + after;
         if before != after || is_empty {
             self.by_weight.remove(&(before, caller));
@@ -214,19 +215,19 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         Some(outcome)
     }
 
-    /// Whether a caller has a shelf of its own, or may have one now.
-    fn has_shelf(&self, caller: ScopeTag) -> bool {
+    /// Whether a caller has a share of its own, or may have one now.
+    fn has_share(&self, caller: ScopeTag) -> bool {
         self.by_caller.contains_key(&caller)
-            || self.accepted.contains(caller) && self.by_caller.len() < MAX_SHELVES
+            || self.accepted.contains(caller) && self.by_caller.len() < MAX_SHARES
     }
 
     fn put(&mut self, key: K, value: V, weight: u64) {
         self.sweep();
         self.uses += 1;
         let (uses, caller) = (self.uses, key.caller());
-        let has_shelf = self.has_shelf(caller);
+        let has_share = self.has_share(caller);
         let for_newcomers = self.max_weight / NEWCOMER_FRACTION;
-        let room = if has_shelf {
+        let room = if has_share {
             self.max_weight - for_newcomers
         } else {
             for_newcomers
@@ -235,9 +236,9 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         if weight > room {
             return;
         }
-        if has_shelf {
+        if has_share {
             self.by_caller.entry(caller).or_default();
-            self.change_shelf(caller, |shelf| shelf.put(key, value, weight, uses));
+            self.change_entries(caller, |entries| entries.put(key, value, weight, uses));
         } else {
             self.newcomers.put(key, value, weight, uses);
         }
@@ -245,7 +246,7 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
     }
 
     fn remove(&mut self, key: &K) {
-        self.change_shelf(key.caller(), |shelf| shelf.remove(key));
+        self.change_entries(key.caller(), |entries| entries.remove(key));
         self.newcomers.remove(key);
     }
 
@@ -254,11 +255,14 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         let for_newcomers = self.max_weight / NEWCOMER_FRACTION;
         while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
         while self.weight > self.max_weight - for_newcomers {
-            let own = self.by_caller.get(&caller).map_or(0, |shelf| shelf.weight);
+            let own = self
+                .by_caller
+                .get(&caller)
+                .map_or(0, |entries| entries.weight);
             let largest = self.by_weight.last().copied();
             let larger = largest.filter(|(weight, _)| *weight > own);
             let gives_way = larger.map_or(caller, |(_, tag)| tag);
-            if self.change_shelf(gives_way, Shelf::evict_one) != Some(true) {
+            if self.change_entries(gives_way, CallerEntries::evict_one) != Some(true) {
                 break;
             }
         }
@@ -275,12 +279,12 @@ impl<K: CallerKey, V: Clone> Shelves<K, V> {
         let callers: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
         for caller in callers {
             let idle = self.idle;
-            self.change_shelf(caller, |shelf| shelf.remove_expired(idle));
+            self.change_entries(caller, |entries| entries.remove_expired(idle));
         }
     }
 }
 
-impl<K, V> Default for Shelf<K, V> {
+impl<K, V> Default for CallerEntries<K, V> {
     fn default() -> Self {
         Self {
             entries: HashMap::new(),
@@ -290,7 +294,7 @@ impl<K, V> Default for Shelf<K, V> {
     }
 }
 
-impl<K: CallerKey, V: Clone> Shelf<K, V> {
+impl<K: CallerKey, V: Clone> CallerEntries<K, V> {
     fn get(&mut self, key: &K, uses: u64, idle: Duration) -> Option<V> {
         let entry = self.entries.get_mut(key)?;
         if entry.used_at.elapsed() > idle {
