@@ -26,6 +26,8 @@ async fn play(
     let place = Place::new();
     let mut journey = Journey::start(options, |config| {
         config.store.location = StoreLocation::File(place.file());
+        // A busy machine reads slowly; a request that does not wait repeats what is stored.
+        config.store.wait_limit = Duration::from_secs(10);
         change(config);
     })
     .await;
