@@ -56,6 +56,11 @@ impl Server {
         if String::from_utf8_lossy(&help.stdout).contains("--admin") {
             command.args(["--admin", "off"]);
         }
+        Self::run(&mut command)
+    }
+
+    /// Runs a command that starts the program, and waits for its address.
+    pub(crate) fn run(command: &mut Command) -> Self {
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut child = spawned.expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
