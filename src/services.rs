@@ -141,7 +141,8 @@ impl Services {
     }
 
     /// Returns the caller of a request whose acceptance shows that its credentials are valid: of a model
-    /// endpoint. `path` is the upstream's.
+    /// endpoint. A list of models may be public, and OpenAI opens a WebSocket for any key and refuses an
+    /// unknown one in an event. `path` is the upstream's.
     pub(crate) fn caller_to_accept(&self, head: &Parts, path: &str) -> Option<ScopeTag> {
         let caller: &CallerTag = head.extensions.get()?;
         let is_endpoint = head.method == Method::POST && self.keys.is_endpoint(path);
