@@ -1,6 +1,7 @@
 //! Callers, and the caches that they share.
 
 pub(crate) mod fair_cache;
+pub(crate) mod parse_caches;
 
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use parking_lot::Mutex;
 
 /// Time after which knowledge of a caller that sends nothing may make room for others.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_hours(30 * 24);
+/// Callers of whom no upstream has accepted a request share one part in so many of what accepted callers have.
+const NEWCOMER_FRACTION: u8 = 8;
 /// Accepted callers for each cache generation: at least this many are remembered, at most twice as many.
 const MAX_ACCEPTED: usize = 8_192;
 

@@ -72,7 +72,7 @@ pub(crate) fn read<'b>(
         return Err(Bypass::Signed);
     }
     let dialect = read_dialect(&head.method, head.uri.path()).ok_or(Bypass::Shape)?;
-    dialect.read_cached(body, scope, &services.parse_cache)
+    dialect.read_cached(body, scope, services.parse_caches.for_caller(scope))
 }
 
 /// A parsed chat request, with the services and the route for it.

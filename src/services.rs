@@ -18,6 +18,7 @@ use crate::body::budget::{BufferBudget, Owner};
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::callers::AcceptedCallers;
+use crate::callers::parse_caches::ParseCaches;
 use crate::config::{Config, Mode};
 use crate::costs::{CostTracker, PendingCost, RequestCost};
 use crate::dashboard::RecentConversations;
@@ -34,7 +35,6 @@ use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
 use fault_log::FaultLog;
-use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::scope::{Scope, ScopeTag};
@@ -56,8 +56,7 @@ pub(crate) struct Services {
     pub(crate) request_slots: RequestSlots,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) scopes: Arc<ScopeFactory>,
-    /// Cache of parsed messages.
-    pub(crate) parse_cache: Arc<ParseCache>,
+    pub(crate) parse_caches: Arc<ParseCaches>,
     /// Summary jobs in progress.
     pub(crate) running_summaries: RunningSummaries,
     pub(crate) summary_guards: Arc<SummaryGuards>,
@@ -141,7 +140,8 @@ impl Services {
     }
 
     /// Returns the caller of a request whose acceptance shows that its credentials are valid: of a model
-    /// endpoint. `path` is the upstream's.
+    /// endpoint. A list of models may be public, and OpenAI opens a WebSocket for any key and refuses an
+    /// unknown one in an event. `path` is the upstream's.
     pub(crate) fn caller_to_accept(&self, head: &Parts, path: &str) -> Option<ScopeTag> {
         let caller: &CallerTag = head.extensions.get()?;
         let is_endpoint = head.method == Method::POST && self.keys.is_endpoint(path);

@@ -14,18 +14,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::callers::AcceptedCallers;
+use crate::callers::{AcceptedCallers, NEWCOMER_FRACTION};
 use longhaul_core::units::recall_id::RecallId;
 use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
 
 /// Callers with a share of their own. Further callers use the newcomers' share until all entries of some
 /// caller have expired.
 const MAX_SHARES: usize = 4_096;
-/// Newcomers share one part in so many of the bound.
-const NEWCOMER_FRACTION: u64 = 8;
 /// Room for one entry of each caller that has a share.
 pub(crate) const ONE_FOR_EACH: u64 =
-    (MAX_SHARES as u64 * NEWCOMER_FRACTION).div_ceil(NEWCOMER_FRACTION - 1);
+    (MAX_SHARES as u64 * NEWCOMER_FRACTION as u64).div_ceil(NEWCOMER_FRACTION as u64 - 1);
 /// Minimum time between two searches for expired entries.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -226,7 +224,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         self.uses += 1;
         let (uses, caller) = (self.uses, key.caller());
         let has_share = self.has_share(caller);
-        let for_newcomers = self.max_weight / NEWCOMER_FRACTION;
+        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
         let room = if has_share {
             self.max_weight - for_newcomers
         } else {
@@ -252,7 +250,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
 
     /// Evicts entries beyond the bound after `caller` has added one.
     fn make_room(&mut self, caller: ScopeTag) {
-        let for_newcomers = self.max_weight / NEWCOMER_FRACTION;
+        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
         while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
         while self.weight > self.max_weight - for_newcomers {
             let own = self

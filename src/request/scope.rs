@@ -1,15 +1,17 @@
 //! Scopes of records, derived from the caller of a request.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName};
 
+use crate::callers::AcceptedCallers;
+use crate::callers::parse_caches::ParseCaches;
 use crate::config::{BaseUrl, CallerIdentity};
 use crate::request::caller_identity::{identifying_headers, identifying_parameters};
 use crate::store::Secret;
-use longhaul_core::conversation::parse_cache::ParseCache;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::units::scope::Scope;
 
@@ -41,9 +43,10 @@ impl ScopeFactory {
         }
     }
 
-    /// Creates a parse cache keyed by a secret of its own.
-    pub(crate) fn parse_cache(&self) -> ParseCache {
-        ParseCache::new(Scope::new(self.secret.as_bytes(), &[b"recall"]))
+    /// Creates parse caches keyed by a secret of their own.
+    pub(crate) fn parse_caches(&self, accepted: &Arc<AcceptedCallers>) -> ParseCaches {
+        let secret = Scope::new(self.secret.as_bytes(), &[b"recall"]);
+        ParseCaches::new(secret, accepted)
     }
 
     /// Returns the scope of a request to the upstream at `base`: its caller, and the path before the

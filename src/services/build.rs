@@ -44,7 +44,7 @@ impl Services {
             request_slots: RequestSlots::new(config.limits.requests),
             summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
             metrics,
-            parse_cache: Arc::new(scopes.parse_cache()),
+            parse_caches: Arc::new(scopes.parse_caches(&accepted)),
             scopes: Arc::new(scopes),
             running_summaries: RunningSummaries::default(),
             keys: AccessKeys::new(&config),

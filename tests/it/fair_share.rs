@@ -68,13 +68,9 @@ async fn unfinished_bodies_of_one_caller_leave_room_for_chats_of_others() {
     assert!(is_read(&upstream, &proxy, "modest").await);
 }
 
-#[tokio::test]
-async fn bodies_of_invented_callers_leave_room_for_a_caller_that_was_accepted() {
-    let upstream = Upstream::bind().await;
-    let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
-    let proxy = Proxy::start(&upstream.base(""), &limits).await;
-    accept(&upstream, &proxy, "modest").await;
-    let mut held: Vec<Wire> = Vec::new();
+/// Begins chats of 32 callers that no upstream knows, without their ends.
+async fn invent_callers(proxy: &Proxy) -> Vec<Wire> {
+    let mut held = Vec::new();
     for invented in 0..32 {
         let mut client = proxy.connect().await;
         client
@@ -83,6 +79,40 @@ async fn bodies_of_invented_callers_leave_room_for_a_caller_that_was_accepted() 
         client.send_bytes(&vec![b' '; PART / 4 - 1]).await;
         held.push(client);
     }
+    held
+}
+
+#[tokio::test]
+async fn bodies_of_invented_callers_leave_room_for_a_caller_that_was_accepted() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    accept(&upstream, &proxy, "modest").await;
+    let _held = invent_callers(&proxy).await;
+    assert!(is_read(&upstream, &proxy, "modest").await);
+}
+
+#[tokio::test]
+async fn an_opened_websocket_gives_its_caller_no_share_of_its_own() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "128KiB"), ("limits.buffered", "256KiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    accept(&upstream, &proxy, "modest").await;
+    let switch = "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let mut tunnel = proxy.connect().await;
+    let head = "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer unknown\r\n";
+    tunnel.send(&format!("{head}{switch}")).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send(&format!("HTTP/1.1 101 Switching Protocols\r\n{switch}"))
+        .await;
+    tunnel.until("\r\n\r\n").await;
+    // OpenAI opens the connection whatever the key, and refuses the key in an event.
+    server.send("invalid_api_key").await;
+    tunnel.until("invalid_api_key").await;
+    let _held = invent_callers(&proxy).await;
+    assert!(!is_read(&upstream, &proxy, "unknown").await);
     assert!(is_read(&upstream, &proxy, "modest").await);
 }
 

@@ -1,5 +1,6 @@
 //! Makes the paid calls: looks each up in the results file, keeps the budget, and records the answer.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use http_body_util::Full;
 use parking_lot::Mutex;
 
 use super::results_file::{Entry, EntryKind, ResultsFile};
-use super::spending::{CallCost, CallSize, Spending};
+use super::spending::{CallCost, CallSize, Reserved, Spending};
 use super::upstream_client::UpstreamClient;
 use crate::cli::loopback::LoopbackReply;
 use crate::error::Problem;
@@ -70,6 +71,13 @@ pub(super) struct StepCall {
     pub(super) place: String,
 }
 
+/// The reply to a call, whose cost is still reserved.
+struct PaidReply {
+    reply: LoopbackReply,
+    size: CallSize,
+    reserved: Reserved,
+}
+
 /// The outcome of a call.
 pub(super) enum CallOutcome {
     /// The answer, or the refusal for its size.
@@ -124,31 +132,17 @@ impl PaidClient {
     /// key, or the results file cannot be written.
     pub(super) async fn step(&self, call: &StepCall) -> Result<CallOutcome, Problem> {
         let key = self.step_key(call);
-        if let Some(known) = self.results.lock().get(&key) {
-            return Ok(CallOutcome::Recorded(known.clone()));
-        }
-        let size = size(call.dialect, &call.body, self.output, self.model.prices);
-        if !self.is_spending() {
-            self.spending.lock().plan(size, false);
-            return Ok(CallOutcome::NotSent);
-        }
-        let Some(reserved) = self.spending.lock().reserve(size) else {
-            return Ok(CallOutcome::NotSent);
+        let size = || size(call.dialect, &call.body, self.output, self.model.prices);
+        let sent = self.pay(EntryKind::Step, &key, size, self.send_step(call));
+        let PaidReply {
+            reply,
+            size,
+            reserved,
+        } = match sent.await {
+            ControlFlow::Continue(paid) => paid,
+            ControlFlow::Break(outcome) => return Ok(outcome),
         };
-        let sent = self.send_step(call).await;
-        let reply = match sent {
-            Ok(reply) => reply,
-            Err(why) => {
-                _ = self
-                    .spending
-                    .lock()
-                    .settle(reserved, size, CallCost::Uncounted);
-                return Ok(CallOutcome::Failed(why));
-            }
-        };
-        if let Some(problem) = Self::refused_key(self.upstream.base_for(call.dialect), &reply) {
-            return Err(problem);
-        }
+        Self::check_key(self.upstream.base_for(call.dialect), &reply)?;
         let overflows = self.is_overflow(call, &reply, size);
         let text = String::from_utf8_lossy(&reply.body).into_owned();
         let part = call.dialect.read_step(&reply.body);
@@ -242,33 +236,22 @@ impl PaidClient {
             dialect.path().as_bytes(),
             body,
         ]);
-        if let Some(known) = self.results.lock().get(&key) {
-            return Ok(CallOutcome::Recorded(known.clone()));
-        }
-        let conversation = dialect.read(body).ok();
-        let output = conversation.and_then(|it| it.output_tokens());
-        let output = output.unwrap_or(SUMMARY_OUTPUT);
-        let size = size(dialect, body, output, self.summary_model.prices);
-        if !self.is_spending() {
-            self.spending.lock().plan(size, true);
-            return Ok(CallOutcome::NotSent);
-        }
-        let Some(reserved) = self.spending.lock().reserve(size) else {
-            return Ok(CallOutcome::NotSent);
+        let size = || {
+            let conversation = dialect.read(body).ok();
+            let output = conversation.and_then(|it| it.output_tokens());
+            let output = output.unwrap_or(SUMMARY_OUTPUT);
+            size(dialect, body, output, self.summary_model.prices)
         };
-        let reply = match upstream.send(dialect, body).await {
-            Ok(reply) => reply,
-            Err(why) => {
-                _ = self
-                    .spending
-                    .lock()
-                    .settle(reserved, size, CallCost::Uncounted);
-                return Ok(CallOutcome::Failed(why));
-            }
+        let sent = self.pay(EntryKind::Summary, &key, size, upstream.send(dialect, body));
+        let PaidReply {
+            reply,
+            size,
+            reserved,
+        } = match sent.await {
+            ControlFlow::Continue(paid) => paid,
+            ControlFlow::Break(outcome) => return Ok(outcome),
         };
-        if let Some(problem) = Self::refused_key(upstream.base_for(dialect), &reply) {
-            return Err(problem);
-        }
+        Self::check_key(upstream.base_for(dialect), &reply)?;
         if !reply.status.is_success() {
             _ = self.spending.lock().settle(reserved, size, CallCost::Free);
             return Ok(CallOutcome::Failed(error_text(&reply)));
@@ -291,6 +274,41 @@ impl PaidClient {
         self.record(entry, usage, cost).map(CallOutcome::Recorded)
     }
 
+    /// Awaits the reply of `send`, and reserves its cost. Breaks off with the outcome if the results file has the
+    /// answer under `key`, or if the call is not made or fails.
+    async fn pay(
+        &self,
+        kind: EntryKind,
+        key: &str,
+        size: impl FnOnce() -> CallSize,
+        send: impl Future<Output = Result<LoopbackReply, String>>,
+    ) -> ControlFlow<CallOutcome, PaidReply> {
+        if let Some(known) = self.results.lock().get(key) {
+            return ControlFlow::Break(CallOutcome::Recorded(known.clone()));
+        }
+        let size = size();
+        if !self.is_spending() {
+            let is_summary = kind == EntryKind::Summary;
+            self.spending.lock().plan(size, is_summary);
+            return ControlFlow::Break(CallOutcome::NotSent);
+        }
+        let Some(reserved) = self.spending.lock().reserve(size) else {
+            return ControlFlow::Break(CallOutcome::NotSent);
+        };
+        match send.await {
+            Ok(reply) => ControlFlow::Continue(PaidReply {
+                reply,
+                size,
+                reserved,
+            }),
+            Err(why) => {
+                let mut spending = self.spending.lock();
+                _ = spending.settle(reserved, size, CallCost::Uncounted);
+                ControlFlow::Break(CallOutcome::Failed(why))
+            }
+        }
+    }
+
     fn record(
         &self,
         mut entry: Entry,
@@ -304,15 +322,16 @@ impl PaidClient {
         Ok(entry)
     }
 
-    /// Returns the problem if the upstream refuses the key: no other call would succeed.
-    fn refused_key(base: &str, reply: &LoopbackReply) -> Option<Problem> {
-        (reply.status == StatusCode::UNAUTHORIZED).then(|| {
-            Problem::CommandLine(format!(
-                "{base} refuses the key ({}); check {}, or the key file of the settings",
-                reply.status,
-                crate::cli::check::KEY_VARIABLE
-            ))
-        })
+    /// Fails if the upstream refuses the key: no other call would succeed.
+    fn check_key(base: &str, reply: &LoopbackReply) -> Result<(), Problem> {
+        if reply.status != StatusCode::UNAUTHORIZED {
+            return Ok(());
+        }
+        Err(Problem::CommandLine(format!(
+            "{base} refuses the key ({}); check {}, or the key file of the settings",
+            reply.status,
+            crate::cli::check::KEY_VARIABLE
+        )))
     }
 }
 

@@ -21,9 +21,9 @@ pub(crate) mod script_sample;
 
 use crate::units::scope::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
-use memo::IndexBytes;
+use memo::{FreeIndexBytes, MAX_INDEX_BYTES};
 use pages::{CachePages, GENERATION_PAGES};
-use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};
+use parsed_messages::{GENERATION_MESSAGES, MAX_STORED, ParsedMessages};
 
 pub(crate) use cache_entry::CacheEntry;
 pub(crate) use cursor::{CacheHit, ParseCursor};
@@ -45,12 +45,20 @@ pub struct ParseCache {
     key: [u64; 4],
     messages: ParsedMessages,
     pages: CachePages,
-    index_bytes: IndexBytes,
+    free_index_bytes: FreeIndexBytes,
+    /// Most messages that one body adds.
+    max_stored: usize,
 }
 
 impl ParseCache {
     /// Creates an empty cache with `secret` as its key, a scope that belongs to no caller.
     pub fn new(secret: Scope) -> Self {
+        Self::with_fraction(secret, 1)
+    }
+
+    /// Like [`new`](Self::new), with room for one part in `divisor` of the usual messages.
+    pub fn with_fraction(secret: Scope, divisor: usize) -> Self {
+        let divisor = divisor.max(1);
         let (words, _) = secret.bytes().as_chunks();
         let mut key = [0; 4];
         for (to, from) in key.iter_mut().zip(words) {
@@ -58,9 +66,10 @@ impl ParseCache {
         }
         Self {
             key,
-            messages: ParsedMessages::new(GENERATION_MESSAGES),
-            pages: CachePages::new(GENERATION_PAGES),
-            index_bytes: IndexBytes::default(),
+            messages: ParsedMessages::new(GENERATION_MESSAGES / divisor),
+            pages: CachePages::new(GENERATION_PAGES / divisor),
+            free_index_bytes: FreeIndexBytes::new(MAX_INDEX_BYTES / divisor),
+            max_stored: MAX_STORED / divisor,
         }
     }
 

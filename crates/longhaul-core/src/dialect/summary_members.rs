@@ -15,6 +15,8 @@ use crate::units::tokens::Tokens;
 const MAX_CACHE_KEY: usize = 64;
 /// End of the key of a summary call.
 const OWN_KEY: &str = "-longhaul";
+/// Hexadecimal digits of the digest that stands for the end of a longer key.
+const KEY_DIGITS: usize = 16;
 
 /// Variant of a model name with which `OpenRouter` buys a web search for every call.
 const SEARCH_VARIANT: &str = "online";
@@ -56,10 +58,7 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
         }
     }
     if let Some(key) = params.prompt_cache_key.filter(|_| template.is_own_endpoint) {
-        // Under the client's own key, the entry would evict that of the live conversation.
-        let key = key.decode(sent);
-        let own = key.get(..key.floor_char_boundary(MAX_CACHE_KEY - OWN_KEY.len()));
-        let key = quote(&[own.unwrap_or_default(), OWN_KEY].concat());
+        let key = quote(&own_cache_key(&key.decode(sent)));
         push("\"prompt_cache_key\"", &key);
     }
     let limit = params.output_limit.filter(|_| template.is_own_dialect());
@@ -67,6 +66,19 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
         push(limit.key.span().slice(sent), &output.to_string());
     }
     body
+}
+
+/// Returns the cache key of the summary calls for a conversation under `key`. Under the client's own key, the
+/// entry would evict that of the live conversation. Different keys have different ones, whatever their length.
+fn own_cache_key(key: &str) -> String {
+    let room = MAX_CACHE_KEY - OWN_KEY.len();
+    if key.len() <= room {
+        return format!("{key}{OWN_KEY}");
+    }
+    let (start, _) = key.split_at(key.floor_char_boundary(room - KEY_DIGITS));
+    let digest = blake3::hash(key.as_bytes()).to_hex();
+    let (digits, _) = digest.split_at(KEY_DIGITS);
+    format!("{start}{digits}{OWN_KEY}")
 }
 
 /// Whether the options of an output, an object, leave its format to the model or ask for plain text.

@@ -12,7 +12,7 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::parse_cache::cache_entry::CacheEntry;
 use crate::conversation::parse_cache::memo::MessageMemo;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
-use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, MAX_STORED, ParsedMessage};
+use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::{ContentPart, Message, Role, ToolCall};
 use crate::dialect::Dialect;
 use crate::json::span::Span;
@@ -179,9 +179,9 @@ impl ParseCursor<'_> {
         let fingerprint = self
             .cache
             .fingerprint(self.scope, bytes.unwrap_or_default());
-        if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < MAX_STORED {
+        if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < self.cache.max_stored {
             self.stored += 1;
-            let memo = MessageMemo::new(self.cache.index_bytes.clone());
+            let memo = MessageMemo::new(self.cache.free_index_bytes.clone());
             let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
             let parsed = Arc::new(parsed);
             message.cached = Some(CacheEntry::Parsed(Arc::clone(&parsed)));

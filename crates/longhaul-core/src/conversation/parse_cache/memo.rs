@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Most bytes of all indexes that one cache stores. Further indexes are computed for each request.
 /// A result takes about a tenth of its size, so that 32 MiB stand for 320 MB of cleared results.
-const MAX_INDEX_BYTES: usize = 32 << 20;
+pub(super) const MAX_INDEX_BYTES: usize = 32 << 20;
 
 /// Lazily computed values. Each depends only on the message, so any caller may fill it in.
 #[derive(Debug, Default)]
@@ -25,20 +25,20 @@ pub(crate) struct MessageMemo {
     pub(super) joined: OnceLock<JoinedMemo>,
     /// Identifiers of the text, with the budget that they were chosen for.
     index: OnceLock<(Tokens, StoredIndex)>,
-    index_bytes: IndexBytes,
+    free_index_bytes: FreeIndexBytes,
 }
 
 impl MessageMemo {
-    pub(super) fn new(index_bytes: IndexBytes) -> Self {
+    pub(super) fn new(free_index_bytes: FreeIndexBytes) -> Self {
         Self {
-            index_bytes,
+            free_index_bytes,
             ..Self::default()
         }
     }
 
     /// Returns an empty memo that counts its index with the same cache.
     pub(super) fn empty_sibling(&self) -> Self {
-        Self::new(self.index_bytes.clone())
+        Self::new(self.free_index_bytes.clone())
     }
 
     /// Returns the identifiers of the text, chosen for `budget`. Calls `compute` unless they are
@@ -48,10 +48,10 @@ impl MessageMemo {
             return Arc::clone(&stored.text);
         }
         let text: Arc<str> = compute().into();
-        if self.index_bytes.reserve(text.len()) {
+        if self.free_index_bytes.take(text.len()) {
             let stored = StoredIndex {
                 text: Arc::clone(&text),
-                reserved: self.index_bytes.clone(),
+                free: self.free_index_bytes.clone(),
             };
             // A rejected value returns its bytes when it is dropped.
             _ = self.index.set((budget, stored));
@@ -60,34 +60,36 @@ impl MessageMemo {
     }
 }
 
-/// Bytes of the indexes that a cache stores, counted over all of its messages.
+/// Bytes that further indexes of a cache may take, over all of its messages.
 #[derive(Clone, Debug, Default)]
-pub(super) struct IndexBytes(Arc<AtomicUsize>);
+pub(super) struct FreeIndexBytes(Arc<AtomicUsize>);
 
-impl IndexBytes {
-    /// Counts `bytes` unless the sum would exceed [`MAX_INDEX_BYTES`].
-    fn reserve(&self, bytes: usize) -> bool {
-        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before + bytes <= MAX_INDEX_BYTES;
-        if !fits {
-            self.0.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        fits
+impl FreeIndexBytes {
+    /// Creates the count of a cache without indexes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(bytes)))
+    }
+
+    /// Takes `bytes` if as many are free.
+    fn take(&self, bytes: usize) -> bool {
+        let left = |free: usize| free.checked_sub(bytes);
+        let taken = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        taken.is_ok()
     }
 }
 
-/// Stored index, which returns its bytes to the count when it is dropped.
+/// Stored index, which gives its bytes back when it is dropped.
 #[derive(Debug)]
 struct StoredIndex {
     text: Arc<str>,
-    reserved: IndexBytes,
+    free: FreeIndexBytes,
 }
 
 impl Drop for StoredIndex {
     fn drop(&mut self) {
-        self.reserved
-            .0
-            .fetch_sub(self.text.len(), Ordering::Relaxed);
+        self.free.0.fetch_add(self.text.len(), Ordering::Relaxed);
     }
 }
 
@@ -109,26 +111,25 @@ mod tests {
 
     #[test]
     fn an_index_is_computed_once_per_budget_and_gives_its_bytes_back() {
-        let bytes = IndexBytes::default();
+        let bytes = FreeIndexBytes::new(100);
         let memo = MessageMemo::new(bytes.clone());
-        let count = || bytes.0.load(Ordering::Relaxed);
+        let free = || bytes.0.load(Ordering::Relaxed);
         let (small, large) = (Tokens::new(10), Tokens::new(20));
         assert_eq!(&*memo.index(small, || "a.rs".into()), "a.rs");
         assert_eq!(&*memo.index(small, || "other".into()), "a.rs");
         assert_eq!(&*memo.index(large, || "a.rs b.rs".into()), "a.rs b.rs");
-        assert_eq!(count(), "a.rs".len());
+        assert_eq!(free(), 100 - "a.rs".len());
         drop(memo);
-        assert_eq!(count(), 0);
+        assert_eq!(free(), 100);
     }
 
     #[test]
     fn beyond_its_bound_a_cache_stores_no_index() {
-        let bytes = IndexBytes::default();
-        assert!(bytes.reserve(MAX_INDEX_BYTES - 1));
+        let bytes = FreeIndexBytes::new("a.r".len());
         let memo = MessageMemo::new(bytes.clone());
         let budget = Tokens::new(10);
         assert_eq!(&*memo.index(budget, || "a.rs".into()), "a.rs");
         assert_eq!(&*memo.index(budget, || "other".into()), "other");
-        assert_eq!(bytes.0.load(Ordering::Relaxed), MAX_INDEX_BYTES - 1);
+        assert_eq!(bytes.0.load(Ordering::Relaxed), "a.r".len());
     }
 }

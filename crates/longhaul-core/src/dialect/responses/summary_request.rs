@@ -137,22 +137,36 @@ mod tests {
         assert_eq!(call, expect);
     }
 
+    /// Returns the cache key of the summary call of a client with this key.
+    fn cache_key(own: &str) -> String {
+        let sent = BODY.replace(
+            r#""prompt_cache_key":"k""#,
+            &format!(r#""prompt_cache_key":"{own}""#),
+        );
+        let conversation = Dialect::Responses.read(sent.as_bytes()).unwrap();
+        let template = RequestTemplate::from_request(&conversation, None);
+        let call = body(&template, "s", "u", Tokens::new(9));
+        let call: Value = serde_json::from_str(&call).unwrap();
+        call["prompt_cache_key"].as_str().unwrap().to_owned()
+    }
+
     #[test]
     fn cache_key_of_a_summary_call_stays_within_the_providers_limit() {
-        for (own, expect) in [(55, 64), (64, 64), (10, 19)] {
-            let key = "k".repeat(own);
-            let sent = BODY.replace(
-                r#""prompt_cache_key":"k""#,
-                &format!(r#""prompt_cache_key":"{key}""#),
-            );
-            let conversation = Dialect::Responses.read(sent.as_bytes()).unwrap();
-            let template = RequestTemplate::from_request(&conversation, None);
-            let call = body(&template, "s", "u", Tokens::new(9));
-            let call: Value = serde_json::from_str(&call).unwrap();
-            let key = call["prompt_cache_key"].as_str().unwrap();
+        for (own, expect) in [(55, 64), (56, 64), (64, 64), (10, 19)] {
+            let key = cache_key(&"k".repeat(own));
             assert_eq!(key.len(), expect);
             assert!(key.ends_with("-longhaul"));
         }
+        // A character of three bytes lies across the cut.
+        assert_eq!(cache_key(&format!("k{}", "é€".repeat(20))).len(), 63);
+    }
+
+    #[test]
+    fn cache_keys_that_differ_at_their_end_alone_stay_different() {
+        let start = "k".repeat(55);
+        let keys = ["", "1", "2"].map(|end| cache_key(&format!("{start}{end}")));
+        assert!(keys[0] != keys[1] && keys[1] != keys[2], "{keys:?}");
+        assert_eq!(keys[1], cache_key(&format!("{start}1")));
     }
 
     #[test]

@@ -166,6 +166,22 @@ fn keeps_recently_used_messages_within_a_bounded_size() {
     );
 }
 
+#[test]
+fn a_part_of_a_cache_keeps_that_part_of_the_messages() {
+    let cache = ParseCache::with_fraction(scope(0), 64);
+    let texts: Vec<String> = (0..1_000).map(|number| user(&number.to_string())).collect();
+    let whole = body(&texts);
+    // One body adds a quarter of a generation.
+    assert_eq!(check(&cache, 1, &whole), 0);
+    assert_eq!(check(&cache, 1, &whole), GENERATION_MESSAGES / 64 / 4);
+    for number in 0..GENERATION_MESSAGES / 16 {
+        let one = body(&[user(&format!("other {number}"))]);
+        let read = Dialect::ChatCompletions.read_cached(one.as_bytes(), scope(1), &cache);
+        read.unwrap();
+    }
+    assert_eq!(check(&cache, 1, &body(&texts[..1])), 0, "it was evicted");
+}
+
 /// A message with this many parts and calls.
 fn of_members(parts: usize, calls: usize) -> String {
     let parts = vec![r#"{"type":"text","text":"a part"}"#; parts].join(",");
