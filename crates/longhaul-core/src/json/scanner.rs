@@ -62,11 +62,11 @@ impl Literal {
     }
 
     /// Returns the text between the quotes, undecoded.
+    #[inline]
     pub fn raw(self, body: &str) -> &str {
-        let quoted = self.span.slice(body);
         let quotes = usize::from(self.quotes);
-        quoted
-            .get(quotes..quoted.len().saturating_sub(quotes))
+        let end = self.span.end().saturating_sub(quotes);
+        body.get(self.span.start() + quotes..end)
             .unwrap_or_default()
     }
 

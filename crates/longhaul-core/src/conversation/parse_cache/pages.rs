@@ -83,7 +83,7 @@ impl CachePage {
     ) {
         messages.extend(self.messages.iter().map(|(further, reading)| {
             let start = start.wrapping_add(*further);
-            Arc::clone(reading).append_at(start, parts, calls)
+            reading.append_at(start, parts, calls)
         }));
     }
 }

@@ -5,6 +5,7 @@ use crate::conversation::parse_cache::{CacheEntry, Fingerprint, MessageMemo};
 use crate::conversation::{Content, ContentPart, Message, ToolCall};
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Parsed messages in one generation. With some 490 bytes each, both generations take 32 MB.
@@ -42,11 +43,7 @@ impl ParsedMessage {
         let back = Shift::to_origin(message.span);
         Self {
             fingerprint,
-            message: Message {
-                parts: 0..parts.len(),
-                calls: 0..calls.len(),
-                ..back.message(message)
-            },
+            message: back.message(message, 0..parts.len(), 0..calls.len(), None),
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
             memo,
@@ -74,7 +71,7 @@ impl ParsedMessage {
 
     /// Returns the message at position `start`; appends its parts and calls.
     pub(super) fn append_at(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         start: u32,
         parts: &mut Vec<ContentPart>,
         calls: &mut Vec<ToolCall>,
@@ -83,13 +80,9 @@ impl ParsedMessage {
         let (part, call) = (parts.len(), calls.len());
         parts.extend(self.parts.iter().map(|part| there.part(part)));
         calls.extend(self.calls.iter().map(|call| there.call(call)));
-        let message = there.message(&self.message);
-        Message {
-            parts: part..parts.len(),
-            calls: call..calls.len(),
-            cached: Some(CacheEntry::Parsed(self)),
-            ..message
-        }
+        let (parts, calls) = (part..parts.len(), call..calls.len());
+        let cached = Some(CacheEntry::Parsed(Arc::clone(self)));
+        there.message(&self.message, parts, calls, cached)
     }
 }
 
@@ -128,9 +121,18 @@ impl Shift {
         }
     }
 
-    fn message(self, message: &Message) -> Message {
+    /// Returns `message` at its new place. Names each field instead of cloning: a clone counts another
+    /// reference to the cache entry, only to drop it.
+    fn message(
+        self,
+        message: &Message,
+        parts: Range<usize>,
+        calls: Range<usize>,
+        cached: Option<CacheEntry>,
+    ) -> Message {
         Message {
             span: self.span(message.span),
+            role: message.role,
             content: match message.content {
                 Content::Absent => Content::Absent,
                 Content::Null => Content::Null,
@@ -139,7 +141,16 @@ impl Shift {
             },
             tool_call_id: self.literal(message.tool_call_id),
             name: self.literal(message.name),
-            ..message.clone()
+            has_reasoning: message.has_reasoning,
+            bound_thinking: message.bound_thinking,
+            is_error: message.is_error,
+            is_fixed: message.is_fixed,
+            binding: message.binding,
+            text_tokens: message.text_tokens,
+            tokens: message.tokens,
+            parts,
+            calls,
+            cached,
         }
     }
 }
