@@ -18,16 +18,20 @@ mod memo;
 mod pages;
 mod parsed_messages;
 pub(crate) mod script_sample;
+mod tool_definitions;
 
 use crate::units::scope::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
 use memo::IndexBytes;
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, ParsedMessages};
+use tool_definitions::{CachedDefinitions, GENERATION_DEFINITIONS};
 
 pub(crate) use cache_entry::CacheEntry;
-pub(crate) use cursor::{CacheHit, ParseCursor};
+pub(crate) use cursor::{ObjectStart, ParseCursor};
 pub(crate) use memo::{MessageMemo, PrefixHashStep};
+pub(crate) use pages::ReadPieces;
+pub(crate) use parsed_messages::ParsedMessage;
 
 /// Keyed hash of a message, or of a page of messages, of one caller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +49,7 @@ pub struct ParseCache {
     key: [u64; 4],
     messages: ParsedMessages,
     pages: CachePages,
+    tools: CachedDefinitions,
     index_bytes: IndexBytes,
 }
 
@@ -60,6 +65,7 @@ impl ParseCache {
             key,
             messages: ParsedMessages::new(GENERATION_MESSAGES),
             pages: CachePages::new(GENERATION_PAGES),
+            tools: CachedDefinitions::new(GENERATION_DEFINITIONS),
             index_bytes: IndexBytes::default(),
         }
     }

@@ -5,6 +5,7 @@ use crate::conversation::parse_cache::{CacheEntry, Fingerprint, MessageMemo};
 use crate::conversation::{Content, ContentPart, Message, ToolCall};
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Parsed messages in one generation. With some 490 bytes each, both generations take 32 MB.
@@ -42,11 +43,7 @@ impl ParsedMessage {
         let back = Shift::to_origin(message.span);
         Self {
             fingerprint,
-            message: Message {
-                parts: 0..parts.len(),
-                calls: 0..calls.len(),
-                ..back.message(message)
-            },
+            message: back.message(message, 0..parts.len(), 0..calls.len()),
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
             memo,
@@ -68,41 +65,42 @@ impl ParsedMessage {
     }
 
     /// Returns the length of the message, in bytes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.message.span.len()
     }
 
     /// Returns the message at position `start`; appends its parts and calls.
-    pub(super) fn append_at(
+    pub(crate) fn append_at(
         self: Arc<Self>,
         start: u32,
         parts: &mut Vec<ContentPart>,
         calls: &mut Vec<ToolCall>,
     ) -> Message {
-        let there = Shift(start);
+        let there = Shift::by(start);
         let (part, call) = (parts.len(), calls.len());
         parts.extend(self.parts.iter().map(|part| there.part(part)));
         calls.extend(self.calls.iter().map(|call| there.call(call)));
-        let message = there.message(&self.message);
-        Message {
-            parts: part..parts.len(),
-            calls: call..calls.len(),
-            cached: Some(CacheEntry::Parsed(self)),
-            ..message
-        }
+        let mut message = there.message(&self.message, part..parts.len(), call..calls.len());
+        message.cached = Some(CacheEntry::Parsed(self));
+        message
     }
 }
 
 /// Distance by which spans are shifted: bytes, modulo 2³².
 #[derive(Clone, Copy)]
-struct Shift(u32);
+pub(super) struct Shift(u32);
 
 impl Shift {
-    fn to_origin(span: Span) -> Self {
+    pub(super) fn by(bytes: u32) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the shift that moves `span` to the start of its text.
+    pub(super) fn to_origin(span: Span) -> Self {
         Self(span.start_u32().wrapping_neg())
     }
 
-    fn span(self, span: Span) -> Span {
+    pub(super) fn span(self, span: Span) -> Span {
         span.shifted(self.0)
     }
 
@@ -110,7 +108,7 @@ impl Shift {
         literal.map(|literal| literal.shifted(self.0))
     }
 
-    fn part(self, part: &ContentPart) -> ContentPart {
+    pub(super) fn part(self, part: &ContentPart) -> ContentPart {
         ContentPart {
             kind: part.kind,
             span: self.span(part.span),
@@ -120,7 +118,7 @@ impl Shift {
         }
     }
 
-    fn call(self, call: &ToolCall) -> ToolCall {
+    pub(super) fn call(self, call: &ToolCall) -> ToolCall {
         ToolCall {
             id: self.literal(call.id),
             name: self.literal(call.name),
@@ -128,9 +126,17 @@ impl Shift {
         }
     }
 
-    fn message(self, message: &Message) -> Message {
+    /// Returns `message` with these ranges of parts and calls.
+    #[inline]
+    pub(super) fn message(
+        self,
+        message: &Message,
+        parts: Range<usize>,
+        calls: Range<usize>,
+    ) -> Message {
         Message {
             span: self.span(message.span),
+            role: message.role,
             content: match message.content {
                 Content::Absent => Content::Absent,
                 Content::Null => Content::Null,
@@ -139,7 +145,16 @@ impl Shift {
             },
             tool_call_id: self.literal(message.tool_call_id),
             name: self.literal(message.name),
-            ..message.clone()
+            has_reasoning: message.has_reasoning,
+            bound_thinking: message.bound_thinking,
+            is_error: message.is_error,
+            is_fixed: message.is_fixed,
+            binding: message.binding,
+            text_tokens: message.text_tokens,
+            tokens: message.tokens,
+            parts,
+            calls,
+            cached: message.cached.clone(),
         }
     }
 }
