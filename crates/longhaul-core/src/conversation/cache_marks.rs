@@ -3,6 +3,7 @@
 use crate::conversation::Conversation;
 use crate::dialect::Dialect;
 use crate::json::span::Span;
+use memchr::memmem;
 use std::ops::Range;
 
 /// Maximum cache marks of a request. Source: Anthropic's documentation of prompt caching.
@@ -58,7 +59,8 @@ impl<'a> Conversation<'a> {
     /// Counts the marks of the body, wherever they are. A key of the same name elsewhere counts too.
     fn count_cache_marks(&self) -> usize {
         let key = format!("\"{}\"", self.dialect().cache_mark_key());
-        self.body.matches(&key).take(MAX_CACHE_MARKS).count()
+        let marks = memmem::find_iter(self.body.as_bytes(), &key);
+        marks.take(MAX_CACHE_MARKS).count()
     }
 
     /// Returns the values of the cache marks of the message at `at`, in order.

@@ -18,16 +18,20 @@ mod memo;
 mod pages;
 mod parsed_messages;
 pub(crate) mod script_sample;
+mod tool_definitions;
 
 use crate::units::scope::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
 use memo::{FreeIndexBytes, MAX_INDEX_BYTES};
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, MAX_STORED, ParsedMessages};
+use tool_definitions::{CachedDefinitions, GENERATION_DEFINITIONS};
 
 pub(crate) use cache_entry::CacheEntry;
-pub(crate) use cursor::{CacheHit, ParseCursor};
+pub(crate) use cursor::{ObjectStart, ParseCursor};
 pub(crate) use memo::{MessageMemo, PrefixHashStep};
+pub(crate) use pages::ReadPieces;
+pub(crate) use parsed_messages::ParsedMessage;
 
 /// Keyed hash of a message, or of a page of messages, of one caller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +49,7 @@ pub struct ParseCache {
     key: [u64; 4],
     messages: ParsedMessages,
     pages: CachePages,
+    tools: CachedDefinitions,
     free_index_bytes: FreeIndexBytes,
     /// Most messages that one body adds.
     max_stored: usize,
@@ -68,6 +73,7 @@ impl ParseCache {
             key,
             messages: ParsedMessages::new(GENERATION_MESSAGES / divisor),
             pages: CachePages::new(GENERATION_PAGES / divisor),
+            tools: CachedDefinitions::new(GENERATION_DEFINITIONS / divisor),
             free_index_bytes: FreeIndexBytes::new(MAX_INDEX_BYTES / divisor),
             max_stored: MAX_STORED / divisor,
         }

@@ -1,6 +1,7 @@
 //! Readers of values that the requests of every dialect have, and their limits.
 
 use crate::conversation::OutputLimit;
+use crate::conversation::parse_cache::ParseCursor;
 use crate::dialect::bypass::Bypass;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::units::tokens::Tokens;
@@ -67,10 +68,24 @@ pub(super) fn read_flag(scanner: &mut Scanner<'_>) -> Result<bool, Bypass> {
     Ok(scanner.value()?.slice(scanner.text()) == "true")
 }
 
-/// Reads the tools. Returns the tokens of their definitions.
-pub(super) fn read_tool_tokens(scanner: &mut Scanner<'_>) -> Result<Tokens, Bypass> {
+/// Reads the tools, or skips them if `cursor` knows them. Returns the tokens of their definitions.
+pub(super) fn read_tool_tokens(
+    scanner: &mut Scanner<'_>,
+    cursor: Option<&ParseCursor<'_>>,
+) -> Result<Tokens, Bypass> {
+    // Only an array ends where its own bytes say.
+    let cursor = cursor.filter(|_| scanner.peek() == Some(b'['));
+    let ahead = scanner.remaining();
+    if let Some((bytes, tokens)) = cursor.and_then(|cursor| cursor.lookup_tools(ahead)) {
+        scanner.advance(bytes)?;
+        return Ok(tokens);
+    }
     let schemas = scanner.value()?.slice(scanner.text());
-    Ok(Tokens::estimate_text(schemas))
+    let tokens = Tokens::estimate_text(schemas);
+    if let Some(cursor) = cursor {
+        cursor.store_tools(ahead, schemas, tokens);
+    }
+    Ok(tokens)
 }
 
 /// Reads a string, or null as `None`. Any other type is an error.

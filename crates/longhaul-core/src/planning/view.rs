@@ -30,6 +30,8 @@ pub struct ForwardedView {
     pinned_head: PinnedHead,
     summarised_until: usize,
     text: Option<SegmentedText>,
+    /// Plain estimate of that text.
+    text_tokens: Tokens,
     placement: Placement,
     /// Whether longhaul may add a cache mark behind the summary.
     adds_cache_mark: bool,
@@ -59,6 +61,7 @@ impl ForwardedView {
             pinned_head,
             summarised_until: pinned_head.end,
             text: None,
+            text_tokens: Tokens::ZERO,
             placement: Placement::default(),
             adds_cache_mark: false,
             cleared: Vec::new(),
@@ -148,6 +151,7 @@ impl ForwardedView {
     /// Replaces the messages from the pinned head up to `upto` by `text`.
     pub(crate) fn set_summary(&mut self, upto: usize, text: SegmentedText) {
         self.summarised_until = upto.max(self.pinned_head.end);
+        self.text_tokens = Tokens::estimate_text(&text);
         self.text = Some(text);
     }
 
@@ -243,7 +247,7 @@ impl ForwardedView {
             let lines = u32::try_from(text.segments().len().max(1)).unwrap_or(u32::MAX);
             let line = link.map(|link| link.line_tokens().get());
             let lines = line.unwrap_or_default().saturating_mul(lines);
-            Tokens::estimate_text(text) + Tokens::new(lines)
+            self.text_tokens + Tokens::new(lines)
         })
     }
 

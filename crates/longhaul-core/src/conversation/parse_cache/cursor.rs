@@ -8,11 +8,12 @@
 //!
 //! [`Fingerprint`]: super::Fingerprint
 
-use crate::conversation::parse_cache::ParseCache;
+use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::cache_entry::CacheEntry;
 use crate::conversation::parse_cache::memo::MessageMemo;
-use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES};
+use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES, PagePlace, ReadPieces};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
+use crate::conversation::parse_cache::{Fingerprint, ParseCache};
 use crate::conversation::{ContentPart, Message, Role, ToolCall};
 use crate::dialect::Dialect;
 use crate::json::span::Span;
@@ -25,22 +26,42 @@ const EDGE_BYTES: usize = 64;
 /// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Distinguishes blocks within a message from messages.
+/// Distinguishes blocks within an object from objects: the same bytes may have another meaning.
 const BLOCK_SALT: u64 = 0xB10C;
+/// Distinguishes definitions of tools from both.
+const TOOLS_SALT: u64 = 0x7001;
 
 /// Cursor over the messages of one body.
 pub(crate) struct ParseCursor<'r> {
-    cache: &'r ParseCache,
-    scope: Scope,
+    pub(super) cache: &'r ParseCache,
+    pub(super) scope: Scope,
+    /// State before the first message.
+    start_state: u64,
     /// Hash of the messages passed so far, used to predict the next one.
     prefix_state: u64,
-    /// Consecutive single-message hits since the last miss or page. Leading instructions do not
-    /// count.
-    consecutive_hits: usize,
-    /// Key of the first of those messages.
-    page_key: u64,
+    /// The same of blocks, each a message of its own within an object that holds several.
+    block_state: u64,
+    /// The hits that may become a page.
+    run: Option<HitRun>,
     /// Number of messages that this body has added.
     stored: usize,
+}
+
+/// Consecutive objects that were hits, since the last miss or page. Leading instructions do not count.
+#[derive(Clone, Copy)]
+struct HitRun {
+    start: ObjectStart,
+    /// Number of messages in these objects.
+    messages: usize,
+}
+
+/// The start of an object.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectStart {
+    /// Cache key of the object.
+    key: u64,
+    /// Length of the body from the object on, in bytes.
+    rest: usize,
 }
 
 /// A cache entry found at the cursor.
@@ -74,6 +95,21 @@ impl CacheHit {
             Self::Page(page) => page.append_at(span.start_u32(), messages, parts, calls),
         }
     }
+
+    /// Returns the objects, now at `span`, that hold several messages. `first` is the index of the first
+    /// message of the hit.
+    pub(crate) fn containers_at(
+        &self,
+        span: Span,
+        first: usize,
+    ) -> impl Iterator<Item = Container> {
+        let page = match self {
+            Self::Message(_) => None,
+            Self::Page(page) => Some(page),
+        };
+        page.into_iter()
+            .flat_map(move |page| page.containers_at(span.start_u32(), first))
+    }
 }
 
 impl ParseCache {
@@ -82,89 +118,120 @@ impl ParseCache {
         let [key, ..] = self.key;
         let (words, _) = scope.bytes().as_chunks();
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let prefix_state = words.fold(mix(key, dialect.form_version().into()), mix);
         ParseCursor {
             cache: self,
             scope,
-            prefix_state: words.fold(mix(key, dialect.form_version().into()), mix),
-            consecutive_hits: 0,
-            page_key: 0,
+            start_state: prefix_state,
+            prefix_state,
+            block_state: mix(prefix_state, BLOCK_SALT),
+            run: None,
             stored: 0,
         }
     }
 }
 
 impl ParseCursor<'_> {
-    /// Turns the cursor into one over blocks that are messages of their own, within objects that hold
-    /// several. The same bytes may have another meaning as an object.
-    #[must_use]
-    pub(crate) fn for_blocks(self) -> Self {
-        Self {
-            prefix_state: mix(self.prefix_state, BLOCK_SALT),
-            ..self
-        }
-    }
-
     /// Looks up the message or page at the start of `rest`. Advances past it if it is cached.
     pub(crate) fn lookup(&mut self, rest: &str) -> Option<CacheHit> {
-        let place = self.key(rest);
-        if let Some(page) = self.lookup_page(place, rest) {
-            self.prefix_state = page.prefix_state();
+        let start = self.object_start(rest);
+        if let Some(page) = self.lookup_page(start.key, rest) {
+            self.prefix_state = page.place().prefix_state;
+            self.block_state = page.place().block_state;
             return Some(CacheHit::Page(page));
         }
-        let parsed = self.cache.messages.get(&place)?;
-        let bytes = rest.as_bytes().get(..parsed.len())?;
-        let fingerprint = parsed.fingerprint();
-        if self.cache.fingerprint(self.scope, bytes) != fingerprint {
-            return None;
-        }
+        let parsed = self.lookup_message(start.key, rest)?;
         let role = parsed.message().role;
-        self.advance(role, fingerprint.high_bits());
-        if self.consecutive_hits == 0 {
-            self.page_key = place;
-        }
-        // A page never begins with instructions.
-        self.consecutive_hits += usize::from(self.consecutive_hits > 0 || !role.is_instruction());
+        self.prefix_state = advanced(self.prefix_state, role, parsed.fingerprint());
+        self.extend_run(start, 1, role);
         Some(CacheHit::Message(parsed))
     }
 
+    /// Looks up the block at the start of `rest`. Advances past it if it is cached.
+    pub(crate) fn lookup_block(&mut self, rest: &str) -> Option<Arc<ParsedMessage>> {
+        let parsed = self.lookup_message(key(self.block_state, rest), rest)?;
+        let role = parsed.message().role;
+        self.block_state = advanced(self.block_state, role, parsed.fingerprint());
+        Some(parsed)
+    }
+
+    /// Returns the start of the object at the start of `rest`, the next one.
+    pub(crate) fn object_start(&self, rest: &str) -> ObjectStart {
+        ObjectStart {
+            key: key(self.prefix_state, rest),
+            rest: rest.len(),
+        }
+    }
+
+    /// Returns the cache key of the tool definitions at the start of `rest`.
+    pub(super) fn tools_key(&self, rest: &str) -> u64 {
+        key(mix(self.start_state, TOOLS_SALT), rest)
+    }
+
+    /// Adds the object at `start` to the hits that may become a page. It has so many `messages`, the
+    /// first with this role.
+    pub(crate) fn extend_run(&mut self, start: ObjectStart, messages: usize, role: Role) {
+        let run = match &mut self.run {
+            Some(run) => run,
+            // A page never begins with instructions.
+            None if role.is_instruction() => return,
+            empty => empty.insert(HitRun { start, messages: 0 }),
+        };
+        run.messages += messages;
+    }
+
+    /// Ends the hits that may become a page, at an object that is not one.
+    pub(crate) fn end_run(&mut self) {
+        self.run = None;
+    }
+
+    fn lookup_message(&self, key: u64, rest: &str) -> Option<Arc<ParsedMessage>> {
+        let parsed = self.cache.messages.get(&key)?;
+        let bytes = rest.as_bytes().get(..parsed.len())?;
+        let is_it = self.cache.fingerprint(self.scope, bytes) == parsed.fingerprint();
+        is_it.then_some(parsed)
+    }
+
     /// Looks up the page at the start of `rest`.
-    fn lookup_page(&self, place: u64, rest: &str) -> Option<Arc<CachePage>> {
-        if self.consecutive_hits > 0 {
+    fn lookup_page(&self, key: u64, rest: &str) -> Option<Arc<CachePage>> {
+        if self.run.is_some() {
             return None;
         }
-        let page = self.cache.pages.get(&place)?;
+        let page = self.cache.pages.get(&key)?;
         let bytes = rest.as_bytes().get(..page.len())?;
         // If conversations diverge within a page, only one has the page cached. Comparing the tail
         // first saves the others the full hash.
-        let is_it = tail_hash(bytes) == page.tail_hash()
-            && self.cache.fingerprint(self.scope, bytes) == page.fingerprint();
+        let is_it = tail_hash(bytes) == page.place().tail_hash
+            && self.cache.fingerprint(self.scope, bytes) == page.place().fingerprint;
         is_it.then_some(page)
     }
 
-    /// Stores the last of `messages` as a page, once enough consecutive messages were hits.
-    /// `messages` are those of `text` up to the cursor.
-    pub(crate) fn store_page(&mut self, text: &str, messages: &[Message]) {
-        if self.consecutive_hits < PAGE_MESSAGES {
-            return;
-        }
-        self.consecutive_hits = 0;
-        let before = messages.len().saturating_sub(PAGE_MESSAGES);
-        let messages = messages.get(before..).unwrap_or_default();
-        let ([first, ..], [.., last]) = (messages, messages) else {
+    /// Stores the newest of `pieces` as a page, once enough consecutive messages were hits. The cursor
+    /// is at `end` of `text`.
+    pub(crate) fn store_page(&mut self, text: &str, end: usize, pieces: ReadPieces<'_>) {
+        let Some(run) = self.run.filter(|run| run.messages >= PAGE_MESSAGES) else {
             return;
         };
-        let span = first.span.extended_to(last.span);
-        let bytes = span.slice(text).as_bytes();
-        let fingerprint = self.cache.fingerprint(self.scope, bytes);
-        if let Some(page) = CachePage::from_messages(
-            messages,
-            span,
-            fingerprint,
-            tail_hash(bytes),
-            self.prefix_state,
-        ) {
-            self.cache.pages.insert(self.page_key, Arc::new(page));
+        self.run = None;
+        let first = pieces.messages.len().checked_sub(run.messages);
+        let start = text.len().checked_sub(run.start.rest);
+        let span = start.and_then(|start| Span::new(start, end));
+        let Some((first, span)) = first.zip(span) else {
+            return;
+        };
+        if !CachePage::may_hold(first, pieces) {
+            return;
         }
+        let bytes = span.slice(text).as_bytes();
+        let place = PagePlace {
+            span,
+            fingerprint: self.cache.fingerprint(self.scope, bytes),
+            tail_hash: tail_hash(bytes),
+            prefix_state: self.prefix_state,
+            block_state: self.block_state,
+        };
+        let page = CachePage::new(place, first, pieces);
+        self.cache.pages.insert(run.start.key, Arc::new(page));
     }
 
     /// Stores the parse of the message at the start of `rest` and advances past it.
@@ -175,6 +242,26 @@ impl ParseCursor<'_> {
         parts: &[ContentPart],
         calls: &[ToolCall],
     ) {
+        let key = key(self.prefix_state, rest);
+        let fingerprint = self.store_message(key, rest, message, parts, calls);
+        self.prefix_state = advanced(self.prefix_state, message.role, fingerprint);
+    }
+
+    /// Stores the parse of the block at the start of `rest` and advances past it.
+    pub(crate) fn store_block(&mut self, rest: &str, message: &mut Message, parts: &[ContentPart]) {
+        let key = key(self.block_state, rest);
+        let fingerprint = self.store_message(key, rest, message, parts, &[]);
+        self.block_state = advanced(self.block_state, message.role, fingerprint);
+    }
+
+    fn store_message(
+        &mut self,
+        key: u64,
+        rest: &str,
+        message: &mut Message,
+        parts: &[ContentPart],
+        calls: &[ToolCall],
+    ) -> Fingerprint {
         let bytes = rest.as_bytes().get(..message.span.len());
         let fingerprint = self
             .cache
@@ -185,27 +272,28 @@ impl ParseCursor<'_> {
             let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
             let parsed = Arc::new(parsed);
             message.cached = Some(CacheEntry::Parsed(Arc::clone(&parsed)));
-            self.cache.messages.insert(self.key(rest), parsed);
+            self.cache.messages.insert(key, parsed);
         }
-        self.advance(message.role, fingerprint.high_bits());
-        self.consecutive_hits = 0;
+        self.end_run();
+        fingerprint
     }
+}
 
-    /// Advances past a message. Head instructions change with the date, so the state after them
-    /// must not depend on their text.
-    fn advance(&mut self, role: Role, says: u64) {
-        let says = if role.is_instruction() { 0 } else { says };
-        self.prefix_state = mix(self.prefix_state, says);
-    }
+/// Returns the state behind a message. Head instructions change with the date, so the state after them
+/// must not depend on their text.
+fn advanced(state: u64, role: Role, fingerprint: Fingerprint) -> u64 {
+    let says = if role.is_instruction() {
+        0
+    } else {
+        fingerprint.high_bits()
+    };
+    mix(state, says)
+}
 
-    /// Returns the cache key of the message at the start of `rest`.
-    fn key(&self, rest: &str) -> u64 {
-        let rest = rest.as_bytes();
-        mix(
-            self.prefix_state,
-            short_hash(rest.get(..EDGE_BYTES).unwrap_or(rest)),
-        )
-    }
+/// Returns the cache key of the message at the start of `rest`, after the messages of `state`.
+fn key(state: u64, rest: &str) -> u64 {
+    let rest = rest.as_bytes();
+    mix(state, short_hash(rest.get(..EDGE_BYTES).unwrap_or(rest)))
 }
 
 fn mix(one: u64, other: u64) -> u64 {

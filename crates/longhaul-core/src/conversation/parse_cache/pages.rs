@@ -5,15 +5,19 @@
 //! including those between them, have the page's fingerprint, the messages parse as before.
 
 use crate::collections::two_generation_cache::ShardedCache;
+use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::Fingerprint;
-use crate::conversation::parse_cache::parsed_messages::{GENERATION_MESSAGES, ParsedMessage};
+use crate::conversation::parse_cache::parsed_messages::{GENERATION_MESSAGES, Shift};
 use crate::conversation::{ContentPart, Message, ToolCall};
 use crate::json::span::Span;
 use std::sync::Arc;
 
 /// Messages per page: enough that the look-up costs next to nothing per message, and few enough
-/// that messages after the last page soon fill another.
+/// that messages after the last page soon fill another. An object that holds several messages may
+/// take a page beyond them.
 pub(super) const PAGE_MESSAGES: usize = 32;
+/// Most messages, parts and calls of one page together. Others are looked up one by one.
+const MAX_PAGE_PIECES: usize = 8 * PAGE_MESSAGES;
 /// Pages in one generation: together they cover as many messages as one generation of parsed
 /// messages. A page keeps its parsed messages alive.
 pub(super) const GENERATION_PAGES: usize = GENERATION_MESSAGES / PAGE_MESSAGES;
@@ -21,56 +25,88 @@ pub(super) const GENERATION_PAGES: usize = GENERATION_MESSAGES / PAGE_MESSAGES;
 /// Cache of pages.
 pub(super) type CachePages = ShardedCache<u64, Arc<CachePage>>;
 
-/// Consecutive messages, each with its offset from the start of the first.
+/// Consecutive messages. Spans are relative to the start of the page; ranges of parts, calls and
+/// messages begin at zero.
 #[derive(Debug)]
 pub(crate) struct CachePage {
-    fingerprint: Fingerprint,
-    tail_hash: u64,
-    bytes: usize,
-    messages: Box<[(u32, Arc<ParsedMessage>)]>,
-    prefix_state: u64,
+    place: PagePlace,
+    messages: Box<[Message]>,
+    parts: Box<[ContentPart]>,
+    calls: Box<[ToolCall]>,
+    containers: Box<[Container]>,
+}
+
+/// The bytes of a page, and the states of the cursor behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PagePlace {
+    /// The bytes from the first message to the end of the last object.
+    pub(super) span: Span,
+    /// Hash of all bytes.
+    pub(super) fingerprint: Fingerprint,
+    /// Short hash of the last bytes.
+    pub(super) tail_hash: u64,
+    /// Cursor state before the next object.
+    pub(super) prefix_state: u64,
+    /// Cursor state before the next block.
+    pub(super) block_state: u64,
+}
+
+/// The messages that a reader has read so far, with what belongs to them.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadPieces<'p> {
+    pub(crate) messages: &'p [Message],
+    pub(crate) parts: &'p [ContentPart],
+    pub(crate) calls: &'p [ToolCall],
+    pub(crate) containers: &'p [Container],
 }
 
 impl CachePage {
-    /// Creates the page of these messages, which occupy `span`. `ending` is the hash of their last
-    /// bytes, `passed` the cursor state after them. Returns `None` if a message has no cache entry.
-    pub(super) fn from_messages(
-        messages: &[Message],
-        span: Span,
-        fingerprint: Fingerprint,
-        ending: u64,
-        passed: u64,
-    ) -> Option<Self> {
-        let readings = messages.iter().map(|message| {
-            let start = message.span.start_u32() - span.start_u32();
-            Some((start, Arc::clone(message.cached.as_ref()?.parsed()?)))
+    /// Whether a page may hold the messages from index `first` on: all have cache entries, and there are
+    /// few pieces.
+    pub(super) fn may_hold(first: usize, pieces: ReadPieces<'_>) -> bool {
+        let messages = pieces.messages.get(first..).unwrap_or_default();
+        let count = |it: &Message| 1 + it.parts.len() + it.calls.len();
+        messages.iter().map(count).sum::<usize>() <= MAX_PAGE_PIECES
+            && messages.iter().all(|message| message.cached.is_some())
+    }
+
+    /// Creates the page at `place` of the messages from index `first` on.
+    pub(super) fn new(place: PagePlace, first: usize, pieces: ReadPieces<'_>) -> Self {
+        let back = Shift::to_origin(place.span);
+        let source = pieces.messages.get(first..).unwrap_or_default();
+        let (mut parts, mut calls) = (Vec::new(), Vec::new());
+        let messages = source.iter().map(|message| {
+            let (part, call) = (parts.len(), calls.len());
+            let own = pieces.parts.get(message.parts.clone()).unwrap_or_default();
+            parts.extend(own.iter().map(|part| back.part(part)));
+            let own = pieces.calls.get(message.calls.clone()).unwrap_or_default();
+            calls.extend(own.iter().map(|call| back.call(call)));
+            back.message(message, part..parts.len(), call..calls.len())
         });
-        Some(Self {
-            fingerprint,
-            tail_hash: ending,
-            bytes: span.len(),
-            messages: readings.collect::<Option<_>>()?,
-            prefix_state: passed,
-        })
+        let messages = messages.collect();
+        let containers = pieces.containers;
+        let behind = containers.partition_point(|it| it.messages.start < first);
+        let containers = containers.get(behind..).unwrap_or_default().iter();
+        let containers = containers.map(|it| Container {
+            span: back.span(it.span),
+            messages: it.messages.start - first..it.messages.end - first,
+        });
+        Self {
+            place,
+            messages,
+            parts: parts.into(),
+            calls: calls.into(),
+            containers: containers.collect(),
+        }
     }
 
-    /// Returns the hash of all bytes of the page.
-    pub(super) fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
+    pub(super) fn place(&self) -> &PagePlace {
+        &self.place
     }
 
-    /// Returns the short hash of the last bytes.
-    pub(super) fn tail_hash(&self) -> u64 {
-        self.tail_hash
-    }
-
+    /// Returns the length of the page, in bytes.
     pub(super) fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Returns the cursor state after the page.
-    pub(super) fn prefix_state(&self) -> u64 {
-        self.prefix_state
+        self.place.span.len()
     }
 
     /// Appends the messages of the page at position `start`, with their parts and calls.
@@ -81,9 +117,28 @@ impl CachePage {
         parts: &mut Vec<ContentPart>,
         calls: &mut Vec<ToolCall>,
     ) {
-        messages.extend(self.messages.iter().map(|(further, reading)| {
-            let start = start.wrapping_add(*further);
-            reading.append_at(start, parts, calls)
+        let there = Shift::by(start);
+        let (part, call) = (parts.len(), calls.len());
+        parts.extend(self.parts.iter().map(|part| there.part(part)));
+        calls.extend(self.calls.iter().map(|call| there.call(call)));
+        messages.extend(self.messages.iter().map(|message| {
+            let parts = message.parts.start + part..message.parts.end + part;
+            let calls = message.calls.start + call..message.calls.end + call;
+            there.message(message, parts, calls)
         }));
+    }
+
+    /// Returns the containers of the page at position `start`, whose first message has the index
+    /// `first`.
+    pub(super) fn containers_at(
+        &self,
+        start: u32,
+        first: usize,
+    ) -> impl Iterator<Item = Container> {
+        let there = Shift::by(start);
+        self.containers.iter().map(move |it| Container {
+            span: there.span(it.span),
+            messages: it.messages.start + first..it.messages.end + first,
+        })
     }
 }

@@ -43,7 +43,7 @@ impl ParsedMessage {
         let back = Shift::to_origin(message.span);
         Self {
             fingerprint,
-            message: back.message(message, 0..parts.len(), 0..calls.len(), None),
+            message: back.message(message, 0..parts.len(), 0..calls.len()),
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
             memo,
@@ -65,37 +65,42 @@ impl ParsedMessage {
     }
 
     /// Returns the length of the message, in bytes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.message.span.len()
     }
 
     /// Returns the message at position `start`; appends its parts and calls.
-    pub(super) fn append_at(
-        self: &Arc<Self>,
+    pub(crate) fn append_at(
+        self: Arc<Self>,
         start: u32,
         parts: &mut Vec<ContentPart>,
         calls: &mut Vec<ToolCall>,
     ) -> Message {
-        let there = Shift(start);
+        let there = Shift::by(start);
         let (part, call) = (parts.len(), calls.len());
         parts.extend(self.parts.iter().map(|part| there.part(part)));
         calls.extend(self.calls.iter().map(|call| there.call(call)));
-        let (parts, calls) = (part..parts.len(), call..calls.len());
-        let cached = Some(CacheEntry::Parsed(Arc::clone(self)));
-        there.message(&self.message, parts, calls, cached)
+        let mut message = there.message(&self.message, part..parts.len(), call..calls.len());
+        message.cached = Some(CacheEntry::Parsed(self));
+        message
     }
 }
 
 /// Distance by which spans are shifted: bytes, modulo 2³².
 #[derive(Clone, Copy)]
-struct Shift(u32);
+pub(super) struct Shift(u32);
 
 impl Shift {
-    fn to_origin(span: Span) -> Self {
+    pub(super) fn by(bytes: u32) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the shift that moves `span` to the start of its text.
+    pub(super) fn to_origin(span: Span) -> Self {
         Self(span.start_u32().wrapping_neg())
     }
 
-    fn span(self, span: Span) -> Span {
+    pub(super) fn span(self, span: Span) -> Span {
         span.shifted(self.0)
     }
 
@@ -103,7 +108,7 @@ impl Shift {
         literal.map(|literal| literal.shifted(self.0))
     }
 
-    fn part(self, part: &ContentPart) -> ContentPart {
+    pub(super) fn part(self, part: &ContentPart) -> ContentPart {
         ContentPart {
             kind: part.kind,
             span: self.span(part.span),
@@ -113,7 +118,7 @@ impl Shift {
         }
     }
 
-    fn call(self, call: &ToolCall) -> ToolCall {
+    pub(super) fn call(self, call: &ToolCall) -> ToolCall {
         ToolCall {
             id: self.literal(call.id),
             name: self.literal(call.name),
@@ -121,14 +126,13 @@ impl Shift {
         }
     }
 
-    /// Returns `message` at its new place. Names each field instead of cloning: a clone counts another
-    /// reference to the cache entry, only to drop it.
-    fn message(
+    /// Returns `message` with these ranges of parts and calls.
+    #[inline]
+    pub(super) fn message(
         self,
         message: &Message,
         parts: Range<usize>,
         calls: Range<usize>,
-        cached: Option<CacheEntry>,
     ) -> Message {
         Message {
             span: self.span(message.span),
@@ -150,7 +154,7 @@ impl Shift {
             tokens: message.tokens,
             parts,
             calls,
-            cached,
+            cached: message.cached.clone(),
         }
     }
 }

@@ -5,7 +5,7 @@ mod message_draft;
 use super::called_function::CalledFunction;
 use super::keys::{CallKey, MessageKey, PartKey, RequestKey};
 use super::values::{part_kind_from_type, role_from_name};
-use crate::conversation::parse_cache::{ParseCache, ParseCursor};
+use crate::conversation::parse_cache::{ParseCache, ParseCursor, ReadPieces};
 use crate::conversation::{
     Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
 };
@@ -106,7 +106,9 @@ impl RequestReader<'_> {
                 self.params.thinking.push((spelt, value));
             }
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
-            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
+            RequestKey::Tools => {
+                self.params.tool_tokens += read_tool_tokens(scanner, self.cursor.as_ref())?;
+            }
         }
         Ok(())
     }
@@ -126,7 +128,13 @@ impl RequestReader<'_> {
         {
             let span = scanner.advance(hit.len())?;
             hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
-            cursor.store_page(scanner.text(), &self.messages);
+            let pieces = ReadPieces {
+                messages: &self.messages,
+                parts: &self.parts,
+                calls: &self.calls,
+                containers: &[],
+            };
+            cursor.store_page(scanner.text(), span.end(), pieces);
             return Ok(());
         }
         let mut seen = SeenKeys::default();

@@ -3,7 +3,7 @@
 use super::keys::BlockKey;
 use super::reader::PieceStore;
 use super::reminder::is_reminder;
-use crate::conversation::parse_cache::{CacheEntry, CacheHit};
+use crate::conversation::parse_cache::{CacheEntry, ParsedMessage};
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate::part_tokens;
@@ -13,6 +13,7 @@ use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Types of blocks that mean that the provider compacts the history, or that change the tools from
 /// their position on. Bodies with them stay as they are.
@@ -88,9 +89,10 @@ impl PieceStore<'_> {
         self.check_piece_limit()?;
         expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
-        if let Some(hit) = self.look_up_block(ahead) {
-            return self.cached_block(scanner, hit);
+        if let Some(parsed) = self.look_up_block(ahead) {
+            return self.cached_block(scanner, parsed);
         }
+        self.has_new_block = true;
         let first_part = self.parts.len();
         let mut seen = SeenKeys::default();
         let mut draft = Draft::default();
@@ -104,18 +106,20 @@ impl PieceStore<'_> {
     }
 
     /// Looks up the block at the start of `ahead`. Only the blocks of a user are messages of their own.
-    fn look_up_block(&mut self, ahead: &str) -> Option<CacheHit> {
-        let cursors = self.cursors.as_mut().filter(|_| self.is_in_user_message);
-        cursors?.blocks.lookup(ahead)
+    fn look_up_block(&mut self, ahead: &str) -> Option<Arc<ParsedMessage>> {
+        let cursor = self.cursor.as_mut().filter(|_| self.is_in_user_message);
+        cursor?.lookup_block(ahead)
     }
 
     /// Advances past a cached block, and appends its parts.
-    fn cached_block(&mut self, scanner: &mut Scanner<'_>, hit: CacheHit) -> Result<Block, Bypass> {
-        let span = scanner.advance(hit.len())?;
+    fn cached_block(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        parsed: Arc<ParsedMessage>,
+    ) -> Result<Block, Bypass> {
+        let span = scanner.advance(parsed.len())?;
         let first_part = self.parts.len();
-        let mut messages = Vec::with_capacity(1);
-        hit.append_at(span, &mut messages, &mut self.parts, &mut self.calls);
-        let message = messages.pop().ok_or(Bypass::Shape)?;
+        let message = parsed.append_at(span.start_u32(), &mut self.parts, &mut self.calls);
         let parts = first_part..self.parts.len();
         Ok(Block {
             kind: match message.role {
@@ -142,13 +146,13 @@ impl PieceStore<'_> {
     fn store_block(&mut self, block: &mut Block, ahead: &str) {
         let is_message = block.kind != BlockKind::Call;
         let may_store = is_message && !block.is_providers && block.cache_marks.is_empty();
-        if !may_store || !self.is_in_user_message || self.cursors.is_none() {
+        if !may_store || !self.is_in_user_message || self.cursor.is_none() {
             return;
         }
         block.message = self.message_of(std::slice::from_ref(block));
-        if let (Some(cursors), Some(message)) = (&mut self.cursors, &mut block.message) {
+        if let (Some(cursor), Some(message)) = (&mut self.cursor, &mut block.message) {
             let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
-            cursors.blocks.store(ahead, message, parts, &[]);
+            cursor.store_block(ahead, message, parts);
         }
     }
 

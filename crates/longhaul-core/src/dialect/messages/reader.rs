@@ -6,7 +6,7 @@ use super::keys::{MessageKey, RequestKey};
 use super::server_tools;
 use super::turns::WireMessage;
 use crate::conversation::containers::Container;
-use crate::conversation::parse_cache::{ParseCache, ParseCursor};
+use crate::conversation::parse_cache::{ObjectStart, ParseCache, ParseCursor, ReadPieces};
 use crate::conversation::{
     Content, ContentPart, Conversation, CutRules, HistoryKeeper, Message, RequestParams, Role,
     ToolCall,
@@ -35,10 +35,7 @@ pub(in crate::dialect) fn read_with<'a>(
     cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
     let mut reader = RequestReader::default();
-    reader.store.cursors = cache.map(|(scope, cache)| Cursors {
-        messages: cache.cursor(scope, Dialect::Messages),
-        blocks: cache.cursor(scope, Dialect::Messages).for_blocks(),
-    });
+    reader.store.cursor = cache.map(|(scope, cache)| cache.cursor(scope, Dialect::Messages));
     let mut seen = SeenKeys::default();
     let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
         Some(known) => reader.request_member(scanner, key, known),
@@ -104,14 +101,6 @@ fn has_type(json: &str, kind: &str) -> bool {
     })
 }
 
-/// Cursors over cached parses.
-pub(super) struct Cursors<'r> {
-    /// Over objects that are one message each, without cache marks.
-    messages: ParseCursor<'r>,
-    /// Over results and reminders without cache marks, each a block that is a message.
-    pub(super) blocks: ParseCursor<'r>,
-}
-
 /// The pieces of a body that were read so far.
 #[derive(Default)]
 pub(super) struct PieceStore<'r> {
@@ -124,7 +113,10 @@ pub(super) struct PieceStore<'r> {
     history: HistoryKeeper,
     /// Whether the object under way is known to be a user's.
     pub(super) is_in_user_message: bool,
-    pub(super) cursors: Option<Cursors<'r>>,
+    /// Whether a block of the object under way was not cached.
+    pub(super) has_new_block: bool,
+    /// Cursor over cached objects and blocks without cache marks, if there is a cache.
+    pub(super) cursor: Option<ParseCursor<'r>>,
 }
 
 /// State of one pass over a body.
@@ -181,7 +173,9 @@ impl RequestReader<'_> {
                 self.params.reasoning_budget = granted;
                 self.params.thinking.push((spelt, value));
             }
-            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
+            RequestKey::Tools => {
+                self.params.tool_tokens += read_tool_tokens(scanner, self.store.cursor.as_ref())?;
+            }
         }
         Ok(())
     }
@@ -202,14 +196,17 @@ impl PieceStore<'_> {
         self.check_piece_limit()?;
         expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
-        if let Some(cursors) = &mut self.cursors
-            && let Some(hit) = cursors.messages.lookup(ahead)
-        {
+        if let Some(hit) = self.cursor.as_mut().and_then(|it| it.lookup(ahead)) {
             let span = scanner.advance(hit.len())?;
+            let containers = hit.containers_at(span, self.messages.len());
+            self.containers.extend(containers);
             hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
+            self.store_page(scanner.text(), span);
             return Ok(());
         }
+        let start = self.cursor.as_ref().map(|it| it.object_start(ahead));
         self.is_in_user_message = false;
+        self.has_new_block = false;
         let (first_part, first_call) = (self.parts.len(), self.calls.len());
         let (first_message, first_mark) = (self.messages.len(), self.cache_marks.len());
         let containers = self.containers.len();
@@ -242,19 +239,52 @@ impl PieceStore<'_> {
             parts: first_part..self.parts.len(),
             calls: first_call..self.calls.len(),
         });
-        let has_marks = self.cache_marks.len() > first_mark;
-        if containers == self.containers.len() && !has_marks && !is_providers {
+        let is_marked = self.cache_marks.len() > first_mark;
+        if is_providers || is_marked {
+            self.cursor.as_mut().map(ParseCursor::end_run);
+        } else if containers == self.containers.len() {
             self.store_message(first_message, ahead);
+        } else {
+            self.extend_run(start, first_message);
+            self.store_page(scanner.text(), span);
         }
         Ok(())
     }
 
     /// Stores the parse of the message at `at`, an object at the start of `ahead`.
     fn store_message(&mut self, at: usize, ahead: &str) {
-        if let (Some(cursors), Some(message)) = (&mut self.cursors, self.messages.get_mut(at)) {
+        if let (Some(cursor), Some(message)) = (&mut self.cursor, self.messages.get_mut(at)) {
             let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
             let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
-            cursors.messages.store(ahead, message, parts, calls);
+            cursor.store(ahead, message, parts, calls);
+        }
+    }
+
+    /// Adds the object at `start` to the hits that may become a page, if all its messages, from index
+    /// `first` on, were cached.
+    fn extend_run(&mut self, start: Option<ObjectStart>, first: usize) {
+        let (Some(cursor), Some(start)) = (&mut self.cursor, start) else {
+            return;
+        };
+        let messages = self.messages.get(first..).unwrap_or_default();
+        match messages {
+            [head, ..] if !self.has_new_block && messages.iter().all(|it| it.cached.is_some()) => {
+                cursor.extend_run(start, messages.len(), head.role);
+            }
+            _ => cursor.end_run(),
+        }
+    }
+
+    /// Stores the newest messages as a page, once enough were cached. The last object is at `span`.
+    fn store_page(&mut self, text: &str, span: Span) {
+        if let Some(cursor) = &mut self.cursor {
+            let pieces = ReadPieces {
+                messages: &self.messages,
+                parts: &self.parts,
+                calls: &self.calls,
+                containers: &self.containers,
+            };
+            cursor.store_page(text, span.end(), pieces);
         }
     }
 

@@ -122,7 +122,9 @@ impl RequestReader<'_> {
                 self.params.routing.push((spelt, value));
             }
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
-            RequestKey::Tools => self.params.tool_tokens += read_tool_tokens(scanner)?,
+            RequestKey::Tools => {
+                self.params.tool_tokens += read_tool_tokens(scanner, self.cursor.as_ref())?;
+            }
         }
         Ok(())
     }

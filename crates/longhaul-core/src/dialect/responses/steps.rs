@@ -13,8 +13,13 @@ use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{
     Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Role, ToolCall,
 };
+use crate::json::scanner::Literal;
 use crate::units::tokens::Tokens;
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// Most calls of one message whose ids are compared one by one.
+const MAX_PAIRWISE_CALLS: usize = 8;
 
 /// The items of an input, each as a message.
 #[derive(Debug, Default)]
@@ -135,14 +140,17 @@ impl Steps {
 
     /// Adds an item as a message of its own.
     fn push_alone(&mut self, at: usize) {
-        let Some(item) = self.source.messages.get(at) else {
+        let Some(item) = self.source.messages.get_mut(at) else {
             return;
         };
+        // Moved: another reference would have to be counted.
+        let cached = item.cached.take();
         let start = self.parts.len();
         let parts = self.source.parts.get(item.parts.clone());
         self.parts.extend_from_slice(parts.unwrap_or_default());
         self.messages.push(Message {
             parts: start..self.parts.len(),
+            cached,
             ..item.clone()
         });
         self.ties.push(Tie {
@@ -247,17 +255,15 @@ impl Steps {
     /// Joins each call with its last output. The call of an output may be an item that only the provider
     /// has, behind the newest reference.
     fn join_calls(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
-        let mut callers = HashMap::new();
-        let mut reference = None;
+        let mut callers = Callers::new(self, body, pinned);
+        let (mut newest, mut reference) = (None, None);
         for (at, message) in self.messages.iter().enumerate().skip(pinned) {
-            let calls = self.source.calls.get(message.calls.clone());
-            for id in calls.unwrap_or_default().iter().filter_map(|call| call.id) {
-                callers.insert(id.decode(body), at);
+            if !message.calls.is_empty() {
+                newest = Some(at);
             }
-            let answered = message.tool_call_id.map(|id| id.decode(body));
-            if let Some(id) = answered {
-                let caller = callers.get(&id).copied().or(reference);
-                if let Some(caller) = caller.filter(|caller| *caller < at) {
+            if let Some(id) = message.tool_call_id {
+                let caller = newest.and_then(|newest| callers.caller(newest, at, id));
+                if let Some(caller) = caller.or(reference).filter(|caller| *caller < at) {
                     join(caller, at);
                 }
             }
@@ -334,6 +340,51 @@ impl Steps {
             }
         }
         joined
+    }
+}
+
+/// Finds the message with the call of an output.
+struct Callers<'s> {
+    steps: &'s Steps,
+    body: &'s str,
+    /// The newest message with each id, among those before `until`. Nearly all outputs follow their
+    /// calls directly, so the map mostly stays empty.
+    by_id: HashMap<Cow<'s, str>, usize>,
+    until: usize,
+}
+
+impl<'s> Callers<'s> {
+    fn new(steps: &'s Steps, body: &'s str, pinned: usize) -> Self {
+        Self {
+            steps,
+            body,
+            by_id: HashMap::new(),
+            until: pinned,
+        }
+    }
+
+    /// Returns the newest message up to `at` that has a call with this id. `newest` is the newest with any
+    /// call.
+    fn caller(&mut self, newest: usize, at: usize, id: Literal) -> Option<usize> {
+        let id = id.decode(self.body);
+        let calls = self.steps.messages.get(newest).map(|it| it.calls.len());
+        if calls? <= MAX_PAIRWISE_CALLS && self.ids(newest).any(|known| known == id) {
+            return Some(newest);
+        }
+        for message in self.until..=at {
+            let ids = self.ids(message).map(|id| (id, message));
+            self.by_id.extend(ids);
+        }
+        self.until = at + 1;
+        self.by_id.get(&id).copied()
+    }
+
+    fn ids(&self, message: usize) -> impl Iterator<Item = Cow<'s, str>> + use<'s> {
+        let (steps, body) = (self.steps, self.body);
+        let calls = steps.messages.get(message).map(|it| it.calls.clone());
+        let calls = calls.and_then(|calls| steps.source.calls.get(calls));
+        let ids = calls.unwrap_or_default().iter().filter_map(|call| call.id);
+        ids.map(|id| id.decode(body))
     }
 }
 

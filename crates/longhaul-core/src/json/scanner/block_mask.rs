@@ -3,12 +3,12 @@
 use wide::u8x16;
 
 /// Bytes of one block, chosen so that a mask is one machine word.
-pub(super) const BLOCK_BYTES: usize = 64;
+pub(in crate::json) const BLOCK_BYTES: usize = 64;
 /// Bytes of one register on any current machine.
 const LANE_BYTES: usize = 16;
 
 /// Classes of the bytes of a block, one bit per byte, the first byte in the lowest bit.
-pub(super) struct BlockMask {
+pub(in crate::json) struct BlockMask {
     /// Quotes, backslashes and control bytes: all bytes that are not plain content.
     pub(super) special: u64,
     /// UTF-8 continuation bytes.
@@ -23,8 +23,13 @@ impl BlockMask {
     };
 
     /// Returns the index of the first byte that is not plain content.
-    pub(super) fn first_special(&self) -> usize {
+    pub(in crate::json) fn first_special(&self) -> usize {
         self.special.trailing_zeros() as usize
+    }
+
+    /// Clears the first byte that is not plain content.
+    pub(in crate::json) fn clear_first(&mut self) {
+        self.special &= self.special.wrapping_sub(1);
     }
 
     /// Clears the byte at `at` and the one after it.
@@ -43,7 +48,7 @@ impl BlockMask {
 
     /// Classifies the first block of `rest`. Bytes past its end count as control bytes.
     #[inline]
-    pub(super) fn from_bytes(rest: &[u8]) -> Self {
+    pub(in crate::json) fn from_bytes(rest: &[u8]) -> Self {
         match rest.first_chunk() {
             Some(block) => Self::from_block(block),
             None => Self::from_block(&pad(rest)),

@@ -39,15 +39,21 @@ fn count_hits(cache: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
             None => {
                 let fingerprint =
                     cache.fingerprint(scope(caller), message.span.slice(body).as_bytes());
-                cursor.advance(message.role, fingerprint.high_bits());
-                cursor.consecutive_hits = 0;
+                cursor.prefix_state = advanced(cursor.prefix_state, message.role, fingerprint);
+                cursor.end_run();
                 at += 1;
                 continue;
             }
             Some(CacheHit::Message(_)) => {
                 at += 1;
                 // Skipped by `keep_page`: without cache entries no page is stored.
-                cursor.store_page(body, &messages[..at]);
+                let pieces = ReadPieces {
+                    messages: &messages[..at],
+                    parts: &[],
+                    calls: &[],
+                    containers: &[],
+                };
+                cursor.store_page(body, message.span.end(), pieces);
             }
             Some(CacheHit::Page(page)) => {
                 pages += 1;

@@ -340,3 +340,82 @@ fn a_cached_reading_is_the_same_in_every_place() {
     // All but the marked result.
     assert_eq!(hits.count(), 9);
 }
+
+/// A conversation of `steps` calls, each with its result, and a reminder or two texts beside it.
+fn steps(steps: usize) -> Vec<String> {
+    let step = |at: usize| {
+        let call = format!(r#"{{"type":"tool_use","id":"c{at}","name":"f","input":{{}}}}"#);
+        let result = RESULT_A.replace(r#""a""#, &format!(r#""c{at}""#));
+        let words = [WORDS, WORDS].join(",");
+        let beside = [REMINDER, &words][at % 2];
+        let assistant = format!(r#"{{"role":"assistant","content":[{call}]}}"#);
+        [assistant, user(&[&result, beside])]
+    };
+    [ASKS.to_owned()]
+        .into_iter()
+        .chain((0..steps).flat_map(step))
+        .collect()
+}
+
+/// Reads `messages` with `cache` and without, and compares both. Returns whether the cache has a page
+/// that begins with the first message.
+#[track_caller]
+fn begins_with_a_page(cache: &ParseCache, messages: &[String]) -> bool {
+    let scope = Scope::new(&[2; 32], &[]);
+    let body = format!(r#"{{"system":"s","messages":[{}]}}"#, messages.join(","));
+    let mut cursor = cache.cursor(scope, Dialect::Messages);
+    let ahead = body.split_once('[').unwrap().1;
+    let hit = cursor.lookup(ahead).map_or(0, |hit| hit.len());
+    let cached = read_with(body.as_bytes(), Some((scope, cache))).unwrap();
+    let fresh = read(body.as_bytes()).unwrap();
+    assert_eq!(described(&cached), described(&fresh));
+    hit > messages[0].len()
+}
+
+#[test]
+fn a_page_spans_objects_that_hold_several_messages() {
+    let cache = ParseCache::new(Scope::new(&[1; 32], &[]));
+    let messages = steps(40);
+    assert!(!begins_with_a_page(&cache, &messages));
+    assert!(!begins_with_a_page(&cache, &messages));
+    assert!(begins_with_a_page(&cache, &messages));
+    assert!(begins_with_a_page(
+        &cache,
+        &[&messages[..], &steps(3)].concat()
+    ));
+}
+
+#[test]
+fn a_page_holds_no_cache_marks_and_no_objects_of_the_provider() {
+    let mark = r#""cache_control":{"type":"ephemeral"},"type":"text""#;
+    for odd in [
+        WORDS.replace(r#""type":"text""#, mark),
+        r#"{"type":"compaction","content":"x"}"#.to_owned(),
+    ] {
+        let cache = ParseCache::new(Scope::new(&[1; 32], &[]));
+        let mut messages = steps(40);
+        messages[8] = user(&[RESULT_A, &odd]);
+        for _ in 0..3 {
+            assert!(!begins_with_a_page(&cache, &messages), "{odd}");
+        }
+    }
+}
+
+#[test]
+fn edits_within_a_page_are_read_as_without_a_cache() {
+    let cache = ParseCache::new(Scope::new(&[1; 32], &[]));
+    let messages = steps(40);
+    for at in 0..messages.len() {
+        let mut edited = messages.clone();
+        match at % 4 {
+            0 => edited[at].push(' '),
+            1 => drop(edited.remove(at)),
+            2 => edited[at] = edited[at].replace("fn x", "fn y"),
+            _ => edited.insert(at, user(&[WORDS, RESULT_B, WORDS])),
+        }
+        for _ in 0..3 {
+            begins_with_a_page(&cache, &edited);
+            begins_with_a_page(&cache, &messages);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::RequestReader;
 use super::part::PartList;
+use crate::conversation::parse_cache::ReadPieces;
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
@@ -64,7 +65,13 @@ impl RequestReader<'_> {
                 &mut items.parts,
                 &mut items.calls,
             );
-            cursor.store_page(scanner.text(), &items.messages);
+            let pieces = ReadPieces {
+                messages: &items.messages,
+                parts: &items.parts,
+                calls: &items.calls,
+                containers: &[],
+            };
+            cursor.store_page(scanner.text(), span.end(), pieces);
             return Ok(());
         }
         let mut seen = SeenKeys::default();
