@@ -106,6 +106,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
         | Verdict::Overflow(_)
         | Verdict::StaleThinking
         | Verdict::TooManyBytes
+        | Verdict::TextTooLong { .. }
         | Verdict::Unexplained => return,
     };
     // Of a partial body, the prompt that was refused is unknown.
