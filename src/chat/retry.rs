@@ -201,7 +201,12 @@ pub(crate) async fn next_step(
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
-        _ if chat.request.conversation.is_stateful() => NextStep::Relay,
+        _ if chat.request.conversation.is_stateful() => {
+            if let Verdict::Overflow(overflow) = verdict {
+                window::learn_from_stateful_refusal(chat, first, status, overflow);
+            }
+            NextStep::Relay
+        }
         Verdict::TooManyBytes => retry_with_fewer_bytes(chat, first, status).await,
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {

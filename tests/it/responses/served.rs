@@ -278,6 +278,27 @@ async fn a_result_that_is_too_long_for_the_api_is_clipped_and_stays_so() {
 }
 
 #[tokio::test]
+async fn a_refusal_of_a_stateful_request_teaches_only_the_window_that_it_states() {
+    let stated =
+        "The engine prompt length 24000 exceeds the max_model_len 16000. Please reduce prompt.";
+    let silent = "Your input exceeds the context window of this model.";
+    for (message, sends) in [(stated, 1), (silent, 2)] {
+        let (model, proxy, caller) = started(16_000, &[("summary.model", "none")]).await;
+        let error = json!({"error": {"message": message, "type": "invalid_request_error",
+            "param": "input", "code": "context_length_exceeded"}});
+        let refusal = RefusalReply::new(400, "application/json", error.to_string());
+        model.change(|options| options.refusal = refusal);
+        let stateful = body(20, 2_000, &json!({"previous_response_id": "resp_1"}));
+        assert_eq!(caller.ask_at(PATH, &[], stateful).await.status, 400);
+        assert_eq!(chats(&model).len(), 1, "{message}");
+        let reply = caller.ask_at(PATH, &[], body(20, 2_000, &json!({}))).await;
+        assert!(is_answer(&reply), "{message}: {:?}", reply.body);
+        assert_eq!(chats(&model).len(), 1 + sends, "{message}");
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn provider_side_compaction_disables_all_but_overflow_recovery() {
     let managed =
         json!({"context_management": [{"type": "compaction", "compact_threshold": 9_000}]});
