@@ -72,8 +72,8 @@ pub(super) fn output_beside(chat: &Chat<'_>, view: &ForwardedView) -> Option<Out
         .knowledge
         .counted_outputs
         .newest(&chat.model)
-        .filter(|_| may)?;
-    let tokens = view.tokens(conversation);
+        .filter(|_| may)?
+        .value;
     let last = chat
         .services()
         .store
