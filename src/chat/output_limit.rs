@@ -57,12 +57,13 @@ pub(super) enum OutputBeside {
     TooLittle,
 }
 
-/// Returns the output that fits beside `view`, for a server that refused the output of an earlier
-/// request. Returns `None` if the server refused none, or if longhaul lowers no output in advance.
+/// Returns the output that fits beside a view of `tokens` estimated tokens, for a server that refused the
+/// output of an earlier request. Returns `None` if the server refused none, or if longhaul lowers no output in
+/// advance.
 ///
 /// Claude Code asks for 128,000 tokens each time. A server that counts the output refuses 11 to 27
 /// requests of a session for that alone.
-pub(super) fn output_beside(chat: &Chat<'_>, view: &ForwardedView) -> Option<OutputBeside> {
+pub(super) fn output_beside(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputBeside> {
     let conversation = chat.request.conversation;
     let asked = conversation.output_tokens()?;
     let may = conversation.dialect().lowers_output_in_advance()
@@ -72,8 +73,8 @@ pub(super) fn output_beside(chat: &Chat<'_>, view: &ForwardedView) -> Option<Out
         .knowledge
         .counted_outputs
         .newest(&chat.model)
-        .filter(|_| may)?;
-    let tokens = view.tokens(conversation);
+        .filter(|_| may)?
+        .value;
     let last = chat
         .services()
         .store
@@ -105,6 +106,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
         | Verdict::Malformed
         | Verdict::Overflow(_)
         | Verdict::StaleThinking
+        | Verdict::TextTooLong { .. }
         | Verdict::TooManyBytes
         | Verdict::Unexplained => return,
     };

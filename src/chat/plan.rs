@@ -30,8 +30,8 @@ pub(crate) async fn first_send(
     mut inputs: PlanInputs,
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
-    let (plan, step) = fit_known_window(chat, plan, &mut inputs).await;
-    let (plan, is_output_lowered) = lower_output_in_advance(chat, plan);
+    let (plan, step, beside) = fit_known_window(chat, plan, &mut inputs).await;
+    let (plan, is_output_lowered) = lower_output_in_advance(plan, beside);
     let spliced = match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
@@ -75,7 +75,8 @@ pub(crate) async fn first_send(
     (first, sending, report)
 }
 
-/// Makes a request fit a window that is known. Returns the recovery step if one was needed.
+/// Makes a request fit a window that is known. Returns the recovery step if one was needed, and the output that
+/// fits beside the plan.
 ///
 /// The operator set the window, the upstream stated it to this caller, or an earlier refusal in this
 /// conversation shows it. The output is left to the upstream, since many count only the input. If the
@@ -84,14 +85,15 @@ async fn fit_known_window(
     chat: &Chat<'_>,
     plan: RequestPlan,
     inputs: &mut PlanInputs,
-) -> (RequestPlan, Option<RecoveryStep>) {
+) -> (RequestPlan, Option<RecoveryStep>, Option<OutputBeside>) {
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
+    let beside = output_limit::output_beside(chat, tokens);
     let observations = chat.knowledge.windows.observations(&chat.model);
     // A larger request that was accepted outweighs an earlier refusal.
-    let leaves_output = tokens <= observations.largest_accepted
-        || output_limit::output_beside(chat, &plan.view) != Some(OutputBeside::TooLittle);
+    let leaves_output =
+        tokens <= observations.largest_accepted || beside != Some(OutputBeside::TooLittle);
     let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
     let is_enabled = settings.proactive && chat.recovery_enabled();
     let is_known =
@@ -100,10 +102,10 @@ async fn fit_known_window(
     let clears = conversation.params().history == HistoryKeeper::ClearingProvider;
     let is_left = clears || conversation.is_stateful();
     if is_left || fits || !is_enabled || (leaves_output && !is_known()) {
-        return (plan, None);
+        return (plan, None, beside);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
-        return (plan, None);
+        return (plan, None, beside);
     };
     let plan = RequestPlan {
         base: inputs.prior_records.adopted.clone(),
@@ -112,12 +114,15 @@ async fn fit_known_window(
     };
     let thinking = &inputs.prior_records.thinking;
     let plan = plan.without_stale_thinking(conversation, thinking);
-    (plan, Some(step))
+    let beside = output_limit::output_beside(chat, plan.view.tokens(conversation));
+    (plan, Some(step), beside)
 }
 
 /// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
-fn lower_output_in_advance(chat: &Chat<'_>, mut plan: RequestPlan) -> (RequestPlan, bool) {
-    let beside = output_limit::output_beside(chat, &plan.view);
+fn lower_output_in_advance(
+    mut plan: RequestPlan,
+    beside: Option<OutputBeside>,
+) -> (RequestPlan, bool) {
     let Some(OutputBeside::Lower(output)) = beside else {
         return (plan, false);
     };

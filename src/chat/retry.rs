@@ -55,7 +55,7 @@ pub(super) enum Retry {
     /// The first placement of the summary was refused and the original is estimated not to fit. The
     /// retry uses the other placement.
     OtherPlacement,
-    /// The first reply reported a size limit in bytes.
+    /// The first reply reported a size limit in bytes, of the request or of one text.
     FewerBytes,
     /// The rewrite was refused. The original is estimated to fit, or the window is unknown.
     Original {
@@ -201,7 +201,12 @@ pub(crate) async fn next_step(
     match verdict {
         Verdict::Failed | Verdict::Fine => NextStep::Relay,
         // Every change would become part of the history that the provider keeps.
-        _ if chat.request.conversation.is_stateful() => NextStep::Relay,
+        _ if chat.request.conversation.is_stateful() => {
+            if let Verdict::Overflow(overflow) = verdict {
+                window::learn_from_stateful_refusal(chat, first, status, overflow);
+            }
+            NextStep::Relay
+        }
         Verdict::TooManyBytes => retry_with_fewer_bytes(chat, first, status).await,
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
@@ -241,6 +246,9 @@ pub(crate) async fn next_step(
             NextStep::from_retry(
                 second.or_else(|| retry_original(chat, first, RewriteRefusal::Malformed)),
             )
+        }
+        Verdict::TextTooLong { characters } => {
+            NextStep::from_retry(retry_with_shorter_texts(chat, first, characters))
         }
         Verdict::Unexplained => NextStep::from_retry(retry_unexplained(chat, first)),
     }
@@ -330,6 +338,14 @@ async fn retry_with_fewer_bytes(chat: &Chat<'_>, first: &Attempt, status: Status
             retry_without_old_images(chat, first).map_or(next, NextStep::retry)
         }
     }
+}
+
+/// Retries with the results clipped that have more than `characters` characters. Returns `None` if none has:
+/// the refused text is the client's own.
+fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -> Option<Attempt> {
+    let mut view = first.view().clone();
+    let is_shorter = view.clip_texts_above(chat.request.conversation, characters);
+    is_shorter.then(|| thinking::retry_with_view(chat, first, view, Retry::FewerBytes))
 }
 
 /// Retries with the oldest images replaced by markers; images of the newest user turn stay. Returns `None`

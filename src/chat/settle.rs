@@ -37,6 +37,7 @@ fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
         | Verdict::Malformed
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
+        | Verdict::TextTooLong { .. }
         | Verdict::Unexplained => RetryOutcome::Refused,
     }
 }
@@ -303,6 +304,7 @@ fn refutes_statement(status: StatusCode, verdict: Verdict) -> bool {
         | Verdict::Malformed
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
+        | Verdict::TextTooLong { .. }
         | Verdict::Unexplained => is_refusal(status),
     }
 }
@@ -349,7 +351,10 @@ fn settle_refused_retry(
                 chat.knowledge.refuted.record_refuted(OLD_IMAGES_STATEMENT);
             }
         }
-        Verdict::Failed | Verdict::Fine | Verdict::OutputTooLarge { .. } => {}
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::TextTooLong { .. } => {}
     }
 }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::account::{WindowNote, WindowSource};
-use crate::chat::attempt::PlanInputs;
+use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::retry::SuspectedOverflow;
 use crate::chat::{Chat, notices};
 use crate::config::SummaryModel;
@@ -14,10 +14,11 @@ use crate::request::caller_identity::identifying_query;
 use crate::request::headers;
 use crate::summaries::CallOverflow;
 use longhaul_core::dialect::Dialect;
+use longhaul_core::overflow::Overflow;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_core::window::credible_limit::is_credible_limit;
+use longhaul_core::window::credible_limit::{is_credible_beside_hidden_history, is_credible_limit};
 use longhaul_core::window::learned_window::LearnedWindow;
 use longhaul_core::window::token_ratio::TokenCalibration;
 use longhaul_core::window::{
@@ -174,15 +175,45 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
     let sources = model_window_sources(chat, &chat.model, None);
     let is_partial = chat.request.conversation.params().is_partial;
     if !is_partial && is_credible_limit(refused.tokens, &refused.overflow, sources.stated()) {
-        let before = windows.observations(&chat.model).learned_window();
-        windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
-        notices::log_learned_window(chat, refused, before);
-        if windows.observations(&chat.model).learned_window() != before {
-            notices::report_lowered_window(chat, refused);
-        }
+        learn_for_caller(chat, refused);
     } else {
         windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
     }
+}
+
+/// Learns the window that a refusal reveals for all conversations of the caller with the model.
+fn learn_for_caller(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+    let windows = &chat.knowledge.windows;
+    let before = windows.observations(&chat.model).learned_window();
+    windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+    notices::log_learned_window(chat, refused, before);
+    if windows.observations(&chat.model).learned_window() != before {
+        notices::report_lowered_window(chat, refused);
+    }
+}
+
+/// Learns the window that the refusal of a request states whose history the provider keeps.
+///
+/// The request itself stays as it is. Other conversations of the caller with the model hold their history, and
+/// fit the window before they are sent.
+pub(super) fn learn_from_stateful_refusal(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+    overflow: Overflow,
+) {
+    let visible = first.tokens(chat.request.conversation);
+    if !is_credible_beside_hidden_history(visible, &overflow) {
+        return;
+    }
+    let refused = SuspectedOverflow {
+        // The upstream alone knows the size. At this size, the window in estimated tokens is the stated one.
+        tokens: Tokens::new(overflow.prompt_size().unwrap_or_default()),
+        window: first.inputs.policy.thresholds.window,
+        status,
+        overflow,
+    };
+    learn_for_caller(chat, &refused);
 }
 
 /// Learns the window that the refusal of a summary call reveals, of the model that was called. An endpoint

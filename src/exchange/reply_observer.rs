@@ -119,6 +119,7 @@ impl ReplyObserver {
             | Verdict::Overflow(_)
             | Verdict::OutputTooLarge { .. }
             | Verdict::StaleThinking
+            | Verdict::TextTooLong { .. }
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::learned::counted_outputs::CountedOutput;
 use crate::wall_clock;
 use longhaul_core::policy::placement::PlacementRefusals;
 use longhaul_core::units::tokens::Tokens;
@@ -30,6 +31,9 @@ pub(crate) struct ModelFacts {
     /// The largest request that the account may send, for an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request_limit: Option<Timestamped<Tokens>>,
+    /// The newest refusal of an output, for a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) counted_output: Option<Timestamped<CountedOutput>>,
     /// Whether the model binds thinking to the bytes before it. Never reverts to false.
     #[serde(default)]
     pub(crate) binds_thinking: bool,
@@ -48,6 +52,9 @@ impl ModelFacts {
             refusals: self.refusals,
             accepted: self.accepted.filter(|accepted| !accepted.is_ahead_of(now)),
             request_limit: self.request_limit.filter(|limit| !limit.is_ahead_of(now)),
+            counted_output: self
+                .counted_output
+                .filter(|refusal| !refusal.is_ahead_of(now)),
             binds_thinking: self.binds_thinking,
         }
     }
@@ -62,6 +69,7 @@ impl ModelFacts {
             refusals: self.refusals.merged_with(other.refusals),
             accepted: self.accepted.max(other.accepted),
             request_limit: self.request_limit.max(other.request_limit),
+            counted_output: self.counted_output.max(other.counted_output),
             binds_thinking: self.binds_thinking || other.binds_thinking,
         }
     }
@@ -115,6 +123,10 @@ mod tests {
             refusals,
             lesson(tokens()),
             lesson(tokens()),
+            lesson(tokens().prop_map(|limit| CountedOutput {
+                limit,
+                sample: None,
+            })),
             any::<bool>(),
         );
         parts.prop_map(
@@ -125,6 +137,7 @@ mod tests {
                 refusals,
                 accepted,
                 request_limit,
+                counted_output,
                 binds_thinking,
             )| {
                 ModelFacts {
@@ -134,6 +147,7 @@ mod tests {
                     refusals,
                     accepted,
                     request_limit,
+                    counted_output,
                     binds_thinking,
                 }
             },

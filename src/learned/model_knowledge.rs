@@ -145,6 +145,7 @@ impl ModelKnowledge {
             refusals: self.placements.refusals(model),
             accepted: observations.published_accepted,
             request_limit: observations.request_limit,
+            counted_output: self.counted_outputs.newest(model),
             binds_thinking: self.binding_models.contains(model),
         })
     }
@@ -153,6 +154,8 @@ impl ModelKnowledge {
     pub(crate) fn merge_remote(&self, model: &str, facts: ModelFacts) {
         self.windows.merge_remote(model, &facts);
         self.placements.merge_remote(model, facts.refusals);
+        self.counted_outputs
+            .merge_remote(model, facts.counted_output);
         if facts.binds_thinking {
             self.binding_models.insert(model);
         }

@@ -145,6 +145,7 @@ impl CallSpan {
             Verdict::Overflow(_) => "context_overflow",
             Verdict::OutputTooLarge { .. } => "output_too_large",
             Verdict::StaleThinking => "stale_thinking",
+            Verdict::TextTooLong { .. } => "text_too_long",
         };
         self.error = Some(why.into());
     }

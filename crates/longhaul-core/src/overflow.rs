@@ -3,6 +3,7 @@
 //! - a context overflow
 //! - an output budget that is too large
 //! - a byte limit
+//! - a text that is too long by itself
 //! - a refused message list
 //! - an error under a success status
 //! - anything else, on which longhaul does not act
@@ -10,7 +11,7 @@
 //! The order of the steps decides the result:
 //!
 //! ```text
-//! decode → error details → status veto → text veto → stale thinking → malformed → path veto
+//! decode → error details → status veto → text limit → text veto → stale thinking → malformed → path veto
 //!        → code or text → numbers → floor → arithmetic
 //! ```
 //!
@@ -38,6 +39,7 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod text_limit;
 
 use std::cell::LazyCell;
 
@@ -86,6 +88,11 @@ pub enum Verdict {
     /// Signed thinking no longer matches the bytes before it. If longhaul changed those bytes, retry
     /// the rewrite without the thinking.
     StaleThinking,
+    /// One text is longer than the API allows: clip the results that are.
+    TextTooLong {
+        /// The most characters that a text may have.
+        characters: u32,
+    },
     /// The request is refused for an unknown reason. If longhaul rewrote the request, retry with the
     /// original. The outcome of the retry proves little.
     Unexplained,
@@ -381,9 +388,10 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
     let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
     let verdict = match by_table(details) {
         // A wording counts only if the error itself states it.
-        Verdict::TooManyBytes | Verdict::Overflow(_) | Verdict::OutputTooLarge { .. } => {
-            by_table(&unquoted)
-        }
+        Verdict::TooManyBytes
+        | Verdict::Overflow(_)
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::TextTooLong { .. } => by_table(&unquoted),
         // The removal of thinking loses no history, and needs a rewritten request.
         verdict @ (Verdict::Failed
         | Verdict::Fine
@@ -435,7 +443,8 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         Verdict::Malformed
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking => verdict,
+        | Verdict::StaleThinking
+        | Verdict::TextTooLong { .. } => verdict,
     }
 }
 
@@ -445,9 +454,13 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
         code.parse()
             .is_ok_and(|inner| rules.is_vetoed_status(inner))
     };
-    if details.codes.iter().any(vetoed)
-        || details.texts_and_codes().any(|text| rules.is_vetoed(text))
-    {
+    if details.codes.iter().any(vetoed) {
+        return Verdict::Fine;
+    }
+    if let Some(characters) = text_limit::stated(details) {
+        return Verdict::TextTooLong { characters };
+    }
+    if details.texts_and_codes().any(|text| rules.is_vetoed(text)) {
         return Verdict::Fine;
     }
     if stale_thinking::is_stated(details) {

@@ -119,13 +119,25 @@ impl CountableText {
             Value::Bool(_) | Value::Null | Value::Number(_) => {}
             Value::Object(members) => {
                 for (name, member) in members {
-                    if MEDIA.contains(&name.as_str()) {
+                    if name == "input" {
+                        self.add_arguments(member);
+                    } else if MEDIA.contains(&name.as_str()) {
                         self.media += 1;
                     } else if !NOT_TEXT.contains(&name.as_str()) {
                         self.add(member);
                     }
                 }
             }
+            Value::String(string) => self.bytes += string.len() as u64,
+        }
+    }
+
+    /// Adds the strings in the arguments of a call. Their keys are those of a tool: a `file` is a name there.
+    fn add_arguments(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.add_arguments(item)),
+            Value::Bool(_) | Value::Null | Value::Number(_) => {}
+            Value::Object(members) => members.values().for_each(|it| self.add_arguments(it)),
             Value::String(string) => self.bytes += string.len() as u64,
         }
     }
@@ -180,6 +192,14 @@ mod tests {
         let image = json!({"role": "user", "content":
             [{"type": "image_url", "image_url": {"url": "data:".repeat(9_000)}}]});
         check(&image, TokenDensity::STANDARD, 1_004);
+    }
+
+    #[test]
+    fn counts_arguments_of_a_call_as_text_whatever_their_keys() {
+        let findings = json!([{"file": "a".repeat(20), "source": {"type": "b".repeat(13)}}]);
+        let call = json!({"role": "assistant", "content":
+            [{"type": "tool_use", "id": "toolu_1", "input": {"findings": findings}}]});
+        check(&call, TokenDensity::STANDARD, 14);
     }
 
     #[test]

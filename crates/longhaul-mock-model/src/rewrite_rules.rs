@@ -11,7 +11,15 @@ struct RewriteRule {
     is_broken: fn(&Value, &Value) -> bool,
 }
 
-const RULES: [RewriteRule; 7] = [
+const RULES: [RewriteRule; 10] = [
+    RewriteRule {
+        id: "r-compaction-one",
+        is_broken: loses_trigger,
+    },
+    RewriteRule {
+        id: "r-encrypted-include",
+        is_broken: asks_for_another_reply,
+    },
     RewriteRule {
         id: "r-item-reference",
         is_broken: torn_from_reference,
@@ -23,6 +31,10 @@ const RULES: [RewriteRule; 7] = [
     RewriteRule {
         id: "r-phase",
         is_broken: rewords_the_model,
+    },
+    RewriteRule {
+        id: "r-store",
+        is_broken: edits_stored_history,
     },
     RewriteRule {
         id: "r-summary-form",
@@ -103,6 +115,30 @@ fn ends_otherwise(original: &Value, sent: &Value) -> bool {
         && !own
             .zip(last)
             .is_some_and(|(own, last)| is_output(own) && is_output(last) && call(own) == call(last))
+}
+
+/// An order to compact became an ordinary request, whose reply holds no compaction.
+fn loses_trigger(original: &Value, sent: &Value) -> bool {
+    let triggers = |body: &Value| {
+        let orders = items(body).iter();
+        orders
+            .filter(|item| kind(item) == "compaction_trigger")
+            .count()
+    };
+    triggers(original) != triggers(sent)
+}
+
+/// The reply lacks what a client that stores nothing has to send again.
+fn asks_for_another_reply(original: &Value, sent: &Value) -> bool {
+    ["include", "store", "stream"]
+        .iter()
+        .any(|key| member(original, key) != member(sent, key))
+}
+
+/// The provider would keep the changed input as part of the client's history.
+fn edits_stored_history(original: &Value, sent: &Value) -> bool {
+    let keys = ["conversation", "previous_response_id"];
+    keys.iter().any(|key| !member(original, key).is_null()) && original != sent
 }
 
 /// An item of the model differs from every item of the client's list.
@@ -241,6 +277,27 @@ mod tests {
             &body(&[&user, &bare, &user, &call, &output]),
             &["r-summary-form"],
         );
+    }
+
+    #[test]
+    fn a_rewrite_leaves_the_reply_and_the_providers_history_as_the_client_wants_them() {
+        let user = json!({"role": "user", "content": "go"});
+        let short = json!({"type": "function_call_output", "call_id": "c", "output": "-"});
+        let long = json!({"type": "function_call_output", "call_id": "c", "output": "long"});
+        let trigger = json!({"type": "compaction_trigger"});
+        let own = json!({"input": [user, long, trigger], "store": false,
+            "include": ["reasoning.encrypted_content"]});
+        let mut sent = own.clone();
+        sent["input"][1] = short.clone();
+        check(&own, &sent, &[]);
+        sent["include"] = json!([]);
+        check(&own, &sent, &["r-encrypted-include"]);
+        sent["include"] = own["include"].clone();
+        sent["input"].as_array_mut().unwrap().pop();
+        check(&own, &sent, &["r-compaction-one", "r-last-item"]);
+        let own = json!({"previous_response_id": "resp_1", "input": [long]});
+        let sent = json!({"previous_response_id": "resp_1", "input": [short]});
+        check(&own, &sent, &["r-store"]);
     }
 
     #[test]

@@ -218,6 +218,7 @@ impl PaidClient {
             | Verdict::Fine
             | Verdict::Malformed
             | Verdict::StaleThinking
+            | Verdict::TextTooLong { .. }
             | Verdict::Unexplained => false,
         }
     }

@@ -1,5 +1,6 @@
 //! Sessions at servers that count the requested output, of a client that asks for 128,000 tokens each time.
 
+use longhaul::config::StoreLocation;
 use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity, Verdict};
 use serde_json::{Value, json};
 
@@ -34,13 +35,20 @@ fn request(steps: usize, thinking: Option<u32>) -> Value {
 
 /// Plays the session, and returns the number of refused requests.
 async fn refusals(options: ModelOptions, thinking: Option<u32>) -> usize {
-    let label = format!("{} {thinking:?}", options.window);
     let setup = Setup::at(options, |_| ()).await;
+    play(&setup, thinking).await;
+    refused(&setup)
+}
+
+async fn play(setup: &Setup, thinking: Option<u32>) {
     for steps in 0..=STEPS {
         let reply = setup.ask(&request(steps, thinking)).await;
         let text = String::from_utf8_lossy(&reply.body).into_owned();
-        assert_eq!(reply.status, 200, "{label}, step {steps}: {text}");
+        assert_eq!(reply.status, 200, "{thinking:?}, step {steps}: {text}");
     }
+}
+
+fn refused(setup: &Setup) -> usize {
     let seen = setup.model.seen();
     let is_refused = |verdict| matches!(verdict, Verdict::Overflowed | Verdict::Broken(_));
     seen.iter().filter(|seen| is_refused(seen.verdict)).count()
@@ -57,6 +65,27 @@ async fn a_server_that_counts_output_refuses_once_however_it_counts() {
             assert_eq!(refusals(options, None).await, 1, "{density}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_restarted_process_lowers_the_output_of_its_first_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("records");
+    let options = ModelOptions::with_window(65_536).refusing_as(ErrorFamily::Vllm);
+    let mut setup = Setup::at(options, |config| {
+        config.store.location = StoreLocation::File(file);
+    })
+    .await;
+    play(&setup, None).await;
+    assert_eq!(refused(&setup), 1);
+    setup.restart().await;
+    play(&setup, None).await;
+    assert_eq!(refused(&setup), 1, "the store keeps what was learned");
+    // Another caller learns for itself.
+    let reply = setup
+        .ask_as(("x-api-key", "other"), &request(0, None))
+        .await;
+    assert_eq!((reply.status, refused(&setup)), (200, 2));
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ pub(super) enum Answer {
     FewerBytes,
     Leave,
     Malformed,
+    /// A text is longer than the API allows; no text of the test is.
+    ShorterText,
     SmallerOutput,
     /// A limit on one request of the account.
     SmallerRequest,

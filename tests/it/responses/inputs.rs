@@ -69,7 +69,7 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     let mut outputs = Vec::new();
     for number in 0..=draw / 36 % 3 {
         let id = format!("call_{at}_{number}");
-        let (call, output) = match draw / 108 % 3 {
+        let (call, output) = match draw / 108 % 4 {
             0 => (
                 json!({"type": "function_call", "id": format!("fc_{at}_{number}"), "call_id": id,
                     "name": "read", "arguments": "{\"path\":\"a.rs\"}"}),
@@ -80,6 +80,7 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
                 json!({"type": "custom_tool_call_output", "call_id": id,
                     "output": [{"type": "input_text", "text": words}]}),
             ),
+            2 => local_shell(at, number, draw, words),
             _ => (
                 json!({"type": "shell_call", "call_id": id, "action": {"commands": ["ls"]}}),
                 json!({"type": "shell_call_output", "call_id": id, "output":
@@ -98,4 +99,19 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     }
     items.extend(outputs);
     items
+}
+
+/// Builds a call of a local shell, and its output, which names the call by either id.
+fn local_shell(at: usize, number: u32, draw: u32, words: &str) -> (Value, Value) {
+    let (own, id) = (format!("lsh_{at}_{number}"), format!("call_{at}_{number}"));
+    let call = json!({"type": "local_shell_call", "id": own, "call_id": id, "status": "completed",
+        "action": {"type": "exec", "command": ["ls"]}});
+    let mut output =
+        json!({"type": "local_shell_call_output", "output": json!({"output": words}).to_string()});
+    match draw / 3_240 % 3 {
+        0 => output["call_id"] = json!(id),
+        1 => output["id"] = json!(id),
+        _ => output["id"] = json!(own),
+    }
+    (call, output)
 }

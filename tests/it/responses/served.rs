@@ -249,6 +249,56 @@ async fn server_side_history_passes_unchanged() {
 }
 
 #[tokio::test]
+async fn a_result_that_is_too_long_for_the_api_is_clipped_and_stays_so() {
+    // The window holds the text, and the API does not.
+    let (model, proxy, caller) = started(8_000_000, &[("summary.model", "none")]).await;
+    let long = "a log line.\n".repeat(900_000);
+    let call =
+        json!({"type": "function_call", "call_id": "long", "name": "read", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "long", "output": long});
+    let mut sent: Value = serde_json::from_slice(&body(2, 1_000, &json!({}))).unwrap();
+    let items = sent["input"].as_array_mut().unwrap();
+    items.extend([call, output]);
+    for sends in [2, 3] {
+        let reply = caller.ask_at(PATH, &[], sent.to_string()).await;
+        assert!(is_answer(&reply), "{:?}", reply.body);
+        let seen = chats(&model);
+        let last = seen.last().unwrap();
+        assert_eq!(seen.len(), sends, "one refusal");
+        assert!(last.body.len() < 100_000, "{}", last.body.len());
+        let items = sent["input"].as_array_mut().unwrap();
+        items.push(json!({"type": "message", "role": "assistant", "content": "Read."}));
+        items.push(json!({"role": "user", "content": "Go on."}));
+    }
+    // The client's own words are never clipped: the refusal is relayed.
+    let own = json!({"model": "m", "input": [{"role": "user", "content": long}]});
+    let reply = caller.ask_at(PATH, &[], own.to_string()).await;
+    assert_eq!((reply.status, chats(&model).len()), (400, 4));
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_stateful_request_teaches_only_the_window_that_it_states() {
+    let stated =
+        "The engine prompt length 24000 exceeds the max_model_len 16000. Please reduce prompt.";
+    let silent = "Your input exceeds the context window of this model.";
+    for (message, sends) in [(stated, 1), (silent, 2)] {
+        let (model, proxy, caller) = started(16_000, &[("summary.model", "none")]).await;
+        let error = json!({"error": {"message": message, "type": "invalid_request_error",
+            "param": "input", "code": "context_length_exceeded"}});
+        let refusal = RefusalReply::new(400, "application/json", error.to_string());
+        model.change(|options| options.refusal = refusal);
+        let stateful = body(20, 2_000, &json!({"previous_response_id": "resp_1"}));
+        assert_eq!(caller.ask_at(PATH, &[], stateful).await.status, 400);
+        assert_eq!(chats(&model).len(), 1, "{message}");
+        let reply = caller.ask_at(PATH, &[], body(20, 2_000, &json!({}))).await;
+        assert!(is_answer(&reply), "{message}: {:?}", reply.body);
+        assert_eq!(chats(&model).len(), 1 + sends, "{message}");
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn provider_side_compaction_disables_all_but_overflow_recovery() {
     let managed =
         json!({"context_management": [{"type": "compaction", "compact_threshold": 9_000}]});

@@ -4,6 +4,7 @@ mod codex_context;
 mod estimate;
 mod item_type;
 mod keys;
+mod local_shell;
 mod reader;
 pub(super) mod reply;
 pub(super) mod step;

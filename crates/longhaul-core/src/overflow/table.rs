@@ -108,7 +108,7 @@ const VETOES: &[RuleRow] = &[
     ("MiniMax", r"media exceeds size"),
     (
         "OpenAI, OpenRouter",
-        r"(string|array)[_ ]too[_ ]long|(string|array)_above_max_length",
+        r"(string|array)[_ ]too[_ ]long|array_above_max_length",
     ),
     ("OpenAI", r"^invalid (value for )?'(messages|input)\W*\d"),
     // Schema violations, which quote the request and may therefore contain any words.

@@ -167,6 +167,24 @@ impl ForwardedView {
         clips.map(|clip| (clip.message, *clip)).collect()
     }
 
+    /// Clips the results whose text has more than `characters` characters, unless they are clipped already.
+    /// Returns whether there are any.
+    pub fn clip_texts_above(&mut self, conversation: &Conversation<'_>, characters: u32) -> bool {
+        let clipped = self.clips_by_message();
+        let messages = conversation.messages().iter().enumerate();
+        let long = messages.skip(self.summarised_until()).filter(|(at, it)| {
+            let chars = it.content.text_chars(conversation.parts(it));
+            let is_whole = !self.is_cleared(*at) && !clipped.contains_key(at);
+            chars > characters && is_whole && it.is_replaceable_result()
+        });
+        let [largest, ..] = Clip::SIZES;
+        let clips = long.filter_map(|(at, it)| Clip::new(at, it.text_tokens, largest));
+        let clips: Vec<Clip> = clips.collect();
+        let has_any = !clips.is_empty();
+        self.add_clips(clips);
+        has_any
+    }
+
     /// Replaces the images before `message` by markers.
     pub fn drop_images_before(&mut self, message: usize) {
         self.images_before = self.images_before.max(message);

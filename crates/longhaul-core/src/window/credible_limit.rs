@@ -1,6 +1,6 @@
 //! Credibility of the limit that a refusal states.
 
-use crate::overflow::Overflow;
+use crate::overflow::{Evidence, LimitKind, Overflow};
 use crate::units::tokens::Tokens;
 use crate::window::{DENSITY_TOLERANCE, SHORT_REQUEST};
 
@@ -38,6 +38,22 @@ pub fn is_credible_limit(
         })
 }
 
+/// Whether a refusal states its window credibly if longhaul sees only `visible` tokens of the prompt, because
+/// the provider keeps the rest.
+///
+/// The refusal has to state the limit and a larger prompt, and the prompt holds what is visible, within a factor
+/// of four. A limit without the size of the prompt cannot be checked.
+pub fn is_credible_beside_hidden_history(visible: Tokens, overflow: &Overflow) -> bool {
+    let (Some(limit), Some(used)) = (overflow.limit, overflow.prompt_size()) else {
+        return false;
+    };
+    overflow.evidence == Evidence::Stated
+        && overflow.kind == LimitKind::Window
+        && Tokens::new(limit) >= SHORT_REQUEST
+        && used > limit
+        && visible.divided_by(CREDIBLE_FACTOR) <= Tokens::new(used)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +76,31 @@ mod tests {
         assert!(!is_credible(40_000, 1_000, None, None));
         assert!(!is_credible(40_000, 1_000, None, Some(200_000)));
         assert!(is_credible(210_000, 199_999, None, Some(200_000)));
+    }
+
+    #[test]
+    fn beside_hidden_history_both_numbers_must_exceed_what_is_visible() {
+        let is_credible = |visible: u32, limit: Option<u32>, used: Option<u32>| {
+            let overflow = Overflow::stated(limit, used);
+            is_credible_beside_hidden_history(Tokens::new(visible), &overflow)
+        };
+        assert!(is_credible(100, Some(32_000), Some(40_000)));
+        assert!(is_credible(100_000, Some(20_000), Some(25_000)));
+        // Numbers of somebody else's text.
+        assert!(!is_credible(100_004, Some(20_000), Some(25_000)));
+        assert!(!is_credible(100, Some(200), Some(300)));
+        assert!(!is_credible(100, Some(32_000), Some(32_000)));
+        for (limit, used) in [(Some(32_000), None), (None, Some(40_000)), (None, None)] {
+            assert!(!is_credible(100, limit, used), "{limit:?} {used:?}");
+        }
+        let of_account = Overflow {
+            kind: LimitKind::Request,
+            ..Overflow::stated(Some(32_000), Some(40_000))
+        };
+        assert!(!is_credible_beside_hidden_history(
+            Tokens::new(100),
+            &of_account
+        ));
     }
 
     #[test]

@@ -30,7 +30,7 @@ const AVERAGED_SAMPLES: u32 = 8;
 
 /// The size of one request as longhaul estimates it and as the provider counts it. Both refer to
 /// the forwarded request, after any compaction.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct CountSample {
     estimate: Tokens,
     counted: Tokens,

@@ -174,12 +174,10 @@ pub(crate) const INPUT_RULES: [InputRule; 29] = [
 ];
 
 /// Rules of `fixtures/responses_validity.json` that no request can break, with the reason.
-pub const UNCHECKED_INPUT_RULES: [(&str, &str); 4] = [
-    ("r-encrypted-include", "concerns replies"),
-    ("r-compaction-one", "concerns replies"),
-    ("r-store", "says what the provider keeps"),
-    ("r-ws", "concerns another transport"),
-];
+pub const UNCHECKED_INPUT_RULES: [(&str, &str); 1] = [(
+    "r-ws",
+    "frames of a WebSocket: longhaul refuses the upgrade, or carries the frames unread",
+)];
 
 /// Returns the refusal of encrypted reasoning that another caller received.
 pub(crate) fn judge_caller(chat: &ChatBody) -> Option<(&'static str, RefusalReply)> {

@@ -8,6 +8,7 @@
 //! - A compaction stands for everything before it.
 //! - A call may need the definitions of tools that an item before it holds.
 
+use super::local_shell;
 use super::tool_names::tool_names;
 use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{
@@ -40,7 +41,8 @@ impl Items {
 type Pieces = (Vec<Message>, Vec<ContentPart>, Vec<ToolCall>);
 
 /// Joins the items of `body` to messages, and finds where history must not be cut.
-pub(super) fn messages(body: &str, items: Items) -> (Pieces, CutRules) {
+pub(super) fn messages(body: &str, mut items: Items) -> (Pieces, CutRules) {
+    local_shell::pair_by_item_id(body, &mut items);
     let is_compaction = |it: &Message| it.binding == NeighbourLink::Compaction;
     let pinned = items.messages.iter().rposition(is_compaction);
     let pinned = pinned.map_or(0, |at| at + 1);

@@ -95,6 +95,7 @@ fn stated_limits_of_refusals_are_read() {
             | Verdict::Fine
             | Verdict::Malformed
             | Verdict::StaleThinking
+            | Verdict::TextTooLong { .. }
             | Verdict::TooManyBytes
             | Verdict::Unexplained => None,
         };

@@ -38,6 +38,8 @@ pub(super) enum Answer {
     Leave,
     Malformed,
     SmallerOutput,
+    /// A text is longer than the API allows.
+    ShorterText,
     /// A limit on one request, which the table alone leaves alone.
     SmallerRequest,
     WithoutThinking,
@@ -107,6 +109,10 @@ impl Expected {
             Answer::FewerBytes => Verdict::TooManyBytes,
             Answer::Leave | Answer::SmallerRequest => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,
+            // The limit of the API, in characters.
+            Answer::ShorterText => Verdict::TextTooLong {
+                characters: 10_485_760,
+            },
             Answer::WithoutThinking => Verdict::StaleThinking,
             Answer::SmallerOutput => Verdict::OutputTooLarge {
                 limit: self.limit.unwrap(),

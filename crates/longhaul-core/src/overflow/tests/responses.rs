@@ -49,11 +49,16 @@ fn every_recorded_reply_has_its_verdict_in_any_chunking() {
             }
             "shrink_max_tokens" => matches!(verdict, Verdict::OutputTooLarge { .. }),
             "bug_in_editor" => verdict == Verdict::Malformed,
+            "shrink_item" => {
+                verdict
+                    == Verdict::TextTooLong {
+                        characters: 10_485_760,
+                    }
+            }
             "deliver_and_mark_full"
             | "silent_truncation_check"
             | "mark_full_no_retry"
-            | "pass_through"
-            | "shrink_item" => {
+            | "pass_through" => {
                 !matches!(
                     verdict,
                     Verdict::Overflow(_) | Verdict::OutputTooLarge { .. }

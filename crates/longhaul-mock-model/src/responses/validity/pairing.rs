@@ -31,6 +31,14 @@ fn call_id(item: &Value) -> Option<&str> {
     text(item, "call_id").or_else(|| text(item, "id"))
 }
 
+/// Returns every id by which an output may name this call.
+fn names_of(call: &Value) -> impl Iterator<Item = &str> {
+    // The schema describes the `id` of a local shell's output as the id of the call, and the call has two.
+    let is_local = kind(call) == "local_shell_call";
+    let own = text(call, "id").filter(|_| is_local);
+    call_id(call).into_iter().chain(own)
+}
+
 pub(super) fn wrong_call_id(body: &Value) -> Option<String> {
     let ids = items(body).iter().filter_map(|item| text(item, "call_id"));
     let mut wrong = ids.filter(|id| !(1..=MAX_CALL_ID_CHARS).contains(&id.chars().count()));
@@ -39,9 +47,11 @@ pub(super) fn wrong_call_id(body: &Value) -> Option<String> {
 
 pub(super) fn duplicate(body: &Value) -> Option<String> {
     let mut seen = HashSet::new();
+    // The `id` of a local shell's output is that of its call.
+    let borrowed = ["item_reference", "local_shell_call_output"];
     let own = items(body)
         .iter()
-        .filter(|item| kind(item) != "item_reference");
+        .filter(|item| !borrowed.contains(&kind(item)));
     let mut ids = own
         .filter_map(|item| text(item, "id"))
         .filter(|id| !id.is_empty());
@@ -54,11 +64,9 @@ pub(super) fn unanswered_call(body: &Value) -> Option<String> {
         .filter(|item| is_output(item))
         .filter_map(call_id)
         .collect();
-    let mut calls = items(body)
-        .iter()
-        .filter(|item| is_call(item))
-        .filter_map(call_id);
-    calls.find(|id| !outputs.contains(id)).map(str::to_owned)
+    let mut calls = items(body).iter().filter(|item| is_call(item));
+    let open = calls.find(|call| !names_of(call).any(|id| outputs.contains(id)))?;
+    call_id(open).map(str::to_owned)
 }
 
 /// Every output follows its call, unless the provider has the call.
@@ -69,7 +77,7 @@ pub(super) fn orphaned_output(body: &Value) -> Option<String> {
     let mut calls = HashSet::new();
     items(body).iter().find_map(|item| {
         if is_call(item) {
-            calls.extend(call_id(item));
+            calls.extend(names_of(item));
         }
         let id = call_id(item).filter(|_| is_output(item))?;
         (!calls.contains(id)).then(|| id.to_owned())

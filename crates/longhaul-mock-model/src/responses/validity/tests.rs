@@ -243,6 +243,19 @@ fn a_step_of_the_model_keeps_its_reasoning_byte_for_byte() {
 }
 
 #[test]
+fn an_output_of_a_local_shell_names_its_call_by_either_id() {
+    let call = json!({"type": "local_shell_call", "id": "lsh_1", "call_id": "c"});
+    let output =
+        |key: &str, id: &str| json!({"type": "local_shell_call_output", key: id, "output": "{}"});
+    for (key, id) in [("call_id", "c"), ("id", "c"), ("id", "lsh_1")] {
+        check(&json!([call, output(key, id)]), &[]);
+    }
+    let stray = output("id", "lsh_2");
+    check(&json!([call, stray]), &["r-pair-fwd", "r-pair-back"]);
+    check(&json!([stray]), &["r-pair-back"]);
+}
+
+#[test]
 fn items_of_the_provider_keep_their_shape_and_partners() {
     let call = |kind: &str, output: Value| {
         let mut answer = json!({"type": format!("{kind}_output"), "call_id": "c"});

@@ -365,6 +365,37 @@ fn shell_chunks_are_read_as_text_and_other_outputs_are_opaque() {
 }
 
 #[test]
+fn an_output_of_a_local_shell_may_name_either_id_of_its_call() {
+    let call = r#"{"type":"local_shell_call","id":"lsh_1","call_id":"call_1","action":{"type":"exec","command":["ls"]},"status":"completed"}"#;
+    let output =
+        |ids: &str| format!(r#"{{"type":"local_shell_call_output",{ids},"output":"\"{{}}\""}}"#);
+    for (ids, is_paired) in [
+        (r#""call_id":"call_1""#, true),
+        (r#""id":"call_1""#, true),
+        (r#""id":"lsh_1""#, true),
+        (r#""id" : "lsh_1","status":"completed""#, true),
+        (r#""id":"lsh_1","call_id":"call_1""#, true),
+        (r#""id":"lsh_2""#, false),
+        (r#""id":"lsh_1","call_id":"lsh_1""#, false),
+    ] {
+        let output = output(ids);
+        let body = items(&[USER, call, &output, USER, SAID]);
+        let conversation = read(body.as_bytes()).unwrap();
+        let batch = &conversation.batches()[0];
+        let found = (batch.complete_at, batch.call_index(2));
+        let expect = if is_paired {
+            (Some(3), Some(0))
+        } else {
+            (None, None)
+        };
+        assert_eq!(found, expect, "{ids}");
+        if is_paired {
+            check_boundaries(&[USER, call, USER, &output, USER, SAID], &[0, 1, 5, 6]);
+        }
+    }
+}
+
+#[test]
 fn encrypted_content_counts_its_estimated_plain_text() {
     let tokens = |item: &str| {
         let body = items(&[item]);
