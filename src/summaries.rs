@@ -345,7 +345,8 @@ async fn send_call(
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
-            tracing::warn!("summary or title call failed: {}", fault.message(&place));
+            let message = upstream.failure_message(fault, &place);
+            tracing::warn!("summary or title call failed: {message}");
             call.finish_unreachable(fault);
             return Err(SummaryError::Unreachable);
         }

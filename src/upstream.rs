@@ -133,6 +133,16 @@ impl Upstream {
         reason.map(|(_, reason)| reason.clone())
     }
 
+    /// Returns the message of `fault` at `origin`, with the innermost cause if the last connection failed
+    /// with it. For the operator: the cause may be another request's.
+    pub(crate) fn failure_message(&self, fault: Fault, origin: &str) -> String {
+        let message = fault.message(origin);
+        match self.failure_reason(fault) {
+            Some(reason) => format!("{message} ({reason})"),
+            None => message,
+        }
+    }
+
     /// Adds the credentials of a forward proxy, if the request goes through one.
     fn with_proxy_authorization(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
         let rules = self.proxy_rules.as_ref();

@@ -160,6 +160,16 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         }
     }
 
+    /// Returns the number of entries whose value is one that `matches`.
+    pub(crate) fn count(&self, matches: impl Fn(&V) -> bool) -> usize {
+        let state = &*self.state.lock();
+        let callers = state.by_caller.values().chain([&state.newcomers]);
+        let entries = callers.flat_map(|caller| caller.entries.values());
+        entries
+            .filter(|entry| entry.used_at.elapsed() <= state.idle && matches(&entry.value))
+            .count()
+    }
+
     /// Returns the weight of all entries.
     #[cfg(test)]
     pub(crate) fn weight(&self) -> u64 {

@@ -131,12 +131,13 @@ pub(super) fn key_header(text: &str) -> Result<HeaderValue, Problem> {
     Ok(value)
 }
 
-/// Asks the upstream for the model's window, as `serve` does in the background of a chat.
+/// Asks the upstream for the model's window, as `serve` does in the background of a chat. Returns the
+/// message of the fault that prevented an answer, if any, beside the outcome.
 pub(super) fn ask_upstream(
     config: &Config,
     model: &str,
     key: Option<&str>,
-) -> Result<QueryOutcome, Problem> {
+) -> Result<(QueryOutcome, Option<String>), Problem> {
     let upstream = Upstream::new(&config.upstream)?;
     let base = &config.upstream.base;
     let mut headers = HeaderMap::new();
@@ -155,5 +156,8 @@ pub(super) fn ask_upstream(
         credentials: String::new(),
         headers,
     };
-    Ok(crate::cli::runtime()?.block_on(question.run(&upstream)))
+    let outcome = crate::cli::runtime()?.block_on(question.run(&upstream));
+    let fault = outcome.fault;
+    let failure = fault.map(|fault| upstream.failure_message(fault, &base.origin()));
+    Ok((outcome, failure))
 }

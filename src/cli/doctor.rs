@@ -186,7 +186,10 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         .upstream
         .query_windows
         .then(|| ask_upstream(config, model, key));
-    let asked = match answer.and_then(Result::ok).map(|outcome| outcome.answer) {
+    let asked = match answer
+        .and_then(Result::ok)
+        .map(|(outcome, _)| outcome.answer)
+    {
         Some(WindowAnswer::Window(tokens)) => Some(tokens),
         Some(WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow) | None => {
             None

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::TokioIo;
 use rmcp::ServiceExt as _;
 use rmcp::transport::stdio;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
@@ -89,7 +89,7 @@ async fn serve_http(tools: RecallTools, address: SocketAddr) -> Result<(), Probl
     let mut config = StreamableHttpServerConfig::default().enforce_origin_validation();
     // Each call stands for itself, so no session is kept, and no answer needs a stream.
     (config.legacy_session_mode, config.json_response) = (false, true);
-    let manager = Arc::<LocalSessionManager>::default();
+    let manager = Arc::<NeverSessionManager>::default();
     let service = StreamableHttpService::new(move || Ok(tools.clone()), manager, config);
     let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -106,9 +106,8 @@ async fn serve_http(tools: RecallTools, address: SocketAddr) -> Result<(), Probl
                 let service = service.clone();
                 async move { Ok::<_, std::convert::Infallible>(service.handle(request).await) }
             });
-            let connection = auto::Builder::new(TokioExecutor::new());
             // A connection that breaks ends its own client alone.
-            _ = connection
+            _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), answer)
                 .await;
         });

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 pub(super) const SHORT: &str = env!("CARGO_PKG_VERSION");
 
 /// Optional features with whether this build has them.
-const FEATURES: [(&str, bool); 2] = [
+const FEATURES: [(&str, bool); 3] = [
     ("exact-tokens", cfg!(feature = "exact-tokens")),
+    ("mcp", cfg!(feature = "mcp")),
     ("otlp", cfg!(feature = "otlp")),
 ];
 

@@ -180,6 +180,13 @@ fn table_matches_the_generator_script_output() {
     assert!(made.stdout == table, "run config/models/make");
 }
 
+#[test]
+fn embedded_table_is_the_readable_one() {
+    let readable = concat!(env!("CARGO_MANIFEST_DIR"), "/config/models/table.tsv");
+    let readable = std::fs::read_to_string(readable).unwrap();
+    assert!(*table::TABLE == readable, "run config/models/make");
+}
+
 proptest! {
     #[test]
     fn lookup_never_panics_on_arbitrary_hosts_and_names(host in "\\PC*", model in "\\PC*") {

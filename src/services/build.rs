@@ -16,6 +16,7 @@ use crate::request::access_keys::AccessKeys;
 use crate::request::receive::RequestSlots;
 use crate::request::scope::ScopeFactory;
 use crate::services::Services;
+use crate::services::refused_upgrades::RefusedUpgrades;
 use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
@@ -42,18 +43,22 @@ impl Services {
             upstream: Arc::new(Upstream::within(&config.upstream, Some(&budget))?),
             budget: Arc::new(budget),
             request_slots: RequestSlots::new(config.limits.requests),
-            summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
+            summary_guards: Arc::new(SummaryGuards::new(
+                config.summary.max_per_hour,
+                &metrics,
+                &accepted,
+            )),
             metrics,
             parse_caches: Arc::new(scopes.parse_caches(&accepted)),
             scopes: Arc::new(scopes),
-            running_summaries: RunningSummaries::default(),
+            running_summaries: RunningSummaries::new(&accepted),
             keys: AccessKeys::new(&config),
             knowledge: Arc::new(KnowledgeByCaller::new(&accepted)),
+            refused_upgrades: Arc::new(RefusedUpgrades::new(&accepted)),
             accepted,
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
-            refused_upgrades: Arc::default(),
             fault_log: Arc::default(),
             cross_origin: Arc::default(),
             recent: Arc::default(),

@@ -7,11 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::format::RecordSealer;
 use super::tiered::WRITE_TIMEOUT;
@@ -67,8 +65,10 @@ pub(crate) enum OriginalContent {
 pub(crate) struct OriginalStore {
     sealer: Arc<RecordSealer>,
     place: Place,
-    /// IDs that are kept, in a durable store.
-    known: Cache<RecallId, ()>,
+    /// IDs that are kept in a durable store, and when each was written.
+    known: FairCache<RecallId, Instant>,
+    /// Time after which a known original is written once more.
+    renew_after: Duration,
     /// Bytes of bodies whose originals are being kept, and the number of these bodies.
     waiting: watch::Sender<(usize, usize)>,
 }
@@ -108,15 +108,12 @@ impl OriginalStore {
             let (bytes, idle) = (config.recall_max_bytes, config.recall_ttl);
             Place::Memory(FairCache::new(bytes, idle, |it| weight(it), accepted))
         };
-        let known = Cache::builder()
-            .max_capacity(MAX_KNOWN)
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_live(RENEW_AFTER.min(config.recall_ttl / 2))
-            .build();
+        let renew_after = RENEW_AFTER.min(config.recall_ttl / 2);
         Self {
             sealer,
             place,
-            known,
+            known: FairCache::of_entries(MAX_KNOWN, renew_after, accepted),
+            renew_after,
             waiting: watch::Sender::default(),
         }
     }
@@ -128,7 +125,10 @@ impl OriginalStore {
 
     fn knows(&self, id: RecallId) -> bool {
         match &self.place {
-            Place::Durable(_) => self.known.contains_key(&id),
+            Place::Durable(_) => {
+                let written_at = self.known.get(&id);
+                written_at.is_some_and(|at| at.elapsed() < self.renew_after)
+            }
             Place::Memory(cache) => touch(cache, id),
         }
     }
@@ -221,7 +221,7 @@ impl OriginalStore {
                         Ok(Ok(_))
                     );
                 for id in ids.into_iter().filter(|_| is_written) {
-                    self.known.insert(id, ());
+                    self.known.insert(id, Instant::now());
                 }
                 is_written
             }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use moka::ops::compute::Op;
-use moka::sync::Cache;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::metrics::{Metrics, WithheldReason};
 use crate::summaries::{CostMeter, SummaryError};
 use backoff::{FailureStreak, SummaryBackoff};
@@ -26,7 +26,7 @@ use unused_summaries::UnusedSummaries;
 /// Pause in summary calls after an upstream reported overload.
 const PAUSE: Duration = Duration::from_mins(5);
 /// Maximum number of remembered callers.
-const MAX_CALLERS: u64 = 4_096;
+const MAX_CALLERS: u64 = ONE_FOR_EACH;
 
 /// Results of past summaries, and the limits derived from them.
 pub(crate) struct SummaryGuards {
@@ -67,11 +67,10 @@ pub(crate) struct GuardHealth {
 }
 
 /// State per caller.
-#[derive(Clone, Debug)]
-struct CallerStates(Cache<Scope, CallerState>);
+#[derive(Clone)]
+struct CallerStates(Arc<FairCache<Scope, CallerState>>);
 
 /// A summary under consideration: the caller, the conversation and the cut.
-#[derive(Debug)]
 pub(crate) struct SummaryPermit {
     scope: Scope,
     /// The key that identifies the conversation as it grows.
@@ -84,7 +83,6 @@ pub(crate) struct SummaryPermit {
 }
 
 /// Holds a caller's background slot until dropped, whatever happens to the task that owns it.
-#[derive(Debug)]
 struct BackgroundSlot {
     callers: CallerStates,
     scope: Scope,
@@ -105,15 +103,11 @@ impl CallerStates {
     /// Updates a caller's state atomically, since several jobs may end at once. A state that does not
     /// change is not stored.
     fn update(&self, scope: Scope, change: impl FnOnce(&mut CallerState)) {
-        self.0.entry(scope).and_compute_with(|entry| {
-            let before = entry.map(moka::Entry::into_value).unwrap_or_default();
+        self.0.update(scope, |before| {
+            let before = before.unwrap_or_default();
             let mut state = before;
             change(&mut state);
-            if state == before {
-                Op::Nop
-            } else {
-                Op::Put(state)
-            }
+            (state != before).then_some(state)
         });
     }
 }
@@ -129,12 +123,17 @@ pub(crate) fn is_overload_status(status: StatusCode) -> bool {
 impl SummaryGuards {
     /// Creates guards that allow each conversation `per_hour` summaries an hour. Withheld summaries
     /// are counted in `metrics`.
-    pub(crate) fn new(per_hour: usize, metrics: &Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        per_hour: usize,
+        metrics: &Arc<Metrics>,
+        accepted: &Arc<AcceptedCallers>,
+    ) -> Self {
+        let callers = FairCache::of_entries(MAX_CALLERS, FORGET_AFTER, accepted);
         Self {
-            callers: CallerStates(Cache::new(MAX_CALLERS)),
-            backoff: SummaryBackoff::default(),
-            hourly: HourlyCaps::new(per_hour),
-            unused: UnusedSummaries::default(),
+            callers: CallerStates(Arc::new(callers)),
+            backoff: SummaryBackoff::new(accepted),
+            hourly: HourlyCaps::new(per_hour, accepted),
+            unused: UnusedSummaries::new(accepted),
             metrics: Arc::clone(metrics),
         }
     }
@@ -290,12 +289,11 @@ impl SummaryGuards {
 
     pub(crate) fn health(&self) -> GuardHealth {
         let now = Instant::now();
-        let states = || self.callers.0.iter().map(|(_, state)| state);
-        let paused = |state: &CallerState| state.paused_until.is_some_and(|until| now < until);
+        let is_paused = |state: &CallerState| state.paused_until.is_some_and(|until| now < until);
         let (unused, unused_callers) = self.unused.stopped_counts();
         GuardHealth {
             failing: self.backoff.open_count(),
-            paused: states().filter(paused).count(),
+            paused: self.callers.0.count(is_paused),
             unused,
             unused_callers,
             spent: self.hourly.is_process_capped(),

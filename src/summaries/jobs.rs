@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
 
-use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::callers::fair_cache::FairCache;
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 
@@ -22,7 +23,7 @@ const REMEMBERED_ABORTS: u64 = 4_096;
 #[derive(Clone)]
 pub(crate) struct RunningSummaries {
     running: Arc<Mutex<HashMap<RecordKey, RunningSummary>>>,
-    aborted: Cache<RecordKey, ()>,
+    aborted: Arc<FairCache<RecordKey, ()>>,
 }
 
 struct RunningSummary {
@@ -34,16 +35,15 @@ struct RunningSummary {
     task: Option<AbortHandle>,
 }
 
-impl Default for RunningSummaries {
-    fn default() -> Self {
+impl RunningSummaries {
+    pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
+        let aborted = FairCache::of_entries(REMEMBERED_ABORTS, FORGET_AFTER, accepted);
         Self {
             running: Arc::default(),
-            aborted: Cache::new(REMEMBERED_ABORTS),
+            aborted: Arc::new(aborted),
         }
     }
-}
 
-impl RunningSummaries {
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
         self.running.lock().contains_key(&key)
     }
@@ -121,7 +121,7 @@ impl RunningSummaries {
             RunningSummary {
                 done,
                 waiters: 0,
-                is_detached: self.aborted.contains_key(&key),
+                is_detached: self.aborted.get(&key).is_some(),
                 task: None,
             }
         });
@@ -258,7 +258,10 @@ mod tests {
 
     #[tokio::test]
     async fn equal_requests_wait_for_the_same_job() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (one, finish, _) = job(&starts);
         let (two, _unused, _) = job(&starts);
         let mut waiters = [jobs.join(key(), one), jobs.join(key(), two)];
@@ -272,7 +275,10 @@ mod tests {
 
     #[tokio::test]
     async fn running_job_can_be_joined_by_any_of_several_keys() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         assert!(jobs.join_any([key()]).is_none());
         let (one, finish, _) = job(&starts);
         let first = jobs.join(key(), one);
@@ -287,7 +293,10 @@ mod tests {
 
     #[tokio::test]
     async fn job_ends_when_its_last_waiter_leaves() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (one, _finish, dropped) = job(&starts);
         let first = jobs.join(key(), one);
         let second = jobs.join(key(), async {});
@@ -300,7 +309,10 @@ mod tests {
 
     #[tokio::test]
     async fn job_requested_again_after_all_left_runs_to_its_end() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (one, _finish, _) = job(&starts);
         drop(jobs.join(key(), one));
         let (two, finish, dropped) = job(&starts);
@@ -315,7 +327,10 @@ mod tests {
 
     #[tokio::test]
     async fn aborted_job_does_not_remove_its_successor() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (one, _finish, dropped) = job(&starts);
         drop(jobs.join(key(), one));
         let (two, finish, _) = job(&starts);
@@ -332,7 +347,10 @@ mod tests {
 
     #[tokio::test]
     async fn waiter_of_a_finished_job_does_not_end_its_successor() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (one, finish, _) = job(&starts);
         let mut late = jobs.join(key(), one);
         finish.send(()).unwrap();
@@ -348,7 +366,10 @@ mod tests {
 
     #[tokio::test]
     async fn detached_job_runs_without_waiters() {
-        let (jobs, starts) = (RunningSummaries::default(), Arc::new(AtomicUsize::new(0)));
+        let (jobs, starts) = (
+            RunningSummaries::new(&Arc::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (one, finish, dropped) = job(&starts);
         jobs.start_detached(key(), one);
         assert!(jobs.is_running(key()));
@@ -367,7 +388,7 @@ mod tests {
 
     #[test]
     fn job_requested_during_shutdown_ends_at_once() {
-        let jobs = RunningSummaries::default();
+        let jobs = RunningSummaries::new(&Arc::default());
         let runtime = Builder::new_current_thread().build().unwrap();
         let asks = AsksAtItsEnd(jobs.clone());
         runtime.spawn(async move {

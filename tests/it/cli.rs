@@ -292,7 +292,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     model   m at http://127.0.0.1:1/v1
     window  10,000 tokens (profile local)
     source  127.0.0.1 is local: its window is set when it starts
-    asked   connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port
+    asked   connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port (Connection refused (os error 111))
     marks   usable 8,750, soft 7,437, hard 7,875
     rule    local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on
     ");

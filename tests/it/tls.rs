@@ -9,7 +9,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 
+use crate::caller::talk;
 use crate::harness::Proxy;
+use crate::program::fed;
 
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
@@ -76,6 +78,56 @@ async fn trusts_a_private_ca_from_the_configured_file() {
             "{reply}"
         );
         served.await.unwrap();
+    }
+}
+
+/// Runs the program with `arguments` and standard input `body`, against an upstream with a self-signed
+/// certificate for `name`. Returns both outputs.
+async fn output_of(
+    (name, is_trusted): (&str, bool),
+    arguments: &'static [&str],
+    body: &[u8],
+) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let ca_file = dir.path().join("ca.pem");
+    let acceptor = acceptor(&ca_file, name);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!(
+        "https://localhost:{}/v1",
+        listener.local_addr().unwrap().port()
+    );
+    let served = tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            assert!(acceptor.accept(socket).await.is_err());
+        }
+    });
+    let body = body.to_owned();
+    let output = tokio::task::spawn_blocking(move || {
+        let environment = [
+            ("LONGHAUL_UPSTREAM", base.as_str()),
+            ("LONGHAUL_UPSTREAM_CA_FILE", ca_file.to_str().unwrap()),
+        ];
+        let environment = &environment[..1 + usize::from(is_trusted)];
+        fed(arguments, environment, &body)
+    });
+    let output = output.await.unwrap();
+    served.abort();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[tokio::test]
+async fn commands_say_why_a_certificate_is_refused() {
+    let certificates = [
+        (("localhost", false), "UnknownIssuer"),
+        (("other.test", true), "not valid for name"),
+    ];
+    for (certificate, reason) in certificates {
+        let ask = &["check", "--model", "m", "--ask"];
+        let output = output_of(certificate, ask, b"").await;
+        assert!(output.contains(reason), "{output}");
+        let output = output_of(certificate, &["compact"], &talk(20, 2_000)).await;
+        assert!(output.contains(reason), "{output}");
     }
 }
 

@@ -31,6 +31,23 @@ fn kept(cache: &FairCache<RecordKey, ()>, caller: u32, numbers: std::ops::Range<
         .collect()
 }
 
+#[tokio::test(start_paused = true)]
+async fn counts_the_entries_of_all_callers_that_have_not_expired() {
+    let accepted = Arc::new(AcceptedCallers::default());
+    accepted.insert(key(1, 0).scope());
+    let cache = FairCache::of_entries(80, MINUTE, &accepted);
+    cache.insert(key(1, 0), 1);
+    tokio::time::advance(MINUTE / 2).await;
+    cache.insert(key(1, 1), 2);
+    cache.insert(key(2, 0), 3);
+    assert_eq!(cache.count(|_| true), 3);
+    tokio::time::advance(MINUTE / 2 + Duration::from_secs(1)).await;
+    assert_eq!(
+        (cache.count(|_| true), cache.count(|value| *value == 3)),
+        (2, 1)
+    );
+}
+
 #[tokio::test]
 async fn a_caller_that_floods_the_cache_evicts_only_its_own_entries() {
     let cache = cache();

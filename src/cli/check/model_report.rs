@@ -51,8 +51,13 @@ struct MarksSection {
 }
 
 impl ModelReport {
-    /// Builds the report. `outcome` is the upstream's answer, if it was asked.
-    pub(super) fn new(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> Self {
+    /// Builds the report. `asked` is the upstream's answer, and the message of its fault, if it was asked.
+    pub(super) fn new(
+        config: &Config,
+        model: &str,
+        asked: Option<(QueryOutcome, Option<String>)>,
+    ) -> Self {
+        let (outcome, failure) = asked.unzip();
         let (reported, asked_in_vain) = match outcome.map(|outcome| outcome.answer) {
             Some(WindowAnswer::Window(tokens)) => (Some(tokens), false),
             Some(WindowAnswer::Failed | WindowAnswer::Unauthorized) => (None, true),
@@ -77,7 +82,7 @@ impl ModelReport {
             },
             near: window.near_names(),
             table: window.table_match(),
-            asked: describe_answer(config, model, outcome),
+            asked: describe_answer(config, model, outcome, failure.flatten()),
             marks: MarksSection {
                 usable: marks.usable.get(),
                 soft: marks.soft.get(),
@@ -130,17 +135,19 @@ impl ModelReport {
     }
 }
 
-/// Describes the upstream's answer and its effect.
-fn describe_answer(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> String {
-    if let Some(QueryOutcome {
-        answer: WindowAnswer::Failed,
-        fault: Some(fault),
-        ..
-    }) = outcome
-    {
-        return fault.message(&config.upstream.base.origin());
+/// Describes the upstream's answer and its effect. `failure` is the message of the fault that prevented an
+/// answer.
+fn describe_answer(
+    config: &Config,
+    model: &str,
+    outcome: Option<QueryOutcome>,
+    failure: Option<String>,
+) -> String {
+    let answer = outcome.map(|outcome| outcome.answer);
+    if let (Some(WindowAnswer::Failed), Some(failure)) = (answer, failure) {
+        return failure;
     }
-    match outcome.map(|outcome| outcome.answer) {
+    match answer {
         None if config.settings_for(model).configured_window().is_some() => {
             "not asked: the window is set".into()
         }

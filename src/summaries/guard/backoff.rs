@@ -3,11 +3,13 @@
 //! State is keyed by the prefix of history that a summary failed for. It therefore applies to all
 //! conversations that extend the prefix, but not to other conversations of the caller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use tokio::time::Instant;
 
+use crate::callers::fair_cache::FairCache;
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
@@ -25,7 +27,7 @@ const MAX_PREFIXES: u64 = 4_096;
 
 /// Failures by prefix of history.
 pub(super) struct SummaryBackoff {
-    streaks: Cache<RecordKey, FailureStreak>,
+    streaks: FairCache<RecordKey, FailureStreak>,
 }
 
 /// Consecutive failures of a prefix and the prefixes it extends.
@@ -38,15 +40,13 @@ pub(super) struct FailureStreak {
     tokens: Tokens,
 }
 
-impl Default for SummaryBackoff {
-    fn default() -> Self {
+impl SummaryBackoff {
+    pub(super) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
-            streaks: Cache::new(MAX_PREFIXES),
+            streaks: FairCache::of_entries(MAX_PREFIXES, FORGET_AFTER, accepted),
         }
     }
-}
 
-impl SummaryBackoff {
     /// Returns the state of the newest recorded prefix of `prefix_keys`, if any.
     pub(super) fn streak(&self, prefix_keys: &PrefixKeys) -> Option<FailureStreak> {
         prefix_keys
@@ -56,10 +56,7 @@ impl SummaryBackoff {
 
     /// Returns the number of prefixes that are blocked at the moment, ignoring growth.
     pub(super) fn open_count(&self) -> usize {
-        let failed = self.streaks.iter().map(|(_, failed)| failed);
-        failed
-            .filter(|failed| failed.is_open(failed.tokens))
-            .count()
+        self.streaks.count(|failed| failed.is_open(failed.tokens))
     }
 
     /// Records a failed summary up to `cut`, for a conversation of `tokens` with the earlier state
@@ -96,5 +93,38 @@ impl FailureStreak {
         self.count >= MAX_FAILURES
             && self.updated_at.elapsed() < PAUSE
             && tokens < self.tokens.percent(100 + GROWTH_PERCENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_core::dialect::chat_completions::read;
+    use longhaul_core::units::scope::Scope;
+
+    use super::*;
+
+    /// Anyone can make up credentials and histories whose summary fails.
+    #[tokio::test]
+    async fn failures_of_made_up_callers_end_no_pause_of_an_accepted_one() {
+        let accepted = Arc::<AcceptedCallers>::default();
+        let scope = |name: u32| Scope::new(&[0; 32], &[&name.to_le_bytes()]);
+        accepted.insert(scope(0).tag());
+        let backoff = SummaryBackoff::new(&accepted);
+        let body =
+            br#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}"#;
+        let prefix_keys = PrefixKeys::new(&read(body).unwrap(), scope(0));
+        let (_, cut) = prefix_keys.newest().unwrap();
+        let tokens = Tokens::new(10_000);
+        for _ in 0..MAX_FAILURES {
+            backoff.record_failure(cut, backoff.streak(&prefix_keys), tokens);
+        }
+        for caller in 1..=2 * u32::try_from(MAX_PREFIXES).unwrap() {
+            // A second use makes the newer entry the one that is worth keeping.
+            for _ in 0..2 {
+                backoff.record_failure(scope(caller).named_key(""), None, tokens);
+            }
+        }
+        let streak = backoff.streak(&prefix_keys).unwrap();
+        assert!(streak.is_open(tokens));
     }
 }

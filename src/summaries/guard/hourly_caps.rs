@@ -1,13 +1,13 @@
 //! Hourly caps on summaries, per conversation, caller and process.
 
 use std::collections::VecDeque;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use tokio::time::Instant;
 
+use crate::callers::AcceptedCallers;
+use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
 use crate::metrics::{Label as _, WithheldReason};
 use crate::summaries::CostMeter;
 use longhaul_core::units::scope::{RecordKey, Scope};
@@ -29,7 +29,7 @@ pub(super) const NEWCOMER_AGE: Duration = Duration::from_mins(1);
 /// Maximum number of remembered conversations.
 const MAX_CONVERSATIONS: u64 = 4_096;
 /// Maximum number of remembered callers.
-const MAX_CALLERS: u64 = 4_096;
+const MAX_CALLERS: u64 = ONE_FOR_EACH;
 pub(super) const HOUR: Duration = Duration::from_hours(1);
 
 /// Times of the summaries in the last hour.
@@ -37,10 +37,10 @@ pub(super) struct HourlyCaps {
     /// Summaries per conversation and hour.
     per_conversation: usize,
     process: Arc<RollingHour>,
-    callers: Cache<Scope, Arc<CallerHour>>,
+    callers: FairCache<Scope, Arc<CallerHour>>,
     /// Summaries of callers that were newcomers then.
     newcomers: Arc<RollingHour>,
-    conversations: Cache<RecordKey, Arc<RollingHour>>,
+    conversations: FairCache<RecordKey, Arc<RollingHour>>,
 }
 
 /// The hour of one caller.
@@ -81,13 +81,13 @@ impl Drop for HourlyReservation {
 pub(crate) struct RollingHour(Mutex<VecDeque<Instant>>);
 
 impl HourlyCaps {
-    pub(super) fn new(per_conversation: usize) -> Self {
+    pub(super) fn new(per_conversation: usize, accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
             per_conversation,
             process: Arc::default(),
-            callers: hourly_cache(MAX_CALLERS),
+            callers: FairCache::of_entries(MAX_CALLERS, HOUR, accepted),
             newcomers: Arc::default(),
-            conversations: hourly_cache(MAX_CONVERSATIONS),
+            conversations: FairCache::of_entries(MAX_CONVERSATIONS, HOUR, accepted),
         }
     }
 
@@ -111,13 +111,12 @@ impl HourlyCaps {
 
     /// Returns the hour of a caller, which begins now if the caller is unknown.
     fn caller(&self, scope: Scope) -> Arc<CallerHour> {
-        let entry = self.callers.entry(scope).or_insert_with(|| {
+        self.callers.get_or_insert_with(scope, || {
             Arc::new(CallerHour {
                 first_seen: Instant::now(),
                 times: Arc::default(),
             })
-        });
-        entry.into_value()
+        })
     }
 
     /// Returns the times that count towards a caller's share: those of all newcomers for a
@@ -148,8 +147,8 @@ impl HourlyCaps {
 
     /// Returns the number of callers that have used their own share.
     pub(super) fn capped_callers(&self) -> usize {
-        let spent = |(_, caller): &(_, Arc<CallerHour>)| self.is_share_used(caller.times.count());
-        self.callers.iter().filter(spent).count()
+        self.callers
+            .count(|caller| self.is_share_used(caller.times.count()))
     }
 
     /// Counts a summary whose cost `meter` accumulates.
@@ -160,8 +159,9 @@ impl HourlyCaps {
         meter: &Arc<CostMeter>,
     ) -> HourlyReservation {
         let caller = self.caller(scope);
-        let own = self.conversations.entry(conversation).or_default();
-        let own = own.into_value();
+        let own = self
+            .conversations
+            .get_or_insert_with(conversation, Arc::default);
         let mut shared = vec![Arc::clone(&self.process)];
         if caller.is_newcomer() {
             _ = self.newcomers.record_now();
@@ -198,18 +198,6 @@ fn log_cap_reached(whose: WithheldReason, most: usize) {
         most,
         "hourly cap on summaries reached; digests replace summaries until the hour is over"
     );
-}
-
-/// Creates a cache of `many` entries that expire after an hour without access.
-fn hourly_cache<K, V>(many: u64) -> Cache<K, Arc<V>>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
-    Cache::builder()
-        .max_capacity(many)
-        .time_to_idle(HOUR)
-        .build()
 }
 
 impl RollingHour {

@@ -9,7 +9,7 @@ use longhaul_core::summary::SummaryRejection;
 const MOST: usize = 6;
 
 fn fresh() -> SummaryGuards {
-    SummaryGuards::new(MOST, &Arc::default())
+    SummaryGuards::new(MOST, &Arc::default(), &Arc::default())
 }
 
 fn scope(number: u8) -> Scope {

@@ -1,12 +1,10 @@
 //! Counts of background summaries that no request has used.
 
-use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
-use moka::ops::compute::Op;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
-
+use crate::callers::AcceptedCallers;
+use crate::callers::fair_cache::{CallerKey, FairCache};
 use longhaul_core::units::scope::{RecordKey, Scope};
 
 /// Unused summaries of one conversation after which background summaries stop until one is used. A
@@ -24,24 +22,22 @@ const IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Numbers of summaries since one was last used.
 pub(super) struct UnusedSummaries {
-    conversations: Cache<RecordKey, u32>,
-    callers: Cache<Scope, u32>,
+    conversations: FairCache<RecordKey, u32>,
+    callers: FairCache<Scope, u32>,
     /// The newest summary of each conversation. Only use of the newest one proves them useful: an
     /// older one may stay in use for long.
-    newest: Cache<RecordKey, RecordKey>,
-}
-
-impl Default for UnusedSummaries {
-    fn default() -> Self {
-        Self {
-            conversations: lru_cache(),
-            callers: lru_cache(),
-            newest: lru_cache(),
-        }
-    }
+    newest: FairCache<RecordKey, RecordKey>,
 }
 
 impl UnusedSummaries {
+    pub(super) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
+        Self {
+            conversations: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
+            callers: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
+            newest: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
+        }
+    }
+
     /// Whether one more summary may be made.
     pub(super) fn allows_another(&self, scope: Scope, conversation: RecordKey) -> bool {
         let of_caller = self.callers.get(&scope).unwrap_or_default();
@@ -63,47 +59,24 @@ impl UnusedSummaries {
 
     /// Records the use of a summary.
     pub(super) fn record_use(&self, scope: Scope, conversation: Option<RecordKey>) {
-        self.callers.invalidate(&scope);
+        self.callers.remove(&scope);
         if let Some(conversation) = conversation {
-            self.conversations.invalidate(&conversation);
-            self.newest.invalidate(&conversation);
+            self.conversations.remove(&conversation);
+            self.newest.remove(&conversation);
         }
     }
 
     /// Returns the numbers of conversations and of callers whose background summaries have stopped.
     pub(super) fn stopped_counts(&self) -> (usize, usize) {
         (
-            count_at_least(&self.conversations, MAX_PER_CONVERSATION),
-            count_at_least(&self.callers, MAX_PER_CALLER),
+            self.conversations
+                .count(|unused| *unused >= MAX_PER_CONVERSATION),
+            self.callers.count(|unused| *unused >= MAX_PER_CALLER),
         )
     }
 }
 
-/// Creates a cache that evicts its least recently used entries. The default policy may reject new
-/// ones.
-fn lru_cache<K, V>() -> Cache<K, V>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    Cache::builder()
-        .max_capacity(MAX_REMEMBERED)
-        .eviction_policy(EvictionPolicy::lru())
-        .time_to_idle(IDLE_TIMEOUT)
-        .build()
-}
-
-/// Counts the entries with at least `many` unused summaries.
-fn count_at_least<K: Hash + Eq + Send + Sync + 'static>(
-    counts: &Cache<K, u32>,
-    many: u32,
-) -> usize {
-    counts.iter().filter(|(_, unused)| *unused >= many).count()
-}
-
 /// Increments a count atomically, since several jobs may end at once.
-fn increment<K: Hash + Eq + Send + Sync + 'static>(counts: &Cache<K, u32>, key: K) {
-    counts
-        .entry(key)
-        .and_compute_with(|entry| Op::Put(entry.map_or(0, moka::Entry::into_value) + 1));
+fn increment<K: CallerKey>(counts: &FairCache<K, u32>, key: K) {
+    counts.update(key, |count| Some(count.unwrap_or_default() + 1));
 }

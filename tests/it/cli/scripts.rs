@@ -28,6 +28,7 @@ fn the_version_is_one_line_or_names_commit_and_features() {
         "{long}"
     );
     assert_eq!(long.contains("otlp"), cfg!(feature = "otlp"), "{long}");
+    assert_eq!(long.contains("mcp"), cfg!(feature = "mcp"), "{long}");
 }
 
 #[test]

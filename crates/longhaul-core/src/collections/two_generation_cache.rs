@@ -1,10 +1,9 @@
 //! Bounded map with approximate least-recently-used eviction. The map keeps two generations and
 //! moves an entry of the older one to the younger one on use.
 //!
-//! A look-up costs little more than one in a `HashMap`; one in a moka cache takes some 1,000
-//! instructions. Use this map for keys looked up at each boundary of a history, or often within a
-//! request. The program has caches for values that are weighted by size or expire by time: those of moka, and
-//! one that all callers share.
+//! A look-up costs little more than one in a `HashMap`. Use this map for keys looked up at each boundary of
+//! a history, or often within a request. For values that are weighted by size or expire by time, the program
+//! has a cache that all callers share.
 
 pub(crate) mod sharded_cache;
 pub use sharded_cache::{ShardKey, ShardedCache};
