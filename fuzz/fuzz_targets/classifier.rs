@@ -1,4 +1,4 @@
-//! Fuzzes the classifier with raw HTTP replies. The verdict must not depend on how the body is
+//! Fuzzes the classifier of each API with raw HTTP replies. The verdict must not depend on how the body is
 //! split, its numbers must match the verdict, and text from a model must never produce a verdict. Words about a
 //! small request must decide nothing.
 
@@ -12,9 +12,32 @@ use longhaul_core::overflow::{
 
 fuzz_target!(|input: &[u8]| {
     let (status, body) = reply(input);
-    let whole = read(status, body, body.len().max(1));
+    for dialect in [
+        Dialect::ChatCompletions,
+        Dialect::Messages,
+        Dialect::Responses,
+    ] {
+        check(dialect, status, body);
+        check_judge(dialect, status, body);
+        // Text of a model with these bytes is an answer, not an error.
+        let text = serde_json::to_string(&String::from_utf8_lossy(body)).unwrap();
+        if text.len() > 2 {
+            for answer in answers(dialect, &text) {
+                assert_eq!(read(dialect, 200, answer.as_bytes(), 61), Verdict::Fine);
+            }
+        }
+    }
+});
+
+/// Checks that the verdict of a reply depends on no chunk size, and that its numbers match.
+fn check(dialect: Dialect, status: u16, body: &[u8]) {
+    let whole = read(dialect, status, body, body.len().max(1));
     for size in [1, 7, 61] {
-        assert_eq!(read(status, body, size), whole, "in chunks of {size}");
+        assert_eq!(
+            read(dialect, status, body, size),
+            whole,
+            "in chunks of {size}"
+        );
     }
     if let Verdict::OutputTooLarge {
         limit,
@@ -27,19 +50,38 @@ fuzz_target!(|input: &[u8]| {
             None => assert!(output >= limit),
         }
     }
-    check_judge(status, body);
-    // Text of a model with these bytes is an answer, not an error.
-    let text = serde_json::to_string(&String::from_utf8_lossy(body)).unwrap();
-    if text.len() > 2 {
-        let json = format!(r#"{{"choices":[{{"message":{{"content":{text}}}}}]}}"#);
-        assert_eq!(read(200, json.as_bytes(), 61), Verdict::Fine);
-        let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{text}}}}}]}}\n\n");
-        assert_eq!(read(200, event.as_bytes(), 61), Verdict::Fine);
+}
+
+/// Returns replies with a text of the model, whole and as the first event of a stream.
+fn answers(dialect: Dialect, text: &str) -> [String; 2] {
+    match dialect {
+        Dialect::ChatCompletions => [
+            format!(r#"{{"choices":[{{"message":{{"content":{text}}}}}]}}"#),
+            format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{text}}}}}]}}\n\n"),
+        ],
+        Dialect::Messages => [
+            format!(
+                r#"{{"type":"message","role":"assistant","content":[{{"type":"text","text":{text}}}]}}"#
+            ),
+            format!(
+                "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
+                 \"delta\":{{\"type\":\"text_delta\",\"text\":{text}}}}}\n\n"
+            ),
+        ],
+        Dialect::Responses => [
+            format!(
+                r#"{{"object":"response","output":[{{"type":"message","content":[{{"type":"output_text","text":{text}}}]}}]}}"#
+            ),
+            format!(
+                "event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",\
+                 \"delta\":{text}}}\n\n"
+            ),
+        ],
     }
-});
+}
 
 /// Judges the reply by its evidence: to a small request, to a large one, and to one with the same text.
-fn check_judge(status: u16, body: &[u8]) {
+fn check_judge(dialect: Dialect, status: u16, body: &[u8]) {
     let facts = |tokens, text| RequestFacts {
         tokens,
         text: RequestText::new(text, "/v1/chat/completions"),
@@ -49,25 +91,31 @@ fn check_judge(status: u16, body: &[u8]) {
         model: "acme/nova",
     };
     for size in [7, body.len().max(1)] {
-        judge(status, body, size, facts(150_321, b"{}"));
-        judge(status, body, size, facts(150_321, body));
+        judge(dialect, status, body, size, facts(150_321, b"{}"));
+        judge(dialect, status, body, size, facts(150_321, body));
     }
-    let small = judge(status, body, 61, facts(1_000, b"{}"));
+    let small = judge(dialect, status, body, 61, facts(1_000, b"{}"));
     if let Verdict::Overflow(overflow) = small {
         let is_suspected = matches!(overflow.evidence, Evidence::Suspected { .. });
         assert!(!is_suspected, "words decide only together with the size");
     }
 }
 
-fn judge(status: u16, body: &[u8], size: usize, facts: RequestFacts<'_>) -> Verdict {
+fn judge(
+    dialect: Dialect,
+    status: u16,
+    body: &[u8],
+    size: usize,
+    facts: RequestFacts<'_>,
+) -> Verdict {
     let rules = ClassifierRules::standard();
-    let reading = ReplyClassifier::for_request(Dialect::ChatCompletions, status, rules, facts);
+    let reading = ReplyClassifier::for_request(dialect, status, rules, facts);
     finish(reading, body, size)
 }
 
-fn read(status: u16, body: &[u8], size: usize) -> Verdict {
+fn read(dialect: Dialect, status: u16, body: &[u8], size: usize) -> Verdict {
     let rules = ClassifierRules::standard();
-    let reading = ReplyClassifier::new(Dialect::ChatCompletions, status, rules);
+    let reading = ReplyClassifier::new(dialect, status, rules);
     finish(reading, body, size)
 }
 
