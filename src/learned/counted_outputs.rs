@@ -73,8 +73,8 @@ mod tests {
         }
     }
 
-    fn stamped(at: u64, limit: u32) -> Option<Timestamped<CountedOutput>> {
-        Some(Timestamped::superseding(None, at, refusal(limit)))
+    fn stamped(at: u64, limit: u32) -> Timestamped<CountedOutput> {
+        Timestamped::superseding(None, at, refusal(limit))
     }
 
     #[test]
@@ -82,14 +82,14 @@ mod tests {
         let outputs = CountedOutputs::default();
         let newest = || outputs.newest("m").map(|refusal| refusal.value.limit.get());
         let now = wall_clock::unix_millis();
-        outputs.merge_remote("m", stamped(now - LIFETIME_MS - 1, 1));
-        outputs.merge_remote("m", stamped(now + 2 * LIFETIME_MS, 2));
+        outputs.merge_remote("m", Some(stamped(now - LIFETIME_MS - 1, 1)));
+        outputs.merge_remote("m", Some(stamped(now + 2 * LIFETIME_MS, 2)));
         assert_eq!(newest(), None, "expired, and stamped by a fast clock");
-        outputs.merge_remote("m", stamped(now - 10, 3));
-        outputs.merge_remote("m", stamped(now - 20, 4));
+        outputs.merge_remote("m", Some(stamped(now - 10, 3)));
+        outputs.merge_remote("m", Some(stamped(now - 20, 4)));
         assert_eq!(newest(), Some(3));
         outputs.record("m", refusal(5));
-        outputs.merge_remote("m", stamped(now - 10, 3));
+        outputs.merge_remote("m", Some(stamped(now - 10, 3)));
         outputs.merge_remote("m", None);
         assert_eq!(newest(), Some(5));
         assert_eq!(outputs.newest("other"), None);

@@ -108,7 +108,7 @@ async fn output_of(
             ("LONGHAUL_UPSTREAM", base.as_str()),
             ("LONGHAUL_UPSTREAM_CA_FILE", ca_file.to_str().unwrap()),
         ];
-        let environment = &environment[..1 + usize::from(is_trusted)];
+        let environment = &environment[..=usize::from(is_trusted)];
         fed(arguments, environment, &body)
     });
     let output = output.await.unwrap();
