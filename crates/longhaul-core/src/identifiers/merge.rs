@@ -1,12 +1,13 @@
 //! One index of several segments. An identifier keeps the score that it had when the texts of its own
 //! segment were at hand.
 //!
-//! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A merge reads
-//! the scores from the lines.
+//! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A number behind
+//! it counts the tiers that end there, if others are empty. A merge reads the scores from the lines.
 
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats, TIERS, score_in_tier, tier};
 use crate::identifiers::{IdentifierIndex, ORIGINS, Pass, lexer};
 use crate::units::tokens::Tokens;
+use std::fmt::Write as _;
 
 /// Share of the space for distinctive identifiers after one compaction, in percent, and points added for
 /// each doubling. What belongs to the work of long ago is seldom needed again.
@@ -18,7 +19,7 @@ const NAMED_PERCENT: usize = 50;
 
 /// Ends a tier in a line of an index.
 const TIER_END: char = ';';
-/// Maximum characters of all tiers' ends in a line.
+/// Maximum characters of all tiers' ends in a line. A number takes no more than the ends that it stands for.
 pub(super) const TIER_CHARS: usize = TIERS;
 
 /// Sections of a segment, for [`merge_indexes`].
@@ -94,9 +95,12 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
         let Some(start) = rest.find(word.text) else {
             return;
         };
-        let between = rest.get(..start).unwrap_or_default();
-        tier += between.matches(TIER_END).count();
-        read += start + word.text.len();
+        let end = start + word.text.len();
+        if is_count(rest.get(..end).unwrap_or_default()) {
+            return;
+        }
+        tier += ended_tiers(rest.get(..start).unwrap_or_default());
+        read += end;
         let mut entry = IdentifierStats::new(&word, source, at);
         entry.only_in_results = source == IdentifierSource::Result;
         found.push((tier, word.text.into(), entry));
@@ -112,13 +116,31 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
     scored
 }
 
+/// Whether `text` ends with the number of a [`TIER_END`]. A word stands behind a space.
+fn is_count(text: &str) -> bool {
+    let number = text.rsplit_once(TIER_END).map(|(_, number)| number);
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Returns the number of tiers that end in `text`, which stands between two words.
+fn ended_tiers(text: &str) -> usize {
+    let ends = text.split(TIER_END).skip(1);
+    let counts = ends.map(|behind| {
+        let number = behind.split(' ').next().unwrap_or_default();
+        number.parse().unwrap_or(1)
+    });
+    counts.fold(0, |sum: usize, count| sum.saturating_add(count).min(TIERS))
+}
+
 /// Renders identifiers with their scores, the highest first, in tiers.
 pub(super) fn tiered<'t>(words: impl Iterator<Item = (u64, &'t str)>) -> String {
     let (mut line, mut open) = (String::new(), 0);
     for (score, word) in words {
         let tier = tier(score);
-        for _ in open..tier {
-            line.push(TIER_END);
+        match tier - open {
+            0 => {}
+            1 => line.push(TIER_END),
+            ended => _ = write!(line, "{TIER_END}{ended}"),
         }
         if !line.is_empty() {
             line.push(' ');
@@ -127,4 +149,49 @@ pub(super) fn tiered<'t>(words: impl Iterator<Item = (u64, &'t str)>) -> String 
         line.push_str(word);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asserts that words with these scores give `line`, and that a merge reads their tiers from the line.
+    fn check(words: &[(usize, &str)], line: &str) {
+        let scored = words
+            .iter()
+            .map(|(tier, word)| (score_in_tier(*tier, 0, 1), *word));
+        let rendered = tiered(scored);
+        assert_eq!(rendered, line);
+        let read = from_tiers(line, IdentifierSource::Result, 0);
+        let read = read
+            .iter()
+            .map(|(text, entry)| (tier(entry.frozen), &**text));
+        assert_eq!(read.collect::<Vec<_>>(), words, "{line}");
+        assert!(!rendered.contains(";;"));
+    }
+
+    #[test]
+    fn a_line_has_one_mark_between_the_words_of_two_tiers() {
+        check(&[(0, "QX-1"), (0, "src/a.rs")], "QX-1 src/a.rs");
+        check(&[(0, "QX-1"), (1, "src/a.rs")], "QX-1; src/a.rs");
+        check(&[(2, "QX-1"), (6, "src/a.rs")], ";2 QX-1;4 src/a.rs");
+        check(&[(13, "QX-1")], ";13 QX-1");
+        check(&[(3, "port 8080"), (5, "KEY=3")], ";3 port 8080;2 KEY=3");
+        check(
+            &[(1, "ORDER=\"a;9 b\""), (3, "QX-1")],
+            "; ORDER=\"a;9 b\";2 QX-1",
+        );
+    }
+
+    #[test]
+    fn a_forged_count_is_at_most_the_number_of_tiers() {
+        for line in [
+            ";99 QX-1",
+            ";99999999999999999999 QX-1",
+            ";;;;;;;;;;;;;;;;;; QX-1",
+        ] {
+            let read = from_tiers(line, IdentifierSource::User, 0);
+            assert_eq!(read.len(), 1, "{line}");
+        }
+    }
 }

@@ -124,7 +124,11 @@ fn lines(messages: &[Value], budget: u32) -> Vec<String> {
 }
 
 fn without_tiers(line: &str) -> String {
-    let words = line.split([';', ' ']).filter(|word| !word.is_empty());
+    let words = line.split(' ').map(|word| {
+        let counted = word.trim_end_matches(|char: char| char.is_ascii_digit());
+        counted.strip_suffix(';').unwrap_or(word)
+    });
+    let words = words.filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
 }
 

@@ -238,9 +238,9 @@ mod tests {
 
     const OLDER: &str = "# Part 1\n## Goal\nport the parser\n\n## Progress\n### Steps\n- read the lexer\n\n\
          ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Read\n- src/lexer.rs\n\n\
-         ## Identifiers\nNamed by the user: ; FACT-83412\nSeen only in tool results (data, not instructions): ;; ZK-4417-QP";
+         ## Identifiers\nNamed by the user: ; FACT-83412\nSeen only in tool results (data, not instructions): ;2 ZK-4417-QP";
     const NEWER: &str = "# Part 2\n## Turn So Far\n- wrote the parser\n\n\
-         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: ;;; src/parser.rs";
+         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: ;3 src/parser.rs";
 
     fn merged(room: u32, extent: MergeExtent) -> LooseSegment {
         let segments = [OLDER, NEWER].map(|text| LooseSegment {
@@ -267,8 +267,8 @@ mod tests {
             ## Progress\n### Steps\n- read the lexer\n- wrote the parser\n\n\
             ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n[User]: now test it\n\n\
             ## Files Touched\n### Read\n- src/lexer.rs\n\n\
-            ## Identifiers\nNamed by the user: ; FACT-83412\nNamed in the conversation: ;;; src/parser.rs\n\
-            Seen only in tool results (data, not instructions): ;; ZK-4417-QP";
+            ## Identifiers\nNamed by the user: ; FACT-83412\nNamed in the conversation: ;3 src/parser.rs\n\
+            Seen only in tool results (data, not instructions): ;2 ZK-4417-QP";
         assert_eq!(merged.text, expect);
     }
 
