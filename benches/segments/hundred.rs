@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use story::{PARTS, Story};
 
-const WINDOW: Tokens = Tokens::new(32_000);
+pub(crate) const WINDOW: Tokens = Tokens::new(32_000);
 /// Every so many-th request is sent.
 const STRIDE: usize = 2;
 /// Number of restarts of the proxy.
@@ -29,11 +29,11 @@ const RESTARTS: usize = 10;
 const FLAT_FROM: u64 = 96_000;
 
 /// The chained session with all planted facts.
-struct Chained {
+pub(crate) struct Chained {
     story: Story,
     /// The last body.
     whole: Value,
-    requests: Requests,
+    pub(crate) requests: Requests,
     /// Facts on which the numbers of the index were chosen, beside those of the story.
     seen: Vec<String>,
     /// Facts that judge the choice.
@@ -41,7 +41,7 @@ struct Chained {
 }
 
 impl Chained {
-    fn of(sessions: &[Session]) -> Result<Self, Failure> {
+    pub(crate) fn of(sessions: &[Session]) -> Result<Self, Failure> {
         let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
         let last = story.replay.requests().next_back().ok_or("no request")?;
         let mut whole: Value = serde_json::from_slice(&last.body())?;
@@ -60,7 +60,7 @@ impl Chained {
     }
 
     /// Returns the number of messages of each request that is sent.
-    fn counts(&self, detail: Detail) -> Vec<usize> {
+    pub(crate) fn counts(&self, detail: Detail) -> Vec<usize> {
         let counts: Vec<usize> = self
             .story
             .replay

@@ -27,6 +27,7 @@ mod sessions;
 mod tally;
 mod unseen;
 mod windows;
+mod work;
 #[path = "../bill/workers.rs"]
 mod workers;
 
@@ -34,6 +35,12 @@ use options::Options;
 use sessions::{Api, Failure, sessions};
 
 fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, profile, folder] = &*arguments
+        && flag == work::CHILD
+    {
+        return work::in_child(profile, folder.as_ref());
+    }
     let options = Options::read();
     let sessions = sessions(Api::ChatCompletions, &[], options.part)?;
     if options.windows {
@@ -45,6 +52,9 @@ fn main() -> Result<(), Failure> {
     }
     if options.hundred {
         println!("{}", hundred::page(&sessions, &options)?);
+    }
+    if options.work {
+        println!("{}", work::page(&sessions, &options)?);
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ pub(crate) struct Options {
     /// Reports to print.
     pub(crate) windows: bool,
     pub(crate) hundred: bool,
+    pub(crate) work: bool,
 }
 
 /// Detail of a run of a hundred windows.
@@ -30,6 +31,7 @@ impl Options {
     /// Reads the arguments of this process:
     ///
     /// - `--windows` or `--hundred` prints one of the reports;
+    /// - `--work` prints the third, which needs valgrind;
     /// - `--build` or `--judge` takes one part of the sessions;
     /// - `--auto` or `--frugal` takes one profile;
     /// - `--lost` lists the lost facts, and leaves out the rule of marks;
@@ -53,8 +55,9 @@ impl Options {
                 (false, true) => Detail::Building,
                 (false, false) => Detail::Full,
             },
-            windows: !has("--hundred"),
-            hundred: !has("--windows"),
+            windows: !has("--hundred") && !has("--work"),
+            hundred: !has("--windows") && !has("--work"),
+            work: has("--work"),
         }
     }
 }

@@ -53,6 +53,16 @@ impl Player {
         self.parse_cache = ParseCache::new(scope());
     }
 
+    /// Returns the record from which the next request starts.
+    pub(crate) fn record(&self) -> Option<RecordMatch> {
+        self.record.clone()
+    }
+
+    /// Lets the next request start from `record`.
+    pub(crate) fn restore(&mut self, record: Option<RecordMatch>) {
+        self.record = record;
+    }
+
     /// Sends a request.
     pub(crate) fn send(&mut self, body: &[u8]) -> Result<Played, Failure> {
         let conversation = Dialect::ChatCompletions
