@@ -50,7 +50,7 @@ pub mod window;
 /// Version of everything that determines forwarded bytes: wording, token estimate, pruning and
 /// prefix hashes. A release that changes forwarded bytes raises this number and says so in the
 /// changelog.
-pub const FORM_VERSION: u32 = 2;
+pub const FORM_VERSION: u32 = 3;
 
 #[cfg(test)]
 mod tests {
