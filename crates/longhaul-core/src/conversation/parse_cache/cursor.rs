@@ -39,7 +39,7 @@ pub(crate) struct ParseCursor<'r> {
     start_state: u64,
     /// Hash of the messages passed so far, used to predict the next one.
     prefix_state: u64,
-    /// The same of blocks, each a message of its own within an object that holds several.
+    /// Hash of the blocks passed so far, each a message of its own within an object that holds several.
     block_state: u64,
     /// The hits that may become a page.
     run: Option<HitRun>,
