@@ -2,13 +2,18 @@
 
 use crate::FORM_VERSION;
 use crate::collections::two_generation_cache::ShardKey;
+use std::hash::{Hash, Hasher};
 
 /// The hash of a prefix.
 pub(crate) type PrefixHash = [u8; 32];
 
 /// The scope of one caller's conversations. A scope never sees another scope's records.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Scope([u8; 32]);
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Scope {
+    key: [u8; 32],
+    /// Computed once: a request asks for the tag about ten times.
+    tag: ScopeTag,
+}
 
 impl Scope {
     /// Derives the scope of a caller from a secret and everything that distinguishes callers.
@@ -18,39 +23,52 @@ impl Scope {
             hasher.update(&length_bytes(part.len()));
             hasher.update(part);
         }
-        Self(hasher.finalize().into())
+        let key = hasher.finalize().into();
+        let tag_hash = blake3::keyed_hash(&key, b"tag");
+        Self {
+            key,
+            tag: ScopeTag(first_bytes(tag_hash.as_bytes())),
+        }
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
+        &self.key
     }
 
     /// Returns the public tag of the scope.
     pub fn tag(self) -> ScopeTag {
-        let hash = blake3::keyed_hash(&self.0, b"tag");
-        let mut tag = [0; 8];
-        tag.iter_mut()
-            .zip(hash.as_bytes())
-            .for_each(|(to, byte)| *to = *byte);
-        ScopeTag(tag)
+        self.tag
     }
 
     /// Returns the key of data stored for this scope under a name rather than for a conversation.
     pub fn named_key(self, name: &str) -> RecordKey {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&FORM_VERSION.to_le_bytes());
         hash_field(&mut hasher, b'm', name);
         RecordKey::new(self.tag(), hasher.finalize().into())
     }
 }
 
+impl Hash for Scope {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.tag.hash(state);
+    }
+}
+
 /// Public tag of a scope, for listings: enough to distinguish callers, and useless for deriving
 /// keys.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ScopeTag(pub [u8; 8]);
 
+/// One word for a hasher: a slice would be its length and its bytes.
+impl Hash for ScopeTag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from_ne_bytes(self.0));
+    }
+}
+
 /// The key of one prefix of one caller's conversation.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordKey {
     scope: ScopeTag,
     prefix_hash: PrefixHash,
@@ -98,11 +116,23 @@ impl RecordKey {
     }
 }
 
+/// The first word of the prefix hash, which the scope's secret keys: no caller chooses its bits.
+impl Hash for RecordKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from_ne_bytes(first_bytes(&self.prefix_hash)));
+    }
+}
+
 impl ShardKey for RecordKey {
     fn shard_bits(&self) -> usize {
         let [bits, ..] = self.prefix_hash;
         usize::from(bits)
     }
+}
+
+/// Returns the first eight bytes of a hash.
+fn first_bytes(hash: &[u8; 32]) -> [u8; 8] {
+    hash.first_chunk().copied().unwrap_or_default()
 }
 
 pub(crate) fn length_bytes(bytes: usize) -> [u8; 8] {
