@@ -44,7 +44,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use memory::MemoryStore;
 use removal_cache::StoredRemoval;
-use tiered::{PendingChange, TieredStore, WRITE_TIMEOUT};
+use tiered::{PendingChange, TieredStore};
 
 /// Maximum number of conversations remembered as notified.
 const MAX_NOTIFIED: u64 = 4_096;
@@ -360,7 +360,8 @@ impl Store {
     /// Writes what is still queued and closes the file, so that another process can open it.
     pub(crate) async fn close(&self) {
         if let Some(tier) = &self.tiered {
-            if timeout(WRITE_TIMEOUT, tier.queue.flush()).await.is_err() {
+            let limit = tier.inner.write_timeout();
+            if timeout(limit, tier.queue.flush()).await.is_err() {
                 tracing::warn!("the store did not accept all pending writes before the end");
             }
             tier.inner.durable.close().await;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::body::budget::Reservation;
 use crate::dashboard::DashboardHandle;
-use crate::metrics::{Metrics, SummaryOutcome as Outcome};
+use crate::metrics::{Label as _, Metrics, SummaryOutcome as Outcome};
 use crate::services::Services;
 use crate::store::LeaseOutcome;
 use crate::summaries;
@@ -37,7 +37,7 @@ pub(super) struct SummaryTask {
     pub(super) _reservation: Option<Arc<Reservation>>,
 }
 
-/// Counts the outcome of one summary when dropped, so that aborted tasks are counted too.
+/// Logs the start of a summary job. Counts and logs its outcome when dropped, even if the task is aborted.
 struct SummaryOutcomeGuard<'m> {
     metrics: &'m Metrics,
     outcome: Outcome,
@@ -119,6 +119,7 @@ impl SummaryTask {
 impl<'m> SummaryOutcomeGuard<'m> {
     /// Starts with the outcome `Aborted`; overwritten when the task ends.
     fn new(metrics: &'m Metrics) -> Self {
+        tracing::debug!("summary job started");
         Self {
             metrics,
             outcome: Outcome::Aborted,
@@ -129,5 +130,6 @@ impl<'m> SummaryOutcomeGuard<'m> {
 impl Drop for SummaryOutcomeGuard<'_> {
     fn drop(&mut self) {
         self.metrics.summaries.add(self.outcome);
+        tracing::debug!(outcome = self.outcome.label(), "summary job ended");
     }
 }

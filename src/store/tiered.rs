@@ -31,7 +31,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use parking_lot::Mutex;
 
-/// Timeout of a background write. A busy disk takes a second.
+/// Timeout of a background write, unless requests wait longer. A busy disk takes a second.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Error for a call that exceeded its timeout.
 const TIMED_OUT: Unavailable = Unavailable {
@@ -221,6 +221,11 @@ impl TieredStore {
 }
 
 impl TieredInner {
+    /// Returns the timeout of a background call.
+    pub(super) fn write_timeout(&self) -> Duration {
+        WRITE_TIMEOUT.max(self.wait)
+    }
+
     /// Whether the durable store is unavailable, judged by the last calls.
     pub(super) fn is_away(&self) -> bool {
         self.read_breaker.is_open()
@@ -323,7 +328,7 @@ impl TieredInner {
             return;
         }
         let Some(winners) = self
-            .guarded_write(WRITE_TIMEOUT, self.durable.write(&writes))
+            .guarded_write(self.write_timeout(), self.durable.write(&writes))
             .await
         else {
             return;
@@ -362,7 +367,7 @@ impl TieredInner {
     /// unchanged until the model's next request.
     async fn model_facts_change(&self, model: RecordKey) -> Option<Change> {
         let there = self
-            .guarded_read(WRITE_TIMEOUT, self.durable.read(&[model]))
+            .guarded_read(self.write_timeout(), self.durable.read(&[model]))
             .await?;
         let theirs = self.read_model_facts(model, there.into_iter().next().flatten());
         match self

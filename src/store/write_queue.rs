@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::store::durable::LeaseToken;
-use crate::store::tiered::{PendingChange, TieredInner, WRITE_TIMEOUT};
+use crate::store::tiered::{PendingChange, TieredInner};
 use longhaul_core::units::scope::RecordKey;
 
 /// Maximum number of waiting jobs. A request has three; jobs beyond the limit are dropped.
@@ -89,7 +89,7 @@ async fn process_jobs(inner: Weak<TieredInner>, mut waiting: mpsc::Receiver<Stor
                 StoreJob::Release(key, token) => {
                     write_batch(&inner, &mut writes).await;
                     _ = inner
-                        .guarded_write(WRITE_TIMEOUT, inner.durable.release(key, token))
+                        .guarded_write(inner.write_timeout(), inner.durable.release(key, token))
                         .await;
                 }
             }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use longhaul::Config;
+use longhaul::config::StoreLocation;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
@@ -33,8 +35,12 @@ impl Proxy {
         Self::asking(config).await
     }
 
-    /// Starts a proxy with exactly this configuration; the proxy may send requests of its own.
-    pub(crate) async fn asking(config: Config) -> Self {
+    /// Starts a proxy with this configuration; the proxy may send requests of its own.
+    pub(crate) async fn asking(mut config: Config) -> Self {
+        // A proxy that does not wait for a busy disk repeats what is stored.
+        if matches!(config.store.location, StoreLocation::File(_)) {
+            config.store.wait_limit = Duration::from_secs(10);
+        }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

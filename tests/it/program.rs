@@ -214,6 +214,12 @@ impl Program {
         log: Stdio,
     ) -> Self {
         command.env_clear().env("LONGHAUL_UPSTREAM_ASK", "false");
+        // A program that does not wait for a busy disk repeats what is stored.
+        let on_disk =
+            |(name, value): &(&str, &str)| *name == "LONGHAUL_STORE" && value.starts_with("file:");
+        if environment.iter().any(on_disk) {
+            command.env("LONGHAUL_STORE_WAIT", "10s");
+        }
         command.envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0"]);
         if !upstream.is_empty() {

@@ -1,6 +1,7 @@
 //! State that survives the process: records in a file, after a restart, a kill, and on a full disk.
 
 mod command;
+mod running_jobs;
 mod sessions;
 
 use std::path::{Path, PathBuf};

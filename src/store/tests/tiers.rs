@@ -8,6 +8,7 @@ use crate::metrics::DurableStoreOutcome;
 use crate::store::RewriteTolerance;
 use crate::store::durable::StoredEntry;
 use crate::store::tests::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
+use crate::store::tiered::WRITE_TIMEOUT;
 use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;

@@ -1,8 +1,6 @@
 //! Signed thinking of the Messages API over forks, undone steps, other models, restarts, lost records
 //! and several processes. The client sees no refusal, and nothing is sent more than twice.
 
-use std::time::Duration;
-
 use longhaul::Config;
 use longhaul::config::StoreLocation;
 use longhaul_core::units::tokens::Tokens;
@@ -150,7 +148,6 @@ async fn changes_of_a_messages_session_with_a_file_show_no_refusal_to_the_client
             let file = place.path().join("store");
             let stored = |config: &mut Config| {
                 config.store.location = StoreLocation::File(file.clone());
-                config.store.wait_limit = Duration::from_secs(10);
             };
             play(session, rules, 1, stored).await;
         }

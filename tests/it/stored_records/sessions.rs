@@ -1,20 +1,16 @@
 //! Sessions whose proxy is replaced repeatedly.
 
-use std::time::Duration;
-
 use longhaul::Config;
 use longhaul::config::StoreLocation;
-use longhaul_mock_model::{Model, ModelOptions, ReplyCompletion, SeenRequest, TokenDensity};
+use longhaul_mock_model::{ModelOptions, TokenDensity};
 
+use super::running_jobs::RunningJobs;
 use super::{Place, summaries};
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::sessions::named;
-use crate::time_limit::bounded;
 
 /// The proxy restarts before every `EVERY`th request, so in all phases of a session.
 const EVERY: usize = 7;
-/// Pauses between two requests, during which other tasks run.
-const STEPS: usize = 12;
 
 /// Plays the demo's session through one proxy or a series of them. Returns the steps and the cost
 /// of summaries.
@@ -23,11 +19,10 @@ async fn play(
     change: impl FnOnce(&mut Config),
     restarts: impl Fn(usize) -> bool,
 ) -> (Vec<Step>, usize) {
+    let jobs = RunningJobs::watch();
     let place = Place::new();
     let mut journey = Journey::start(options, |config| {
         config.store.location = StoreLocation::File(place.file());
-        // A busy machine reads slowly; a request that does not wait repeats what is stored.
-        config.store.wait_limit = Duration::from_secs(10);
         change(config);
     })
     .await;
@@ -37,25 +32,10 @@ async fn play(
             journey.restart().await;
         }
         steps.push(journey.step(body).await);
-        think(&journey.model).await;
+        jobs.wait_until_none().await;
     }
     let cost = summaries(&journey.model.seen());
     (steps, cost)
-}
-
-/// Waits between two requests until background work has finished. All tasks share one thread, so
-/// that the number of steps is the same on any machine.
-async fn think(model: &Model) {
-    let pending = |seen: &SeenRequest| seen.ended == ReplyCompletion::Pending;
-    loop {
-        for _ in 0..STEPS {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        if !model.seen().iter().any(pending) {
-            break;
-        }
-        bounded(model.wait_for(|seen| !seen.iter().any(pending))).await;
-    }
 }
 
 /// Checks that the forwarded bytes and the cost do not depend on the number of restarts.

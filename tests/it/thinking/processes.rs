@@ -1,7 +1,6 @@
 //! Restarts, lost records and several processes.
 
 use std::fs;
-use std::time::Duration;
 
 use longhaul::Config;
 use longhaul::config::StoreLocation;
@@ -65,8 +64,6 @@ async fn play_with_a_purge(session: &str) {
     let stored = |config: &mut Config| {
         within(WINDOW)(config);
         config.store.location = StoreLocation::File(file.clone());
-        // A busy machine reads slowly; a request that does not wait misses the removal.
-        config.store.wait_limit = Duration::from_secs(10);
     };
     let mut play = Play::start(options(WINDOW, ThinkingRules::Bound), stored).await;
     let mut agent = Agent::new(session, BINDING);

@@ -42,7 +42,7 @@ const SLEEPS: [Listed; 20] = [
     ("tests/it/program.rs", 2, Why::Look),
     ("tests/it/redis_server.rs", 1, Why::Look),
     ("tests/it/replicas/fleet.rs", 1, Why::Look),
-    ("tests/it/stored_records/sessions.rs", 1, Why::Others),
+    ("tests/it/stored_records/running_jobs.rs", 1, Why::Others),
     ("tests/it/summaries/late.rs", 1, Why::Clock),
 ];
 
