@@ -2,7 +2,7 @@
 //! are stable on a busy machine.
 //!
 //! One run without counting finds the requests. Then this program runs itself under callgrind for each of them:
-//! the child restores the record, reads the request before, and counts [`counted_send`] alone.
+//! the child restores the record, sends the requests before, and counts [`counted_send`] alone.
 
 use crate::hundred::{Chained, WINDOW};
 use crate::options::{Detail, Options};
@@ -23,11 +23,14 @@ use std::time::{Duration, Instant};
 pub(crate) const CHILD: &str = "--counted";
 /// Number of compactions that are counted: those that took the longest.
 const COMPACTIONS: usize = 3;
+/// Number of requests that the child sends before the counted one. The cache stores messages at the first sight
+/// and pages at the second, so the third finds what it finds in the middle of a session.
+const BEFORE: usize = 3;
 
 /// A request of the last tenth, with the state that it meets.
 struct Met {
-    /// Messages of the request before, and of this one.
-    counts: [usize; 2],
+    /// Messages of the requests before, and of this one.
+    counts: [usize; BEFORE + 1],
     record: Option<RecordMatch>,
     took: Duration,
     compacted: bool,
@@ -51,7 +54,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
         met.sort_by_key(|it| it.counts);
         let plain: Vec<&Met> = met.iter().filter(|it| !it.compacted).collect();
         let median = plain.get(plain.len() / 2).ok_or("no request")?;
-        let [_, messages] = median.counts;
+        let [.., messages] = median.counts;
         let bytes = chained.requests.body(messages, Marks::None)?.len() as u64;
         let instructions = count(&chained, name, median)?;
         let tenths = |one: u64, other: u64| {
@@ -83,20 +86,23 @@ fn last_tenth(chained: &Chained, profile: Profile) -> Result<Vec<Met>, Failure> 
     let counts = chained.counts(Detail::Building);
     let from = counts.len() * 9 / 10;
     let mut player = Player::new(policy(profile), &[]);
-    let (mut met, mut before) = (Vec::new(), None);
-    for count in counts.into_iter().skip(from) {
+    let mut met = Vec::new();
+    for counts in counts
+        .get(from - BEFORE..)
+        .unwrap_or_default()
+        .windows(BEFORE + 1)
+    {
+        let &[.., count] = counts else { continue };
         let body = chained.requests.body(count, Marks::None)?;
         let record = player.record();
         let began = Instant::now();
         let played = player.send(body.as_bytes())?;
-        if let Some(before) = before.replace(count) {
-            met.push(Met {
-                counts: [before, count],
-                record,
-                took: began.elapsed(),
-                compacted: played.compacted,
-            });
-        }
+        met.push(Met {
+            counts: counts.try_into()?,
+            record,
+            took: began.elapsed(),
+            compacted: played.compacted,
+        });
     }
     Ok(met)
 }
@@ -104,9 +110,9 @@ fn last_tenth(chained: &Chained, profile: Profile) -> Result<Vec<Met>, Failure> 
 /// Counts the instructions of a request in a child process.
 fn count(chained: &Chained, profile: &str, met: &Met) -> Result<u64, Failure> {
     let folder = tempfile::tempdir()?;
-    for (name, count) in ["before", "now"].into_iter().zip(met.counts) {
+    for (at, count) in met.counts.into_iter().enumerate() {
         let body = chained.requests.body(count, Marks::None)?;
-        fs::write(folder.path().join(name), body)?;
+        fs::write(folder.path().join(at.to_string()), body)?;
     }
     let record = met.record.as_ref().map(|it| (it.prefix_end, &*it.record));
     fs::write(folder.path().join("record"), serde_json::to_vec(&record)?)?;
@@ -134,13 +140,17 @@ pub(crate) fn in_child(profile: &str, folder: &Path) -> Result<(), Failure> {
     let record: Option<(usize, CompactionRecord)> =
         serde_json::from_slice(&fs::read(folder.join("record"))?)?;
     let mut player = Player::new(policy(profile), &[]);
-    player.restore(record.map(|(prefix_end, record)| RecordMatch {
+    let record = record.map(|(prefix_end, record)| RecordMatch {
         prefix_end,
         adopted: true,
         record: Arc::new(record),
-    }));
-    player.send(&fs::read(folder.join("before"))?)?;
-    let body = fs::read(folder.join("now"))?;
+    });
+    for at in 0..BEFORE {
+        player.restore(record.clone());
+        player.send(&fs::read(folder.join(at.to_string()))?)?;
+    }
+    player.restore(record);
+    let body = fs::read(folder.join(BEFORE.to_string()))?;
     black_box(counted_send(&mut player, &body)?);
     Ok(())
 }
