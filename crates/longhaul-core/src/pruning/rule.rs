@@ -64,7 +64,8 @@ impl PruneState {
             .map(|rule| list_results(conversation, rule))
             .unwrap_or_default();
         let mut sum = Tokens::ZERO;
-        let mut sums = vec![sum];
+        let mut sums = Vec::with_capacity(results.len() + 1);
+        sums.push(sum);
         sums.extend(results.iter().map(|result| {
             sum += result.tokens;
             sum
