@@ -412,13 +412,13 @@ impl<'a> Conversation<'a> {
         let batches = self.batches.get(first..).unwrap_or_default();
         let mut batches = batches.iter().peekable();
         (past + 1..=self.messages.len()).filter(move |&end| {
-            while batches.next_if(|batch| batch.results.end < end).is_some() {}
             match self.messages.get(end - 1).map(|last| last.role) {
                 Some(Role::User) => true,
-                Some(Role::Function | Role::Tool) => batches
-                    .peek()
-                    .and_then(|batch| batch.complete_at)
-                    .is_some_and(|complete_at| complete_at <= end),
+                Some(Role::Function | Role::Tool) => {
+                    while batches.next_if(|batch| batch.results.end < end).is_some() {}
+                    let batch = batches.peek().and_then(|batch| batch.complete_at);
+                    batch.is_some_and(|complete_at| complete_at <= end)
+                }
                 _ => false,
             }
         })
