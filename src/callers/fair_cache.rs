@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::callers::{AcceptedCallers, NEWCOMER_FRACTION};
+use longhaul_core::collections::DigestHashState;
 use longhaul_core::units::recall_id::RecallId;
 use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
 
@@ -27,7 +28,7 @@ pub(crate) const ONE_FOR_EACH: u64 =
 /// Minimum time between two searches for expired entries.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
-/// A key that names its caller.
+/// A key that names its caller, and begins with a keyed hash.
 pub(crate) trait CallerKey: Clone + Eq + Hash {
     /// Returns the tag of the caller's scope.
     fn caller(&self) -> ScopeTag;
@@ -68,7 +69,7 @@ struct CacheState<K, V> {
     max_weight: u64,
     idle: Duration,
     accepted: Arc<AcceptedCallers>,
-    by_caller: HashMap<ScopeTag, CallerEntries<K, V>>,
+    by_caller: HashMap<ScopeTag, CallerEntries<K, V>, DigestHashState>,
     /// Callers by the weight of their state, to find the largest.
     by_weight: BTreeSet<(u64, ScopeTag)>,
     newcomers: CallerEntries<K, V>,
@@ -81,7 +82,7 @@ struct CacheState<K, V> {
 
 /// Entries of one caller, or of all newcomers.
 struct CallerEntries<K, V> {
-    entries: HashMap<K, CacheEntry<V>>,
+    entries: HashMap<K, CacheEntry<V>, DigestHashState>,
     /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
     queue: BTreeMap<u64, K>,
     weight: u64,
@@ -110,7 +111,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
                 max_weight,
                 idle,
                 accepted: Arc::clone(accepted),
-                by_caller: HashMap::new(),
+                by_caller: HashMap::default(),
                 by_weight: BTreeSet::new(),
                 newcomers: CallerEntries::default(),
                 weight: 0,
@@ -295,7 +296,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
 impl<K, V> Default for CallerEntries<K, V> {
     fn default() -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             queue: BTreeMap::new(),
             weight: 0,
         }

@@ -8,6 +8,7 @@ use crate::chat::retry::SuspectedOverflow;
 use crate::chat::{Chat, notices};
 use crate::config::SummaryModel;
 use crate::learned::reported_windows::query::WindowQuery;
+use crate::learned::windows::ModelObservations;
 use crate::models;
 use crate::models::HostKind;
 use crate::request::caller_identity::identifying_query;
@@ -31,7 +32,17 @@ pub(super) fn model_window_sources(
     model: &str,
     record: Option<&CompactionRecord>,
 ) -> WindowSources {
-    let knowledge = &chat.knowledge;
+    let observations = chat.knowledge.windows.observations(model);
+    observed_window_sources(chat, model, record, &observations)
+}
+
+/// Like [`model_window_sources`], with these observations of the model.
+fn observed_window_sources(
+    chat: &Chat<'_>,
+    model: &str,
+    record: Option<&CompactionRecord>,
+    observations: &ModelObservations,
+) -> WindowSources {
     let config = &chat.services().config;
     let settings = config.settings_for(model);
     let kept = record
@@ -40,10 +51,10 @@ pub(super) fn model_window_sources(
     WindowSources {
         setting: settings.configured_window(),
         refusal: kept.map(RefusalWindow::Estimated).or_else(|| {
-            let learned = knowledge.windows.observations(model).learned_window();
+            let learned = observations.learned_window();
             learned.map(LearnedWindow::for_other_conversations)
         }),
-        reported: knowledge.reported_windows.window(model),
+        reported: chat.knowledge.reported_windows.window(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.limits.table_window()),
         default: settings.window,
@@ -90,10 +101,10 @@ pub(super) fn input_limit_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Opti
 /// only follows from the size of a refused request is not stated.
 pub(super) fn window_is_stated(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
     let sources = window_sources(chat, inputs.adopted());
-    let observations = chat.knowledge.windows.observations(&chat.model);
     match sources.policy_window().1 {
         SelectedSource::Setting => true,
         SelectedSource::Refusal => {
+            let observations = chat.knowledge.windows.observations(&chat.model);
             let learned = observations.learned_window();
             observations.request_limit().is_some()
                 || learned.is_some_and(|learned| learned.stated.is_some())
@@ -108,16 +119,19 @@ pub(super) fn window_is_stated(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
 pub(super) fn was_refused_at(chat: &Chat<'_>, inputs: &PlanInputs, tokens: Tokens) -> bool {
     let record = inputs.adopted().filter(|it| *it.model == *chat.model);
     let window = record.and_then(|record| record.window);
-    let observations = chat.knowledge.windows.observations(&chat.model);
-    window.is_some_and(|window| tokens.percent(90) > window)
-        && tokens > observations.largest_accepted
+    let accepted = || {
+        let observations = chat.knowledge.windows.observations(&chat.model);
+        observations.largest_accepted
+    };
+    window.is_some_and(|window| tokens.percent(90) > window) && tokens > accepted()
 }
 
 /// Collects the sources for the model's window, including the record in use, this conversation's own
 /// refusals, and the largest request that the account may send.
 pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
     let observations = chat.knowledge.windows.observations(&chat.model);
-    refused_window_sources(chat, record).with_conversation_window(observations.request_limit())
+    refused_window_sources(chat, record, &observations)
+        .with_conversation_window(observations.request_limit())
 }
 
 /// Builds the policy for the window in force and the conversation's token counts.
@@ -128,18 +142,22 @@ pub(super) fn policy(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> Poli
 }
 
 /// Like [`window_sources`], without the limit on one request, which is no window.
-fn refused_window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
+fn refused_window_sources(
+    chat: &Chat<'_>,
+    record: Option<&CompactionRecord>,
+    observations: &ModelObservations,
+) -> WindowSources {
     let windows = &chat.knowledge.windows;
     let own = windows.conversation_window(&chat.prefix_keys);
-    model_window_sources(chat, &chat.model, record).with_conversation_window(own)
+    observed_window_sources(chat, &chat.model, record, observations).with_conversation_window(own)
 }
 
 /// Returns the window in force as its source states it.
 pub(super) fn window_note(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowNote {
     let sources = window_sources(chat, record);
     let (tokens, selected) = sources.policy_window();
-    let observations = chat.knowledge.windows.observations(&chat.model);
-    let stated = || observations.learned_window()?.stated;
+    let observations = || chat.knowledge.windows.observations(&chat.model);
+    let stated = || observations().learned_window()?.stated;
     let (tokens, source) = match selected {
         SelectedSource::Setting => (tokens, WindowSource::Setting),
         SelectedSource::Refusal => match stated() {
@@ -157,12 +175,10 @@ pub(super) fn window_note(chat: &Chat<'_>, record: Option<&CompactionRecord>) ->
 
 /// Returns the smallest window that refusals have shown for the model or for this conversation.
 pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
-    let windows = &chat.knowledge.windows;
-    let own = refused_window_sources(chat, inputs.adopted());
-    let others = windows
-        .observations(&chat.model)
-        .learned_window()
-        .map(LearnedWindow::for_other_conversations);
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    let own = refused_window_sources(chat, inputs.adopted(), &observations);
+    let others = observations.learned_window();
+    let others = others.map(LearnedWindow::for_other_conversations);
     let shown = own.refusal.into_iter().chain(others);
     shown.map(RefusalWindow::tokens).min()
 }

@@ -412,13 +412,13 @@ impl<'a> Conversation<'a> {
         let batches = self.batches.get(first..).unwrap_or_default();
         let mut batches = batches.iter().peekable();
         (past + 1..=self.messages.len()).filter(move |&end| {
-            while batches.next_if(|batch| batch.results.end < end).is_some() {}
             match self.messages.get(end - 1).map(|last| last.role) {
                 Some(Role::User) => true,
-                Some(Role::Function | Role::Tool) => batches
-                    .peek()
-                    .and_then(|batch| batch.complete_at)
-                    .is_some_and(|complete_at| complete_at <= end),
+                Some(Role::Function | Role::Tool) => {
+                    while batches.next_if(|batch| batch.results.end < end).is_some() {}
+                    let batch = batches.peek().and_then(|batch| batch.complete_at);
+                    batch.is_some_and(|complete_at| complete_at <= end)
+                }
                 _ => false,
             }
         })
@@ -430,9 +430,6 @@ impl<'a> Conversation<'a> {
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
         for end in head + 1..=self.messages.len() {
-            while batches.next_if(|batch| batch.results.end < end).is_some() {}
-            // The batch that contains the last message, if that message is a result.
-            let batch = batches.peek();
             let Some(last) = self.messages.get(end - 1) else {
                 break;
             };
@@ -440,8 +437,11 @@ impl<'a> Conversation<'a> {
             let closed = match last.role {
                 Role::Assistant if !last.calls.is_empty() => false,
                 Role::Assistant => last.has_content(),
-                Role::Function | Role::Tool => batch
-                    .is_some_and(|batch| batch.results.end == end && batch.complete_at.is_some()),
+                Role::Function | Role::Tool => {
+                    while batches.next_if(|batch| batch.results.end < end).is_some() {}
+                    let batch = batches.peek();
+                    batch.is_some_and(|it| it.results.end == end && it.complete_at.is_some())
+                }
                 Role::User => next != Some(Role::User),
                 Role::Developer | Role::Other | Role::System => true,
             };

@@ -104,9 +104,11 @@ impl Conversation<'_> {
         calls.len() == answers.len()
             && calls.len() <= MAX_PAIRWISE_CALLS
             && calls.iter().zip(answers).all(|(call, answer)| {
-                let id = plain(call.id).filter(|id| !ids.contains(id));
-                ids.extend(id);
-                answer.role == Role::Tool && id.is_some() && id == plain(answer.tool_call_id)
+                let Some(id) = plain(call.id).filter(|id| !ids.contains(id)) else {
+                    return false;
+                };
+                ids.push(id);
+                answer.role == Role::Tool && plain(answer.tool_call_id) == Some(id)
             })
     }
 }

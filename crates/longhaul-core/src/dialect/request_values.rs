@@ -1,7 +1,7 @@
 //! Readers of values that the requests of every dialect have, and their limits.
 
-use crate::conversation::OutputLimit;
 use crate::conversation::parse_cache::ParseCursor;
+use crate::conversation::{Message, OutputLimit};
 use crate::dialect::bypass::Bypass;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::units::tokens::Tokens;
@@ -12,6 +12,12 @@ const MAX_MODEL_NAME_BYTES: usize = 512;
 /// Most messages, parts and calls of one body together. Data derived from an empty message takes
 /// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
 pub(super) const MAX_PIECES: usize = 262_144;
+
+/// Bytes of a body for each message that a reader makes room for: messages of agents have 600 to 3,000
+/// on average. Room that no message takes is never touched.
+const BYTES_PER_MESSAGE: usize = 1_024;
+/// Messages that a reader makes room for in the shortest body.
+const MIN_MESSAGES: usize = 16;
 
 impl From<NotJson> for Bypass {
     fn from(_: NotJson) -> Self {
@@ -35,6 +41,11 @@ pub(super) fn read_request(
     scanner.object(each)?;
     scanner.finish()?;
     Ok(body)
+}
+
+/// Returns an empty list with room for the messages of most bodies of `bytes` bytes.
+pub(super) fn message_list(bytes: usize) -> Vec<Message> {
+    Vec::with_capacity((MIN_MESSAGES + bytes / BYTES_PER_MESSAGE).min(MAX_PIECES))
 }
 
 /// Checks that one more message, part or call may be stored beside `pieces` others.

@@ -178,9 +178,24 @@ impl<'a> Scanner<'a> {
         let start = self.consume_open(b'"')?;
         let mut surplus = ExtraBytes::default();
         let block = self.remaining_bytes();
-        let short = BlockMask::from_first_lanes(block)
-            .filter(|mask| mask.special != 0 && block.get(mask.first_special()) == Some(&b'"'));
-        let mut mask = short.unwrap_or_else(|| BlockMask::from_bytes(block));
+        if let Some(mask) = BlockMask::from_first_lanes(block)
+            && mask.special != 0
+            && let at = mask.first_special()
+            && block.get(at) == Some(&b'"')
+        {
+            surplus.add_continuation(mask.continuation_before(at));
+            self.position += at + 1;
+            return self.literal(start, &surplus);
+        }
+        self.long_string(start)
+    }
+
+    /// Reads the rest of a string literal that begins at `start`. A separate function, so that most
+    /// keys and names need no registers of the loop.
+    #[inline(never)]
+    fn long_string(&mut self, start: usize) -> Result<Literal, NotJson> {
+        let mut surplus = ExtraBytes::default();
+        let mut mask = BlockMask::from_bytes(self.remaining_bytes());
         loop {
             let block = self.remaining_bytes();
             // End of the last escape. The next block begins there if the escape extends past this
@@ -190,7 +205,7 @@ impl<'a> Scanner<'a> {
                 let at = mask.first_special();
                 match block.get(at..) {
                     Some([b'"', ..]) => {
-                        surplus.add_continuation(mask.continuation & !(u64::MAX << at));
+                        surplus.add_continuation(mask.continuation_before(at));
                         self.position += at + 1;
                         return self.literal(start, &surplus);
                     }

@@ -196,10 +196,7 @@ pub fn plan(
 /// Plans to forward the conversation unchanged, for an upstream that accepted it only in that form.
 pub fn plan_unmodified(conversation: &Conversation<'_>, policy: &Policy) -> RequestPlan {
     let pinned_head = PinnedHead::new(conversation, policy, None);
-    RequestPlan::from_view(ForwardedView::new(
-        pinned_head,
-        &PruneState::new(conversation, None),
-    ))
+    RequestPlan::from_view(ForwardedView::new(pinned_head, &PruneState::default()))
 }
 
 /// Like [`plan`], with a digest in place of a needed summary that was not made.
@@ -307,9 +304,8 @@ impl<'c, 'a> Candidate<'c, 'a> {
         if let Some(text) = &outcome.text {
             view.set_summary(outcome.summarised_until, text.clone());
         }
-        let nothing = PruneState::new(conversation, None);
         let decisions = RuleDecisions {
-            prune_state: std::mem::replace(&mut outcome.prune_state, nothing),
+            prune_state: std::mem::take(&mut outcome.prune_state),
             size: outcome.size,
         };
         let plan = RequestPlan {

@@ -273,10 +273,11 @@ impl<'r, 'a> Replay<'r, 'a> {
             self.clear_at_hard_mark(point);
         }
         let marked = self.policy.proactive && self.can_compact && point > self.settled_until;
-        if !marked
-            || self.size(point) < self.policy.thresholds.hard
-            || !self.cutting_is_worthwhile(point)
-        {
+        let is_reached = marked && {
+            let size = self.size(point);
+            size >= self.policy.thresholds.hard && self.cutting_is_worthwhile(size)
+        };
+        if !is_reached {
             HardMarkOutcome::NotReached
         } else if self.cut(point) {
             HardMarkOutcome::Cut
@@ -295,7 +296,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         // A rule whose own mark is above the mark for cutting history comes too late.
         let pruning_suffices = policy.prune_thresholds.hard <= policy.thresholds.hard
             && self.pruning_suffices(messages);
-        let worthwhile = self.cutting_is_worthwhile(messages);
+        let worthwhile = self.cutting_is_worthwhile(size);
         let user_turns = self.turns.count;
         let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
             let few = user_turns < rule.user_turns;

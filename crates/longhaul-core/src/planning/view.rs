@@ -157,8 +157,12 @@ impl ForwardedView {
 
     /// Clips results; replaces their earlier clips.
     pub(crate) fn add_clips(&mut self, clips: impl IntoIterator<Item = Clip>) {
+        let mut clips = clips.into_iter().peekable();
+        if self.clips.is_empty() && clips.peek().is_none() {
+            return;
+        }
         let mut all = self.clips_by_message();
-        all.extend(clips.into_iter().map(|clip| (clip.message, clip)));
+        all.extend(clips.map(|clip| (clip.message, clip)));
         self.clips = all.into_values().collect();
     }
 

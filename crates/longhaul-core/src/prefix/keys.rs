@@ -23,7 +23,7 @@ const REKEY_DISTANCE: usize = MAX_LOOKUPS / 2;
 type MessageHash = [u8; 32];
 /// For a result: the id of the call that it answers, and the index of that call among those before
 /// it. The hash covers the index; if the index is `None`, it covers the id.
-type AnsweredCall<'a> = Option<(&'a str, Option<usize>)>;
+type AnsweredCall<Id> = Option<(Id, Option<usize>)>;
 
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
@@ -67,7 +67,8 @@ impl PrefixKeys {
         let mut hash: PrefixHash = start.into();
         let tag = scope.tag();
         let (instructions, head) = (conversation.instructions_len(), conversation.head_len());
-        let mut boundaries = conversation.boundaries().iter().copied().peekable();
+        let boundaries = conversation.boundaries().iter().copied();
+        let mut boundaries = boundaries.skip_while(|&it| it <= instructions).peekable();
         let mut batches = conversation.batches().iter().peekable();
         let mut keys: Vec<(usize, RecordKey)> = Vec::with_capacity(conversation.boundaries().len());
         for (at, message) in conversation
@@ -76,15 +77,13 @@ impl PrefixKeys {
             .enumerate()
             .skip(instructions)
         {
-            while batches.next_if(|batch| batch.results.end <= at).is_some() {}
-            let batch = batches.peek().filter(|batch| batch.results.contains(&at));
-            let answered = message
-                .tool_call_id
-                .zip(batch)
-                .map(|(id, batch)| (id.raw(conversation.body()), batch.call_index(at)));
+            let answered = message.tool_call_id.and_then(|id| {
+                while batches.next_if(|batch| batch.results.end <= at).is_some() {}
+                let batch = batches.peek().filter(|batch| batch.results.contains(&at))?;
+                Some((id, batch.call_index(at)))
+            });
             hash = next_hash(conversation, message, &hash, answered);
-            while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
-            if boundaries.peek() == Some(&(at + 1)) {
+            if boundaries.next_if_eq(&(at + 1)).is_some() {
                 keys.push((at + 1, RecordKey::new(tag, hash)));
             }
         }
@@ -245,7 +244,7 @@ fn next_hash(
     conversation: &Conversation<'_>,
     message: &Message,
     before: &PrefixHash,
-    answered: AnsweredCall<'_>,
+    answered: AnsweredCall<Literal>,
 ) -> PrefixHash {
     let answers = answered.and_then(|(_, call)| call);
     let notes = message.memo();
@@ -253,6 +252,7 @@ fn next_hash(
     if let Some(noted) = noted.filter(|it| it.before == *before && it.call_index == answers) {
         return noted.after;
     }
+    let answered = answered.map(|(id, call)| (id.raw(conversation.body()), call));
     let after = chain_hash(before, message_hash(conversation, message), answered);
     if let Some(notes) = notes {
         let before = *before;
@@ -267,7 +267,7 @@ fn next_hash(
 
 /// Hashes the prefix before a message, the message's content and, for a result, the call that it
 /// answers.
-fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<'_>) -> PrefixHash {
+fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<&str>) -> PrefixHash {
     let mut block = [0; 41];
     let (first, place) = block.split_at_mut(says.len());
     first.copy_from_slice(&says);

@@ -145,10 +145,7 @@ pub(crate) fn is_placeholder(conversation: &Conversation<'_>, message: &Message)
         }
         Content::Text(text) => Some(text),
     };
-    let may_be = first.is_some_and(|text| {
-        let raw = text.raw(conversation.body());
-        RAW_PREFIXES.iter().any(|start| raw.starts_with(start))
-    });
+    let may_be = first.is_some_and(|text| may_be_placeholder(text.raw(conversation.body())));
     may_be && is_placeholder_text(&conversation.text(message))
 }
 
@@ -176,9 +173,14 @@ fn is_placeholder_text(text: &str) -> bool {
         .is_some_and(described)
 }
 
-/// Possible beginnings of a placeholder in JSON, escaped or not. Text with another beginning need
-/// not be decoded.
-const RAW_PREFIXES: [&str; 3] = ["[O", "[\\", "\\u005"];
+/// Whether a text, undecoded, begins like a placeholder, escaped or not. Text with another beginning
+/// need not be decoded.
+fn may_be_placeholder(raw: &str) -> bool {
+    matches!(
+        raw.as_bytes(),
+        [b'[', b'O' | b'\\', ..] | [b'\\', b'u', b'0', b'0', b'5', ..]
+    )
+}
 
 /// Whether `message` is a string that no placeholder of `bytes` can exceed: an escape takes at most six
 /// bytes.
@@ -195,12 +197,16 @@ pub(crate) fn is_shorter(
     if is_much_longer(message, placeholder.len()) {
         return true;
     }
-    let content = message.content.span();
-    if let Content::Text(text) = message.content
-        && needs_no_escape(placeholder)
-    {
-        return text.span().len() > placeholder.len() + 2;
+    if let Content::Text(text) = message.content {
+        // Beside its quotation marks, a placeholder only grows by escapes.
+        if text.span().len() <= placeholder.len() + 2 {
+            return false;
+        }
+        if needs_no_escape(placeholder) {
+            return true;
+        }
     }
+    let content = message.content.span();
     let replacement = conversation
         .dialect()
         .content_in_shape(conversation, message, placeholder);

@@ -35,8 +35,8 @@ pub struct PruneRule {
 /// Tool results of a conversation and the progress of clearing them.
 ///
 /// Invariants: the rule has decided on all results before `cleared_end`; `sums[k]` is the original
-/// size of the first `k` results.
-#[derive(Debug)]
+/// size of the first `k` results, if there are any.
+#[derive(Debug, Default)]
 pub struct PruneState {
     results: Vec<ToolResult>,
     sums: Vec<Tokens>,
@@ -60,11 +60,13 @@ pub struct PruneState {
 impl PruneState {
     /// Creates the state before the first message. Without a rule, nothing is ever cleared.
     pub fn new(conversation: &Conversation<'_>, rule: Option<&PruneRule>) -> Self {
-        let results = rule
-            .map(|rule| list_results(conversation, rule))
-            .unwrap_or_default();
+        let Some(rule) = rule else {
+            return Self::default();
+        };
+        let results = list_results(conversation, rule);
         let mut sum = Tokens::ZERO;
-        let mut sums = vec![sum];
+        let mut sums = Vec::with_capacity(results.len() + 1);
+        sums.push(sum);
         sums.extend(results.iter().map(|result| {
             sum += result.tokens;
             sum
@@ -72,15 +74,7 @@ impl PruneState {
         Self {
             results,
             sums,
-            ingested: 0,
-            cleared_end: 0,
-            clearable_end: 0,
-            clearable: Tokens::ZERO,
-            clearable_non_text: Tokens::ZERO,
-            clearable_summarised: Tokens::ZERO,
-            freed: Tokens::ZERO,
-            summarised_until: 0,
-            restored: 0,
+            ..Self::default()
         }
     }
 

@@ -1,8 +1,8 @@
 //! A two-generation cache for concurrent use, split into shards with separate locks to reduce
 //! contention.
 
+use crate::collections::DigestHashState;
 use crate::collections::two_generation_cache::TwoGenerationCache;
-use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use parking_lot::MutexGuard;
 use std::hash::Hash;
@@ -29,9 +29,8 @@ impl<K: ShardKey, T> ShardKey for (K, T) {
     }
 }
 
-/// A single shard. Its map hashes keys again under a secret, but cheaply, because keys are hashes
-/// already.
-type Shard<K, V> = TwoGenerationCache<K, V, RandomState>;
+/// A single shard.
+type Shard<K, V> = TwoGenerationCache<K, V, DigestHashState>;
 
 /// A [`TwoGenerationCache`] split into shards by key. Eviction order is per shard.
 #[derive(Debug)]

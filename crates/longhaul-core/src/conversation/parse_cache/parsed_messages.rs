@@ -78,8 +78,13 @@ impl ParsedMessage {
     ) -> Message {
         let there = Shift::by(start);
         let (part, call) = (parts.len(), calls.len());
-        parts.extend(self.parts.iter().map(|part| there.part(part)));
-        calls.extend(self.calls.iter().map(|call| there.call(call)));
+        // Most messages have neither, and extending a list by nothing takes two calls.
+        if !self.parts.is_empty() {
+            parts.extend(self.parts.iter().map(|part| there.part(part)));
+        }
+        if !self.calls.is_empty() {
+            calls.extend(self.calls.iter().map(|call| there.call(call)));
+        }
         let mut message = there.message(&self.message, part..parts.len(), call..calls.len());
         message.cached = Some(CacheEntry::Parsed(self));
         message

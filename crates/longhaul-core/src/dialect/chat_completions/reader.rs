@@ -15,8 +15,8 @@ use crate::dialect::part_estimate;
 use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    check_piece_limit, expect_start, read_flag, read_model, read_output_limit, read_request,
-    read_string, read_tool_tokens, string_or_null, wrong_type,
+    check_piece_limit, expect_start, message_list, read_flag, read_model, read_output_limit,
+    read_request, read_string, read_tool_tokens, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -39,6 +39,7 @@ pub(in crate::dialect) fn read_with<'a>(
     cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
     let mut reader = RequestReader {
+        messages: message_list(body.len()),
         cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
         ..RequestReader::default()
     };

@@ -16,8 +16,8 @@ use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    check_piece_limit, expect_start, read_flag, read_model, read_output_limit, read_request,
-    read_tool_tokens, string_or_null, wrong_type,
+    check_piece_limit, expect_start, message_list, read_flag, read_model, read_output_limit,
+    read_request, read_tool_tokens, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -35,6 +35,7 @@ pub(in crate::dialect) fn read_with<'a>(
     cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
     let mut reader = RequestReader::default();
+    reader.store.messages = message_list(body.len());
     reader.store.cursor = cache.map(|(scope, cache)| cache.cursor(scope, Dialect::Messages));
     let mut seen = SeenKeys::default();
     let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {

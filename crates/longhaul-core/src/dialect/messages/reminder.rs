@@ -1,5 +1,8 @@
 //! Texts in user messages that the agent's program wrote, not the user.
 
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
+
 const OPEN: &str = "<system-reminder>";
 const CLOSE: &str = "</system-reminder>";
 /// Beginning of a reminder with the user's own words, typed while the agent worked.
@@ -15,7 +18,7 @@ pub(super) fn is_reminder(raw: &str) -> bool {
         return false;
     }
     while let Some(reminder) = rest.strip_prefix(OPEN) {
-        let Some((text, behind)) = reminder.split_once(CLOSE) else {
+        let Some((text, behind)) = split_at_close(reminder) else {
             return false;
         };
         if trim(text).starts_with(USER_WORDS) {
@@ -26,20 +29,24 @@ pub(super) fn is_reminder(raw: &str) -> bool {
     rest.is_empty()
 }
 
+/// Splits a text at the end of its first reminder, which may be long.
+fn split_at_close(text: &str) -> Option<(&str, &str)> {
+    static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(CLOSE));
+    let at = END.find(text.as_bytes())?;
+    Some((text.get(..at)?, text.get(at + CLOSE.len()..)?))
+}
+
 /// Removes white space, escaped or not, from both ends of an undecoded text.
 fn trim(raw: &str) -> &str {
     const SPACES: [&str; 3] = ["\\n", "\\r", "\\t"];
     let mut rest = raw.trim();
-    loop {
-        let shorter = SPACES.iter().fold(rest, |rest, space| {
-            let rest = rest.strip_prefix(space).unwrap_or(rest);
-            rest.strip_suffix(space).unwrap_or(rest).trim()
-        });
-        if shorter.len() == rest.len() {
-            return rest;
-        }
-        rest = shorter;
+    while let Some(shorter) = SPACES.iter().find_map(|space| {
+        let behind = rest.strip_prefix(space);
+        behind.or_else(|| rest.strip_suffix(space))
+    }) {
+        rest = shorter.trim();
     }
+    rest
 }
 
 #[cfg(test)]

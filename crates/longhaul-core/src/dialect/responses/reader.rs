@@ -16,8 +16,8 @@ use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    read_flag, read_model, read_output_limit, read_request, read_string, read_tool_tokens,
-    string_or_null, wrong_type,
+    message_list, read_flag, read_model, read_output_limit, read_request, read_string,
+    read_tool_tokens, string_or_null, wrong_type,
 };
 use crate::dialect::responses::estimate::ITEM_OVERHEAD_TOKENS;
 use crate::json::scanner::{Literal, Scanner};
@@ -40,6 +40,7 @@ pub(in crate::dialect) fn read_with<'a>(
         cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
         ..RequestReader::default()
     };
+    reader.items.messages = message_list(body.len());
     let mut seen = SeenKeys::default();
     let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
         Some(known) => reader.request_member(scanner, key, known),

@@ -27,6 +27,11 @@ impl BlockMask {
         self.special.trailing_zeros() as usize
     }
 
+    /// Returns the continuation bytes before the byte at `at`.
+    pub(super) fn continuation_before(&self, at: usize) -> u64 {
+        self.continuation & !(u64::MAX << at)
+    }
+
     /// Clears the first byte that is not plain content.
     pub(in crate::json) fn clear_first(&mut self) {
         self.special &= self.special.wrapping_sub(1);
@@ -56,6 +61,7 @@ impl BlockMask {
     }
 
     /// Classifies one register only, which is enough for most keys and names.
+    #[inline]
     pub(super) fn from_first_lanes(rest: &[u8]) -> Option<Self> {
         let lanes = u8x16::new(*rest.first_chunk()?);
         Some(Self {

@@ -57,10 +57,10 @@ impl Replay<'_, '_> {
         fires
     }
 
-    /// Whether a cut now is forced by the window, or likely to pay. What remains counts with its
-    /// nominal size.
-    pub(super) fn cutting_is_worthwhile(&self, point: usize) -> bool {
-        let (policy, size) = (self.policy, self.size(point));
+    /// Whether a cut is forced by the window, or likely to pay, at this size of the conversation. What
+    /// remains counts with its nominal size.
+    pub(super) fn cutting_is_worthwhile(&self, size: Tokens) -> bool {
+        let policy = self.policy;
         let output = self.conversation.output_tokens();
         let forced = policy
             .thresholds
