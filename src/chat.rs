@@ -9,6 +9,7 @@ pub(crate) mod attempt;
 pub(crate) mod count;
 pub(crate) mod explicit_compaction;
 pub(crate) mod judge;
+mod media;
 mod notices;
 mod output_limit;
 mod placement;

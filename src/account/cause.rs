@@ -10,6 +10,8 @@ use longhaul_core::units::tokens::Tokens;
 pub(crate) enum AccountCause {
     /// The upstream reported a size limit in bytes.
     FewerBytes,
+    /// The upstream refused images or documents.
+    FewerImages,
     /// The plan exceeded a window that was set, or that the upstream had stated.
     FitWindow,
     /// The request asked for a compaction.
@@ -71,6 +73,9 @@ impl AccountCause {
         let window = with_thousands(account.window.get());
         match self {
             Self::FewerBytes => "the upstream refused the size in bytes: old images left".into(),
+            Self::FewerImages => {
+                "the upstream refused images or documents: old ones were left out".into()
+            }
             Self::FitWindow => format!(
                 "the request did not fit the window in force ({window} estimated tokens), so it \
                  was reduced before it was sent"

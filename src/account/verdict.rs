@@ -54,7 +54,9 @@ pub(crate) fn explain(account: &RequestAccount, decision: MessageDecision) -> St
             "the largest result of a conversation that fills up at once".into()
         }
         MessageDecision::Head => "the head is never changed".into(),
-        MessageDecision::ImagesDropped => "old images exceed the upstream's limit in bytes".into(),
+        MessageDecision::ImagesDropped => {
+            "old images or documents exceed a limit of the upstream".into()
+        }
         MessageDecision::Kept => String::new(),
         MessageDecision::Summarised => "replaced by the digest".into(),
         MessageDecision::ThinkingRemoved => "its thinking is bound to text that was changed".into(),

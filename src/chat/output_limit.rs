@@ -108,6 +108,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooManyBytes
+        | Verdict::TooMuchMedia
         | Verdict::Unexplained => return,
     };
     // Of a partial body, the prompt that was refused is unknown.

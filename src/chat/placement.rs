@@ -90,6 +90,7 @@ pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
         Retry::Compacted { .. }
         | Retry::OtherPlacement
         | Retry::FewerBytes
+        | Retry::FewerImages { .. }
         | Retry::SmallerOutput { .. }
         | Retry::WithoutStaleThinking => None,
     };

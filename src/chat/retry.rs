@@ -4,7 +4,7 @@ use http::StatusCode;
 
 use crate::account::{AccountCause, Refusal};
 use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, output_limit, placement, recovery, thinking, window};
+use crate::chat::{Chat, media, output_limit, placement, recovery, thinking, window};
 use crate::metrics::RetryReason;
 use crate::report::ChatReport;
 use longhaul_core::conversation::{Conversation, images};
@@ -57,6 +57,11 @@ pub(super) enum Retry {
     OtherPlacement,
     /// The first reply reported a size limit in bytes, of the request or of one text.
     FewerBytes,
+    /// The first reply refused images or documents. The retry has markers in place of old ones.
+    FewerImages {
+        /// Fingerprint of the suspicion that the old ones are at fault.
+        statement: u64,
+    },
     /// The rewrite was refused. The original is estimated to fit, or the window is unknown.
     Original {
         why: RewriteRefusal,
@@ -137,7 +142,7 @@ impl Retry {
     pub(super) fn reason(&self) -> RetryReason {
         match self {
             Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
-            Self::FewerBytes => RetryReason::FewerBytes,
+            Self::FewerBytes | Self::FewerImages { .. } => RetryReason::FewerBytes,
             Self::Original { .. } => RetryReason::Original,
             Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
             Self::WithoutStaleThinking => RetryReason::WithoutStaleThinking,
@@ -154,7 +159,10 @@ impl Retry {
         report.add(self.reason().action());
         match self {
             Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
-            Self::OtherPlacement | Self::FewerBytes | Self::WithoutStaleThinking => {
+            Self::FewerBytes
+            | Self::FewerImages { .. }
+            | Self::OtherPlacement
+            | Self::WithoutStaleThinking => {
                 report.update_sizes(conversation, view);
             }
             Self::Original { .. } => {
@@ -171,6 +179,7 @@ impl Retry {
             Self::Compacted { refused, .. } => AccountCause::Overflow(refused.refusal()),
             Self::OtherPlacement => AccountCause::OtherPlacement,
             Self::FewerBytes => AccountCause::FewerBytes,
+            Self::FewerImages { .. } => AccountCause::FewerImages,
             Self::Original { .. } => AccountCause::RewriteRefused,
             Self::SmallerOutput { .. } => AccountCause::SmallerOutput,
             Self::WithoutStaleThinking => AccountCause::StaleThinking,
@@ -183,6 +192,7 @@ impl Retry {
             Self::Compacted { refused, .. } => Some(refused.overflow.evidence),
             Self::OtherPlacement
             | Self::FewerBytes
+            | Self::FewerImages { .. }
             | Self::Original { .. }
             | Self::SmallerOutput { .. }
             | Self::WithoutStaleThinking => None,
@@ -250,6 +260,7 @@ pub(crate) async fn next_step(
         Verdict::TextTooLong { characters } => {
             NextStep::from_retry(retry_with_shorter_texts(chat, first, characters))
         }
+        Verdict::TooMuchMedia => NextStep::from_retry(media::retry_without_old_media(chat, first)),
         Verdict::Unexplained => NextStep::from_retry(retry_unexplained(chat, first)),
     }
 }

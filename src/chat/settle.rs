@@ -7,8 +7,8 @@ use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::retry::{OLD_IMAGES_STATEMENT, Retry, SuspectedOverflow};
 use crate::chat::{
-    Chat, account, adopt, notices, output_limit, placement, recall, summary, thinking, title,
-    unanswered_call, window,
+    Chat, account, adopt, media, notices, output_limit, placement, recall, summary, thinking,
+    title, unanswered_call, window,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -38,6 +38,7 @@ fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia
         | Verdict::Unexplained => RetryOutcome::Refused,
     }
 }
@@ -253,7 +254,7 @@ fn settle_accepted_retry(
             adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Overflow)
         }
         Retry::OtherPlacement => settle_accepted_plan(chat, attempt),
-        Retry::FewerBytes => {
+        Retry::FewerBytes | Retry::FewerImages { .. } => {
             record_acceptance(chat, attempt);
             let base = attempt.inputs.adopted();
             let window = base.and_then(|record| record.window);
@@ -285,7 +286,8 @@ fn refutes_suspicion(attempt: &Attempt, judged: &JudgedReply<UpstreamBody>) -> b
         Some(Evidence::EmptyReply | Evidence::Suspected { .. }) => true,
         Some(Evidence::Stated) | None => false,
     };
-    is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted
+    let refutes = is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted;
+    refutes || media::refuted_statement(attempt.retry, judged.verdict).is_some()
 }
 
 /// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a server
@@ -305,6 +307,7 @@ fn refutes_statement(status: StatusCode, verdict: Verdict) -> bool {
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia
         | Verdict::Unexplained => is_refusal(status),
     }
 }
@@ -325,6 +328,9 @@ fn settle_refused_retry(
         && !judged.broke_off
         && refutes_statement(judged.response.status(), judged.verdict)
     {
+        chat.knowledge.refuted.record_refuted(statement);
+    }
+    if let Some(statement) = media::refuted_statement(Some(retry), judged.verdict) {
         chat.knowledge.refuted.record_refuted(statement);
     }
     output_limit::learn_counted_output(chat, attempt, judged.verdict);
@@ -354,7 +360,8 @@ fn settle_refused_retry(
         Verdict::Failed
         | Verdict::Fine
         | Verdict::OutputTooLarge { .. }
-        | Verdict::TextTooLong { .. } => {}
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia => {}
     }
 }
 

@@ -180,6 +180,7 @@ pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry
         Retry::Compacted { .. }
         | Retry::OtherPlacement
         | Retry::FewerBytes
+        | Retry::FewerImages { .. }
         | Retry::SmallerOutput { .. }
             if attempt.plan.has_edits(chat.request.conversation) =>
         {
@@ -189,6 +190,7 @@ pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry
         Retry::Compacted { .. }
         | Retry::OtherPlacement
         | Retry::FewerBytes
+        | Retry::FewerImages { .. }
         | Retry::Original { .. }
         | Retry::SmallerOutput { .. }
         | Retry::WithoutStaleThinking => {}

@@ -120,6 +120,7 @@ impl ReplyObserver {
             | Verdict::OutputTooLarge { .. }
             | Verdict::StaleThinking
             | Verdict::TextTooLong { .. }
+            | Verdict::TooMuchMedia
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {

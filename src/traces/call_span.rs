@@ -146,6 +146,7 @@ impl CallSpan {
             Verdict::OutputTooLarge { .. } => "output_too_large",
             Verdict::StaleThinking => "stale_thinking",
             Verdict::TextTooLong { .. } => "text_too_long",
+            Verdict::TooMuchMedia => "too_much_media",
         };
         self.error = Some(why.into());
     }

@@ -4,6 +4,7 @@ mod client_compaction;
 mod counted;
 mod counted_output;
 mod histories;
+mod media;
 mod oracle;
 mod output;
 mod proxied;

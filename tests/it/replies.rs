@@ -236,7 +236,7 @@ fn of_unknown_size(case: &Case<'_>) {
         Answer::Compact if case.expected.silent && case.recorded.status < 300 => case.is_relayed(),
         Answer::Compact if case.expected.is_hopeless() => case.is_given_up(),
         Answer::Compact | Answer::SmallerRequest => case.is_compacted(),
-        Answer::FewerBytes => case.has_fewer_bytes(),
+        Answer::FewerBytes | Answer::FewerImages => case.has_fewer_bytes(),
         Answer::Leave | Answer::Malformed | Answer::ShorterText => case.is_relayed(),
         Answer::SmallerOutput => case.has_less_output(),
     }

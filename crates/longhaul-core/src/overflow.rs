@@ -4,6 +4,7 @@
 //! - an output budget that is too large
 //! - a byte limit
 //! - a text that is too long by itself
+//! - images or documents beyond a limit of the API
 //! - a refused message list
 //! - an error under a success status
 //! - anything else, on which longhaul does not act
@@ -11,8 +12,8 @@
 //! The order of the steps decides the result:
 //!
 //! ```text
-//! decode → error details → status veto → text limit → text veto → stale thinking → malformed → path veto
-//!        → code or text → numbers → floor → arithmetic
+//! decode → error details → status veto → text limit → text veto → media limit → stale thinking → malformed
+//!        → path veto → code or text → numbers → floor → arithmetic
 //! ```
 //!
 //! A veto yields [`Verdict::Fine`]. Missing an overflow is harmless, since the client sees
@@ -30,6 +31,7 @@ pub mod body_format;
 pub mod classifier;
 pub mod error_details;
 mod judge;
+mod markup;
 mod numbers;
 mod rules;
 mod stale_thinking;
@@ -93,6 +95,9 @@ pub enum Verdict {
         /// The most characters that a text may have.
         characters: u32,
     },
+    /// Images or documents of the request break a limit of the API: their number, their pages, or the size
+    /// of one. Leave out old ones.
+    TooMuchMedia,
     /// The request is refused for an unknown reason. If longhaul rewrote the request, retry with the
     /// original. The outcome of the retry proves little.
     Unexplained,
@@ -200,8 +205,8 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         splitter.finish(&mut add);
     } else if !bytes.starts_with(b"<") {
         details.add_text(&String::from_utf8_lossy(bytes));
-    } else if !is_web_page(bytes) {
-        details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
+    } else if !markup::is_web_page(bytes) {
+        details.add_text(&markup::without_tags(&String::from_utf8_lossy(bytes)));
     }
     // An empty JSON error is treated like an empty body.
     if is_json && details.is_silent(status) && matches!(status, 400 | 413) {
@@ -302,24 +307,6 @@ fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> 
     verdict
 }
 
-/// Whether a body in markup is a web page, which names no cause that longhaul could cure.
-fn is_web_page(bytes: &[u8]) -> bool {
-    let head = bytes.get(..bytes.len().min(256)).unwrap_or_default();
-    let head = head.to_ascii_lowercase();
-    [&b"<html"[..], b"<!doctype html"]
-        .iter()
-        .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
-}
-
-/// Returns the texts of an XML document, one per line.
-fn without_tags(xml: &str) -> String {
-    let parts = xml
-        .split('<')
-        .map(|part| part.split_once('>').map_or("", |(_, text)| text));
-    let texts = parts.map(str::trim).filter(|text| !text.is_empty());
-    texts.collect::<Vec<_>>().join("\n")
-}
-
 fn is_event_stream(bytes: &[u8]) -> bool {
     [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
         .iter()
@@ -391,7 +378,8 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         Verdict::TooManyBytes
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
-        | Verdict::TextTooLong { .. } => by_table(&unquoted),
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia => by_table(&unquoted),
         // The removal of thinking loses no history, and needs a rewritten request.
         verdict @ (Verdict::Failed
         | Verdict::Fine
@@ -444,7 +432,8 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
-        | Verdict::TextTooLong { .. } => verdict,
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia => verdict,
     }
 }
 
@@ -462,6 +451,9 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     }
     if details.texts_and_codes().any(|text| rules.is_vetoed(text)) {
         return Verdict::Fine;
+    }
+    if status < 500 && details.texts.iter().any(|text| rules.limits_media(text)) {
+        return Verdict::TooMuchMedia;
     }
     if stale_thinking::is_stated(details) {
         return Verdict::StaleThinking;

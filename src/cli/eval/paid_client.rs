@@ -219,6 +219,7 @@ impl PaidClient {
             | Verdict::Malformed
             | Verdict::StaleThinking
             | Verdict::TextTooLong { .. }
+            | Verdict::TooMuchMedia
             | Verdict::Unexplained => false,
         }
     }

@@ -10,6 +10,8 @@ use crate::recorded::Recorded;
 pub(super) enum Answer {
     Compact,
     FewerBytes,
+    /// A limit on images or documents.
+    FewerImages,
     Leave,
     Malformed,
     /// A text is longer than the API allows; no text of the test is.

@@ -1,12 +1,39 @@
-//! Selection of images to drop when a request has too many bytes.
+//! Selection of images and documents to drop: from a request of too many bytes, or if the API refuses them.
 
-use crate::conversation::{Conversation, Message, PartKind};
+use crate::conversation::{ContentPart, Conversation, Message, PartKind, Role};
+use crate::json::quote::quote;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
+use std::ops::Range;
 
-/// Returns the message before which images may be replaced by markers: the start of the newest user
-/// turn. Returns `None` if no image precedes it.
+/// Returns the message before which images and documents may be replaced by markers: the start of the
+/// newest user turn. Returns `None` if none precedes it.
 pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
+    let begins = newest_user_turn(conversation)?.start;
+    has_any(conversation, 0..begins).then_some(begins)
+}
+
+/// Returns the messages before which markers may replace images and documents that the API refuses.
+///
+/// The first to try is the start of the newest user turn, the second the newest answer of the model.
+/// Attachments of the newest user turn always stay.
+pub fn droppable_if_refused(conversation: &Conversation<'_>) -> impl Iterator<Item = usize> {
+    let newest_answer = || {
+        let messages = conversation.messages();
+        let answer = messages
+            .iter()
+            .rposition(|message| message.role == Role::Assistant)?;
+        let turn = newest_user_turn(conversation)?;
+        let is_seen = answer > turn.end && has_any(conversation, turn.end..answer);
+        (is_seen && !has_any(conversation, turn)).then_some(answer)
+    };
+    [droppable_before(conversation), newest_answer()]
+        .into_iter()
+        .flatten()
+}
+
+/// Returns the user messages at which the newest user turn begins.
+fn newest_user_turn(conversation: &Conversation<'_>) -> Option<Range<usize>> {
     let messages = conversation.messages();
     let last = messages
         .iter()
@@ -15,36 +42,64 @@ pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
         .get(..last)?
         .iter()
         .rposition(|message| !message.role.is_user());
-    let begins = turn.map_or(0, |before| before + 1);
-    messages
-        .get(..begins)?
-        .iter()
-        .any(|message| image_parts(conversation, message).next().is_some())
-        .then_some(begins)
+    Some(turn.map_or(0, |before| before + 1)..last + 1)
 }
 
-/// Returns the bytes of the images before the message `before`.
+/// Whether any of the messages in `range` holds an image or a document that a marker may replace.
+fn has_any(conversation: &Conversation<'_>, range: Range<usize>) -> bool {
+    let messages = conversation.messages().get(range).unwrap_or_default();
+    messages
+        .iter()
+        .any(|message| image_parts(conversation, message).next().is_some())
+}
+
+/// Returns the bytes of the images and documents before the message `before`.
 pub fn bytes_before(conversation: &Conversation<'_>, before: usize) -> usize {
     let messages = conversation.messages().iter().take(before);
     let images = messages.flat_map(|message| {
-        let parts = conversation.parts(message).iter();
-        parts.filter(|part| part.kind == PartKind::Image && !message.is_fixed)
+        let parts = conversation.parts(message);
+        let images = image_parts(conversation, message);
+        images.filter_map(|(at, _)| Some(parts.get(at)?.span.len()))
     });
-    images.map(|part| part.span.len()).sum()
+    images.sum()
 }
 
-/// Returns the parts of a message that are images, each with the tokens that a marker in its place
-/// saves.
+/// Returns the parts of a message that are images or documents, each with the tokens that a marker in its
+/// place saves. A reference that is shorter than its marker is left out.
 pub(crate) fn image_parts<'c>(
     conversation: &'c Conversation<'_>,
     message: &Message,
 ) -> impl Iterator<Item = (usize, Tokens)> + 'c {
-    let marker = Tokens::estimate_text(wording::IMAGE_MARKER);
     let parts = conversation.parts(message).iter().enumerate();
     let is_fixed = message.is_fixed;
     parts
-        .filter(move |(_, part)| part.kind == PartKind::Image && !is_fixed)
-        .map(move |(at, part)| (at, part.tokens - marker))
+        .filter(move |_| !is_fixed)
+        .filter_map(move |(at, part)| {
+            let text = marker(part.kind)?;
+            let is_shorter = marker_part(conversation, part)?.len() <= part.span.len();
+            is_shorter.then(|| (at, part.tokens - Tokens::estimate_text(text)))
+        })
+}
+
+/// Returns the text part that replaces an image or a document, with its cache mark. `None` for any other
+/// part.
+pub(crate) fn marker_part(conversation: &Conversation<'_>, part: &ContentPart) -> Option<String> {
+    let text = quote(marker(part.kind)?);
+    let mark = part.cache_mark.map(|mark| mark.slice(conversation.body()));
+    Some(conversation.dialect().text_part(&text, mark))
+}
+
+/// Returns the text in place of an image or a document.
+fn marker(kind: PartKind) -> Option<&'static str> {
+    match kind {
+        PartKind::File => Some(wording::FILE_MARKER),
+        PartKind::Image => Some(wording::IMAGE_MARKER),
+        PartKind::Audio
+        | PartKind::Other
+        | PartKind::Text
+        | PartKind::Thinking
+        | PartKind::Video => None,
+    }
 }
 
 #[cfg(test)]
@@ -54,8 +109,7 @@ mod tests {
 
     /// Builds one message a letter: `a`ssistant, `t`ool and `u`ser. A capital `T` or `U` adds a
     /// picture. A user's text is in parts either way.
-    #[track_caller]
-    fn check(letters: &str, expect: Option<usize>) {
+    fn body(letters: &str) -> String {
         const IMAGE: &str =
             r#",{"type":"image_url","image_url":{"url":"data:image/png;base64,x"}}"#;
         let message = |letter: char| {
@@ -68,7 +122,12 @@ mod tests {
             }
         };
         let messages: Vec<String> = letters.chars().map(message).collect();
-        let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+        format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+    }
+
+    #[track_caller]
+    fn check(letters: &str, expect: Option<usize>) {
+        let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
         assert_eq!(droppable_before(&conversation), expect, "{letters}");
     }
@@ -95,6 +154,46 @@ mod tests {
         check("U", None);
         check("UU", None);
         check("aU", None);
+    }
+
+    /// Checks the order in which images are dropped after a refusal.
+    #[track_caller]
+    fn check_refused(letters: &str, expect: &[usize]) {
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        let found: Vec<usize> = droppable_if_refused(&conversation).collect();
+        assert_eq!(found, expect, "{letters}");
+    }
+
+    #[test]
+    fn a_refusal_reaches_answered_images_of_a_turn_without_attachments() {
+        check_refused("UaTu", &[3]);
+        check_refused("uaTaT", &[3]);
+        check_refused("UauaTaT", &[2, 5]);
+        // The model has not answered these.
+        check_refused("uaTT", &[]);
+        // The user attached one to this turn.
+        check_refused("UaTaT", &[]);
+        check_refused("UaUaTaT", &[2]);
+        check_refused("uUaTaT", &[]);
+        check_refused("uatat", &[]);
+        check_refused("aTaT", &[]);
+    }
+
+    #[test]
+    fn documents_are_droppable_unless_their_marker_would_be_longer() {
+        let reference = r#"{"type":"file","file_id":"f"}"#;
+        let document = r#"{"type":"file","file":{"file_data":"data:application/pdf;base64,x"}}"#;
+        for (part, expect) in [(reference, None), (document, Some(1))] {
+            let body = format!(
+                r#"{{"messages":[{{"role":"user","content":[{part}]}},{{"role":"assistant","content":"a"}},{{"role":"user","content":"u"}}]}}"#
+            );
+            let conversation = read(body.as_bytes()).unwrap();
+            let before = expect.map(|at| at + 1);
+            assert_eq!(droppable_before(&conversation), before, "{part}");
+            let bytes = bytes_before(&conversation, 2);
+            assert_eq!(bytes, expect.map_or(0, |_| part.len()), "{part}");
+        }
     }
 
     #[test]

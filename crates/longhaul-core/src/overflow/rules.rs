@@ -40,6 +40,7 @@ pub(super) struct CompiledRules {
     paths: RegexSet,
     overflows: RegexSet,
     bytes: RegexSet,
+    media: RegexSet,
     numbers: Vec<Regex>,
     pub(super) output_part: Regex,
 }
@@ -140,6 +141,11 @@ impl ClassifierRules {
         self.compiled().malformed.is_match(text)
     }
 
+    /// Whether a text states a limit on images or documents.
+    pub(super) fn limits_media(&self, text: &[u8]) -> bool {
+        self.compiled().media.is_match(text)
+    }
+
     pub(super) fn is_message_path(&self, param: &[u8]) -> bool {
         self.compiled().paths.is_match(param)
     }
@@ -195,6 +201,7 @@ impl CompiledRules {
             paths: compile_set(table.paths),
             overflows: compile_set(table.overflows),
             bytes: compile_set(table.bytes),
+            media: compile_set(table.media),
             numbers: table
                 .numbers
                 .iter()

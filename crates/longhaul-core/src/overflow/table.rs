@@ -28,6 +28,7 @@ pub(super) struct RuleTable {
     pub(super) vetoes: &'static [RuleRow],
     pub(super) malformed: &'static [RuleRow],
     pub(super) bytes: &'static [RuleRow],
+    pub(super) media: &'static [RuleRow],
     pub(super) overflows: &'static [RuleRow],
     pub(super) numbers: &'static [RuleRow],
     pub(super) output_part: &'static str,
@@ -43,6 +44,7 @@ pub(super) const TABLE: RuleTable = RuleTable {
     vetoes: VETOES,
     malformed: MALFORMED,
     bytes: BYTE_LIMITS,
+    media: MEDIA_LIMITS,
     overflows: OVERFLOWS,
     numbers: numbers::NUMBERS,
     output_part: OUTPUT_PART,
@@ -104,7 +106,6 @@ const VETOES: &[RuleRow] = &[
         r"content_filter|content management policy|content_policy_violation",
     ),
     // Single items that are too large, or too many items.
-    ("Anthropic", r"image exceeds"),
     ("MiniMax", r"media exceeds size"),
     (
         "OpenAI, OpenRouter",
@@ -224,6 +225,20 @@ const BYTE_LIMITS: &[RuleRow] = &[
     ("Gemini", r"payload size exceeds the limit"),
     ("any", r"(payload|content) too large"),
     ("Moonshot", r"total message size \d+ exceeds limit"),
+];
+
+/// Wordings of a limit on the number, the pages or the size of images and documents.
+const MEDIA_LIMITS: &[RuleRow] = &[
+    ("Anthropic", r"image exceeds"),
+    (
+        "Anthropic, Bedrock",
+        r"image( dimensions)? exceed max allowed size",
+    ),
+    ("Anthropic", r"maximum of \d+ pdf pages"),
+    ("Anthropic", r"too much media: "),
+    ("any", r"too many images"),
+    ("Meta", r"request contains \d+ images, exceeding"),
+    ("vLLM", r"at most \d+ image\(s\) may be provided"),
 ];
 
 /// Wordings of an overflow.

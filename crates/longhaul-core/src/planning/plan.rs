@@ -32,7 +32,7 @@ pub enum Replacement {
         /// Placement of the text.
         placement: Placement,
     },
-    /// Replaces an image by a marker.
+    /// Replaces an image or a document by a marker.
     Image {
         /// Index of the message.
         at: usize,

@@ -1,11 +1,9 @@
 //! The rewritten body: replacements spliced in, every other byte unchanged.
 
-use crate::conversation::Conversation;
-use crate::json::quote::quote;
+use crate::conversation::{Conversation, images};
 use crate::json::span::Span;
 use crate::planning::plan::Replacement;
 use crate::policy::placement;
-use crate::text::wording;
 
 /// A replacement of a byte range.
 #[derive(Debug)]
@@ -213,11 +211,9 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
         }
         Replacement::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
-            let mark = part.cache_mark.map(|mark| mark.slice(conversation.body()));
-            let text = quote(wording::IMAGE_MARKER);
             Some(ByteEdit {
                 delete: part.span,
-                insert: conversation.dialect().text_part(&text, mark),
+                insert: images::marker_part(conversation, &part)?,
             })
         }
         Replacement::Output { tokens } => Some(ByteEdit {

@@ -65,6 +65,7 @@ fn every_reply_leads_to_its_action() {
             }
             "retry_without_stale_thinking" => verdict == Verdict::StaleThinking,
             "compact_bytes" => verdict == Verdict::TooManyBytes,
+            "shrink_item" => verdict == Verdict::TooMuchMedia,
             "shrink_max_tokens" => is_output || is_overflow,
             // Either leads back to the original.
             "bug_in_editor" => matches!(verdict, Verdict::Malformed | Verdict::Unexplained),
@@ -97,6 +98,7 @@ fn stated_limits_of_refusals_are_read() {
             | Verdict::StaleThinking
             | Verdict::TextTooLong { .. }
             | Verdict::TooManyBytes
+            | Verdict::TooMuchMedia
             | Verdict::Unexplained => None,
         };
         assert_eq!(limit, reply.limit_tokens, "{}", reply.provider);

@@ -109,6 +109,11 @@ const PATTERNS: &[Part] = &[
         put: |table, rows| table.bytes = rows,
     },
     Part {
+        name: "media",
+        rows: TABLE.media,
+        put: |table, rows| table.media = rows,
+    },
+    Part {
         name: "numbers",
         rows: TABLE.numbers,
         put: |table, rows| table.numbers = rows,

@@ -35,6 +35,7 @@ pub(super) struct Expected {
 pub(super) enum Answer {
     Compact,
     FewerBytes,
+    FewerImages,
     Leave,
     Malformed,
     SmallerOutput,
@@ -107,6 +108,7 @@ impl Expected {
                 used: self.used,
             }),
             Answer::FewerBytes => Verdict::TooManyBytes,
+            Answer::FewerImages => Verdict::TooMuchMedia,
             Answer::Leave | Answer::SmallerRequest => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,
             // The limit of the API, in characters.
