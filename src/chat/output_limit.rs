@@ -49,7 +49,7 @@ pub(super) fn reduced_output(
 /// Output that a server, which counts the output, leaves beside a view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum OutputBeside {
-    /// The requested limit fits.
+    /// The requested limit fits, or nothing shows that it does not.
     AsRequested,
     /// This limit fits.
     Lower(Tokens),
@@ -79,14 +79,22 @@ pub(super) fn output_beside(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputBes
         .services()
         .store
         .last_count(&chat.prefix_keys, &chat.model);
-    let samples = [last.map(|last| last.sample), refused.sample];
     // The conversation's last count is closer.
-    let input = upper_count(tokens, samples.into_iter().flatten().next());
+    let own = last.map(|last| last.sample);
+    let input = upper_count(tokens, own.or(refused.sample));
     let left = refused.limit - input - OUTPUT_MARGIN;
+    // A larger request that was accepted outweighs the count of another conversation, never the
+    // conversation's own: the text of that request may have been sparser.
+    let is_outweighed = own.is_none() && {
+        let observations = chat.knowledge.windows.observations(&chat.model);
+        tokens <= observations.largest_accepted
+    };
     Some(if left >= asked {
         OutputBeside::AsRequested
     } else if left >= conversation.least_output() {
         OutputBeside::Lower(left)
+    } else if is_outweighed {
+        OutputBeside::AsRequested
     } else {
         OutputBeside::TooLittle
     })

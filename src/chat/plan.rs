@@ -90,10 +90,7 @@ async fn fit_known_window(
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
     let beside = output_limit::output_beside(chat, tokens);
-    let observations = chat.knowledge.windows.observations(&chat.model);
-    // A larger request that was accepted outweighs an earlier refusal.
-    let leaves_output =
-        tokens <= observations.largest_accepted || beside != Some(OutputBeside::TooLittle);
+    let leaves_output = beside != Some(OutputBeside::TooLittle);
     let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
     let is_enabled = settings.proactive && chat.recovery_enabled();
     let is_known =

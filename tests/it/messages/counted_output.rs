@@ -11,17 +11,27 @@ const STEPS: usize = 60;
 
 /// The request of a client that has made so many steps.
 fn request(steps: usize, thinking: Option<u32>) -> Value {
-    let mut messages = vec![json!({"role": "user", "content": "port the parser"})];
+    let line = |step| {
+        format!("src/part{step}/main.rs: fn parse{step}(token) -> struct, value 0x{step:x}ff\n")
+    };
+    request_of("port the parser", line, steps, thinking)
+}
+
+/// The request of a client with this task, whose results repeat such a line.
+fn request_of(
+    task: &str,
+    line: impl Fn(usize) -> String,
+    steps: usize,
+    thinking: Option<u32>,
+) -> Value {
+    let mut messages = vec![json!({"role": "user", "content": task})];
     for step in 0..steps {
         let id = format!("toolu_{step}");
-        let line = format!(
-            "src/part{step}/main.rs: fn parse{step}(token) -> struct, value 0x{step:x}ff\n"
-        );
         messages.extend([
             json!({"role": "assistant", "content": [
                 {"type": "tool_use", "id": id, "name": "f", "input": {"path": format!("src/part{step}")}}]}),
             json!({"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": id, "content": line.repeat(60)}]}),
+                {"type": "tool_result", "tool_use_id": id, "content": line(step).repeat(60)}]}),
         ]);
     }
     let schema = json!({"type": "object"});
@@ -92,4 +102,19 @@ async fn a_restarted_process_lowers_the_output_of_its_first_request() {
 async fn an_output_beside_a_thinking_budget_is_made_room_for_before_the_first_send() {
     let options = ModelOptions::with_window(32_768).refusing_as(ErrorFamily::Vllm);
     assert_eq!(refusals(options, Some(20_000)).await, 1);
+}
+
+#[tokio::test]
+async fn a_larger_request_of_sparser_text_does_not_hide_that_a_conversation_is_full() {
+    let options = ModelOptions::with_window(65_536).refusing_as(ErrorFamily::Vllm);
+    let setup = Setup::at(options, |_| ()).await;
+    play(&setup, None).await;
+    assert_eq!(refused(&setup), 1);
+    // Each character takes two bytes, so that the server counts twice the estimate.
+    let line = |step| format!("строка{step} разбор токена структура значение поле запись\n");
+    for steps in 0..=STEPS {
+        let reply = setup.ask(&request_of("переведи", line, steps, None)).await;
+        assert_eq!(reply.status, 200, "step {steps}");
+        assert_eq!(refused(&setup), 1, "step {steps}");
+    }
 }
