@@ -10,6 +10,8 @@ import sys
 NODE_MAJOR = 22
 NODE = "24.21.0"
 
+# Of one attempt. npm waits without end for a registry that stops in the middle of a file.
+LIMIT_S = "600"
 QUIET = ["--loglevel=error", "--no-audit", "--no-fund"]
 
 
@@ -30,14 +32,15 @@ def install(root, client):
     return home
 
 
-def pip(_root, home, packages):
+def pip(root, home, packages):
     carry_out([sys.executable, "-m", "venv", home])
-    carry_out([home / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *packages])
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    fetch(root, [home / "bin/pip", "install", *quiet, *packages])
 
 
 def npm(root, home, packages):
     path = f"{node(root).parent}{os.pathsep}{os.environ['PATH']}"
-    carry_out(["npm", "install", *QUIET, "--prefix", home, *packages], PATH=path)
+    fetch(root, ["npm", "install", *QUIET, "--prefix", home, *packages], PATH=path)
 
 
 def node(root):
@@ -52,8 +55,13 @@ def node(root):
     home = root / "target/clients/node"
     if not (home / "node_modules" / package).exists():
         home.mkdir(parents=True, exist_ok=True)
-        carry_out(["npm", "install", *QUIET, "--prefix", home, f"{package}@{NODE}"])
+        fetch(root, ["npm", "install", *QUIET, "--prefix", home, f"{package}@{NODE}"])
     return home / "node_modules" / package / "bin/node"
+
+
+def fetch(root, command, **environment):
+    """Runs a command that needs the network, three times at most."""
+    carry_out([root / ".ci/retry", LIMIT_S, *command], **environment)
 
 
 def carry_out(command, **environment):
@@ -64,6 +72,6 @@ def carry_out(command, **environment):
         raise NotInstalled(error) from error
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()
-        # npm gives a code, the reason and advice; pip ends with the reason.
-        why = said[1:2] if command[0] == "npm" else said[-1:]
+        # npm gives a code, the reason and advice; pip ends with the reason. The last line is that of retry.
+        why = said[1:2] if "npm" in command else said[-2:-1]
         raise NotInstalled(*why or [f"{command[0]} ended with {done.returncode}"])
