@@ -68,7 +68,9 @@ class Client:
     def folder(self):
         """The folder under target/clients: clients with the same packages share one."""
         names = [package.replace("==", "@").rsplit("@", 1)[0] for package in self.packages]
-        return "+".join(name.lstrip("@").replace("/", "-") for name in names)
+        packages = "+".join(name.lstrip("@").replace("/", "-") for name in names)
+        # Packages of both registries may have one name.
+        return f"{self.registry}-{packages}"
 
 
 def python(script, environment, **more):
