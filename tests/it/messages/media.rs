@@ -25,6 +25,13 @@ fn refused(message: &str) -> Reply {
     Reply::new(400, "content-type: application/json\r\n", refusal(message))
 }
 
+/// The refusal of a body of more than 32 MB.
+fn too_many_bytes() -> Reply {
+    let error = json!({"type": "request_too_large", "message": "Request exceeds the maximum size"});
+    let body = json!({"type": "error", "error": error}).to_string();
+    Reply::new(413, "content-type: application/json\r\n", body)
+}
+
 fn answer() -> Reply {
     Reply::new(200, "content-type: application/json\r\n", ANSWER)
 }
@@ -106,14 +113,15 @@ async fn old_images_and_documents_become_markers_whatever_the_refused_limit() {
     let mut messages = vec![says("build it", &[image(), document()])];
     messages.extend(screenshot("a"));
     messages.extend([answers(), says("look at this", &[image()])]);
-    for message in [TOO_MANY, TOO_WIDE, TOO_LONG, TOO_LARGE] {
+    let media = [TOO_MANY, TOO_WIDE, TOO_LONG, TOO_LARGE].map(refused);
+    for refusal in media.into_iter().chain([too_many_bytes()]) {
         let next = [&messages[..], &[answers(), says("go on", &[])]].concat();
         let (first, next) = (chat(&messages), chat(&next));
-        let replies = vec![refused(message), answer(), answer()];
+        let replies = vec![refusal, answer(), answer()];
         let (arrived, asked) = play(&[&first, &next], replies).await;
         for reply in &arrived {
             assert_eq!((reply.status, &*reply.body), (200, ANSWER.as_bytes()));
-            assert_eq!(reply.action(), "fewer-bytes", "{message}");
+            assert_eq!(reply.action(), "fewer-bytes");
         }
         assert_eq!(asked[0], first);
         let marked = json!({"type": "text", "text": "[file]",
