@@ -86,12 +86,11 @@ fn last_tenth(chained: &Chained, profile: Profile) -> Result<Vec<Met>, Failure> 
     let counts = chained.counts(Detail::Building);
     let from = counts.len() * 9 / 10;
     let mut player = Player::new(policy(profile), &[]);
+    let first = *counts.get(from).ok_or("no request")?;
+    player.send(chained.requests.body(first, Marks::None)?.as_bytes())?;
     let mut met = Vec::new();
-    for counts in counts
-        .get(from - BEFORE..)
-        .unwrap_or_default()
-        .windows(BEFORE + 1)
-    {
+    let runs = counts.get(from + 1 - BEFORE..).unwrap_or_default();
+    for counts in runs.windows(BEFORE + 1) {
         let &[.., count] = counts else { continue };
         let body = chained.requests.body(count, Marks::None)?;
         let record = player.record();

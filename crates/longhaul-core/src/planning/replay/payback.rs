@@ -29,8 +29,7 @@ impl Replay<'_, '_> {
             return !self.cuts_first;
         }
         let mark = policy.prune_thresholds.window_hard_mark;
-        let may_cut = policy.proactive && self.can_compact;
-        if may_cut && is_likely_to_reach(mark, self.prune_size(point)) {
+        if policy.proactive && is_likely_to_reach(mark, self.prune_size(point)) {
             // The cut at the mark frees more. Clearing would only postpone the cut.
             return false;
         }
