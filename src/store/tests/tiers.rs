@@ -33,7 +33,11 @@ impl Fleet {
     }
 
     fn replica_with(&self, secret: u8) -> Store {
-        let far = Some((DurableStore::Scripted(self.far.clone()), READ));
+        self.replica_that_waits(secret, READ)
+    }
+
+    fn replica_that_waits(&self, secret: u8, wait: Duration) -> Store {
+        let far = Some((DurableStore::Scripted(self.far.clone()), wait));
         Store::from_parts(
             (ROOM, WEEK),
             far,
@@ -361,6 +365,19 @@ async fn flush_stops_waiting_for_an_unavailable_store_after_two_turns() {
         let took = if turn < 2 { READ } else { Duration::ZERO };
         assert_eq!(began.elapsed(), took, "{turn}");
         advance(READ).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_has_as_long_as_a_request_waits() {
+    for (wait, kept) in [(READ, false), (WRITE_TIMEOUT * 4, true)] {
+        let fleet = Fleet::new();
+        let one = fleet.replica_that_waits(7, wait);
+        let prefix_keys = prefix_keys(&["a"]);
+        fleet.answers(ScriptedReply::Late(WRITE_TIMEOUT * 2));
+        one.mark_seen(key(&prefix_keys, 1));
+        one.close().await;
+        assert_eq!(fleet.counted(DurableStoreOutcome::Answered) > 0, kept);
     }
 }
 
