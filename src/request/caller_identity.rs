@@ -8,7 +8,7 @@ use longhaul_core::units::scope::Scope;
 
 /// Words that mark the name of a credential: an API key, a token, an authorization, a secret or a
 /// JSON web token. Gateways name their credentials freely, so no list of names is complete.
-const CREDENTIAL_WORDS: [&str; 5] = ["auth", "jwt", "key", "secret", "token"];
+const CREDENTIAL_WORDS: [&[u8]; 5] = [b"auth", b"jwt", b"key", b"secret", b"token"];
 
 /// Identities and billing accounts whose names contain no such word, of `OpenAI`, Codex, Google and
 /// Portkey. oauth2-proxy, Kong and Azure add the names of users who have logged in.
@@ -55,8 +55,17 @@ const PER_REQUEST: [&str; 17] = [
 
 /// Whether a header or a query key with this name tells callers apart. `name` is in lower case.
 pub(crate) fn identifies_caller(name: &str) -> bool {
-    (CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) && !PER_REQUEST.contains(&name))
+    (has_credential_word(name.as_bytes()) && !PER_REQUEST.contains(&name))
         || ACCOUNTS.contains(&name)
+}
+
+/// Whether `name` contains one of [`CREDENTIAL_WORDS`]. Each request asks for all of its names: to search
+/// for the words one by one takes ten times the instructions.
+fn has_credential_word(name: &[u8]) -> bool {
+    (0..name.len()).any(|start| {
+        let rest = name.get(start..).unwrap_or_default();
+        CREDENTIAL_WORDS.iter().any(|word| rest.starts_with(word))
+    })
 }
 
 /// Maximum characters of a client's product name.
