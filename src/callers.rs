@@ -5,7 +5,6 @@ pub(crate) mod parse_caches;
 
 use std::time::Duration;
 
-use longhaul_core::collections::DigestHashState;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::units::scope::ScopeTag;
 use parking_lot::Mutex;
@@ -19,7 +18,7 @@ const MAX_ACCEPTED: usize = 8_192;
 
 /// Callers of whom an upstream has accepted a request. Anyone can invent a credential, so other callers
 /// have no share of their own.
-pub(crate) struct AcceptedCallers(Mutex<TwoGenerationCache<ScopeTag, (), DigestHashState>>);
+pub(crate) struct AcceptedCallers(Mutex<TwoGenerationCache<ScopeTag, ()>>);
 
 impl Default for AcceptedCallers {
     fn default() -> Self {

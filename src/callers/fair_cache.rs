@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::callers::{AcceptedCallers, NEWCOMER_FRACTION};
-use longhaul_core::collections::DigestHashState;
+use longhaul_core::collections::CacheHashState;
 use longhaul_core::units::recall_id::RecallId;
 use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
 
@@ -69,7 +69,7 @@ struct CacheState<K, V> {
     max_weight: u64,
     idle: Duration,
     accepted: Arc<AcceptedCallers>,
-    by_caller: HashMap<ScopeTag, CallerEntries<K, V>, DigestHashState>,
+    by_caller: HashMap<ScopeTag, CallerEntries<K, V>, CacheHashState>,
     /// Callers by the weight of their state, to find the largest.
     by_weight: BTreeSet<(u64, ScopeTag)>,
     newcomers: CallerEntries<K, V>,
@@ -82,7 +82,7 @@ struct CacheState<K, V> {
 
 /// Entries of one caller, or of all newcomers.
 struct CallerEntries<K, V> {
-    entries: HashMap<K, CacheEntry<V>, DigestHashState>,
+    entries: HashMap<K, CacheEntry<V>, CacheHashState>,
     /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
     queue: BTreeMap<u64, K>,
     weight: u64,

@@ -2,6 +2,8 @@
 
 pub mod two_generation_cache;
 
-/// Hash state of maps whose keys begin with a keyed hash. No caller chooses the bits of such a key, so a
-/// map hashes the key again under a secret, but cheaply.
-pub type DigestHashState = foldhash::fast::RandomState;
+/// Hash state of bounded caches: cheap, with a seed drawn by each process.
+///
+/// Most keys begin with a keyed hash, of which no caller chooses a bit. A client that guesses the seed can
+/// make its own names collide; a look-up then compares at most the names of one bounded cache.
+pub type CacheHashState = foldhash::fast::RandomState;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use longhaul_core::collections::CacheHashState;
 use longhaul_core::units::scope::Scope;
 use parking_lot::Mutex;
 
@@ -33,7 +34,7 @@ pub(crate) struct FairShare {
 struct Held {
     free: u64,
     /// Quantities of the owners that hold any.
-    by_owner: HashMap<Owner, u64>,
+    by_owner: HashMap<Owner, u64, CacheHashState>,
 }
 
 /// Error: the quantity cannot be taken.
@@ -51,7 +52,7 @@ impl FairShare {
             reserved: total / RESERVED_FRACTION,
             held: Mutex::new(Held {
                 free: total,
-                by_owner: HashMap::new(),
+                by_owner: HashMap::default(),
             }),
         }
     }

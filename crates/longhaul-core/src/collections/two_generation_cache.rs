@@ -8,21 +8,22 @@
 pub(crate) mod sharded_cache;
 pub use sharded_cache::{ShardKey, ShardedCache};
 
+use crate::collections::CacheHashState;
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 
 /// Cache of at most twice `generation_size` values, which always include the `generation_size`
 /// values used last.
 #[derive(Debug)]
-pub struct TwoGenerationCache<K, V, S = RandomState> {
-    young: HashMap<K, V, S>,
-    old: HashMap<K, V, S>,
+pub struct TwoGenerationCache<K, V> {
+    young: HashMap<K, V, CacheHashState>,
+    old: HashMap<K, V, CacheHashState>,
     generation_size: usize,
 }
 
-impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, S> {
+impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
     /// Creates an empty cache.
     pub fn new(per_generation: usize) -> Self {
         Self {
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn keeps_recently_used_values_within_a_bounded_size() {
-        let mut cache = TwoGenerationCache::<_, _>::new(10);
+        let mut cache = TwoGenerationCache::new(10);
         for number in 0..100 {
             cache.insert(number, number);
             assert_eq!(cache.get(&0), Some(0));
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn insert_replaces_the_earlier_value_of_a_key() {
-        let mut cache = TwoGenerationCache::<_, _>::new(1);
+        let mut cache = TwoGenerationCache::new(1);
         cache.insert("a", 1);
         cache.insert("b", 2);
         cache.insert("a", 3);

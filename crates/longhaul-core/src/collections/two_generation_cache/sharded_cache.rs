@@ -1,7 +1,6 @@
 //! A two-generation cache for concurrent use, split into shards with separate locks to reduce
 //! contention.
 
-use crate::collections::DigestHashState;
 use crate::collections::two_generation_cache::TwoGenerationCache;
 use parking_lot::Mutex;
 use parking_lot::MutexGuard;
@@ -29,13 +28,10 @@ impl<K: ShardKey, T> ShardKey for (K, T) {
     }
 }
 
-/// A single shard.
-type Shard<K, V> = TwoGenerationCache<K, V, DigestHashState>;
-
 /// A [`TwoGenerationCache`] split into shards by key. Eviction order is per shard.
 #[derive(Debug)]
 pub struct ShardedCache<K, V> {
-    shards: [Mutex<Shard<K, V>>; SHARD_COUNT],
+    shards: [Mutex<TwoGenerationCache<K, V>>; SHARD_COUNT],
 }
 
 impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
@@ -58,7 +54,7 @@ impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
         self.shard(&key).insert(key, value);
     }
 
-    fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+    fn shard(&self, key: &K) -> MutexGuard<'_, TwoGenerationCache<K, V>> {
         let [first, ..] = &self.shards;
         self.shards
             .get(key.shard_bits() % SHARD_COUNT)
