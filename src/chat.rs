@@ -57,6 +57,7 @@ use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::TableWindow;
 
 /// Maximum characters of a model's name in the log.
 const MAX_LOGGED_MODEL_CHARS: usize = 100;
@@ -98,6 +99,8 @@ pub(crate) struct Chat<'c> {
     compact_now: bool,
     prefix_keys: PrefixKeys,
     model: Arc<str>,
+    /// The window that the table of models states. The table is searched once for a request.
+    table_window: Option<TableWindow>,
     settings: CompactionSettings,
     /// Facts that replies to this caller have shown.
     knowledge: Arc<ModelKnowledge>,

@@ -71,6 +71,7 @@ use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::units::recall_id::RecallForm;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::TableWindow;
 use model_tables::ModelPattern;
 use problems::Problems;
 
@@ -238,6 +239,12 @@ impl Config {
         }
     }
 
+    /// Returns the window that the table states for `model` at this upstream, if any.
+    pub(crate) fn table_window(&self, model: &str) -> Option<TableWindow> {
+        let found = models::look_up(self.upstream.base.host_kind(), model)?;
+        Some(found.limits.table_window())
+    }
+
     /// Returns the prices of `model` at this upstream: those that the operator set, or the listed ones.
     pub(crate) fn prices(&self, model: &str) -> Option<TokenPrices> {
         self.prices_at(self.upstream.base.authority().host(), model)
@@ -290,10 +297,7 @@ impl Config {
             (&mount.base, &mount.authorization, key)
         });
         let all = mounts.chain([own]).filter(|(base, key, _)| {
-            let host = base.authority().host();
-            !self.client_tokens.is_empty()
-                && key.is_none()
-                && HostKind::from_host(host) != HostKind::Local
+            !self.client_tokens.is_empty() && key.is_none() && base.host_kind() != HostKind::Local
         });
         all.map(|(base, _, key)| {
             format!(
@@ -418,7 +422,7 @@ const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
 /// Returns the base URL for requests of the Messages API: `set`, or Anthropic's API beside OpenAI's.
 /// OpenAI has no such endpoint and must not receive Anthropic's keys.
 fn messages_base(base: &BaseUrl, set: Option<BaseUrl>) -> Result<Option<BaseUrl>, Problem> {
-    let is_openai = HostKind::from_host(base.authority().host()) == HostKind::Provider("openai");
+    let is_openai = base.host_kind() == HostKind::Provider("openai");
     if set.is_none() && is_openai {
         let anthropic = BaseUrl::parse(ANTHROPIC_BASE);
         return anthropic

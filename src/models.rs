@@ -61,10 +61,8 @@ pub(crate) enum MatchKind {
     },
 }
 
-/// Looks up `model` at `host` (a name or an address, without a port). Returns `None` for a local
-/// host or an unlisted model.
-pub(crate) fn look_up(host: &str, model: &str) -> Option<TableMatch> {
-    let host = HostKind::from_host(host);
+/// Looks up `model` at a host. Returns `None` for a local host or an unlisted model.
+pub(crate) fn look_up(host: HostKind, model: &str) -> Option<TableMatch> {
     if let Some(base) = names::without_wide_window(model) {
         let found = look_up_name(host, base)?;
         let limits = ModelLimits {

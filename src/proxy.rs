@@ -233,10 +233,7 @@ async fn serve_chat(
     let (chat, inputs) = prepare(request).await;
     log.dashboard.clone_from(&chat.dashboard);
     let (first, body, report) = plan::first_send(&chat, inputs).await;
-    log.set_chat(
-        account::facts(&chat, &first),
-        account::account(&chat, &first, report.bypass()),
-    );
+    account::record(&chat, &first, report.bypass(), log);
     log.report = report;
 
     let (route, head) = (chat.request.route, chat.request.head.clone());

@@ -1,31 +1,39 @@
 //! Account of an attempt, for the log, the dashboard and `longhaul explain --last`.
 
-use crate::account::{AccountContext, Refusal, StoredAccount};
+use crate::account::{AccountContext, Refusal, StoredAccount, WindowNote};
 use crate::chat::attempt::Attempt;
 use crate::chat::{Chat, notices, window};
 use crate::exchange::reply_gate::JudgedReply;
-use crate::exchange::request_log::ChatFacts;
+use crate::exchange::request_log::{ChatFacts, RequestLog};
 use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
 use longhaul_core::planning::account::RequestAccount;
 
-/// Returns the facts about the chat that its log line shows.
-pub(crate) fn facts(chat: &Chat<'_>, attempt: &Attempt) -> ChatFacts {
-    ChatFacts {
+/// Records the facts about an attempt that its log line shows, and its account. `untouched` is the reason
+/// for sending the original, if it is sent.
+pub(crate) fn record(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    untouched: Option<Bypass>,
+    log: &mut RequestLog,
+) {
+    let facts = ChatFacts {
         model: chat.model_in_log().into(),
         conversation: chat.conversation_id(),
         window: window::window_note(chat, attempt.inputs.adopted()),
         soft: attempt.inputs.policy.thresholds.soft,
         hard: attempt.inputs.policy.thresholds.hard,
-    }
+    };
+    let account = account(chat, attempt, facts.window, untouched);
+    log.set_chat(facts, account);
 }
 
-/// Accounts for an attempt. `untouched` is the reason for sending the original, if it is sent. Returns
-/// `None` if nobody can ask for the account.
-pub(crate) fn account(
+/// Accounts for an attempt. Returns `None` if nobody can ask for the account.
+fn account(
     chat: &Chat<'_>,
     attempt: &Attempt,
+    window: WindowNote,
     untouched: Option<Bypass>,
 ) -> Option<StoredAccount> {
     chat.dashboard.as_ref()?;
@@ -39,7 +47,7 @@ pub(crate) fn account(
     let context = AccountContext {
         mode: chat.mode,
         profile: chat.settings.profile,
-        window: window::window_note(chat, attempt.inputs.adopted()),
+        window,
         cause: attempt.cause,
         untouched,
     };

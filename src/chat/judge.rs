@@ -23,7 +23,7 @@ pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
     let observations = chat.knowledge.windows.observations(&chat.model);
     let fits = observations.is_known_to_fit(
         chat.sent_size(first),
-        window::input_limit_in_force(chat, &first.inputs),
+        window::input_limit_in_force(chat, &first.inputs, &observations),
         chat.configured_window().is_some(),
     );
     if fits && !thinking::may_be_refused(chat, first) {
@@ -66,7 +66,7 @@ pub(crate) async fn judge(
 pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> RequestFacts<'c> {
     let conversation = chat.request.conversation;
     let observations = chat.knowledge.windows.observations(&chat.model);
-    let window = window::window_in_force(chat, &attempt.inputs);
+    let window = window::window_in_force(chat, &attempt.inputs, &observations);
     let target = chat.request.route.mapped.as_str();
     RequestFacts {
         tokens: attempt.tokens(conversation).get(),

@@ -91,10 +91,7 @@ pub(crate) async fn finish(
     publish(chat, adopted).await;
     if let Some(retry) = &attempt.retry {
         retry.add_to_report(chat.request.conversation, attempt.view(), &mut log.report);
-        log.set_chat(
-            account::facts(chat, attempt),
-            account::account(chat, attempt, None),
-        );
+        account::record(chat, attempt, None, log);
     }
     let status = judged.response.status();
     // A separate summary endpoint does not compete with chats.

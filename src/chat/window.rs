@@ -9,7 +9,6 @@ use crate::chat::{Chat, notices};
 use crate::config::SummaryModel;
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::learned::windows::ModelObservations;
-use crate::models;
 use crate::models::HostKind;
 use crate::request::caller_identity::identifying_query;
 use crate::request::headers;
@@ -55,8 +54,11 @@ fn observed_window_sources(
             learned.map(LearnedWindow::for_other_conversations)
         }),
         reported: chat.knowledge.reported_windows.window(model),
-        table: models::look_up(config.upstream.base.authority().host(), model)
-            .map(|found| found.limits.table_window()),
+        table: if *model == *chat.model {
+            chat.table_window
+        } else {
+            config.table_window(model)
+        },
         default: settings.window,
     }
 }
@@ -87,24 +89,33 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
 }
 
 /// Returns the window in force in estimated tokens. `None` if no source states the window.
-pub(super) fn window_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
-    (!window_is_assumed(chat, inputs)).then_some(inputs.policy.thresholds.actual_window)
+pub(super) fn window_in_force(
+    chat: &Chat<'_>,
+    inputs: &PlanInputs,
+    observations: &ModelObservations,
+) -> Option<Tokens> {
+    let sources = observed_sources(chat, inputs.adopted(), observations);
+    (!sources.is_assumed()).then_some(inputs.policy.thresholds.actual_window)
 }
 
 /// Returns the tokens that the window in force leaves for input, if any window is.
-pub(super) fn input_limit_in_force(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Tokens> {
+pub(super) fn input_limit_in_force(
+    chat: &Chat<'_>,
+    inputs: &PlanInputs,
+    observations: &ModelObservations,
+) -> Option<Tokens> {
     let output = chat.request.conversation.output_tokens();
-    window_in_force(chat, inputs).map(|window| window - output.unwrap_or_default())
+    window_in_force(chat, inputs, observations).map(|window| window - output.unwrap_or_default())
 }
 
 /// Whether the operator set the window, or the upstream stated the window to this caller. A window that
 /// only follows from the size of a refused request is not stated.
 pub(super) fn window_is_stated(chat: &Chat<'_>, inputs: &PlanInputs) -> bool {
-    let sources = window_sources(chat, inputs.adopted());
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    let sources = observed_sources(chat, inputs.adopted(), &observations);
     match sources.policy_window().1 {
         SelectedSource::Setting => true,
         SelectedSource::Refusal => {
-            let observations = chat.knowledge.windows.observations(&chat.model);
             let learned = observations.learned_window();
             observations.request_limit().is_some()
                 || learned.is_some_and(|learned| learned.stated.is_some())
@@ -130,7 +141,16 @@ pub(super) fn was_refused_at(chat: &Chat<'_>, inputs: &PlanInputs, tokens: Token
 /// refusals, and the largest request that the account may send.
 pub(super) fn window_sources(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowSources {
     let observations = chat.knowledge.windows.observations(&chat.model);
-    refused_window_sources(chat, record, &observations)
+    observed_sources(chat, record, &observations)
+}
+
+/// Like [`window_sources`], with these observations of the model.
+fn observed_sources(
+    chat: &Chat<'_>,
+    record: Option<&CompactionRecord>,
+    observations: &ModelObservations,
+) -> WindowSources {
+    refused_window_sources(chat, record, observations)
         .with_conversation_window(observations.request_limit())
 }
 
@@ -154,10 +174,10 @@ fn refused_window_sources(
 
 /// Returns the window in force as its source states it.
 pub(super) fn window_note(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> WindowNote {
-    let sources = window_sources(chat, record);
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    let sources = observed_sources(chat, record, &observations);
     let (tokens, selected) = sources.policy_window();
-    let observations = || chat.knowledge.windows.observations(&chat.model);
-    let stated = || observations().learned_window()?.stated;
+    let stated = || observations.learned_window()?.stated;
     let (tokens, source) = match selected {
         SelectedSource::Setting => (tokens, WindowSource::Setting),
         SelectedSource::Refusal => match stated() {
@@ -296,11 +316,11 @@ const NEAR_LOCAL_WINDOW: Tokens = Tokens::new(2_048);
 
 /// Whether the window that the upstream lists may change this chat's next plan: if the chat comes near
 /// the window that its model may have. So hundreds of callers do not query every hour.
-fn listing_may_matter(chat: &Chat<'_>) -> bool {
-    let host = chat.services().config.upstream.base.authority().host();
-    let sources = model_window_sources(chat, &chat.model, None);
+fn listing_may_matter(chat: &Chat<'_>, observations: &ModelObservations) -> bool {
+    let host = chat.services().config.upstream.base.host_kind();
+    let sources = observed_window_sources(chat, &chat.model, None, observations);
     let tokens = chat.request.conversation.tokens();
-    is_near(tokens, HostKind::from_host(host), sources.policy_window())
+    is_near(tokens, host, sources.policy_window())
 }
 
 /// Whether a chat of `tokens` comes near the assumed window. A local server may have any window.
@@ -323,16 +343,13 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     let services = chat.services();
     let config = &services.config;
     let asks = config.upstream.query_windows && status.is_success() && !chat.model.is_empty();
-    if !asks
-        || chat.configured_window().is_some()
-        || chat
-            .knowledge
-            .windows
-            .observations(&chat.model)
-            .window()
-            .is_some()
+    if !asks || chat.configured_window().is_some() {
+        return;
+    }
+    let observations = chat.knowledge.windows.observations(&chat.model);
+    if observations.window().is_some()
         || !chat.knowledge.reported_windows.is_due(&chat.model)
-        || !listing_may_matter(chat)
+        || !listing_may_matter(chat, &observations)
     {
         return;
     }
@@ -357,7 +374,7 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         model: (*chat.model).to_owned(),
         scheme: base.scheme().clone(),
         authority: base.authority().clone(),
-        host_kind: HostKind::from_host(base.authority().host()),
+        host_kind: base.host_kind(),
         models_path: format!("{prefix}/models"),
         credentials: if services.keys.holds_upstream_key() {
             String::new()

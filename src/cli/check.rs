@@ -17,7 +17,6 @@ use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
 use crate::display::terminal;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
-use crate::models::HostKind;
 use crate::telemetry::TraceDestination;
 use crate::upstream::Upstream;
 
@@ -151,7 +150,7 @@ pub(super) fn ask_upstream(
         model: model.to_owned(),
         scheme: base.scheme().clone(),
         authority: base.authority().clone(),
-        host_kind: HostKind::from_host(base.authority().host()),
+        host_kind: base.host_kind(),
         models_path: format!("{}/models", path.unwrap_or("/v1")),
         credentials: String::new(),
         headers,

@@ -21,7 +21,7 @@ pub(super) struct ModelWindow<'c> {
 impl<'c> ModelWindow<'c> {
     /// Combines the settings and the table for `model` with the window `asked` of the upstream.
     pub(super) fn for_model(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
-        let found = models::look_up(upstream_host(config), model);
+        let found = models::look_up(config.upstream.base.host_kind(), model);
         let conduct = config.settings_for(model);
         Self {
             config,

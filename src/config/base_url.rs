@@ -19,6 +19,7 @@ pub struct BaseUrl {
     scheme: Scheme,
     authority: Authority,
     host: HeaderValue,
+    host_kind: HostKind,
     path: String,
 }
 
@@ -53,6 +54,7 @@ impl BaseUrl {
         }
         Ok(Self {
             scheme,
+            host_kind: HostKind::from_host(authority.host()),
             authority,
             host,
             path,
@@ -65,6 +67,11 @@ impl BaseUrl {
 
     pub(crate) fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// Returns the kind of the host, which each request asks for.
+    pub(crate) fn host_kind(&self) -> HostKind {
+        self.host_kind
     }
 
     /// Returns the authority as a value of the Host header.

@@ -6,9 +6,13 @@ use longhaul_core::units::usd::Usd;
 use proptest::prelude::*;
 use std::process::Command;
 
+fn look_up_at(host: &str, model: &str) -> Option<TableMatch> {
+    look_up(HostKind::from_host(host), model)
+}
+
 /// Checks a look-up: `None`, or (provider, name in the table, window, input limit).
 fn check(host: &str, model: &str, expect: Option<(&str, &str, u32, Option<u32>)>) {
-    let found = look_up(host, model).map(|found| {
+    let found = look_up_at(host, model).map(|found| {
         let entry = found.limits;
         let input = entry.input.map(Tokens::get);
         (entry.provider, entry.model, entry.window.get(), input)
@@ -17,7 +21,7 @@ fn check(host: &str, model: &str, expect: Option<(&str, &str, u32, Option<u32>)>
 }
 
 fn reason(host: &str, model: &str) -> MatchKind {
-    look_up(host, model).unwrap().kind
+    look_up_at(host, model).unwrap().kind
 }
 
 #[test]
@@ -28,7 +32,7 @@ fn every_row_is_found_under_its_own_host_and_name() {
         let (host, _) = hosts::all()
             .find(|(_, provider)| *provider == entry.provider)
             .unwrap_or_else(|| panic!("{} has no host", entry.provider));
-        let found = look_up(&host, entry.model);
+        let found = look_up_at(&host, entry.model);
         let expect = TableMatch {
             limits: entry,
             kind: MatchKind::Exact,
@@ -81,7 +85,7 @@ fn lookup_ignores_case_and_understands_the_1m_suffix() {
         Some(("anthropic", "claude-sonnet-4-5", 200_000, None)),
     );
     for name in ["claude-sonnet-4-5[1m]", "claude-sonnet-4-5-20250929[1M]"] {
-        let found = look_up("api.anthropic.com", name).unwrap().limits;
+        let found = look_up_at("api.anthropic.com", name).unwrap().limits;
         assert_eq!(found.window, Tokens::new(1_000_000), "{name}");
     }
     check("api.openai.com", "no-such-model[1m]", None);
@@ -89,7 +93,7 @@ fn lookup_ignores_case_and_understands_the_1m_suffix() {
     // Every row is found in upper case, under a name that differs in case alone.
     for row in table::all().step_by(7) {
         let entry = row.limits().unwrap();
-        let found = look_up("gateway.example", &entry.model.to_ascii_uppercase());
+        let found = look_up_at("gateway.example", &entry.model.to_ascii_uppercase());
         let found = found.unwrap().limits.model;
         assert!(found.eq_ignore_ascii_case(entry.model), "{found}");
     }
@@ -155,7 +159,7 @@ fn unknown_host_takes_the_makers_or_else_the_smallest_window() {
         MatchKind::OtherHost { rows: 1 }
     );
     // No provider that serves this model made it.
-    let found = look_up("gateway.example.org", "openai/gpt-oss-120b").unwrap();
+    let found = look_up_at("gateway.example.org", "openai/gpt-oss-120b").unwrap();
     let smallest = table::rows_named("openai/gpt-oss-120b")
         .map(|row| row.limits().unwrap().window)
         .min();
@@ -190,9 +194,9 @@ fn embedded_table_is_the_readable_one() {
 proptest! {
     #[test]
     fn lookup_never_panics_on_arbitrary_hosts_and_names(host in "\\PC*", model in "\\PC*") {
-        _ = look_up(&host, &model);
-        _ = look_up("api.openai.com", &model);
-        _ = look_up("gateway.example.org", &model);
+        _ = look_up_at(&host, &model);
+        _ = look_up_at("api.openai.com", &model);
+        _ = look_up_at("gateway.example.org", &model);
     }
 
     #[test]
@@ -207,7 +211,7 @@ proptest! {
     ) {
         let model = parts.concat();
         for host in ["api.openai.com", "openrouter.ai", "gateway.example.org", "localhost"] {
-            _ = look_up(host, &model);
+            _ = look_up_at(host, &model);
         }
     }
 }
