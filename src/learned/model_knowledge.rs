@@ -13,6 +13,7 @@ use crate::learned::refuted_suspicions::RefutedSuspicions;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
 use crate::learned::windows::LearnedWindows;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
 /// Callers whose knowledge is kept in memory. Other callers evict no knowledge of one whose request was
@@ -51,6 +52,8 @@ pub(crate) struct ModelKnowledge {
     pub(crate) binding_models: BindingModels,
     /// Refusals of models whose server counts the requested output.
     pub(crate) counted_outputs: CountedOutputs,
+    /// Keys of the models' facts in the store.
+    keys: LockedCache<String, RecordKey, MODELS_PER_CALLER>,
     scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
@@ -91,6 +94,7 @@ impl KnowledgeByCaller {
                 refuted: RefutedSuspicions::default(),
                 binding_models: BindingModels::default(),
                 counted_outputs: CountedOutputs::default(),
+                keys: LockedCache::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
                 accepted: Arc::clone(&self.accepted),
@@ -127,7 +131,12 @@ impl ModelKnowledge {
 
     /// Returns the key under which the store keeps the facts about a model.
     pub(crate) fn key(&self, model: &str) -> RecordKey {
-        self.scope.named_key(model)
+        let known = self.keys.lock().get(model);
+        known.unwrap_or_else(|| {
+            let key = self.scope.named_key(model);
+            self.keys.lock().insert(model.to_owned(), key);
+            key
+        })
     }
 
     /// Returns the facts about a model, to publish to other processes. `None` if the upstream has

@@ -4,6 +4,9 @@ use crate::FORM_VERSION;
 use crate::collections::two_generation_cache::ShardKey;
 use std::hash::{Hash, Hasher};
 
+/// Room for what usually distinguishes a caller: an upstream, a path and one key.
+const SCOPE_TEXT_BYTES: usize = 512;
+
 /// The hash of a prefix.
 pub(crate) type PrefixHash = [u8; 32];
 
@@ -18,12 +21,13 @@ pub struct Scope {
 impl Scope {
     /// Derives the scope of a caller from a secret and everything that distinguishes callers.
     pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
-        let mut hasher = blake3::Hasher::new_keyed(secret);
+        // One buffer: the hasher of a stream costs more than such a short text.
+        let mut text = Vec::with_capacity(SCOPE_TEXT_BYTES);
         for part in caller {
-            hasher.update(&length_bytes(part.len()));
-            hasher.update(part);
+            text.extend_from_slice(&length_bytes(part.len()));
+            text.extend_from_slice(part);
         }
-        let key = hasher.finalize().into();
+        let key = blake3::keyed_hash(secret, &text).into();
         let tag_hash = blake3::keyed_hash(&key, b"tag");
         Self {
             key,
@@ -42,10 +46,15 @@ impl Scope {
 
     /// Returns the key of data stored for this scope under a name rather than for a conversation.
     pub fn named_key(self, name: &str) -> RecordKey {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&FORM_VERSION.to_le_bytes());
-        hash_field(&mut hasher, b'm', name);
-        RecordKey::new(self.tag(), hasher.finalize().into())
+        let length = length_bytes(name.len());
+        let text = [
+            &FORM_VERSION.to_le_bytes()[..],
+            b"m",
+            &length,
+            name.as_bytes(),
+        ]
+        .concat();
+        RecordKey::new(self.tag(), blake3::keyed_hash(&self.key, &text).into())
     }
 }
 
