@@ -202,7 +202,7 @@ async fn forward(
         }
     };
     let caller = services.caller_to_accept(&head, route.mapped.path());
-    let reply = send::send(services, &route, head, body, framing, None, log).await?;
+    let reply = send::send(services, &route, &head, body, framing, None, log).await?;
     if let Some(caller) = caller.filter(|_| reply.status().is_success()) {
         services.accepted.insert(caller);
     }
@@ -236,7 +236,7 @@ async fn serve_chat(
     account::record(&chat, &first, report.bypass(), log);
     log.report = report;
 
-    let (route, head) = (chat.request.route, chat.request.head.clone());
+    let (route, head) = (chat.request.route, chat.request.head);
     let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(&chat, &first);
     let sent = send::send(services, route, head, body, framing, None, log);
@@ -267,7 +267,7 @@ async fn serve_count(
     let is_original = rewritten.is_none();
     let body = rewritten.unwrap_or_else(|| chat.request.body.original());
     let (body, framing) = body.into_request_body(&log.meter);
-    let sent = send::send(services, route, head.clone(), body, framing, None, log);
+    let sent = send::send(services, route, head, body, framing, None, log);
     let reply = sent.await?.map(PeekedBody::new);
     if is_original || !count::refuses_body(reply.status()) {
         return Ok(reply);
@@ -278,7 +278,7 @@ async fn serve_count(
     let original = count::original_body(&chat, &inputs);
     let (body, framing) = original.into_request_body(&log.meter);
     let (head, why) = (retry_head(head), Some(RetryReason::Original));
-    let sent = send::send(services, route, head, body, framing, why, log);
+    let sent = send::send(services, route, &head, body, framing, why, log);
     Ok(sent
         .await
         .map_or(reply, |second| second.map(PeekedBody::new)))
@@ -304,7 +304,7 @@ async fn retry(
     let sent = send::send(
         services,
         route,
-        head,
+        &head,
         body,
         framing,
         second.retry_reason(),

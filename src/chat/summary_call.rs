@@ -52,8 +52,14 @@ pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryT
         ));
     }
     let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
-    let (head, framing) = (request.head.clone(), BodyFraming::Length(0));
-    let request = upstream_request(request.services, head, request.route, empty, framing);
+    let framing = BodyFraming::Length(0);
+    let request = upstream_request(
+        request.services,
+        request.head,
+        request.route,
+        empty,
+        framing,
+    );
     let (mut head, _) = request.ok()?.into_parts();
     head.headers = headers::for_summary(&head.headers);
     Some((head, SummaryTarget::Conversation))

@@ -44,7 +44,7 @@ pub(crate) fn route<B>(
 pub(crate) async fn send(
     services: &Services,
     route: &Route,
-    head: Parts,
+    head: &Parts,
     body: RequestBody,
     framing: BodyFraming,
     retry: Option<RetryReason>,
@@ -69,27 +69,30 @@ pub(crate) async fn send(
 /// header names in them.
 pub(crate) fn upstream_request(
     services: &Services,
-    mut head: Parts,
+    head: &Parts,
     route: &Route,
     body: RequestBody,
     framing: BodyFraming,
 ) -> Result<Request<RequestBody>, Fault> {
     let base = &services.config.upstream.base;
-    let kept = headers::request(&head, base.host(), framing);
-    head.headers = services
+    let kept = headers::request(head, base.host(), framing);
+    let mut fields = services
         .keys
-        .replace_credentials(&head, route.mapped.path(), kept);
+        .replace_credentials(head, route.mapped.path(), kept);
     if let Some(name) = services.scopes.caller_header() {
-        head.headers = headers::without_field(&head.headers, name);
+        fields = headers::without_field(&fields, name);
     }
-    head.version = Version::HTTP_11;
-    head.uri = Uri::builder()
+    let mut request = Request::new(body);
+    *request.method_mut() = head.method.clone();
+    *request.headers_mut() = fields;
+    *request.extensions_mut() = head.extensions.clone();
+    *request.uri_mut() = Uri::builder()
         .scheme(base.scheme().clone())
         .authority(base.authority().clone())
         .path_and_query(route.mapped.clone())
         .build()
         .map_err(|_| Fault::InvalidTarget)?;
-    Ok(Request::from_parts(head, body))
+    Ok(request)
 }
 
 /// Builds the client's reply, with the upstream body unchanged. Fails if the transfer codings of

@@ -97,7 +97,7 @@ pub(crate) async fn upgrade(
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
     let body = RequestBody::from_client(body, &log.meter);
-    let request = upstream_request(services, head, route, body, BodyFraming::Upgrade)?;
+    let request = upstream_request(services, &head, route, body, BodyFraming::Upgrade)?;
     log.trace.record_send(None, &request);
     let sent = services.upstream.send_upgrade(request);
     let reply = log.meter.measure_wait(sent).await;

@@ -98,11 +98,14 @@ pub(crate) fn agent_product(headers: &HeaderMap) -> String {
 }
 
 /// Headers in which Claude Code names its session and the agent within it.
-const AGENT_SESSION: [&str; 2] = ["x-claude-code-session-id", "x-claude-code-agent-id"];
+static AGENT_SESSION: [HeaderName; 2] = [
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("x-claude-code-agent-id"),
+];
 
 /// Returns what a client says of its session. Sub-agents share a key, and may begin with the same words.
 pub(crate) fn agent_session(headers: &HeaderMap) -> Vec<&[u8]> {
-    let values = AGENT_SESSION.iter().map(|name| headers.get(*name));
+    let values = AGENT_SESSION.iter().map(|name| headers.get(name));
     let values: Vec<_> = values
         .map(|value| value.map_or(&[][..], |it| it.as_bytes()))
         .collect();
@@ -112,12 +115,11 @@ pub(crate) fn agent_session(headers: &HeaderMap) -> Vec<&[u8]> {
     values
 }
 
-/// Returns a pseudonym of the caller with this scope: eight hexadecimal digits, which reveal nothing of
-/// the credentials.
+/// Returns a pseudonym of the caller with this scope: the first eight hexadecimal digits of its public
+/// tag, which reveal nothing of the credentials.
 pub(crate) fn pseudonym(scope: Scope) -> String {
-    let key = scope.named_key("pseudonym on the dashboard").to_bytes();
-    let end = key.last_chunk().copied().unwrap_or_default();
-    format!("{:08x}", u32::from_be_bytes(end))
+    let [a, b, c, d, ..] = scope.tag().0;
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
 /// Returns the names of the fields that identify a caller, sorted, so that their order in the
