@@ -2,58 +2,53 @@
 //! computes styles for each field even if unused; this code does not. Values that need no
 //! formatting are written directly.
 
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Write as _};
 
 use tracing::field::{Field, Visit};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
+/// Initial room for the fields of a line, in bytes: those of a request take about 400.
+const LINE_BYTES: usize = 512;
+
 /// Formats the fields of a log line.
 pub(super) struct TextFields;
 
 impl<'w> FormatFields<'w> for TextFields {
-    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut line = FieldWriter {
-            writer,
-            is_empty: true,
-            written: Ok(()),
-        };
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut line = FieldWriter(String::with_capacity(LINE_BYTES));
         fields.record(&mut line);
-        line.written
+        writer.write_str(&line.0)
     }
 }
 
-/// A line under construction.
-struct FieldWriter<'w> {
-    writer: Writer<'w>,
-    is_empty: bool,
-    written: fmt::Result,
-}
+/// A line under construction. A string takes each part directly; the writer would take it through two
+/// trait objects.
+struct FieldWriter(String);
 
-impl FieldWriter<'_> {
-    /// Appends what `write` writes, after a space if the line is not empty.
-    fn write_field(&mut self, write: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        let Self {
-            writer, is_empty, ..
-        } = self;
-        self.written = self.written.and_then(|()| {
-            if !std::mem::take(is_empty) {
-                writer.write_char(' ')?;
-            }
-            write(writer)
-        });
-    }
-}
-
-impl Visit for FieldWriter<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        match field.name() {
-            "message" => self.write_field(|line| write!(line, "{value:?}")),
-            // Source locations of libraries that use the `log` crate.
-            name if name.starts_with("log.") => {}
-            name => self.write_field(|line| write!(line, "{name}={value:?}")),
+impl FieldWriter {
+    /// Appends the name of a field and an equals sign, after a space if the line is not empty.
+    fn begin(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push(' ');
         }
+        if name != "message" {
+            self.0.push_str(name);
+            self.0.push('=');
+        }
+    }
+}
+
+impl Visit for FieldWriter {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Source locations of libraries that use the `log` crate.
+        if field.name().starts_with("log.") {
+            return;
+        }
+        self.begin(field.name());
+        // A string takes all that is written.
+        _ = write!(self.0, "{value:?}");
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -61,19 +56,14 @@ impl Visit for FieldWriter<'_> {
         if field.name() == "message" || !value.bytes().all(is_plain) {
             return self.record_debug(field, &value);
         }
-        self.write_field(|line| {
-            line.write_str(field.name())?;
-            line.write_str("=\"")?;
-            line.write_str(value)?;
-            line.write_char('"')
-        });
+        self.begin(field.name());
+        self.0.push('"');
+        self.0.push_str(value);
+        self.0.push('"');
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.write_field(|line| {
-            line.write_str(field.name())?;
-            line.write_char('=')?;
-            line.write_str(itoa::Buffer::new().format(value))
-        });
+        self.begin(field.name());
+        self.0.push_str(itoa::Buffer::new().format(value));
     }
 }
