@@ -156,8 +156,12 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         let state = &mut *self.state.lock();
         if let Some(value) = change(state.get(&key)) {
             let weight = (self.weight_of)(&value);
-            state.remove(&key);
-            state.put(key, value, weight);
+            if let Some(entry) = state.entry_of_weight(&key, weight) {
+                entry.value = value;
+            } else {
+                state.remove(&key);
+                state.put(key, value, weight);
+            }
         }
     }
 
@@ -252,6 +256,14 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
             self.newcomers.put(key, value, weight, uses);
         }
         self.make_room(caller);
+    }
+
+    /// Returns the entry under `key` if a value of this weight fits in its place.
+    fn entry_of_weight(&mut self, key: &K, weight: u64) -> Option<&mut CacheEntry<V>> {
+        let own = self.by_caller.get_mut(&key.caller());
+        let entry = own.and_then(|own| own.entries.get_mut(key));
+        let entry = entry.or_else(|| self.newcomers.entries.get_mut(key))?;
+        (entry.weight == weight).then_some(entry)
     }
 
     fn remove(&mut self, key: &K) {
