@@ -1,5 +1,6 @@
 //! The life of a request: receive, read, plan, splice, send, judge, relay.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -160,8 +161,9 @@ async fn forward(
 
     let overrides = RequestOverrides::from_headers(&head.headers);
     let meter = &log.meter;
-    let receiving = services.receive(&head, overrides, body, meter);
-    let received = meter.measure_wait(receiving).await?;
+    let received = meter
+        .measure_wait(pin!(services.receive(&head, overrides, body, meter)))
+        .await?;
     // The reservation of a whole body is held until the reply head arrives. By then the body has been
     // written, or the upstream has answered early and usually reads no more of the body.
     let (body, framing, _reservation) = match received {

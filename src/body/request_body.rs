@@ -36,7 +36,10 @@ impl TransferMeter {
 
     /// Awaits `other` and adds the elapsed time to the wait time. Waits of one request do not
     /// overlap.
-    pub(crate) async fn measure_wait<F: Future>(&self, other: F) -> F::Output {
+    ///
+    /// The future is pinned by the caller: each function that takes a large future by value copies the
+    /// future three times.
+    pub(crate) async fn measure_wait<F: Future>(&self, other: Pin<&mut F>) -> F::Output {
         let began = Instant::now();
         let output = other.await;
         let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);

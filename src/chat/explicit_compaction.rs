@@ -4,6 +4,7 @@
 //! The records are adopted for the conversation: the agent continues with its own history, and its
 //! next request starts from them.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -94,8 +95,9 @@ pub(crate) async fn answer(
         return Err(Fault::CompactionOff);
     }
     let meter = &log.meter;
+    let reader = services.body_reader(&head, meter);
     let received = meter
-        .measure_wait(services.body_reader(&head, meter).receive(&head, body))
+        .measure_wait(pin!(reader.receive(&head, body)))
         .await?;
     let body = match received {
         Received::Chat(body) => body,

@@ -1,5 +1,6 @@
 //! Judges the reply to an attempt.
 
+use std::pin::pin;
 use std::time::Instant;
 
 use http::Response;
@@ -53,7 +54,7 @@ pub(crate) async fn judge(
     let began = Instant::now();
     let owner = chat.request.head.extensions.get::<Owner>().copied();
     let budget = services.budget.owned_by(owner);
-    let judging = reply_gate::judge(reply, holding, classifier, &budget);
+    let judging = pin!(reply_gate::judge(reply, holding, classifier, &budget));
     let judged = log.meter.measure_wait(judging).await;
     if holds {
         services.metrics.held.observe(began.elapsed());

@@ -4,6 +4,7 @@
 //! [`RunningSummaries`](crate::summaries::jobs) prevents duplicate summaries of a record in this process,
 //! and the lease in `summary_task` across replicas. The guards limit a caller.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
@@ -93,7 +94,7 @@ async fn wait_for_job(chat: &Chat<'_>, mut handle: JobHandle, inputs: &mut PlanI
     let wait = services.config.summary.wait_limit;
     let deadline = *inputs.deadline.get_or_insert_with(|| began + wait);
     let ended = timeout_at(deadline, handle.completed());
-    if chat.request.meter.measure_wait(ended).await.is_err() {
+    if chat.request.meter.measure_wait(pin!(ended)).await.is_err() {
         handle.detach();
     }
     services.metrics.summary_wait.observe(began.elapsed());

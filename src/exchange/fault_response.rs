@@ -25,7 +25,7 @@ pub(crate) fn answer_fault(
     services: &Services,
     fault: Fault,
     page: Option<&HeaderValue>,
-    mut log: RequestLog,
+    mut log: Box<RequestLog>,
 ) -> Response<ReplyBody> {
     services.metrics.faults.add(fault);
     log.record_fault(fault);

@@ -16,7 +16,7 @@ use crate::upstream::UpstreamBody;
 /// A reply body together with its request's log.
 pub(crate) struct ReplyBody {
     source: ReplySource,
-    log: RequestLog,
+    log: Box<RequestLog>,
     /// Upstream error to return once all earlier frames have been written.
     pending_error: Option<StreamError>,
 }
@@ -28,7 +28,7 @@ pub(crate) type ReplySource = Either<Full<Bytes>, PeekedBody<UpstreamBody>>;
 type StreamError = <ReplySource as Body>::Error;
 
 /// Begins to relay a reply, whose head goes out now.
-pub(crate) fn relay(reply: Response<ReplySource>, mut log: RequestLog) -> Response<ReplyBody> {
+pub(crate) fn relay(reply: Response<ReplySource>, mut log: Box<RequestLog>) -> Response<ReplyBody> {
     log.record_response_head(reply.status());
     reply.map(|source| {
         let mut body = ReplyBody {

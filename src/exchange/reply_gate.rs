@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -80,7 +81,7 @@ where
         match classifier(status).zip(decoder()) {
             Some((reading, decoder)) if may_be_held(&held, reading.held_bytes()) => {
                 // A timeout drops the future between two frames, so no bytes are lost.
-                timeout(HELD_FOR, read(&mut held, reading, decoder))
+                timeout(HELD_FOR, pin!(read(&mut held, reading, decoder)))
                     .await
                     .unwrap_or(Some(Verdict::Fine))
             }

@@ -76,9 +76,10 @@ pub(crate) struct RequestLog {
 
 impl RequestLog {
     /// Starts the log of `request`. The ending is `ClientLeft` until the response ends otherwise.
-    pub(crate) fn start<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Self {
+    /// The log is boxed: the body of the reply, which holds the log, moves ten times on its way.
+    pub(crate) fn start<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Box<Self> {
         metrics.in_flight.add(1_u64);
-        Self {
+        Box::new(Self {
             method: request.method().clone(),
             path: String::new(),
             mount: None,
@@ -99,14 +100,17 @@ impl RequestLog {
             trace: RequestTrace::start(request.headers()),
             metrics: Arc::clone(metrics),
             place: None,
-        }
+        })
     }
 
     /// Sets the upstream path, without its query.
     pub(crate) fn set_path(&mut self, path: &str) {
         // An ID opens the original that it names, so no log shows one.
-        self.path = match path.split_once(RECALL_PATH) {
-            Some((before, _)) => format!("{before}{RECALL_PATH}…"),
+        // A string searcher costs more to set up than the few windows of a short path.
+        let mut windows = path.as_bytes().windows(RECALL_PATH.len());
+        let recall = windows.position(|window| window == RECALL_PATH.as_bytes());
+        self.path = match recall.and_then(|start| path.get(..start)) {
+            Some(before) => format!("{before}{RECALL_PATH}…"),
             None => path.to_owned(),
         };
         self.trace

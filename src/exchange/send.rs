@@ -1,5 +1,7 @@
 //! Sends a request upstream and builds the client's reply.
 
+use std::pin::pin;
+
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri, Version};
@@ -53,7 +55,8 @@ pub(crate) async fn send(
     let request = upstream_request(services, head, route, body, framing)?;
     log.trace.record_send(retry, &request);
     let meter = &log.meter;
-    let reply = meter.measure_wait(services.upstream.send(request)).await;
+    let sending = pin!(services.upstream.send(request));
+    let reply = meter.measure_wait(sending).await;
     let reply = reply.map_err(|fault| {
         if meter.has_client_failed() {
             Fault::RequestBodyBroken

@@ -1,6 +1,6 @@
 //! Tunnel after a 101 response: copies bytes both ways, until both ends are done or one breaks.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -100,7 +100,7 @@ pub(crate) async fn upgrade(
     let request = upstream_request(services, &head, route, body, BodyFraming::Upgrade)?;
     log.trace.record_send(None, &request);
     let sent = services.upstream.send_upgrade(request);
-    let reply = log.meter.measure_wait(sent).await;
+    let reply = log.meter.measure_wait(pin!(sent)).await;
     log.trace.record_reply(&reply);
     let mut reply = reply?;
     let switches = reply.status() == StatusCode::SWITCHING_PROTOCOLS;
