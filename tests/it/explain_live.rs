@@ -180,3 +180,56 @@ async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("is `longhaul serve` running"), "{said}");
 }
+
+/// Builds a chat of `steps` steps of about 500 tokens, whose results are too short to clear.
+fn steps(steps: usize) -> Value {
+    let text = "word ".repeat(400);
+    let mut messages = vec![json!({"role": "user", "content": "go"})];
+    for at in 0..steps {
+        let (id, file) = (format!("call{at}"), format!("src/part{at}.rs"));
+        let function = json!({"name": "read", "arguments": json!({"path": file}).to_string()});
+        let call = json!({"id": id, "type": "function", "function": function});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        let content = format!("{file}: {text}");
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
+    }
+    let tool = json!({"type": "function", "function": {"name": "read", "parameters": {}}});
+    json!({"model": "m", "messages": messages, "tools": [tool]})
+}
+
+#[tokio::test]
+async fn each_compaction_adds_a_segment_and_leaves_the_earlier_ones_as_they_are() {
+    let model = Model::start(ModelOptions::with_window(10_000_000))
+        .await
+        .unwrap();
+    let environment = [
+        ("LONGHAUL_WINDOW", "16000"),
+        ("LONGHAUL_SUMMARY_MODEL", "none"),
+    ];
+    let program = Program::with_admin(&model.url(), &environment, Admin::Free);
+    let caller = Caller::of(program.address());
+    let mut seen: Vec<Vec<Value>> = Vec::new();
+    for count in (5..120).step_by(5) {
+        let body = steps(count).to_string();
+        let came = caller.ask_at("/v1/chat/completions", &[], body).await;
+        assert_eq!(came.status, 200, "{count} steps: {:?}", came.body);
+        let json: Value = serde_json::from_str(&page(&program, &["--last", "--json"])).unwrap();
+        let segments = json["digest"]["segments"].as_array().cloned();
+        let segments = segments.unwrap_or_default();
+        if seen.last() != Some(&segments) {
+            seen.push(segments);
+        }
+    }
+    let grown = seen.windows(2).filter(|pair| {
+        let (before, after) = (&pair[0], &pair[1]);
+        !before.is_empty() && after.len() == before.len() + 1 && after.starts_with(before)
+    });
+    assert!(grown.count() >= 2, "segments by request: {seen:#?}");
+    let newest = seen.last().unwrap();
+    let last = page(&program, &["--last"]);
+    assert!(newest.len() >= 2, "{newest:#?}");
+    for segment in newest {
+        let end = format!("to {}: ", segment["through"]);
+        assert!(last.contains(&end), "{end}: {last}");
+    }
+}
