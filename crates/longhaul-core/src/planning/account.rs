@@ -3,6 +3,8 @@
 //! An account contains no text of a conversation, except the names of tools. Words for people are
 //! made from it elsewhere, so that an account costs little for a request that nobody looks at.
 
+mod tool_names;
+
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, Message, Role, ToolCall};
 use crate::planning::plan::RuleDecisions;
@@ -11,9 +13,9 @@ use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::tool_result::{ClearDecision, ToolResult};
 use crate::units::tokens::Tokens;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use tool_names::ToolNames;
 
-/// Maximum length of the names of a message's tools, in characters. Clients choose these names.
-const TOOL_CHARS: usize = 40;
 /// Maximum length of the argument that identifies a call, in characters: a path and its folders.
 const SUBJECT_CHARS: usize = 60;
 /// Maximum calls of one message whose arguments are named.
@@ -61,7 +63,7 @@ pub struct AccountRow {
     /// Author of the messages; `None` for a run of several authors.
     pub role: Option<Role>,
     /// Tool that produced a result, or tools that an assistant message calls.
-    pub tool: Option<Box<str>>,
+    pub tool: Option<Arc<str>>,
     /// Plain estimate of the messages as they came.
     pub before: Tokens,
     /// Plain estimate of the messages as forwarded.
@@ -215,16 +217,15 @@ impl RequestAccount {
     /// unchanged messages that have the same decision.
     #[must_use]
     pub fn folded(mut self, kept: bool) -> Self {
-        let mut folded: Vec<AccountRow> = Vec::new();
-        for row in self.rows {
-            let joins =
+        self.rows.dedup_by(|row, last| {
+            let is_joined =
                 row.decision == MessageDecision::Summarised || kept && row.decision.is_unchanged();
-            match folded.last_mut() {
-                Some(last) if joins && last.decision == row.decision => last.append(&row),
-                Some(_) | None => folded.push(row),
+            let joins = is_joined && last.decision == row.decision;
+            if joins {
+                last.append(row);
             }
-        }
-        self.rows = folded;
+            joins
+        });
         self
     }
 
@@ -275,11 +276,14 @@ fn rows(
     decisions: Option<&RuleDecisions>,
 ) -> Vec<AccountRow> {
     let results = decisions.map_or(&[][..], |made| made.prune_state.results());
+    let mut results = results.iter().peekable();
     let changes = view.savings_by_message(conversation);
+    let mut names = ToolNames::new(conversation);
     let messages = conversation.messages().iter().enumerate();
     messages
         .map(|(at, message)| {
-            let decision = decision(policy, view, &changes, results, (at, message));
+            let result = results.next_if(|result| result.message == at);
+            let decision = decision(policy, view, &changes, result, (at, message));
             let saves = if decision == MessageDecision::Summarised {
                 message.tokens
             } else {
@@ -289,7 +293,7 @@ fn rows(
                 from: at,
                 to: at + 1,
                 role: Some(message.role),
-                tool: tool_names(conversation, at, message),
+                tool: names.of_message(at, message),
                 before: message.tokens,
                 after: message.tokens - saves,
                 decision,
@@ -303,7 +307,7 @@ fn decision(
     policy: &Policy,
     view: &ForwardedView,
     changes: &BTreeMap<usize, (MessageDecision, Tokens)>,
-    results: &[ToolResult],
+    result: Option<&ToolResult>,
     (at, message): (usize, &Message),
 ) -> MessageDecision {
     if view.is_summarised() && (view.history_from()..view.summarised_until()).contains(&at) {
@@ -315,8 +319,6 @@ fn decision(
     if at < view.history_from() {
         return MessageDecision::Head;
     }
-    let result = results.binary_search_by_key(&at, |result| result.message);
-    let result = result.ok().and_then(|found| results.get(found));
     match result.map(|result| result.decision) {
         // The rule cleared the result, and the plan was given up.
         Some(ClearDecision::Cleared) => MessageDecision::Kept,
@@ -366,32 +368,6 @@ fn answered_call<'c>(conversation: &'c Conversation<'_>, at: usize) -> Option<&'
     let batch = batches.get(batch)?;
     let is_result = batch.results.contains(&at);
     is_result.then(|| conversation.call_for_result(batch, at))?
-}
-
-/// Returns the names of a message's tools.
-fn tool_names(conversation: &Conversation<'_>, at: usize, message: &Message) -> Option<Box<str>> {
-    let body = conversation.body();
-    let called = answered_call(conversation, at)
-        .and_then(|call| call.name)
-        .or_else(|| message.name.filter(|_| message.role.is_tool_result()));
-    let calls = conversation.calls(message).iter();
-    let mut names = called
-        .into_iter()
-        .chain(calls.filter_map(|call| call.name))
-        .map(|name| name.decode(body));
-    let mut joined = names.next()?.into_owned();
-    for name in names {
-        if joined.len() > 4 * TOOL_CHARS {
-            break;
-        }
-        joined.push_str(", ");
-        joined.push_str(&name);
-    }
-    if let Some((end, _)) = joined.char_indices().nth(TOOL_CHARS) {
-        joined.truncate(end);
-        joined.push('…');
-    }
-    Some(joined.into_boxed_str())
 }
 
 #[cfg(test)]
