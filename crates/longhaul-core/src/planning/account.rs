@@ -12,7 +12,6 @@ use crate::planning::view::ForwardedView;
 use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::tool_result::{ClearDecision, ToolResult};
 use crate::units::tokens::Tokens;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tool_names::ToolNames;
 
@@ -278,16 +277,20 @@ fn rows(
     let results = decisions.map_or(&[][..], |made| made.prune_state.results());
     let mut results = results.iter().peekable();
     let changes = view.savings_by_message(conversation);
+    let mut changes = changes.into_iter().peekable();
     let mut names = ToolNames::new(conversation);
     let messages = conversation.messages().iter().enumerate();
     messages
         .map(|(at, message)| {
             let result = results.next_if(|result| result.message == at);
-            let decision = decision(policy, view, &changes, result, (at, message));
+            let change = changes.next_if(|(message, _)| *message == at);
+            let change = change.map(|(_, change)| change);
+            let changed = change.map(|(decision, _)| decision);
+            let decision = decision(policy, view, changed, result, (at, message));
             let saves = if decision == MessageDecision::Summarised {
                 message.tokens
             } else {
-                changes.get(&at).map(|it| it.1).unwrap_or_default()
+                change.map(|(_, saves)| saves).unwrap_or_default()
             };
             AccountRow {
                 from: at,
@@ -306,15 +309,15 @@ fn rows(
 fn decision(
     policy: &Policy,
     view: &ForwardedView,
-    changes: &BTreeMap<usize, (MessageDecision, Tokens)>,
+    change: Option<MessageDecision>,
     result: Option<&ToolResult>,
     (at, message): (usize, &Message),
 ) -> MessageDecision {
     if view.is_summarised() && (view.history_from()..view.summarised_until()).contains(&at) {
         return MessageDecision::Summarised;
     }
-    if let Some((change, _)) = changes.get(&at) {
-        return *change;
+    if let Some(change) = change {
+        return change;
     }
     if at < view.history_from() {
         return MessageDecision::Head;
