@@ -65,8 +65,8 @@ pub(crate) fn describe_cleared_result(
 /// text, or inside the brackets of a description.
 pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
     match line.strip_suffix(']') {
-        Some(description) if line != CLEARED => format!("{description}\n{index}]"),
-        _ => format!("{line}\n{index}"),
+        Some(description) if line != CLEARED => [description, "\n", index, "]"].concat(),
+        _ => [line, "\n", index].concat(),
     }
 }
 
