@@ -10,6 +10,9 @@ use crate::units::tokens::Tokens;
 
 /// Expected remaining requests, in percent of the requests so far.
 const EXPECTED_PERCENT: u64 = 15;
+/// Size to which a history is likely to grow, in percent of its size now. On the sessions for building,
+/// 100 to 140 cost the same, and 160 costs more.
+const LIKELY_GROWTH_PERCENT: u64 = 130;
 /// Additional cost of a token that is read again, in tenths of the price of a cached token. The
 /// highest common ratio is a cache write at 1.25 and a read at 0.1 of the input price.
 const REREAD_TENTHS: u64 = 115;
@@ -24,6 +27,11 @@ impl Replay<'_, '_> {
         if self.prune_size(point) >= policy.prune_thresholds.window_hard_mark {
             // A cut in the same break frees more and keeps more.
             return !self.cuts_first;
+        }
+        let mark = policy.prune_thresholds.window_hard_mark;
+        if policy.proactive && is_likely_to_reach(mark, self.prune_size(point)) {
+            // The cut at the mark frees more. Clearing would only postpone the cut.
+            return false;
         }
         let Some(first) = self.prune_state.first_clearable() else {
             return true;
@@ -76,9 +84,21 @@ fn is_likely_to_pay(requests: usize, reread: Tokens, freed: Tokens) -> bool {
     saved / 10 >= REREAD_TENTHS * u64::from(reread.get())
 }
 
+/// Whether a history of `size` is likely to grow to `mark`.
+fn is_likely_to_reach(mark: Tokens, size: Tokens) -> bool {
+    u64::from(size.get()) * LIKELY_GROWTH_PERCENT >= u64::from(mark.get()) * 100
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_history_is_likely_to_grow_by_three_tenths() {
+        let reaches = |size| is_likely_to_reach(Tokens::new(130_000), Tokens::new(size));
+        assert!(!reaches(99_999));
+        assert!(reaches(100_000));
+    }
 
     #[test]
     fn a_cache_break_pays_if_the_expected_requests_earn_it_back() {
