@@ -29,7 +29,7 @@ use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
 use crate::request::peer_address::PeerAddress;
 use crate::request::receive::{ChatBodyReader, Received, RequestSlot, RequestSlots, read_dialect};
-use crate::request::scope::ScopeFactory;
+use crate::request::scope::{RequestCaller, ScopeFactory};
 use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
@@ -82,8 +82,12 @@ pub(crate) struct Services {
 impl Services {
     /// Computes the scope of a request to the upstream's path and query `target`.
     pub(crate) fn scope(&self, target: &PathAndQuery, head: &Parts) -> Scope {
-        self.scopes
-            .for_request(&self.config.upstream.base, target, &head.headers)
+        let caller = head.extensions.get().copied();
+        let caller: RequestCaller = caller.unwrap_or_else(|| {
+            let base = &self.config.upstream.base;
+            self.scopes.caller(base, target.query(), &head.headers)
+        });
+        caller.at(target)
     }
 
     /// Settles the cost of a forwarded chat, and adds the cost to the metrics. Without `usage`, the
@@ -111,7 +115,7 @@ impl Services {
             .scopes
             .caller(base, request.uri().query(), request.headers());
         let peer = request.extensions().get::<PeerAddress>();
-        let owner = match (caller, peer) {
+        let owner = match (caller.identified(), peer) {
             (Some(caller), _) if self.accepted.contains(caller.tag()) => {
                 Some(Owner::Caller(caller))
             }
@@ -119,9 +123,7 @@ impl Services {
             (caller, None) => caller.map(Owner::Caller),
         };
         let extensions = request.extensions_mut();
-        if let Some(caller) = caller {
-            extensions.insert(CallerTag(caller.tag()));
-        }
+        extensions.insert(caller);
         if let Some(owner) = owner {
             extensions.insert(owner);
         }
@@ -134,8 +136,9 @@ impl Services {
 
     /// Records that the upstream has accepted a request with these extensions.
     pub(crate) fn record_accepted(&self, request: &Extensions) {
-        if let Some(CallerTag(caller)) = request.get() {
-            self.accepted.insert(*caller);
+        let caller: Option<&RequestCaller> = request.get();
+        if let Some(caller) = caller.and_then(|caller| caller.identified()) {
+            self.accepted.insert(caller.tag());
         }
     }
 
@@ -143,9 +146,10 @@ impl Services {
     /// endpoint. A list of models may be public, and OpenAI opens a WebSocket for any key and refuses an
     /// unknown one in an event. `path` is the upstream's.
     pub(crate) fn caller_to_accept(&self, head: &Parts, path: &str) -> Option<ScopeTag> {
-        let caller: &CallerTag = head.extensions.get()?;
+        let caller: &RequestCaller = head.extensions.get()?;
         let is_endpoint = head.method == Method::POST && self.keys.is_endpoint(path);
-        is_endpoint.then_some(caller.0)
+        let caller = caller.identified().filter(|_| is_endpoint)?;
+        Some(caller.tag())
     }
 
     /// Returns the mode that the request selects, or else the configured one.
@@ -205,10 +209,6 @@ impl Services {
 
 /// Bytes of a head that count in no budget. Heads of agents take less.
 const FREE_HEAD_BYTES: u64 = 8 * 1024;
-
-/// Tag of a request's caller, whatever its path; an extension of each request with credentials.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallerTag(ScopeTag);
 
 /// Returns the memory that the head of a request takes: names, values and an entry of the map for each.
 fn head_bytes<B>(request: &Request<B>) -> u64 {

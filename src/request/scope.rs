@@ -23,6 +23,31 @@ pub(crate) static CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
+/// The caller of a request, whatever its path; an extension of the request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct RequestCaller {
+    scope: Scope,
+    /// Whether anything in the request identifies the caller.
+    is_identified: bool,
+}
+
+impl RequestCaller {
+    /// Returns the scope of the caller; `None` if nothing in the request identifies a caller.
+    pub(crate) fn identified(self) -> Option<Scope> {
+        self.is_identified.then_some(self.scope)
+    }
+
+    /// Returns the scope of the caller's requests to the upstream's path and query `target`: one origin may
+    /// serve many tenants, each under a path of its own. A request that counts tokens has the scope of its
+    /// chats.
+    pub(crate) fn at(self, target: &PathAndQuery) -> Scope {
+        let path = target.path().trim_end_matches('/');
+        let path = Dialect::counted_path(path).unwrap_or(path);
+        let folder = Dialect::split_path(path).map_or(path, |(folder, _)| folder);
+        self.scope.of_part(folder)
+    }
+}
+
 /// Derives scopes with a secret, so that no scope can be derived without the secret.
 pub(crate) struct ScopeFactory {
     secret: Secret,
@@ -49,45 +74,24 @@ impl ScopeFactory {
         ParseCaches::new(secret, accepted)
     }
 
-    /// Returns the scope of a request to the upstream at `base`: its caller, and the path before the
-    /// endpoint. One origin may serve many tenants, each under a path of its own. A request that
-    /// counts tokens has the scope of its chats.
-    ///
-    /// `target` is the upstream's path and query.
-    pub(crate) fn for_request(
-        &self,
-        base: &BaseUrl,
-        target: &PathAndQuery,
-        headers: &HeaderMap,
-    ) -> Scope {
-        let path = target.path().trim_end_matches('/');
-        let path = Dialect::counted_path(path).unwrap_or(path);
-        let folder = Dialect::split_path(path).map_or(path, |(folder, _)| folder);
-        let caller = self.identity(target.query(), headers);
-        self.derive(base, folder, &caller)
-    }
-
-    /// Returns the caller of a request, whatever its path; `None` if nothing in the request
-    /// identifies a caller.
+    /// Returns the caller of a request to the upstream at `base`.
     pub(crate) fn caller(
         &self,
         base: &BaseUrl,
         query: Option<&str>,
         headers: &HeaderMap,
-    ) -> Option<Scope> {
+    ) -> RequestCaller {
         let caller = self.identity(query, headers);
-        (!caller.is_empty()).then(|| self.derive(base, "", &caller))
-    }
-
-    fn derive(&self, base: &BaseUrl, folder: &str, caller: &[(Cow<'_, str>, &[u8])]) -> Scope {
         let mut parts = upstream_identity(base).to_vec();
-        parts.push(folder.as_bytes());
         parts.extend(
             caller
                 .iter()
                 .flat_map(|(name, value)| [name.as_bytes(), *value]),
         );
-        Scope::new(self.secret.as_bytes(), &parts)
+        RequestCaller {
+            scope: Scope::new(self.secret.as_bytes(), &parts),
+            is_identified: !caller.is_empty(),
+        }
     }
 
     /// Returns the names and values that identify the caller of a request.
@@ -156,7 +160,17 @@ mod tests {
         target: &str,
         fields: &[(&'static str, &'static str)],
     ) -> Scope {
-        factory.for_request(&base("a"), &target.parse().unwrap(), &headers(fields))
+        scope_at(factory, "a", &target.parse().unwrap(), &headers(fields))
+    }
+
+    fn scope_at(
+        factory: &ScopeFactory,
+        host: &str,
+        target: &PathAndQuery,
+        headers: &HeaderMap,
+    ) -> Scope {
+        let caller = factory.caller(&base(host), target.query(), headers);
+        caller.at(target)
     }
 
     const CHAT: &str = "/v1/chat/completions";
@@ -166,8 +180,7 @@ mod tests {
     fn each_credential_account_path_and_upstream_has_its_own_scope() {
         let factory = drawn();
         let scope = scope_of(&factory, CHAT, &[KEY]);
-        let other_upstream =
-            factory.for_request(&base("b"), &CHAT.parse().unwrap(), &headers(&[KEY]));
+        let other_upstream = scope_at(&factory, "b", &CHAT.parse().unwrap(), &headers(&[KEY]));
         assert_ne!(scope, other_upstream);
         assert_ne!(scope, scope_of(&drawn(), CHAT, &[KEY]));
         for other in [
@@ -228,7 +241,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
                 .collect();
-            let scope = factory.for_request(&base("a"), &target, &headers);
+            let scope = scope_at(&factory, "a", &target, &headers);
             let client = (request["client"].to_string(), target.path().to_owned());
             let first = *scopes.entry(client.clone()).or_insert(scope);
             assert_eq!(first, scope, "{client:?}");
@@ -237,7 +250,7 @@ mod tests {
                 let text = value.to_str().unwrap();
                 *value = text.replace("test-", "other-").parse().unwrap();
             }
-            let other = factory.for_request(&base("a"), &target, &headers);
+            let other = scope_at(&factory, "a", &target, &headers);
             assert_ne!(scope, other, "{client:?}");
         }
         let clients: HashSet<&String> = scopes.keys().map(|(client, _)| client).collect();
@@ -247,7 +260,10 @@ mod tests {
     #[test]
     fn a_caller_is_independent_of_paths_and_absent_without_credentials() {
         let factory = drawn();
-        let caller = |query, fields: &[_]| factory.caller(&base("a"), query, &headers(fields));
+        let caller = |query, fields: &[_]| {
+            let caller = factory.caller(&base("a"), query, &headers(fields));
+            caller.identified()
+        };
         assert!(caller(None, &[("user-agent", "x")]).is_none());
         assert_eq!(caller(None, &[KEY]), caller(Some("limit=2"), &[KEY]));
         assert_ne!(caller(None, &[KEY]), caller(Some("key=2"), &[KEY]));

@@ -35,6 +35,12 @@ impl Scope {
         }
     }
 
+    /// Derives the scope of one part of the caller's conversations, such as a path.
+    #[must_use]
+    pub fn of_part(&self, name: &str) -> Self {
+        Self::new(&self.key, &[name.as_bytes()])
+    }
+
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.key
     }
