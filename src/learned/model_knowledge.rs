@@ -24,6 +24,9 @@ const MAX_CALLERS: u64 = ONE_FOR_EACH;
 /// twice as many. A caller may name any model, and evicts only its own.
 pub(crate) const MODELS_PER_CALLER: usize = 32;
 
+/// Maximum length of a model's name whose key is remembered, in bytes. A client may send a name of any length.
+const MAX_KEYED_NAME_BYTES: usize = 128;
+
 /// Conversations of one caller for each cache generation, in each table of facts about single
 /// conversations.
 pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
@@ -131,6 +134,9 @@ impl ModelKnowledge {
 
     /// Returns the key under which the store keeps the facts about a model.
     pub(crate) fn key(&self, model: &str) -> RecordKey {
+        if model.len() > MAX_KEYED_NAME_BYTES {
+            return self.scope.named_key(model);
+        }
         let known = self.keys.lock().get(model);
         known.unwrap_or_else(|| {
             let key = self.scope.named_key(model);
