@@ -37,9 +37,10 @@ impl RequestCaller {
         self.is_identified.then_some(self.scope)
     }
 
-    /// Returns the scope of the caller's requests to the upstream's path and query `target`: one origin may
-    /// serve many tenants, each under a path of its own. A request that counts tokens has the scope of its
-    /// chats.
+    /// Returns the scope of the caller's requests to the upstream's path and query `target`.
+    ///
+    /// One origin may serve many tenants, each under a path of its own. A request that counts tokens has the
+    /// scope of its chats.
     pub(crate) fn at(self, target: &PathAndQuery) -> Scope {
         let path = target.path().trim_end_matches('/');
         let path = Dialect::counted_path(path).unwrap_or(path);
