@@ -27,6 +27,7 @@ mod serve;
 mod settings_files;
 mod state_folder;
 mod store;
+mod tips;
 mod version;
 
 use std::collections::BTreeMap;
@@ -126,7 +127,10 @@ pub fn main(
     hide_memory();
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => return report_clap_error(&error),
+        Err(mut error) => {
+            tips::add_tip(&mut error);
+            return report_clap_error(&error);
+        }
     };
     if let Some(problem) = flags::misplaced_flag(&matches) {
         return report_problems(&[problem]);

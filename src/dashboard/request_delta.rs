@@ -53,8 +53,11 @@ impl RequestDelta {
             new.filter(|message| message.role.is_user())
         };
         let begins = |message, chars| wording::one_line(&conversation.text(message), chars);
-        let titles = || users(0).find_map(|user| title_words(&conversation.text(user)));
-        let first = if known.has_title { None } else { titles() };
+        let title = |user| {
+            let text = conversation.text(user);
+            title_words(&text).map(|words| wording::one_line(words, MAX_TITLE_CHARS))
+        };
+        let titles = || users(0).find_map(title);
         let mut files = TouchedFiles::default();
         for_each_file_access(conversation, from..messages.len(), |path, touch| {
             files.touch(path, touch);
@@ -62,7 +65,7 @@ impl RequestDelta {
         Self {
             messages_before: known.messages,
             messages: messages.len(),
-            title: first.map(|first| wording::one_line(&first, MAX_TITLE_CHARS)),
+            title: if known.has_title { None } else { titles() },
             body: users(from)
                 .next_back()
                 .map(|last| begins(last, MAX_BODY_CHARS)),

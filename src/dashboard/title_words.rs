@@ -16,7 +16,9 @@ const PREFIXES: [&str; 4] = [
 ];
 
 /// Returns the words that a person wrote in `text`, or `None` if an agent wrote all of it.
-pub(super) fn title_words(text: &str) -> Option<String> {
+///
+/// The words are a part of `text`: a message of 100 MB is not copied for its title.
+pub(super) fn title_words(text: &str) -> Option<&str> {
     let mut rest = text.trim_start();
     loop {
         if INSERTED.iter().any(|start| rest.starts_with(start)) {
@@ -31,7 +33,7 @@ pub(super) fn title_words(text: &str) -> Option<String> {
             None => break,
         }
     }
-    (!rest.trim().is_empty()).then(|| rest.to_owned())
+    (!rest.trim().is_empty()).then_some(rest)
 }
 
 /// Strips one `<name …>…</name>` block from the start.
@@ -51,7 +53,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: Option<&str>) {
-        assert_eq!(title_words(text).as_deref(), expect, "{text}");
+        assert_eq!(title_words(text), expect, "{text}");
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl HistoryReport {
         );
         _ = writeln!(
             page,
-            "too short for any change: {}; compacted by the agent itself: {}; unknown lines skipped: {}",
+            "too short for any change: {}; compacted by the agent itself: {}\nunknown lines skipped: {}",
             self.short, self.compacted_by_agent, self.skipped
         );
         if self.has_database {

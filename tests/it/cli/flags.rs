@@ -75,3 +75,27 @@ fn flag_works_before_and_after_the_command() {
     let store = ["store", "--store", "memory", "list"];
     check_refused(&store, &[], &["memory"]);
 }
+
+#[test]
+fn words_of_other_tools_are_refused_with_what_longhaul_has_for_them() {
+    for word in ["dashboard", "ui"] {
+        check_refused(&[word], &[], &[word, "tip:", "http://127.0.0.1:8485"]);
+    }
+    check_refused(
+        &["serve", "--open"],
+        &[],
+        &["--open", "http://127.0.0.1:8485"],
+    );
+    check_refused(
+        &["wrap", "aider"],
+        &[],
+        &["wrap", "longhaul run -- COMMAND"],
+    );
+    check_refused(&["unwrap"], &[], &["unset the base URL"]);
+    for word in ["perf", "savings"] {
+        check_refused(&[word], &[], &["longhaul explain --replay FOLDER"]);
+    }
+    for word in ["update", "upgrade"] {
+        check_refused(&[word], &[], &["install the new version"]);
+    }
+}

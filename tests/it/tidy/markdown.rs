@@ -135,6 +135,15 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
+/// Maximum lines of the page that a visitor reads first.
+const README_LINES: usize = 130;
+
+#[test]
+fn the_readme_is_read_in_a_minute() {
+    let lines = include_str!("../../../README.md").lines().count();
+    assert!(lines <= README_LINES, "{lines} lines");
+}
+
 #[test]
 fn a_sentence_of_a_page_is_short_and_the_mean_is_shorter() {
     check(&pages(), |file| {

@@ -1,4 +1,4 @@
-//! Releases: advisories are checked first, and an image stands on one digest.
+//! Releases: advisories are checked first, an image stands on one digest, and a binary is stripped.
 
 #[test]
 fn a_release_checks_advisories_first_and_builds_on_a_digest() {
@@ -35,4 +35,20 @@ fn a_release_checks_advisories_first_and_builds_on_a_digest() {
     assert!(image.contains("[[ $base_digest == sha256:* ]]"));
     assert!(image.contains(r#"--build-arg "BASE=$base@$base_digest""#));
     assert!(include_str!("../../../Dockerfile").contains("\nFROM ${BASE}\n"));
+}
+
+#[test]
+fn the_released_binary_is_stripped_although_its_package_overrides_the_profile() {
+    let manifest: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();
+    let dist = &manifest["profile"]["dist"];
+    let strip = dist["strip"].as_str();
+    assert_eq!(strip, Some("symbols"));
+    // Cargo takes `strip` from an override alone, where the package has one.
+    let binary = manifest["package"]["name"].as_str().unwrap();
+    if let Some(of_the_binary) = dist["package"].get(binary) {
+        assert_eq!(
+            of_the_binary.get("strip").and_then(toml::Value::as_str),
+            strip
+        );
+    }
 }
