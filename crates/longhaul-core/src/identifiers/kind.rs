@@ -1,6 +1,7 @@
 //! Classifies a word as a kind of identifier by its characters alone.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use crate::identifiers::key_hasher::KeyHasher;
+use std::hash::{Hash, Hasher};
 
 /// The kind of an identifier.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -33,7 +34,9 @@ const FILE_EXTENSIONS: [&str; 56] = [
 ];
 
 /// Minimum length of an identifier.
-const MIN_LEN: usize = 3;
+pub(super) const MIN_LEN: usize = 3;
+/// Minimum length of a name that consists of capitals.
+pub(super) const MIN_CAPITALS: usize = 5;
 /// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
 const MIN_HASH_LEN: usize = 7;
 
@@ -127,7 +130,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
             (!prose).then_some(IdentifierKind::Name)
         };
     }
-    if census.lower == 0 && census.upper > 4 {
+    if census.lower == 0 && census.upper >= MIN_CAPITALS {
         return Some(IdentifierKind::Name);
     }
     (census.humps > 0).then_some(IdentifierKind::Name)
@@ -286,7 +289,7 @@ pub(super) fn is_joined_by_colons(run: &str) -> bool {
 /// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
 /// one family in one place form a listing, and none of them is distinctive.
 pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = KeyHasher::new();
     kind.hash(&mut hasher);
     match kind {
         IdentifierKind::Assignment => word
@@ -313,7 +316,7 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
 /// Returns a hash of the form of `word`: its kind and the classes of its characters, in order. A form that
 /// few identifiers of a history have is rare, whatever they say. Pieces of hexadecimal have one form.
 pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = KeyHasher::new();
     match kind {
         IdentifierKind::Code | IdentifierKind::Hash | IdentifierKind::Version => {
             hash_pieces(word, &mut hasher);
@@ -392,7 +395,7 @@ pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
         .strip_prefix('/')
         .filter(|_| kind == IdentifierKind::Path)?;
     let (folders, _) = inside.rsplit_once('/')?;
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = KeyHasher::new();
     "/".hash(&mut hasher);
     for folder in folders.split('/').take(2) {
         folder.hash(&mut hasher);

@@ -4,8 +4,10 @@
 //! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A number behind
 //! it counts the tiers that end there, if others are empty. A merge reads the scores from the lines.
 
+use crate::identifiers::identifier_index::IdentifierIndex;
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats, TIERS, score_in_tier, tier};
-use crate::identifiers::{IdentifierIndex, ORIGINS, Pass, lexer};
+use crate::identifiers::selection::Pass;
+use crate::identifiers::{ORIGINS, lexer, render_passes};
 use crate::units::tokens::Tokens;
 use std::fmt::Write as _;
 
@@ -45,7 +47,7 @@ pub(crate) fn merge_indexes(
     let mut all = IdentifierIndex::default();
     for (at, segment) in segments.iter().enumerate().rev() {
         for (text, entry) in scored(segment, at) {
-            all.add_entry(text, entry);
+            all.add_entry(&text, entry);
         }
     }
     all.exclude(present);
@@ -60,7 +62,8 @@ pub(crate) fn merge_indexes(
         Pass::WorkingSet,
         Pass::Rest,
     ];
-    all.render_passes(
+    render_passes(
+        &all,
         &(0..segments.len()),
         &passes,
         budget,

@@ -59,6 +59,8 @@ pub(super) struct IdentifierStats {
     pub(super) form_size: u32,
     /// Score from a segment whose texts are gone. Zero outside of a merge.
     pub(super) frozen: u64,
+    /// Whether the agent can still read the identifier elsewhere.
+    pub(super) still_visible: bool,
 }
 
 /// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
@@ -119,7 +121,20 @@ impl IdentifierStats {
             form: kind::form_key(word.text, word.kind),
             form_size: 1,
             frozen: 0,
+            still_visible: false,
         }
+    }
+
+    /// Counts another sighting, in the text `at` of `source`.
+    pub(super) fn count_sighting(&mut self, cued: bool, source: IdentifierSource, at: usize) {
+        self.cued |= cued;
+        if self.last_seen != (at, source) {
+            self.last_seen = (at, source);
+            self.messages = self.messages.saturating_add(1);
+            self.agent_uses += u32::from(source >= IdentifierSource::Call);
+        }
+        self.source = self.source.max(source);
+        self.newest_message = self.newest_message.max(at);
     }
 
     /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
@@ -225,6 +240,7 @@ mod tests {
             form: 0,
             form_size: 1,
             frozen: 0,
+            still_visible: false,
         }
     }
 

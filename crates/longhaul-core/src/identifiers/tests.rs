@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dialect::chat_completions::read;
+use crate::identifiers::identifier_index::MAX_IDENTIFIERS;
 use serde_json::{Value, json};
 
 fn nothing() -> StillVisible<'static> {
@@ -283,9 +284,9 @@ fn a_cue_in_any_message_raises_an_identifier() {
 fn number_of_identifiers_is_bounded() {
     let codes: Vec<String> = (0..=MAX_IDENTIFIERS).map(|at| format!("QX-{at}")).collect();
     let text = codes.join(" ");
-    let mut harvest = IdentifierIndex::default();
-    harvest.add_text(&text, IdentifierSource::User, 0);
-    assert_eq!(harvest.entries.len(), MAX_IDENTIFIERS);
+    let mut index = IdentifierIndex::default();
+    index.add_text(&text, IdentifierSource::User, 0);
+    assert_eq!(index.len(), MAX_IDENTIFIERS);
 }
 
 #[test]
