@@ -232,8 +232,11 @@ impl IdentifierSink for Exclusion<'_> {
     }
 }
 
-/// Whether the lexer finds the identifier whole in a text that consists of it. The lexer drops a letter of `key==1`, and
-/// would drop another one.
+/// Whether the lexer finds the identifier in every text that consists of it. The lexer drops a letter of `key==1`, and
+/// would drop another one. A number needs a cue.
 fn is_found_whole(entry: &IdentifierStats) -> bool {
-    entry.kind != IdentifierKind::Assignment
+    !matches!(
+        entry.kind,
+        IdentifierKind::Assignment | IdentifierKind::Number
+    )
 }

@@ -10,7 +10,7 @@ use crate::identifiers::kind::IdentifierKind;
 use byte_classes::ByteClasses;
 use runs::{Run, Runs};
 use split::{
-    classify_piece, is_separator, is_trimmed_from_end, is_trimmed_from_start, split_run,
+    PieceSink, classify_piece, is_separator, is_trimmed_from_end, is_trimmed_from_start, split_run,
     trim_punctuation,
 };
 
@@ -111,7 +111,9 @@ impl<'t> Lexer<'t> {
         if run.len() > MAX_RUN_BYTES && !text.contains("://") {
             return None;
         }
-        if let Some(end) = quoted_value_end(self.text.as_bytes(), run.start, run.end) {
+        if text.ends_with('=')
+            && let Some(end) = quoted_value_end(self.text.as_bytes(), run.start, run.end)
+        {
             sink.receive(&FoundIdentifier {
                 text: self.text.get(run.start..end)?,
                 kind: IdentifierKind::Assignment,
@@ -119,15 +121,12 @@ impl<'t> Lexer<'t> {
             });
             return Some(end);
         }
-        let letters = match run.classes {
-            Some(classes) => {
-                self.read_short(run, classes, sink);
-                classes.letters().trailing_ones() as usize
-            }
-            None => {
-                self.split(run, run, sink);
-                text.bytes().take_while(u8::is_ascii_alphabetic).count()
-            }
+        let letters = if let Some(classes) = run.classes {
+            self.read_short(run, classes, sink);
+            classes.letters().trailing_ones() as usize
+        } else {
+            self.split(run, run, sink);
+            text.bytes().take_while(u8::is_ascii_alphabetic).count()
         };
         self.count(run, letters);
         None
@@ -164,18 +163,24 @@ impl<'t> Lexer<'t> {
     }
 
     /// Removes surrounding sentence punctuation, like [`trim_punctuation`].
+    #[inline]
     fn trim(&self, run: Run, classes: ByteClasses) -> (Run, ByteClasses) {
-        let punctuation = classes.punctuation();
-        let is_punctuation = |at: usize| punctuation >> at & 1 == 1;
-        let bytes = self.bytes(run);
-        let is = |at: usize, is_trimmed: fn(u8) -> bool| {
-            is_punctuation(at) && bytes.get(at).is_some_and(|&byte| is_trimmed(byte))
-        };
-        let (mut start, mut end) = (0, run.len());
-        while end > 0 && is(end - 1, is_trimmed_from_end) {
+        let (bytes, punctuation) = (self.bytes(run), classes.punctuation());
+        let (mut start, mut end) = (0, bytes.len());
+        while end > 0
+            && punctuation >> (end - 1) & 1 == 1
+            && bytes
+                .get(end - 1)
+                .is_some_and(|&byte| is_trimmed_from_end(byte))
+        {
             end -= 1;
         }
-        while start < end && is(start, is_trimmed_from_start) {
+        while start < end
+            && punctuation >> start & 1 == 1
+            && bytes
+                .get(start)
+                .is_some_and(|&byte| is_trimmed_from_start(byte))
+        {
             start += 1;
         }
         let classes = classes.slice(start, end - start);
@@ -200,29 +205,19 @@ impl<'t> Lexer<'t> {
     fn split(&self, run: Run, piece: Run, sink: &mut impl IdentifierSink) {
         let text = self.text.get(piece.start..piece.end).unwrap_or_default();
         let cued = self.is_cued(run);
-        let mut found = |word, kind| {
-            sink.receive(&FoundIdentifier {
-                // A bare number has no meaning without its cue, so the cue is kept with the number.
-                text: match kind {
-                    IdentifierKind::Number => {
-                        self.text_from_cue(run).map_or(word, trim_punctuation)
-                    }
-                    IdentifierKind::Assignment
-                    | IdentifierKind::Code
-                    | IdentifierKind::Hash
-                    | IdentifierKind::Location
-                    | IdentifierKind::Name
-                    | IdentifierKind::Path
-                    | IdentifierKind::Version => word,
-                },
-                kind,
-                cued,
-            });
+        let mut pieces = PiecesOfRun {
+            lexer: self,
+            run,
+            cued,
+            sink,
         };
-        if piece.classes.is_none() || text.bytes().any(is_separator) {
-            split_run(text, &mut found);
+        let has_separator = piece
+            .classes
+            .is_none_or(|classes| has_separator(text.as_bytes(), classes.punctuation()));
+        if has_separator {
+            split_run(text, &mut pieces);
         } else {
-            classify_piece(text, &mut found);
+            classify_piece(text, &mut pieces);
         }
     }
 
@@ -258,6 +253,44 @@ impl<'t> Lexer<'t> {
         let bytes = self.text.as_bytes();
         bytes.get(run.start..run.end).unwrap_or_default()
     }
+}
+
+/// Passes the pieces of a run on.
+struct PiecesOfRun<'l, S> {
+    lexer: &'l Lexer<'l>,
+    run: Run,
+    cued: bool,
+    sink: &'l mut S,
+}
+
+impl<S: IdentifierSink> PieceSink for PiecesOfRun<'_, S> {
+    fn receive_known(&mut self, piece: &str) -> bool {
+        self.sink.receive_known(piece, self.cued)
+    }
+
+    fn receive(&mut self, piece: &str, kind: IdentifierKind) {
+        // A bare number has no meaning without its cue, so the cue is kept with the number.
+        let with_cue = (kind == IdentifierKind::Number)
+            .then(|| self.lexer.text_from_cue(self.run))
+            .flatten();
+        self.sink.receive(&FoundIdentifier {
+            text: with_cue.map_or(piece, trim_punctuation),
+            kind,
+            cued: self.cued,
+        });
+    }
+}
+
+/// Whether one of the bytes that are `punctuation` is a separator.
+fn has_separator(bytes: &[u8], mut punctuation: u64) -> bool {
+    while punctuation != 0 {
+        let at = punctuation.trailing_zeros() as usize;
+        if bytes.get(at).is_some_and(|&byte| is_separator(byte)) {
+            return true;
+        }
+        punctuation &= punctuation - 1;
+    }
+    false
 }
 
 /// Whether letters alone are a name: capitals, or words joined by a capital.

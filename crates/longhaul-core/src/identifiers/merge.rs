@@ -104,7 +104,7 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
         }
         tier += ended_tiers(rest.get(..start).unwrap_or_default());
         read += end;
-        let mut entry = IdentifierStats::new(&word, source, at);
+        let mut entry = IdentifierStats::new(word, source, at);
         entry.only_in_results = source == IdentifierSource::Result;
         found.push((tier, word.text.into(), entry));
     });

@@ -1,6 +1,6 @@
 //! Classes of the bytes of a text, one block at a time.
 
-use wide::u8x16;
+use wide::{i8x16, u8x16};
 
 /// Bytes of one block, chosen so that a mask is one machine word.
 pub(super) const BLOCK_BYTES: usize = 64;
@@ -92,9 +92,11 @@ impl LaneClasses {
     fn new(bytes: [u8; LANE_BYTES]) -> Self {
         let lanes = u8x16::new(bytes);
         let is = |byte: u8| lanes.simd_eq(u8x16::splat(byte));
+        // Registers compare signed numbers. One subtraction moves the range to the lowest ones.
         let is_in = |first: u8, last: u8| {
-            let from_first = lanes - u8x16::splat(first);
-            from_first.simd_lt(u8x16::splat(last - first + 1))
+            let from_lowest = lanes - u8x16::splat(first.wrapping_add(1 << 7));
+            let end = i8x16::splat((last - first + 1).wrapping_add(1 << 7).cast_signed());
+            from_lowest.cast_signed().simd_lt(end).cast_unsigned()
         };
         let lower = is_in(b'a', b'z');
         let word = lower
