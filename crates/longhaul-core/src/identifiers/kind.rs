@@ -393,7 +393,7 @@ pub(super) fn is_joined_by_colons(run: &str) -> bool {
 /// one family in one place form a listing, and none of them is distinctive.
 pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
     let mut hasher = KeyHasher::new();
-    kind.hash(&mut hasher);
+    hasher.write_u8(kind as u8);
     match kind {
         IdentifierKind::Assignment => word
             .split_once('=')
@@ -425,17 +425,17 @@ pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
             hash_pieces(word, &mut hasher);
         }
         IdentifierKind::Assignment | IdentifierKind::Name | IdentifierKind::Number => {
-            kind.hash(&mut hasher);
+            hasher.write_u8(kind as u8);
             hash_shape(word, &mut hasher);
         }
         IdentifierKind::Location => {
-            kind.hash(&mut hasher);
+            hasher.write_u8(kind as u8);
             let scheme = word.split_once("://").map(|(scheme, _)| scheme);
             scheme.hash(&mut hasher);
             word.contains('@').hash(&mut hasher);
         }
         IdentifierKind::Path => {
-            kind.hash(&mut hasher);
+            hasher.write_u8(kind as u8);
             word.starts_with('/').hash(&mut hasher);
             let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
             match name.rsplit_once('.') {

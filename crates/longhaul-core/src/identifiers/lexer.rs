@@ -65,15 +65,16 @@ pub(super) fn scan(text: &str, sink: &mut impl IdentifierSink) {
     };
     let mut runs = Runs::new(text);
     while let Some(run) = runs.next() {
-        match run.classes {
-            Some(classes) if classes.word == classes.letters() => {
-                lexer.read_letters(run, classes, sink);
+        let classes = || runs.classes(run);
+        if runs.is_of_letters(run) {
+            if !runs.is_lower(run)
+                && classes().is_some_and(|classes| is_name_of_letters(classes, run.len()))
+            {
+                lexer.pass(run, run, IdentifierKind::Name, sink);
             }
-            Some(_) | None => {
-                if let Some(end) = lexer.read_run(run, sink) {
-                    runs.continue_from(end);
-                }
-            }
+            lexer.count(run, run.len());
+        } else if let Some(end) = lexer.read_run(run, classes(), sink) {
+            runs.continue_from(end);
         }
     }
 }
@@ -96,17 +97,13 @@ struct CueWord {
 }
 
 impl<'t> Lexer<'t> {
-    /// Reads a run of letters alone.
-    #[inline]
-    fn read_letters(&mut self, run: Run, classes: ByteClasses, sink: &mut impl IdentifierSink) {
-        if is_name_of_letters(classes, run.len()) {
-            self.pass(run, run, IdentifierKind::Name, sink);
-        }
-        self.count(run, run.len());
-    }
-
     /// Reads any run. Returns the end of a quoted value that belongs to it.
-    fn read_run(&mut self, run: Run, sink: &mut impl IdentifierSink) -> Option<usize> {
+    fn read_run(
+        &mut self,
+        run: Run,
+        classes: Option<ByteClasses>,
+        sink: &mut impl IdentifierSink,
+    ) -> Option<usize> {
         let text = self.text.get(run.start..run.end)?;
         if run.len() > MAX_RUN_BYTES && !text.contains("://") {
             return None;
@@ -121,11 +118,11 @@ impl<'t> Lexer<'t> {
             });
             return Some(end);
         }
-        let letters = if let Some(classes) = run.classes {
+        let letters = if let Some(classes) = classes {
             self.read_short(run, classes, sink);
             classes.letters().trailing_ones() as usize
         } else {
-            self.split(run, run, sink);
+            self.split(run, run, None, sink);
             text.bytes().take_while(u8::is_ascii_alphabetic).count()
         };
         self.count(run, letters);
@@ -145,20 +142,20 @@ impl<'t> Lexer<'t> {
         }
         if classes.word == classes.digits {
             if piece.len() >= kind::MIN_LEN {
-                self.split(run, piece, sink);
+                self.split(run, piece, Some(classes), sink);
             }
             return;
         }
         if letters == 0 {
             // Numbers depend on the word before them.
-            return self.split(run, piece, sink);
+            return self.split(run, piece, Some(classes), sink);
         }
         if is_prose(self.bytes(piece), classes) {
             return;
         }
         let word = self.text.get(piece.start..piece.end).unwrap_or_default();
         if !sink.receive_known(word, self.is_cued(run)) {
-            self.split(run, piece, sink);
+            self.split(run, piece, Some(classes), sink);
         }
     }
 
@@ -166,6 +163,10 @@ impl<'t> Lexer<'t> {
     #[inline]
     fn trim(&self, run: Run, classes: ByteClasses) -> (Run, ByteClasses) {
         let (bytes, punctuation) = (self.bytes(run), classes.punctuation());
+        let last = bytes.len().saturating_sub(1);
+        if (punctuation | punctuation >> last) & 1 == 0 {
+            return (run, classes);
+        }
         let (mut start, mut end) = (0, bytes.len());
         while end > 0
             && punctuation >> (end - 1) & 1 == 1
@@ -184,11 +185,7 @@ impl<'t> Lexer<'t> {
             start += 1;
         }
         let classes = classes.slice(start, end - start);
-        let piece = Run {
-            start: run.start + start,
-            end: run.start + end,
-            classes: Some(classes),
-        };
+        let piece = run.slice(start, end - start);
         (piece, classes)
     }
 
@@ -202,7 +199,13 @@ impl<'t> Lexer<'t> {
     }
 
     /// Splits a piece of `run` at its punctuation, and passes the identifiers on.
-    fn split(&self, run: Run, piece: Run, sink: &mut impl IdentifierSink) {
+    fn split(
+        &self,
+        run: Run,
+        piece: Run,
+        classes: Option<ByteClasses>,
+        sink: &mut impl IdentifierSink,
+    ) {
         let text = self.text.get(piece.start..piece.end).unwrap_or_default();
         let cued = self.is_cued(run);
         let mut pieces = PiecesOfRun {
@@ -211,9 +214,8 @@ impl<'t> Lexer<'t> {
             cued,
             sink,
         };
-        let has_separator = piece
-            .classes
-            .is_none_or(|classes| has_separator(text.as_bytes(), classes.punctuation()));
+        let has_separator =
+            classes.is_none_or(|classes| has_separator(text.as_bytes(), classes.punctuation()));
         if has_separator {
             split_run(text, &mut pieces);
         } else {

@@ -6,7 +6,7 @@
 
 pub(crate) mod block_mask;
 use crate::json::span::Span;
-use block_mask::{BLOCK_BYTES, BlockMask};
+use block_mask::{BLOCK_BYTES, BlockMask, backslashes};
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -450,16 +450,35 @@ fn hex4(bytes: &[u8]) -> Option<u32> {
 /// Decodes the inside of a validated literal.
 fn decode(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        text.push_str(rest.get(..at).unwrap_or_default());
-        rest = rest.get(at..).unwrap_or_default();
-        let length = escape_length(rest.as_bytes()).unwrap_or(rest.len());
-        text.push(unescape(rest.as_bytes(), length));
-        rest = rest.get(length..).unwrap_or_default();
+    let (mut base, mut copied) = (0, 0_usize);
+    while let Some(rest) = raw.as_bytes().get(base..)
+        && !rest.is_empty()
+    {
+        let mut escapes = backslashes(rest);
+        loop {
+            // The end of the escape before may lie past the block.
+            escapes &= u64::MAX
+                .checked_shl(bits(copied.saturating_sub(base)))
+                .unwrap_or(0);
+            if escapes == 0 {
+                break;
+            }
+            let at = base + escapes.trailing_zeros() as usize;
+            text.push_str(raw.get(copied..at).unwrap_or_default());
+            let escape = raw.as_bytes().get(at..).unwrap_or_default();
+            let length = escape_length(escape).unwrap_or(escape.len());
+            text.push(unescape(escape, length));
+            copied = at + length;
+        }
+        base += BLOCK_BYTES;
     }
-    text.push_str(rest);
+    text.push_str(raw.get(copied..).unwrap_or_default());
     text
+}
+
+/// Converts a distance in bytes to one of bits in a mask.
+fn bits(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u64::BITS)
 }
 
 fn unescape(escape: &[u8], length: usize) -> char {

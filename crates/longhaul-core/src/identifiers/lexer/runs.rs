@@ -7,13 +7,22 @@ use crate::identifiers::lexer::byte_classes::{BLOCK_BYTES, ByteClasses};
 pub(super) struct Run {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Classes of its bytes. `None` if the run fills a block.
-    pub(super) classes: Option<ByteClasses>,
+    /// Place in the block. The size of a block for a run that fills one.
+    at: usize,
 }
 
 impl Run {
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn len(self) -> usize {
         self.end - self.start
+    }
+
+    /// Returns `length` bytes from `start` on.
+    pub(super) fn slice(self, start: usize, length: usize) -> Self {
+        Self {
+            start: self.start + start,
+            end: self.start + start + length,
+            at: self.at,
+        }
     }
 }
 
@@ -23,6 +32,7 @@ pub(super) struct Runs<'t> {
     /// Start of the block.
     base: usize,
     block: ByteClasses,
+    letters: u64,
     /// Bytes of runs in the block that are still ahead.
     ahead: u64,
 }
@@ -33,6 +43,7 @@ impl<'t> Runs<'t> {
             bytes: text.as_bytes(),
             base: 0,
             block: ByteClasses::default(),
+            letters: 0,
             ahead: 0,
         };
         runs.read_block(0);
@@ -47,9 +58,28 @@ impl<'t> Runs<'t> {
         }
     }
 
+    /// Returns the classes of the latest run. `None` if it fills a block.
+    #[inline]
+    pub(super) fn classes(&self, run: Run) -> Option<ByteClasses> {
+        (run.at < BLOCK_BYTES).then(|| self.block.slice(run.at, run.len()))
+    }
+
+    /// Whether the latest run consists of letters alone, and fills no block.
+    #[inline]
+    pub(super) fn is_of_letters(&self, run: Run) -> bool {
+        run.at < BLOCK_BYTES && (self.letters >> run.at).trailing_ones() as usize >= run.len()
+    }
+
+    /// Whether the latest run, of letters alone, consists of small ones.
+    #[inline]
+    pub(super) fn is_lower(&self, run: Run) -> bool {
+        (self.block.lower >> run.at).trailing_ones() as usize >= run.len()
+    }
+
     fn read_block(&mut self, base: usize) {
         self.base = base;
         self.block = ByteClasses::from_bytes(self.bytes.get(base..).unwrap_or_default());
+        self.letters = self.block.letters();
         self.ahead = self.block.word;
     }
 
@@ -65,7 +95,7 @@ impl<'t> Runs<'t> {
                 return Run {
                     start,
                     end,
-                    classes: None,
+                    at: BLOCK_BYTES,
                 };
             }
             self.read_block(end);
@@ -103,7 +133,7 @@ impl Iterator for Runs<'_> {
             return Some(Run {
                 start: self.base + at,
                 end: self.base + at + length,
-                classes: Some(self.block.slice(at, length)),
+                at,
             });
         }
     }
@@ -134,8 +164,10 @@ mod tests {
     #[test]
     fn classes_are_those_of_the_run() {
         let text = format!("{} aB-7.", "x".repeat(60));
-        let run = Runs::new(&text).nth(1).unwrap();
-        let classes = run.classes.unwrap();
+        let mut runs = Runs::new(&text);
+        let run = runs.nth(1).unwrap();
+        let classes = runs.classes(run).unwrap();
+        assert!(!runs.is_of_letters(run));
         assert_eq!((run.start, run.len()), (61, 5));
         assert_eq!((classes.lower, classes.upper), (0b00001, 0b00010));
         assert_eq!((classes.digits, classes.punctuation()), (0b01000, 0b10100));
