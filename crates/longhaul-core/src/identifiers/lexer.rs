@@ -132,7 +132,11 @@ impl<'t> Lexer<'t> {
     /// Finds the identifiers of a run shorter than a block. Most runs are ordinary words, and most others need no
     /// splitting.
     fn read_short(&self, run: Run, classes: ByteClasses, sink: &mut impl IdentifierSink) {
-        let (piece, classes) = self.trim(run, classes);
+        let (piece, classes) = if has_punctuation_at_ends(classes, run.len()) {
+            self.trim(run, classes)
+        } else {
+            (run, classes)
+        };
         let letters = classes.letters();
         if classes.word == letters {
             if is_name_of_letters(classes, piece.len()) {
@@ -160,13 +164,8 @@ impl<'t> Lexer<'t> {
     }
 
     /// Removes surrounding sentence punctuation, like [`trim_punctuation`].
-    #[inline]
     fn trim(&self, run: Run, classes: ByteClasses) -> (Run, ByteClasses) {
         let (bytes, punctuation) = (self.bytes(run), classes.punctuation());
-        let last = bytes.len().saturating_sub(1);
-        if (punctuation | punctuation >> last) & 1 == 0 {
-            return (run, classes);
-        }
         let (mut start, mut end) = (0, bytes.len());
         while end > 0
             && punctuation >> (end - 1) & 1 == 1
@@ -281,6 +280,12 @@ impl<S: IdentifierSink> PieceSink for PiecesOfRun<'_, S> {
             cued: self.cued,
         });
     }
+}
+
+/// Whether a run begins or ends with punctuation.
+fn has_punctuation_at_ends(classes: ByteClasses, length: usize) -> bool {
+    let punctuation = classes.punctuation();
+    (punctuation | punctuation >> length.saturating_sub(1)) & 1 == 1
 }
 
 /// Whether one of the bytes that are `punctuation` is a separator.
