@@ -146,7 +146,9 @@ impl<'t> Lexer<'t> {
         }
         if classes.word == classes.digits {
             if piece.len() >= kind::MIN_LEN {
-                self.split(run, piece, Some(classes), sink);
+                let number = self.text.get(piece.start..piece.end).unwrap_or_default();
+                self.pieces(run, sink)
+                    .receive(number, IdentifierKind::Number);
             }
             return;
         }
@@ -206,19 +208,22 @@ impl<'t> Lexer<'t> {
         sink: &mut impl IdentifierSink,
     ) {
         let text = self.text.get(piece.start..piece.end).unwrap_or_default();
-        let cued = self.is_cued(run);
-        let mut pieces = PiecesOfRun {
-            lexer: self,
-            run,
-            cued,
-            sink,
-        };
+        let mut pieces = self.pieces(run, sink);
         let has_separator =
             classes.is_none_or(|classes| has_separator(text.as_bytes(), classes.punctuation()));
         if has_separator {
             split_run(text, &mut pieces);
         } else {
             classify_piece(text, &mut pieces);
+        }
+    }
+
+    fn pieces<'l, S: IdentifierSink>(&'l self, run: Run, sink: &'l mut S) -> PiecesOfRun<'l, S> {
+        PiecesOfRun {
+            lexer: self,
+            run,
+            cued: self.is_cued(run),
+            sink,
         }
     }
 

@@ -62,6 +62,10 @@ pub(super) fn select<'t>(
     passes: &[Pass],
     distinctive: Score,
 ) -> Vec<(&'t str, &'t IdentifierStats)> {
+    let scores: Vec<u64> = candidates
+        .iter()
+        .map(|(text, entry)| distinctive(entry, text.len()))
+        .collect();
     let mut is_chosen = vec![false; candidates.len()];
     let mut chosen = Vec::new();
     let mut left = max_chars;
@@ -73,11 +77,19 @@ pub(super) fn select<'t>(
             Pass::Rest | Pass::WorkingSet => max_chars,
         };
         let floor = left.saturating_sub(share);
-        let numbered = candidates.iter().zip(&is_chosen).enumerate();
-        let ranked = numbered.filter_map(|(number, (&(text, entry), is_chosen))| {
-            let score = || pass.score(text, entry, covered, distinctive);
-            let score = (!is_chosen).then(score).flatten()?;
-            Some((score, Reverse(text), number))
+        let numbered = candidates.iter().zip(&scores).zip(&is_chosen).zip(0..);
+        let ranked = numbered.filter_map(|(((&(text, entry), &score), is_chosen), number)| {
+            let is_free = !is_chosen && pass.is_for(entry);
+            is_free.then(|| {
+                let age = covered.end.saturating_sub(entry.newest_message + 1);
+                let score = match pass {
+                    Pass::WorkingSet => entry.working_set_score(text.len(), age, covered.len()),
+                    Pass::Distinctive(_) | Pass::FromResults(_) | Pass::Named(_) | Pass::Rest => {
+                        score
+                    }
+                };
+                (score, Reverse(text), number)
+            })
         });
         let mut best = best(ranked.collect(), max_chars);
         let mut misfits = 0;
@@ -105,26 +117,12 @@ pub(super) fn select<'t>(
 }
 
 impl Pass {
-    /// Scores an identifier. Returns `None` if the pass is for others.
-    fn score(
-        self,
-        text: &str,
-        entry: &IdentifierStats,
-        covered: &Range<usize>,
-        distinctive: Score,
-    ) -> Option<u64> {
-        let is_of_pass = match self {
+    fn is_for(self, entry: &IdentifierStats) -> bool {
+        match self {
             Self::Distinctive(_) | Self::Rest | Self::WorkingSet => true,
             Self::FromResults(_) => entry.only_in_results,
             Self::Named(_) => !entry.only_in_results,
-        };
-        let age = covered.end.saturating_sub(entry.newest_message + 1);
-        is_of_pass.then(|| match self {
-            Self::WorkingSet => entry.working_set_score(text.len(), age, covered.len()),
-            Self::Distinctive(_) | Self::FromResults(_) | Self::Named(_) | Self::Rest => {
-                distinctive(entry, text.len())
-            }
-        })
+        }
     }
 }
 
