@@ -151,16 +151,15 @@ impl CharCounts {
         for bytes in word.as_bytes().chunks(u8::MAX as usize) {
             let of = |byte: &u8| COUNTS.get(usize::from(*byte)).copied().unwrap_or(0);
             let sum: u64 = bytes.iter().map(of).sum();
-            let [digits, lower, upper, hex, dots, slashes, joiners, others] =
-                sum.to_le_bytes().map(usize::from);
-            counts.digits += digits;
-            counts.lower += lower;
-            counts.upper += upper;
-            counts.hex += hex;
-            counts.dots += dots;
-            counts.slashes += slashes;
-            counts.joiners += joiners;
-            counts.others += others;
+            let [digits, lower, upper, hex, dots, slashes, joiners, others] = sum.to_le_bytes();
+            counts.digits += usize::from(digits);
+            counts.lower += usize::from(lower);
+            counts.upper += usize::from(upper);
+            counts.hex += usize::from(hex);
+            counts.dots += usize::from(dots);
+            counts.slashes += usize::from(slashes);
+            counts.joiners += usize::from(joiners);
+            counts.others += usize::from(others);
         }
         counts
     }

@@ -8,6 +8,7 @@ use crate::identifiers::cue;
 use crate::identifiers::kind;
 use crate::identifiers::kind::IdentifierKind;
 use byte_classes::ByteClasses;
+use memchr::memmem;
 use runs::{Run, Runs};
 use split::{
     PieceSink, classify_piece, is_separator, is_trimmed_from_end, is_trimmed_from_start, split_run,
@@ -104,11 +105,11 @@ impl<'t> Lexer<'t> {
         classes: Option<ByteClasses>,
         sink: &mut impl IdentifierSink,
     ) -> Option<usize> {
-        let text = self.text.get(run.start..run.end)?;
-        if run.len() > MAX_RUN_BYTES && !text.contains("://") {
+        let bytes = self.bytes(run);
+        if bytes.len() > MAX_RUN_BYTES && memmem::find(bytes, b"://").is_none() {
             return None;
         }
-        if text.ends_with('=')
+        if bytes.last() == Some(&b'=')
             && let Some(end) = quoted_value_end(self.text.as_bytes(), run.start, run.end)
         {
             sink.receive(&FoundIdentifier {
@@ -123,7 +124,8 @@ impl<'t> Lexer<'t> {
             classes.letters().trailing_ones() as usize
         } else {
             self.split(run, run, None, sink);
-            text.bytes().take_while(u8::is_ascii_alphabetic).count()
+            let letters = bytes.iter().take_while(|byte| byte.is_ascii_alphabetic());
+            letters.count()
         };
         self.count(run, letters);
         None

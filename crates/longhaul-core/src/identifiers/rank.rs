@@ -103,9 +103,20 @@ impl IdentifierStats {
 
     /// Counts one sighting of an identifier, in the text `at` of `source`.
     pub(super) fn new(word: &FoundIdentifier<'_>, source: IdentifierSource, at: usize) -> Self {
+        let family = kind::family_key(word.text, word.kind);
+        let form = match word.kind {
+            // Nothing but their form makes names similar.
+            IdentifierKind::Name | IdentifierKind::Number => family,
+            IdentifierKind::Assignment
+            | IdentifierKind::Code
+            | IdentifierKind::Hash
+            | IdentifierKind::Location
+            | IdentifierKind::Path
+            | IdentifierKind::Version => kind::form_key(word.text, word.kind),
+        };
         Self {
             kind: word.kind,
-            family: kind::family_key(word.text, word.kind),
+            family,
             tree: kind::tree_key(word.text, word.kind),
             unguessable_chars: kind::unguessable_chars(word.text, word.kind),
             source,
@@ -118,7 +129,7 @@ impl IdentifierStats {
             family_in_text: 1,
             family_size: 1,
             tree_size: 1,
-            form: kind::form_key(word.text, word.kind),
+            form,
             form_size: 1,
             frozen: 0,
             still_visible: false,
