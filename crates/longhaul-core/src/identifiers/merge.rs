@@ -95,7 +95,7 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
     let (mut tier, mut read) = (0, 0);
     lexer::for_each_identifier(line, |word| {
         let rest = line.get(read..).unwrap_or_default();
-        let Some(start) = rest.find(word.text) else {
+        let Some(start) = position_in(rest, word.text) else {
             return;
         };
         let end = start + word.text.len();
@@ -117,6 +117,12 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
         }
     }
     scored
+}
+
+/// Returns the first position of `word` in `text`. Most words stand behind a space.
+fn position_in(text: &str, word: &str) -> Option<usize> {
+    let at_front = || (0..2).find(|&at| text.get(at..).is_some_and(|text| text.starts_with(word)));
+    at_front().or_else(|| text.find(word))
 }
 
 /// Whether `text` ends with the number of a [`TIER_END`]. A word stands behind a space.
