@@ -1,5 +1,6 @@
 //! Collection of the identifiers of texts, with what tells how much each one matters.
 
+use crate::collections::CacheHashState;
 use crate::conversation::{Conversation, Role};
 use crate::identifiers::for_each_argument;
 use crate::identifiers::kind::IdentifierKind;
@@ -108,9 +109,9 @@ impl IdentifierIndex {
 
     /// Counts how many identifiers share each family, each form and each directory tree.
     pub(super) fn count_families(&mut self) {
-        type Counts = HashMap<u64, [u32; IdentifierSource::COUNT], foldhash::fast::RandomState>;
+        type Counts = HashMap<u64, [u32; IdentifierSource::COUNT], CacheHashState>;
         let (mut families, mut forms) = (Counts::default(), Counts::default());
-        let mut trees: HashMap<u64, u32, foldhash::fast::RandomState> = HashMap::default();
+        let mut trees: HashMap<u64, u32, CacheHashState> = HashMap::default();
         for entry in &self.entries {
             // A listing in a tool result does not make an identifier from the user less rare.
             for counts in [

@@ -1,6 +1,9 @@
 //! Classifies a word as a kind of identifier by its characters alone.
 
+mod char_counts;
+
 use crate::identifiers::key_hasher::KeyHasher;
+use char_counts::{CharCounts, humps};
 use std::hash::{Hash, Hasher};
 
 /// The kind of an identifier.
@@ -104,79 +107,6 @@ pub(super) const MIN_LEN: usize = 3;
 pub(super) const MIN_CAPITALS: usize = 5;
 /// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
 const MIN_HASH_LEN: usize = 7;
-
-/// Character counts of a word.
-#[derive(Default)]
-struct CharCounts {
-    digits: usize,
-    lower: usize,
-    upper: usize,
-    hex: usize,
-    dots: usize,
-    slashes: usize,
-    joiners: usize,
-    others: usize,
-}
-
-/// Counts of one byte, in the order of the fields of [`CharCounts`], a byte each.
-static COUNTS: [u64; 256] = {
-    let mut counts = [0; 256];
-    let (mut left, mut byte) = (counts.as_mut_slice(), 0_u8);
-    while let Some((count, rest)) = left.split_first_mut() {
-        *count = counts_of(byte);
-        byte = byte.wrapping_add(1);
-        left = rest;
-    }
-    counts
-};
-
-const fn counts_of(byte: u8) -> u64 {
-    let field = match byte {
-        b'0'..=b'9' => 0,
-        b'a'..=b'z' => 1,
-        b'A'..=b'Z' => 2,
-        b'.' => 4,
-        b'/' => 5,
-        b'-' | b'_' => 6,
-        _ => 7,
-    };
-    let hex = if byte.is_ascii_hexdigit() { 1 << 24 } else { 0 };
-    1 << (8 * field) | hex
-}
-
-impl CharCounts {
-    fn from_word(word: &str) -> Self {
-        let mut counts = Self::default();
-        // No field exceeds a byte.
-        for bytes in word.as_bytes().chunks(u8::MAX as usize) {
-            let of = |byte: &u8| COUNTS.get(usize::from(*byte)).copied().unwrap_or(0);
-            let sum: u64 = bytes.iter().map(of).sum();
-            let [digits, lower, upper, hex, dots, slashes, joiners, others] = sum.to_le_bytes();
-            counts.digits += usize::from(digits);
-            counts.lower += usize::from(lower);
-            counts.upper += usize::from(upper);
-            counts.hex += usize::from(hex);
-            counts.dots += usize::from(dots);
-            counts.slashes += usize::from(slashes);
-            counts.joiners += usize::from(joiners);
-            counts.others += usize::from(others);
-        }
-        counts
-    }
-
-    fn letters(&self) -> usize {
-        self.lower + self.upper
-    }
-}
-
-/// Returns the number of capitals behind a small letter.
-fn humps(word: &str) -> usize {
-    let bytes = word.as_bytes();
-    let pairs = bytes.iter().zip(bytes.iter().skip(1));
-    pairs
-        .filter(|(before, byte)| before.is_ascii_lowercase() && byte.is_ascii_uppercase())
-        .count()
-}
 
 /// Classifies `word`. Returns `None` for an ordinary word.
 pub(super) fn classify(word: &str) -> Option<IdentifierKind> {

@@ -260,6 +260,28 @@ fn a_value_that_contains_a_line_end_is_omitted() {
 }
 
 #[test]
+fn a_known_assignment_is_read_anew() {
+    let messages = [json!({"role": "user", "content": "lls==1 ls==1 lls==1"})];
+    assert_eq!(lines(&messages, 100)[1], "Named by the user: s==1 ls==1");
+}
+
+#[test]
+fn a_number_counts_behind_a_cue_alone() {
+    let text = "the port is 8443\n8443 a/8443 x:8443";
+    let message = |text| json!({"role": "user", "content": text});
+    let listed = |text| lines(&[message(text)], 100)[1..].concat();
+    assert_eq!(listed(text), "Named by the user: 8443");
+    // A number that is known is left out where it is still visible, with a cue or without one.
+    check(
+        &user("the port is 8443, FACT-83412"),
+        "8443",
+        100,
+        &["FACT-83412"],
+        &["8443"],
+    );
+}
+
+#[test]
 fn arguments_that_are_not_json_are_scanned_as_text() {
     check(
         &json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function",

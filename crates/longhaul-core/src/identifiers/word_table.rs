@@ -1,5 +1,6 @@
 //! Set of words, each with a number in the order of insertion.
 
+use crate::collections::CacheHashState;
 use std::hash::{BuildHasher, Hasher};
 
 /// Slots of the smallest table that holds words.
@@ -13,7 +14,7 @@ pub(super) struct WordTable {
     /// Numbers of words plus one, each at the first free slot from that of its hash on; zero for a free slot.
     /// The length is a power of two, or zero. At least half of the slots are free.
     slots: Vec<u32>,
-    hash_state: foldhash::fast::RandomState,
+    hash_state: CacheHashState,
 }
 
 /// A word of the table.

@@ -99,14 +99,14 @@ impl BlockMask {
 /// Returns the backslashes in the first block of `rest`, one bit per byte.
 #[inline]
 pub(super) fn backslashes(rest: &[u8]) -> u64 {
-    let padded;
-    let block = match rest.first_chunk::<BLOCK_BYTES>() {
-        Some(block) => block,
-        None => {
-            padded = pad(rest);
-            &padded
-        }
-    };
+    match rest.first_chunk() {
+        Some(block) => backslashes_of(block),
+        None => backslashes_of(&pad(rest)),
+    }
+}
+
+#[inline]
+fn backslashes_of(block: &[u8; BLOCK_BYTES]) -> u64 {
     let (chunks, _) = block.as_chunks::<LANE_BYTES>();
     let &[a, b, c, d] = chunks else {
         return 0;
