@@ -10,8 +10,8 @@ pub(crate) const LINE_ENDS: [char; 7] = [
     '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
 ];
 
-/// Reserved line prefixes, each with a number sign or a bracket first, compared without regard to case: a second-level heading, a speaker, or a
-/// part of the history.
+/// Reserved line prefixes, compared without regard to case: a second-level heading, a speaker, or a
+/// part of the history. Each begins with a number sign or a bracket.
 const RESERVED_PREFIXES: [&str; 10] = [
     "## ",
     "[assistant]",

@@ -66,8 +66,9 @@ fn scheme_end(run: &str, from: usize) -> Option<usize> {
         .map(|at| from + at)
 }
 
-/// Splits a run with colons, of which the first is between `first` and `rest`: a drive path, a qualified name, a host
-/// with a port, or otherwise a list.
+/// Splits a run at its colons, the first of which is between `first` and `rest`.
+///
+/// The run is a drive path, a qualified name, a host with a port, or otherwise a list.
 fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     let is_drive = matches!(first.as_bytes(), [letter] if letter.is_ascii_alphabetic())
         && rest.starts_with(['\\', '/']);
